@@ -1,0 +1,5 @@
+"""`python -m collie` is `collie`."""
+
+from collie.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""The loop that searches, confirms and explains. Knows only ports."""

@@ -1,0 +1,92 @@
+"""Single workloads outside a search: measured once, or an anomaly with its controls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from collie.campaign.budget import Budget
+from collie.campaign.measure import Measurer
+from collie.campaign.reproduce import Reproduction, reproduce
+from collie.detect.bounds import Bound, Bounds, Calibration
+from collie.detect.judge import Thresholds
+from collie.detect.symptom import Symptom, Verdict
+from collie.ports import CampaignStore, ProgressSink, RunResult, Testbed
+from collie.workloads.feature import Mfs
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An anomaly to run again.
+
+    Attributes:
+        name: as the user said it.
+        workload: satisfies `mfs`.
+        symptom: what has to show.
+        mfs: its conditions.
+    """
+
+    name: str
+    workload: Workload
+    symptom: Symptom
+    mfs: Mfs
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """One run with everything that its verdict rests on.
+
+    Attributes:
+        workload: what ran.
+        sibling: its plain sibling.
+        bound: what a healthy subsystem delivers at each receiving host.
+        result: what came of the run.
+        verdict: None when there was nothing to judge.
+    """
+
+    workload: Workload
+    sibling: Workload
+    bound: Bound
+    result: RunResult
+    verdict: Verdict | None
+
+
+class Bench:
+    """A testbed on which single workloads are run and judged.
+
+    Args:
+        testbed: where.
+        store: takes the runs.
+        space: gives plain values.
+        thresholds: from where on a reading is an anomaly.
+        sink: who watches.
+    """
+
+    def __init__(
+        self, testbed: Testbed, store: CampaignStore, space: Space, thresholds: Thresholds, sink: ProgressSink
+    ) -> None:
+        self.space = space
+        self._bounds = Bounds(testbed.specification, Calibration(), space)
+        self._measurer = Measurer(testbed, store, self._bounds, thresholds, Budget(), sink)
+
+    def measure(self, workload: Workload) -> JudgedRun:
+        """Run the plain sibling and then the workload.
+
+        Raises:
+            TestbedError: the testbed is gone.
+        """
+        self._measurer.measure_sibling(workload)
+        result, verdict = self._measurer.judged(workload, "measure")
+        sibling = self._bounds.sibling(workload)
+        return JudgedRun(workload, sibling, self._bounds.tightest(workload), result, verdict)
+
+    def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
+        """Run an anomaly again, and with `controls` each of its conditions broken.
+
+        Raises:
+            TestbedError: the testbed is gone.
+        """
+        return reproduce(
+            self._measurer, case.workload, case.symptom, case.mfs, self.space, repeat=repeat, controls=controls
+        )

@@ -1,0 +1,60 @@
+"""How long a campaign may take: testbed time, or a number of runs."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from collie.errors import UsageError
+from collie.workloads.units import format_seconds, parse_seconds
+
+
+class BudgetSpent(Exception):
+    """The next run would go beyond the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits of a campaign; whichever is reached first ends it.
+
+    Attributes:
+        seconds: elapsed testbed time.
+        runs: measurements of every purpose.
+    """
+
+    seconds: float = math.inf
+    runs: int | None = None
+
+    def spent(self, elapsed_seconds: float, runs: int) -> bool:
+        """Whether no further run may begin."""
+        return elapsed_seconds >= self.seconds or (self.runs is not None and runs >= self.runs)
+
+    def share(self, elapsed_seconds: float, runs: int) -> float:
+        """Return how much is used up, 0..1."""
+        by_time = elapsed_seconds / self.seconds if self.seconds else 1.0
+        by_runs = runs / self.runs if self.runs else 0.0
+        return min(1.0, max(by_time, by_runs))
+
+    def __str__(self) -> str:
+        return f"{self.runs} runs" if self.runs is not None else format_seconds(self.seconds)
+
+
+def parse_budget(text: str) -> Budget:
+    """Read `10h`, `45m`, `90s` or `800runs`.
+
+    Raises:
+        UsageError: none of these, or nothing at all.
+    """
+    if match := re.fullmatch(r"\s*(\d+)\s*runs?\s*", text):
+        budget = Budget(runs=int(match[1]))
+    else:
+        try:
+            budget = Budget(seconds=parse_seconds(text))
+        except ValueError:
+            raise UsageError(
+                f"budget {text!r} is neither a time nor a number of runs; write 10h, 45m or 800runs"
+            ) from None
+    if budget.spent(0.0, 0):
+        raise UsageError(f"budget {text!r} allows no run; write 10h, 45m or 800runs")
+    return budget

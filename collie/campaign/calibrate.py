@@ -1,0 +1,65 @@
+"""Measuring the ceilings of a testbed: plain traffic per opcode, transport and message size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from collie.campaign.measure import Measurer, delivered
+from collie.detect.bounds import Calibration, CalibrationPoint
+from collie.ports import Measured, Unsupported
+from collie.workloads.dimension import Choice
+from collie.workloads.space import Space
+from collie.workloads.workload import OPCODES_BY_QP_TYPE, Opcode, QpType, Workload
+
+SIZES = (64, 1024, 4096, 16384, 65536)
+"""Five message sizes: header-bound, one small packet, one full packet, four packets, bandwidth-bound."""
+
+
+def plan(space: Space) -> Iterator[Workload]:
+    """Yield the plain workloads that calibrate a space: each opcode and transport at each size that it can carry."""
+    for qp_type in _values(space, "qp_type"):
+        for opcode in _values(space, "opcode"):
+            if opcode not in OPCODES_BY_QP_TYPE[QpType(qp_type)]:
+                continue
+            for size in SIZES:
+                workload = space.base.with_(qp_type=qp_type, opcode=Opcode(opcode), messages=(size,))
+                workload = workload.with_(mr_bytes=max(space.base.mr_bytes, size))
+                if space.allows(workload):
+                    yield workload
+
+
+def calibrate(measurer: Measurer, space: Space, repeats: int) -> Calibration:
+    """Run every calibration workload `repeats` times and take medians.
+
+    A workload that the device cannot run, or that fails to set up every time, is left out.
+
+    Raises:
+        TestbedError: the testbed is gone.
+    """
+    points = []
+    for workload in plan(space):
+        rates = _rates(measurer, workload, repeats)
+        if rates:
+            middle = median(rates)
+            spread = (max(rates) - min(rates)) / middle
+            points.append(CalibrationPoint(workload.qp_type, workload.opcode, workload.messages[0], middle, spread))
+    return Calibration(tuple(points))
+
+
+def _rates(measurer: Measurer, workload: Workload, repeats: int) -> list[float]:
+    rates = []
+    for _ in range(repeats):
+        result = measurer.run(workload, "calibrate")
+        if isinstance(result, Unsupported):
+            break
+        if isinstance(result, Measured):
+            best = max((bound.bps for bound in delivered(workload, result.measurement).values()), default=0.0)
+            if best > 0:
+                rates.append(best)
+    return rates
+
+
+def _values(space: Space, name: str) -> tuple[str, ...]:
+    dimension = space.dimensions.get(name)
+    return dimension.values if isinstance(dimension, Choice) else (space.base.get(name),)

@@ -1,0 +1,178 @@
+"""Numbered, recorded, judged runs: what the search, reproduction and calibration have in common.
+
+A run is on record before anybody acts on it. A resumed campaign meets its own record first: everything else is a
+deterministic function of seed and results, so telling it the recorded results again leads to the same next step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Mapping
+
+from collie.campaign.budget import Budget, BudgetSpent
+from collie.campaign.events import RunFinished
+from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds
+from collie.detect.judge import Thresholds, judge
+from collie.detect.measurement import Measurement
+from collie.detect.symptom import Verdict, inconclusive
+from collie.errors import StoreError
+from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, RunResult, SetupFailed, Testbed, Unsupported
+from collie.workloads.plan import sinks
+from collie.workloads.workload import Workload
+
+_SETUP_TRIES = 3
+"""Runs at most for a workload that has to be measured (confirmation, extraction) and fails to set up."""
+
+
+class Measurer:
+    """Runs workloads on a testbed, one after another.
+
+    Args:
+        testbed: where.
+        store: the record.
+        bounds: what a healthy subsystem delivers; learns from plain siblings.
+        thresholds: from where on a reading is an anomaly.
+        budget: when to stop.
+        sink: who watches.
+    """
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        store: CampaignStore,
+        bounds: Bounds,
+        thresholds: Thresholds,
+        budget: Budget,
+        sink: ProgressSink,
+    ) -> None:
+        self._testbed = testbed
+        self._store = store
+        self._bounds = bounds
+        self._thresholds = thresholds
+        self._budget = budget
+        self._sink = sink
+        self._recorded = list(store.runs())
+        self._evidence: dict[Workload, list[Verdict]] = {}
+        self.runs = 0
+        self.elapsed_seconds = 0.0
+        self.failed: Tally[str] = Tally()
+        self.unsupported = 0
+        self.driven: str | None = None
+
+    def run(self, workload: Workload, purpose: str) -> RunResult:
+        """Run a workload once and record what came of it; judge nothing.
+
+        Raises:
+            BudgetSpent: no further run may begin.
+            TestbedError: the testbed is gone.
+            StoreError: the record is of another campaign than the one that this program would run.
+        """
+        return self._run(workload, purpose).result
+
+    def judged(self, workload: Workload, purpose: str) -> tuple[RunResult, Verdict | None]:
+        """Run a workload once and judge it; measure its plain sibling first when the verdict depends on it."""
+        record = self._run(workload, purpose, announce=False)
+        verdict = self._judge(workload, record.result.measurement) if isinstance(record.result, Measured) else None
+        if verdict is not None:
+            self._evidence.setdefault(workload, []).append(verdict)
+            self._store.annotate(record.run, verdict, self.driven)
+        self._announce(record, verdict)
+        return record.result, verdict
+
+    def probe(self, workload: Workload, purpose: str) -> Verdict | None:
+        """Return a verdict on a workload, trying again when its traffic fails to set up.
+
+        Returns:
+            None when the device cannot run it at all.
+        """
+        cause = ""
+        for _ in range(_SETUP_TRIES):
+            result, verdict = self.judged(workload, purpose)
+            if verdict is not None:
+                return verdict
+            if isinstance(result, Unsupported):
+                return None
+            if isinstance(result, SetupFailed):
+                cause = result.cause
+        return inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}")
+
+    def evidence(self, workload: Workload) -> tuple[Verdict, ...]:
+        """Return every verdict on a workload so far."""
+        return tuple(self._evidence.get(workload, ()))
+
+    def measure_sibling(self, workload: Workload) -> None:
+        """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with."""
+        sibling = self._bounds.sibling(workload)
+        for _ in range(_SETUP_TRIES):
+            record = self._run(sibling, "sibling")
+            if isinstance(record.result, Unsupported):
+                return
+            if isinstance(record.result, Measured):
+                sick = judge(sibling, record.result.measurement, NOTHING_EXPECTED, self._thresholds)
+                if sick.is_normal:
+                    self._bounds.learn(sibling, delivered(sibling, record.result.measurement))
+                elif sick.is_anomalous:
+                    self._bounds.distrust(sibling)
+                return
+
+    def knows_bound(self, workload: Workload) -> bool:
+        """Whether the plain sibling of a workload has been measured."""
+        return self._bounds.known(workload)
+
+    def _judge(self, workload: Workload, measurement: Measurement) -> Verdict:
+        verdict = judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
+        if verdict.is_normal or self._bounds.known(workload):
+            return verdict
+        if not judge(workload, measurement, NOTHING_EXPECTED, self._thresholds).is_normal:
+            return verdict  # something other than throughput decides, so the bound has no say
+        self.measure_sibling(workload)
+        if not self._bounds.known(workload):
+            return inconclusive("the plain sibling, which gives the bound, could not be measured")
+        return judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
+
+    def _run(self, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
+        if self._budget.spent(self.elapsed_seconds, self.runs):
+            raise BudgetSpent
+        record = self._replay(workload, purpose) or self._measure(workload, purpose)
+        self.runs = record.run
+        self.elapsed_seconds = record.finished_at_seconds
+        if isinstance(record.result, SetupFailed):
+            self.failed[record.result.cause] += 1
+        if isinstance(record.result, Unsupported):
+            self.unsupported += 1
+        if announce:
+            self._announce(record, None)
+        return record
+
+    def _measure(self, workload: Workload, purpose: str) -> RunRecord:
+        run = self.runs + 1
+        result = self._testbed.measure(workload, run)
+        record = RunRecord(run, purpose, workload, result, self.elapsed_seconds + result.elapsed_seconds)
+        self._store.add_run(record)
+        return record
+
+    def _replay(self, workload: Workload, purpose: str) -> RunRecord | None:
+        if self.runs >= len(self._recorded):
+            return None
+        record = self._recorded[self.runs]
+        if record.workload != workload or record.purpose != purpose:
+            raise StoreError(
+                f"run {record.run} on record is a {record.purpose} run of another workload than this program would do "
+                "next; the campaign comes from another version of Collie or its files were changed: start a new one"
+            )
+        return record
+
+    def _announce(self, record: RunRecord, verdict: Verdict | None) -> None:
+        share = self._budget.share(self.elapsed_seconds, self.runs)
+        replayed = record.run <= len(self._recorded)
+        self._sink.on_event(RunFinished(record, verdict, share, replayed, self.driven))
+
+
+def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
+    """Return what a plain sibling achieved at each receiving host; a host whose reading is unknown is left out."""
+    found = {}
+    for name in sinks(workload):
+        host = measurement.host(name)
+        if host.delivered_bps is not None and host.delivered_pps is not None:
+            found[name] = Bound(host.delivered_bps, host.delivered_pps, "plain sibling")
+    return found

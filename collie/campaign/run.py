@@ -1,0 +1,64 @@
+"""A whole campaign: from its parts to its summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from collie.campaign.budget import Budget, BudgetSpent
+from collie.campaign.calibrate import calibrate
+from collie.campaign.engine import Engine, Summary
+from collie.campaign.measure import Measurer
+from collie.detect.bounds import Bounds, Calibration
+from collie.ports import CampaignStore, ProgressSink, Testbed
+from collie.search.anomaly import KnownAnomalies
+from collie.search.recipe import Recipe
+from collie.search.strategy import build
+from collie.workloads.feature import Mfs
+from collie.workloads.space import Space
+
+_CALIBRATION_REPEATS = 1
+"""The campaign's own calibration is a ceiling that decides where to look closer; plain siblings decide the verdict."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Everything that a search needs.
+
+    Attributes:
+        testbed: where workloads run.
+        store: the record; a campaign that was killed goes on from it.
+        space: what may be varied.
+        recipe: how to look.
+        budget: how long.
+        seed: of every random choice.
+        known: minimal feature sets that need not be found again.
+        calibration: the ceilings to judge by; None to measure them first, as part of the campaign.
+    """
+
+    testbed: Testbed
+    store: CampaignStore
+    space: Space
+    recipe: Recipe
+    budget: Budget
+    seed: int
+    known: tuple[Mfs, ...] = ()
+    calibration: Calibration | None = None
+
+    def run(self, sink: ProgressSink) -> Summary:
+        """Search until the budget is spent.
+
+        Raises:
+            TestbedError: the testbed is gone; everything up to then is on record, and the campaign can be resumed.
+        """
+        bounds = Bounds(self.testbed.specification, self.calibration or Calibration(), self.space)
+        measurer = Measurer(self.testbed, self.store, bounds, self.recipe.thresholds, self.budget, sink)
+        strategy = build(self.recipe, self.space, self.testbed.info.catalog, Random(f"{self.seed}/strategy"))
+        engine = Engine(measurer, self.store, strategy, self.space, self.recipe, sink, KnownAnomalies(self.known))
+        if self.calibration is None:
+            try:
+                bounds.calibration = calibrate(measurer, self.space, _CALIBRATION_REPEATS)
+            except BudgetSpent:
+                return engine.summary("budget")
+        self.store.set_calibration(bounds.calibration)
+        return engine.run()

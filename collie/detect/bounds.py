@@ -1,0 +1,201 @@
+"""What a healthy subsystem would deliver for a workload.
+
+The bound of a workload is what the same bytes in flight achieve when everything else is plain: the measured throughput
+of its *plain sibling*, never above the specification (ADR 0003). Two constants, as the paper has them, would call every
+workload anomalous that cannot fill the pipe by its own window. A sibling costs a run, so it is only measured for
+workloads that already fall short of the cheaper ceiling (specification and calibration).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from collie.workloads.dimension import Ordered
+from collie.workloads.space import Space
+from collie.workloads.workload import Opcode, QpType, Workload
+
+MOST_SIBLING_QPS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Highest throughput to expect at one receiving host.
+
+    Attributes:
+        bps: payload bits/s.
+        pps: payload packets/s.
+        source: `specification`, `calibration` or `plain sibling`.
+    """
+
+    bps: float
+    pps: float
+    source: str
+
+    def capped(self, other: Bound) -> Bound:
+        """Return the lower of two bounds, value by value; named after this one unless the other decides bits/s."""
+        source = other.source if other.bps < self.bps else self.source
+        return Bound(min(self.bps, other.bps), min(self.pps, other.pps), source)
+
+
+Specification = Callable[[Workload], "Bound"]
+"""What a data sheet promises for a workload: line rate, PCIe and message rate as payload figures."""
+
+UNBOUNDED = Bound(math.inf, math.inf, "specification")
+"""The specification of a device that has none, such as Soft-RoCE."""
+
+NOTHING_EXPECTED = Bound(0.0, 0.0, "specification")
+"""A bound that any throughput meets: a verdict under it owes nothing to throughput."""
+
+
+def packets(message_bytes: int, mtu: int) -> int:
+    """Packets that carry one message."""
+    return max(1, math.ceil(message_bytes / mtu))
+
+
+def packets_per_byte(workload: Workload) -> float:
+    """Packets per payload byte, over the mix of messages."""
+    return sum(packets(m, workload.mtu) for m in workload.messages) / sum(workload.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationPoint:
+    """What plain traffic of one message size achieves.
+
+    Attributes:
+        bps: payload bits/s at the receiver, median over repeats.
+        spread: (largest - smallest) / median over repeats.
+    """
+
+    qp_type: QpType
+    opcode: Opcode
+    message_bytes: int
+    bps: float
+    spread: float = 0.0
+
+    @property
+    def seconds_per_message(self) -> float:
+        """Cost of one message."""
+        return self.message_bytes * 8 / self.bps
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Measured ceilings of a testbed: plain traffic per opcode, transport and message size.
+
+    A mix of messages is bounded by the sum of their costs: a NIC or driver that spends `a + b x size` on a message does
+    so in any company. Between two sizes the cost is interpolated, beyond the largest it grows with its slope; below the
+    smallest it is that of the smallest.
+    """
+
+    points: tuple[CalibrationPoint, ...] = ()
+
+    def bound(self, workload: Workload) -> Bound | None:
+        """Return the ceiling of a workload, or None when its opcode and transport were not calibrated."""
+        curve = sorted(
+            (point.message_bytes, point.seconds_per_message)
+            for point in self.points
+            if (point.qp_type, point.opcode) == (workload.qp_type, workload.opcode)
+        )
+        if not curve:
+            return None
+        seconds = sum(_cost(curve, message) for message in workload.messages)
+        bytes_per_second = sum(workload.messages) / seconds
+        return Bound(bytes_per_second * 8, bytes_per_second * packets_per_byte(workload), "calibration")
+
+
+def _cost(curve: Sequence[tuple[int, float]], message_bytes: int) -> float:
+    if message_bytes <= curve[0][0] or len(curve) == 1:
+        return curve[0][1] * max(1.0, message_bytes / curve[0][0])
+    upper = next((i for i, (size, _) in enumerate(curve) if size >= message_bytes), len(curve) - 1)
+    (low, low_cost), (high, high_cost) = curve[upper - 1], curve[upper]
+    slope = max(0.0, (high_cost - low_cost) / (high - low))
+    return low_cost + slope * (message_bytes - low)
+
+
+def plain_sibling(workload: Workload, space: Space) -> Workload:
+    """Return the workload's plain sibling (DESIGN 2).
+
+    Same opcode, QP type, message sizes and bytes outstanding, at most 16 queue pairs; every other dimension at its
+    plain value, except those that the space marks `keep_in_sibling` (a machine whose one CPU does both directions
+    cannot be judged by one direction alone).
+
+    Args:
+        workload: any workload, in the space or not.
+        space: gives plain values, the deepest send queue and the limits that the sibling must keep.
+    """
+    kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
+    kept |= {"qp_type": workload.qp_type, "opcode": workload.opcode, "messages": workload.messages}
+    qps = min(workload.qps, MOST_SIBLING_QPS)
+    outstanding = workload.qps * workload.send_wq_depth
+    deepest = _deepest(space, workload)
+    depth = max(1, min(math.ceil(outstanding / qps), deepest))
+    mr_bytes = max(space.base.mr_bytes, *workload.messages)
+    # A plain value may not fit its neighbours: a UD message of 4 KiB needs that MTU, a queue of one takes no batch.
+    mtu = max(space.base.mtu, workload.mtu) if workload.qp_type is QpType.UD else space.base.mtu
+    batch = min(space.base.wqe_batch, depth)
+    receive = max(space.base.recv_wq_depth, batch)
+    return space.base.with_(
+        **{
+            "mr_bytes": mr_bytes,
+            "mtu": mtu,
+            **kept,
+            "qps": qps,
+            "send_wq_depth": depth,
+            "wqe_batch": batch,
+            "recv_wq_depth": receive,
+        }
+    )
+
+
+def _deepest(space: Space, workload: Workload) -> int:
+    dimension = space.dimensions.get("send_wq_depth")
+    return dimension.high if isinstance(dimension, Ordered) else max(space.base.send_wq_depth, workload.send_wq_depth)
+
+
+class Bounds:
+    """Bounds of one testbed, as far as they are known by now. `calibration` may be set once it has been measured.
+
+    Args:
+        specification: line rate, PCIe and message rate as payload figures for a workload.
+        calibration: measured ceilings; empty on a testbed whose specification says enough.
+    """
+
+    def __init__(self, specification: Specification, calibration: Calibration, space: Space) -> None:
+        self._specification = specification
+        self.calibration = calibration
+        self._space = space
+        self._siblings: dict[Workload, list[Bound]] = {}
+
+    def sibling(self, workload: Workload) -> Workload:
+        """Return the plain sibling of a workload."""
+        return plain_sibling(workload, self._space)
+
+    def ceiling(self, workload: Workload) -> Bound:
+        """Return the bound that costs no run: the specification, or the calibration where that is lower."""
+        specified = self._specification(workload)
+        calibrated = self.calibration.bound(workload)
+        return calibrated.capped(specified) if calibrated else specified
+
+    def learn(self, sibling: Workload, measured: Mapping[str, Bound]) -> None:
+        """Remember what a sibling achieved, the best of its receiving hosts; the median of all its runs is the bound."""
+        if measured:
+            self._siblings.setdefault(sibling, []).append(max(measured.values(), key=lambda bound: bound.bps))
+
+    def distrust(self, sibling: Workload) -> None:
+        """Judge by the ceiling instead of a sibling that is itself anomalous: its throughput is no healthy one."""
+        self._siblings[sibling] = [self.ceiling(sibling)]
+
+    def known(self, workload: Workload) -> bool:
+        """Whether the workload's sibling has been measured."""
+        return self.sibling(workload) in self._siblings
+
+    def tightest(self, workload: Workload) -> Bound:
+        """Return the sibling's throughput if it was measured, never above the specification; else the ceiling."""
+        runs = self._siblings.get(self.sibling(workload))
+        if not runs:
+            return self.ceiling(workload)
+        middle = Bound(median(run.bps for run in runs), median(run.pps for run in runs), runs[-1].source)
+        return middle.capped(self._specification(workload))

@@ -1,0 +1,103 @@
+"""What one run showed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class HostMeasurement:
+    """One host over the stable window of a run.
+
+    Attributes:
+        host: `a` or `b`, the role in the plan.
+        delivered_bps: payload bits/s that this host received, over all its flows; None when it receives none.
+        delivered_pps: payload packets/s that this host received; None when it receives none.
+        tx_pause_ratio: share of time for which this host asked its peer to stop, the largest over its priorities;
+            None on a NIC without pause counters.
+        rx_pause_ratio: the same, received.
+        loss_ratio: discarded and out-of-sequence packets over all received; None when no counter tells.
+        counters: by name, advance per second or mean of a gauge; None when unknown.
+    """
+
+    host: str
+    delivered_bps: float | None = None
+    delivered_pps: float | None = None
+    tx_pause_ratio: float | None = None
+    rx_pause_ratio: float | None = None
+    loss_ratio: float | None = None
+    counters: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorHealth:
+    """Whether the traffic generator could drive the workload (no judgement of the NIC).
+
+    Attributes:
+        driven: False when send queues ran empty because the CPU could not fill them.
+        reason: why not, in words.
+        idle_poll_ratio: completion queue polls that found nothing: CPU time to spare.
+        empty_queue_ratio: posts that found the send queue empty.
+        completion_errors: by status in words, as the verbs API names them.
+        qp_rate_ratio: slowest over fastest queue pair; None with one queue pair.
+    """
+
+    driven: bool = True
+    reason: str = ""
+    idle_poll_ratio: float | None = None
+    empty_queue_ratio: float | None = None
+    completion_errors: Mapping[str, int] = field(default_factory=dict)
+    qp_rate_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One host at one moment, for pictures: rates since the sample before.
+
+    Attributes:
+        seconds: since traffic started.
+        host: role in the plan.
+        values: `delivered_bps`, `tx_pause_ratio` and counters, None when unknown.
+    """
+
+    seconds: float
+    host: str
+    values: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One run on all hosts.
+
+    Attributes:
+        hosts: one entry per host, in the order a, b.
+        window_seconds: length of the window that rates are over, start-up excluded.
+        stable: whether the window showed one level.
+        health: of the traffic generator.
+        problems: what voids the run, in words: a link that changed, error counters that moved, lost samples.
+        series: every sample, start-up included.
+    """
+
+    hosts: tuple[HostMeasurement, ...]
+    window_seconds: float
+    stable: bool = True
+    health: GeneratorHealth = field(default_factory=GeneratorHealth)
+    problems: tuple[str, ...] = ()
+    series: tuple[Sample, ...] = ()
+
+    def host(self, name: str) -> HostMeasurement:
+        """Return what one host showed.
+
+        Raises:
+            KeyError: no such host.
+        """
+        for measured in self.hosts:
+            if measured.host == name:
+                return measured
+        raise KeyError(name)
+
+    def counter(self, name: str) -> float | None:
+        """Return a counter summed over all hosts that know it, or None when none does."""
+        known = [value for measured in self.hosts if (value := measured.counters.get(name)) is not None]
+        return sum(known) if known else None

@@ -1,0 +1,70 @@
+"""Symptoms and verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NoReturn
+
+
+class Symptom(StrEnum):
+    """How an anomaly shows."""
+
+    PAUSE = "pause"
+    """A host sends PFC pause frames on an uncongested network."""
+    LOW_THROUGHPUT = "low_throughput"
+    """Both bits/s and packets/s stay under what the same bytes in flight achieve otherwise."""
+    LOSS = "loss"
+    """A host without pause counters discards packets or sees them out of sequence."""
+    COMPLETION_ERRORS = "completion_errors"
+    """Work requests complete with an error although nothing was wrong with them."""
+
+
+class Outcome(StrEnum):
+    """The three values of a verdict."""
+
+    NORMAL = "normal"
+    ANOMALOUS = "anomalous"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a measurement means. It has no truth value: `if verdict` would read inconclusive as one of the others.
+
+    Attributes:
+        outcome: normal, anomalous or inconclusive.
+        symptom: how the anomaly shows; None unless anomalous.
+        severity: max(pause ratio, 1 - delivered / bound), 0..1; 0 unless anomalous.
+        host: the host that shows it; None unless anomalous.
+        reason: one sentence with the figures.
+    """
+
+    outcome: Outcome
+    reason: str
+    symptom: Symptom | None = None
+    severity: float = 0.0
+    host: str | None = None
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a verdict has three values; compare its outcome")
+
+    @property
+    def is_anomalous(self) -> bool:
+        """Whether the outcome is anomalous, and neither of the two others."""
+        return self.outcome is Outcome.ANOMALOUS
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether the outcome is normal, and neither of the two others."""
+        return self.outcome is Outcome.NORMAL
+
+    @property
+    def is_inconclusive(self) -> bool:
+        """Whether nothing can be said."""
+        return self.outcome is Outcome.INCONCLUSIVE
+
+
+def inconclusive(reason: str) -> Verdict:
+    """Return the verdict that says nothing but why."""
+    return Verdict(Outcome.INCONCLUSIVE, reason)

@@ -1,0 +1,127 @@
+"""Every exception that Collie raises on purpose.
+
+::
+
+    CollieError                 exit code
+    ├── UsageError              2   the command line asks for something that does not exist
+    ├── ContentError            2   a file under workloads/, search/ or counters/ is wrong; every problem with path:line
+    │   └── InventoryError      2   a hosts file is wrong; same shape
+    ├── TestbedError            3   no trustworthy measurement can be had
+    │   ├── HostUnreachable     3   which host, on which address
+    │   ├── HostKeyMismatch     3   the host is not the one that the inventory pins
+    │   ├── CommandFailed       3   argv, exit status, last lines of stderr
+    │   ├── CommandTimeout      3   what was waited for, and how long
+    │   └── AgentError          3   what the agent said; `unsupported` when the device cannot do it
+    ├── LabError                3   the Soft-RoCE machines cannot be built, started or found
+    └── StoreError              2   campaign unknown, locked, or of a newer schema
+
+Three outcomes are never mixed: bad input (these, exit 2), a finding (a value, exit 0 or 1), no answer (exit 3 or an
+inconclusive verdict, exit 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class CollieError(Exception):
+    """A situation that Collie foresaw; its text says what was wrong, where, and what to do."""
+
+    exit_code = 2
+
+
+class UsageError(CollieError):
+    """The command line names something that does not exist or does not fit together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong in one file.
+
+    Attributes:
+        path: the file as the user named it.
+        line: 1-based line, or 0 when the file as a whole is meant.
+        message: what is wrong and what would be right.
+    """
+
+    path: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
+
+
+class ContentError(CollieError):
+    """A content file is wrong; carries every problem found, not only the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: (problem.path, problem.line)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class InventoryError(ContentError):
+    """A hosts file is wrong."""
+
+
+class TestbedError(CollieError):
+    """The testbed cannot give a trustworthy measurement."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of the name
+    exit_code = 3
+
+
+class HostUnreachable(TestbedError):
+    """A host does not answer."""
+
+    def __init__(self, host: str, address: str, reason: str) -> None:
+        self.host = host
+        super().__init__(f"host {host} ({address}) cannot be reached: {reason}")
+
+
+class HostKeyMismatch(TestbedError):
+    """A host presents a key other than the one known for it."""
+
+    def __init__(self, host: str, address: str, reason: str) -> None:
+        self.host = host
+        super().__init__(f"host {host} ({address}): {reason}")
+
+
+class CommandFailed(TestbedError):
+    """A command on a host ended with a status other than zero."""
+
+    def __init__(self, host: str, argv: Sequence[str], status: int, stderr: str) -> None:
+        self.host, self.argv, self.status, self.stderr = host, tuple(argv), status, stderr
+        tail = stderr.strip().splitlines()[-3:]
+        super().__init__(f"host {host}: `{' '.join(argv)}` exited {status}: {' | '.join(tail) or 'no message'}")
+
+
+class CommandTimeout(TestbedError):
+    """A step on a host did not end before its deadline."""
+
+    def __init__(self, host: str, step: str, seconds: float) -> None:
+        self.host, self.step = host, step
+        super().__init__(f"host {host}: {step} did not finish within {seconds:g} s")
+
+
+class AgentError(TestbedError):
+    """The agent on a host reports that a step failed.
+
+    Attributes:
+        unsupported: the device or driver cannot do this at all, so trying again is pointless.
+    """
+
+    def __init__(self, host: str, step: str, message: str, *, unsupported: bool = False) -> None:
+        self.host, self.step, self.unsupported = host, step, unsupported
+        super().__init__(f"host {host}: agent step {step}: {message}")
+
+
+class LabError(CollieError):
+    """The Soft-RoCE machines cannot be built, started or found."""
+
+    exit_code = 3
+
+
+class StoreError(CollieError):
+    """A campaign on disk cannot be opened or continued."""

@@ -1,0 +1,297 @@
+"""Every contact of the engine with the world, as protocols. Adapters implement them; `wiring.py` chooses one each.
+
+`collie.testing` holds one conformance suite per port: an implementation is tested by subclassing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from collie.counters.catalog import Catalog
+from collie.detect.bounds import Bound, Calibration
+from collie.detect.measurement import Measurement
+from collie.detect.symptom import Verdict
+from collie.search.anomaly import Anomaly
+from collie.workloads.workload import Workload
+
+# --- Testbed ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A run that ended with a measurement."""
+
+    measurement: Measurement
+    elapsed_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SetupFailed:
+    """A run whose traffic could not be set up: neither normal nor anomalous.
+
+    Attributes:
+        cause: short and countable, such as `qp timeout`.
+        detail: the whole message.
+    """
+
+    cause: str
+    detail: str
+    elapsed_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """The device cannot run this workload at all; no verdict, and no reason to ask again."""
+
+    reason: str
+    elapsed_seconds: float
+
+
+RunResult = Measured | SetupFailed | Unsupported
+
+
+@dataclass(frozen=True)
+class TestbedInfo:
+    """What a testbed is.
+
+    Attributes:
+        kind: `simulated` or `hosts`.
+        name: of the subsystem, or of the pair.
+        catalog: the counters that its measurements may hold.
+        description: for the report and the JSON output; plain values.
+        virtual_time: elapsed time is computed, not waited for.
+    """
+
+    __test__ = False
+
+    kind: str
+    name: str
+    catalog: Catalog
+    description: Mapping[str, Any] = field(default_factory=dict)
+    virtual_time: bool = False
+
+
+class Testbed(Protocol):
+    """What workloads run on. It measures; it judges nothing."""
+
+    @property
+    def info(self) -> TestbedInfo:
+        """What this testbed is."""
+        ...
+
+    def specification(self, workload: Workload) -> Bound:
+        """Return what the data sheet promises for a workload; infinite on a device that has none."""
+        ...
+
+    def measure(self, workload: Workload, run: int) -> RunResult:
+        """Set up fresh queue pairs, run one workload, and tear everything down.
+
+        Args:
+            workload: what to run; breaks no verbs constraint.
+            run: number of the run within its campaign; the noise of a simulated run depends on it and on the seed.
+
+        Raises:
+            TestbedError: the testbed itself is gone (host unreachable, agent dead twice), not this one run.
+        """
+        ...
+
+    def close(self) -> None:
+        """Leave nothing behind on any host."""
+        ...
+
+
+# --- Remote ----------------------------------------------------------------------------------------------------------
+
+
+class Channel(Protocol):
+    """A running command on a host: lines in, lines out. Closing it ends the command."""
+
+    def send_line(self, line: str) -> None:
+        """Write one line to the command's standard input.
+
+        Raises:
+            HostUnreachable: the connection is gone.
+        """
+        ...
+
+    def read_line(self, timeout_seconds: float) -> str | None:
+        """Return the next line of standard output, or None at its end.
+
+        Raises:
+            CommandTimeout: no line came in time.
+            HostUnreachable: the connection is gone.
+        """
+        ...
+
+    def stderr_tail(self) -> str:
+        """Return the last lines that the command wrote to standard error."""
+        ...
+
+    def close(self) -> None:
+        """Close standard input and wait shortly for the command to end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A command that has ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Remote(Protocol):
+    """One host as the controller reaches it over its management address."""
+
+    @property
+    def name(self) -> str:
+        """The host's name in the inventory."""
+        ...
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        """Run a command to its end; a status other than zero is returned, not raised.
+
+        Raises:
+            CommandTimeout: it did not end in time; it has been ended.
+            HostUnreachable: no connection.
+        """
+        ...
+
+    def put(self, data: bytes, path: str) -> None:
+        """Write a file atomically, readable and writable by its owner alone."""
+        ...
+
+    def open(self, argv: Sequence[str]) -> Channel:
+        """Start a command and talk to it."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+# --- CampaignStore ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CampaignHeader:
+    """What fixes a campaign; written once, compared at every resume.
+
+    Attributes:
+        campaign: identifier.
+        testbed: kind and name, and whatever describes the hardware.
+        space, recipe: names.
+        settings: everything else that decides the outcome, as plain values.
+        seed: of all generators.
+        started: RFC 3339, UTC.
+    """
+
+    campaign: str
+    testbed: Mapping[str, Any]
+    space: str
+    recipe: str
+    settings: Mapping[str, Any]
+    seed: int
+    started: str
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run as it was recorded.
+
+    Attributes:
+        run: number, from 1.
+        purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`.
+        workload: what ran.
+        result: what came of it.
+        finished_at_seconds: elapsed testbed time at its end.
+        verdict: what the run was judged to mean; None until `CampaignStore.annotate`, and without a measurement.
+        driven: the counter that the strategy was driving when it proposed the run; None when it drove none.
+    """
+
+    run: int
+    purpose: str
+    workload: Workload
+    result: RunResult
+    finished_at_seconds: float
+    verdict: Verdict | None = None
+    driven: str | None = None
+
+
+class CampaignStore(Protocol):
+    """The record of one campaign. Everything it was given survives a kill of the process at any instant."""
+
+    @property
+    def header(self) -> CampaignHeader:
+        """What fixes the campaign."""
+        ...
+
+    def add_run(self, record: RunRecord) -> None:
+        """Record a run, before anybody acts on it.
+
+        Raises:
+            StoreError: a run of that number is recorded already; it is left as it was.
+        """
+        ...
+
+    def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
+        """Note what a run was judged to mean, replacing earlier notes; for people, a resume does not need it.
+
+        Raises:
+            StoreError: no such run.
+        """
+        ...
+
+    def runs(self) -> Iterable[RunRecord]:
+        """Yield the runs recorded by now, in order of their numbers."""
+        ...
+
+    def add_anomaly(self, anomaly: Anomaly) -> None:
+        """Record an anomaly, or replace the one with the same id."""
+        ...
+
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """Return all anomalies in the order found."""
+        ...
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        """Record the calibration that the campaign is judged by."""
+        ...
+
+    def calibration(self) -> Calibration:
+        """Return the calibration, empty when there is none."""
+        ...
+
+    def close(self) -> None:
+        """Release the campaign."""
+        ...
+
+
+# --- Clock and progress ----------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    """Time of the controller."""
+
+    def monotonic(self) -> float:
+        """Seconds since some moment."""
+        ...
+
+    def utc(self) -> str:
+        """The time of day, RFC 3339."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class ProgressSink(Protocol):
+    """Whoever watches a campaign: a terminal, a log, a test."""
+
+    def on_event(self, event: Any) -> None:
+        """Take one of `campaign.events`."""
+        ...

@@ -1,0 +1,103 @@
+"""Simulated annealing on one counter after another (paper, Algorithm 1).
+
+Terms. The *current* point is the paper's P_old with its reading M_old. A *stage* drives one counter from the first
+temperature to the last. Stages follow each other in the order of the counters' rank and begin again after the last.
+
+Rules.
+1. The first `ranking_points` proposals are random; their readings rank the counters by std / mean.
+2. A proposal is the current point mutated in one dimension, or a random point when there is no current one.
+3. A reading that is worse for the NIC replaces the current point; a better one does so with probability exp(-dE / T).
+   M_old moves with P_old. As printed the algorithm never refreshes M_old, which compares every point with the first.
+4. A found anomaly ends the walk: the next proposal is random.
+5. Skipped, failed and unsupported proposals leave point and temperature alone. After `_PATIENCE` of them in a row the
+   walk begins afresh: known anomalies surround it, and mutating further would never end.
+"""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+from collie.counters.catalog import Catalog
+from collie.detect.measurement import Measurement
+from collie.search.objective import Objective, rank
+from collie.search.recipe import Recipe
+from collie.search.strategy import Answer, Fate
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+_PATIENCE = 20
+
+
+class Annealing:
+    """The paper's search; see the module for terms and rules."""
+
+    def __init__(self, recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> None:
+        self._recipe = recipe
+        self._space = space
+        self._catalog = catalog
+        self._rng = rng
+        self._ranking: list[Measurement] = []
+        self._objectives: tuple[Objective, ...] = ()
+        self._stage = 0
+        self._temperature = recipe.schedule.start
+        self._runs_at_temperature = 0
+        self._current: tuple[Workload, Measurement] | None = None
+        self._refused = 0
+
+    @property
+    def driven(self) -> str | None:
+        """The counter of this stage; None while counters are being ranked."""
+        return self._objective.counter if self._objectives else None
+
+    def ask(self) -> Workload:
+        """Propose a random point or a neighbour of the current one."""
+        if self._current is None:
+            return self._space.sample(self._rng)
+        return self._space.mutate(self._current[0], self._rng)
+
+    def tell(self, workload: Workload, answer: Answer) -> None:
+        """Move, stay or start afresh."""
+        if answer.fate is not Fate.MEASURED or answer.measurement is None:
+            self._refused += 1
+            if self._refused >= _PATIENCE:
+                self._current = None
+                self._refused = 0
+            return
+        self._refused = 0
+        if not self._objectives:
+            self._rank(answer.measurement)
+            return
+        if self._current is None or self._accepts(self._current[1], answer.measurement):
+            self._current = (workload, answer.measurement)
+        if answer.found:
+            self._current = None
+        self._cool()
+
+    @property
+    def _objective(self) -> Objective:
+        return self._objectives[self._stage % len(self._objectives)]
+
+    def _rank(self, measurement: Measurement) -> None:
+        self._ranking.append(measurement)
+        if len(self._ranking) >= self._recipe.ranking_points:
+            self._objectives = rank(self._catalog, self._ranking)
+
+    def _accepts(self, old: Measurement, new: Measurement) -> bool:
+        before, after = self._objective.value(old), self._objective.value(new)
+        if before is None or after is None:
+            return before is None  # a reading that is missing on one side compares with nothing; leave it when possible
+        change = self._objective.energy(before, after)
+        return change < 0 or self._rng.random() < math.exp(-change / self._temperature)
+
+    def _cool(self) -> None:
+        schedule = self._recipe.schedule
+        self._runs_at_temperature += 1
+        if self._runs_at_temperature < schedule.runs_per_temperature:
+            return
+        self._runs_at_temperature = 0
+        self._temperature *= schedule.decay
+        if self._temperature < schedule.end:
+            self._temperature = schedule.start
+            self._stage += 1
+            self._current = None

@@ -1,0 +1,356 @@
+"""Extraction of a minimal feature set (MFS) from one anomalous workload (paper section 5.3).
+
+Terms. A *probe* is a workload whose verdict the extraction asks for. A probe *shows* when it is anomalous with the
+symptom of the finding. *Plain* is each dimension's unremarkable value.
+
+Method, in three phases over one funnel, `_Prober.shows`:
+
+1. **Simplify.** Move dimensions to plain, many at once, halving the group when the anomaly goes (delta debugging).
+   What is left differs from plain only where it has to. A workload with two causes keeps the one that survives.
+2. **Delimit.** For each dimension, find the values around the present one for which the anomaly stays: both ends of the
+   ladder, and by bisection the first value on the ladder that still shows. Dimensions that could be made plain are
+   delimited too: "no batching" is a condition although plain traffic satisfies it.
+3. **Join.** Two thresholds whose product is what matters (queue pairs x regions) become one on the derived feature.
+
+Invariant: the simplest workload shows, and every condition holds for it. A probe that cannot be run or says nothing
+never removes a condition: an anomaly is explained too narrowly rather than wrongly.
+
+Cost: simplifying takes at most 2 k log2(n/k) + k probes for k of n dimensions that matter, delimiting at most
+2 + 2 log2(24) < 12 per ordered dimension and one per other value of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+from collie.detect.symptom import Symptom, Verdict
+from collie.search.recipe import Extraction
+from collie.workloads.dimension import Choice, Ordered, Vector
+from collie.workloads.feature import DERIVED, Condition, Mfs, Op
+from collie.workloads.space import Space
+from collie.workloads.workload import FIELD_NAMES, Workload
+
+Probes = Generator[Workload, Verdict | None, "Extracted"]
+"""Yields workloads; receives a verdict, or None when the workload cannot be run; returns the result."""
+
+_Ask = Generator[Workload, Verdict | None, bool]
+
+_PRODUCTS = {
+    "total_mrs": ("qps", "mrs_per_qp"),
+    "total_recv_wqes": ("qps", "recv_wq_depth"),
+    "total_send_wqes": ("qps", "send_wq_depth"),
+}
+"""Derived features that are products of two dimensions."""
+
+_MOST_VOID = 3
+"""A probe that says nothing is asked again this often before it counts as "does not show"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """Result of an extraction.
+
+    Attributes:
+        mfs: the conditions.
+        workload: the simplest workload found; satisfies `mfs`.
+        complete: False when the most runs were used up, so some conditions were not looked for.
+    """
+
+    mfs: Mfs
+    workload: Workload
+    complete: bool
+
+
+def extract(
+    workload: Workload, symptom: Symptom, space: Space, policy: Extraction, known: Callable[[Workload], bool]
+) -> Probes:
+    """Find the minimal feature set of a confirmed anomaly.
+
+    Args:
+        workload: anomalous, and confirmed to be.
+        symptom: how it shows.
+        space: dimensions, their plain values and constraints.
+        policy: how many agreeing verdicts decide a probe, and how many runs there may be.
+        known: whether an anomaly found before covers a workload. Such a probe is not asked: it would show whatever this
+            anomaly does, and simplifying would drift into the known one.
+    """
+    prober = _Prober(symptom, space, policy, known)
+    simplest = yield from _simplify(prober, space, workload)
+    conditions: list[Condition] = []
+    for name, dimension in space.dimensions.items():
+        match dimension:
+            case Choice():
+                conditions += yield from _delimit_choice(prober, simplest, dimension)
+            case Ordered():
+                conditions += yield from _delimit_ordered(prober, simplest, name, dimension.ladder)
+            case Vector():
+                conditions += yield from _delimit_messages(prober, simplest, dimension)
+    conditions = yield from _join_products(prober, space, simplest, conditions)
+    return Extracted(Mfs(tuple(conditions)), simplest, complete=not prober.exhausted)
+
+
+class _Prober:
+    """The one funnel through which every probe goes: validity, memory, repetition, budget."""
+
+    def __init__(self, symptom: Symptom, space: Space, policy: Extraction, known: Callable[[Workload], bool]) -> None:
+        self._symptom = symptom
+        self._elsewhere = known
+        self._space = space
+        self._policy = policy
+        self._known: dict[Workload, bool | None] = {}  # None: it ran, or could not, and said nothing
+        self._runs = 0
+        self.exhausted = False
+
+    def possible(self, probe: Workload) -> bool:
+        """Whether a probe may be run and would tell something about this anomaly."""
+        return self._space.allows(probe) and not self._elsewhere(probe)
+
+    def shows(self, probe: Workload) -> _Ask:
+        """Whether a probe shows the anomaly; False when it cannot be run or says nothing."""
+        if probe in self._known:
+            return self._known[probe] is True
+        if not self.possible(probe):
+            return False
+        votes = {True: 0, False: 0}
+        void = 0
+        while max(votes.values()) < self._policy.agreeing and void < _MOST_VOID:
+            if self._runs >= self._policy.most_runs:
+                self.exhausted = True
+                return False
+            self._runs += 1
+            verdict = yield probe
+            if verdict is None:
+                break
+            if verdict.is_inconclusive:
+                void += 1
+                continue
+            votes[verdict.symptom is self._symptom] += 1
+        decided = max(votes.values()) >= self._policy.agreeing
+        self._known[probe] = votes[True] >= self._policy.agreeing if decided else None
+        return self._known[probe] is True
+
+    def refuted(self, probe: Workload) -> bool:
+        """Whether a probe ran and did not show: only that proves a condition."""
+        return self._known.get(probe) is False
+
+
+# --- Phase 1: simplify ------------------------------------------------------------------------------------------------
+
+
+def _simplify(prober: _Prober, space: Space, workload: Workload) -> Generator[Workload, Verdict | None, Workload]:
+    names = list(space.dimensions)
+    current = yield from _make_plain(prober, space, workload, names)
+    for name, dimension in space.dimensions.items():
+        if isinstance(dimension, Vector):
+            current = yield from _simplify_messages(prober, current, name)
+    return current
+
+
+def _make_plain(
+    prober: _Prober, space: Space, current: Workload, names: list[str]
+) -> Generator[Workload, Verdict | None, Workload]:
+    names = [name for name in names if current.get(name) != space.base.get(name)]
+    if not names:
+        return current
+    candidate = current.with_(**{name: space.base.get(name) for name in names})
+    if (yield from prober.shows(candidate)):
+        return candidate
+    if len(names) == 1:
+        return current
+    middle = len(names) // 2
+    current = yield from _make_plain(prober, space, current, names[:middle])
+    return (yield from _make_plain(prober, space, current, names[middle:]))
+
+
+def _simplify_messages(prober: _Prober, current: Workload, name: str) -> Generator[Workload, Verdict | None, Workload]:
+    sizes: tuple[int, ...] = current.get(name)
+    if len(sizes) == 1:
+        return current
+    shorter: list[tuple[int, ...]] = [(size,) for size in sorted(set(sizes))]
+    if len(set(sizes)) > 1 and len(sizes) > 2:
+        shorter += [(min(sizes), max(sizes)), (max(sizes), min(sizes))]
+    for candidate in (current.with_(**{name: value}) for value in shorter):
+        if (yield from prober.shows(candidate)):
+            return candidate
+    return current
+
+
+# --- Phase 2: delimit -------------------------------------------------------------------------------------------------
+
+
+def _delimit_choice(
+    prober: _Prober, simplest: Workload, dimension: Choice
+) -> Generator[Workload, Verdict | None, list[Condition]]:
+    present = simplest.get(dimension.name)
+    showing, refuted = [present], False
+    for value in dimension.values:
+        probe = simplest.with_(**{dimension.name: value})
+        if value == present or not prober.possible(probe):
+            continue
+        if (yield from prober.shows(probe)):
+            showing.append(value)
+        else:
+            refuted |= prober.refuted(probe)
+    if not refuted:
+        return []
+    if len(showing) == 1:
+        return [Condition(dimension.name, Op.EQUAL, present)]
+    ordered = tuple(value for value in dimension.values if value in showing)
+    return [Condition(dimension.name, Op.ONE_OF, ordered)]
+
+
+def _delimit_ordered(
+    prober: _Prober, simplest: Workload, name: str, ladder: tuple[int, ...]
+) -> Generator[Workload, Verdict | None, list[Condition]]:
+    present = simplest.get(name)
+    below = [value for value in ladder if value < present]
+    above = [value for value in ladder if value > present]
+
+    def probe(value: int) -> Workload:
+        return simplest.with_(**{name: value})
+
+    conditions = []
+    lowest = yield from _last_showing(prober, probe, present, below[::-1])
+    if lowest is not None:
+        conditions.append(Condition(name, Op.AT_LEAST, lowest))
+    highest = yield from _last_showing(prober, probe, present, above)
+    if highest is not None:
+        conditions.append(Condition(name, Op.AT_MOST, highest))
+    return conditions
+
+
+def _last_showing(
+    prober: _Prober, probe: Callable[[int], Workload], present: int, values: list[int]
+) -> Generator[Workload, Verdict | None, int | None]:
+    """Return the value furthest from the present one that still shows, or None when no value refutes.
+
+    Args:
+        prober: the funnel.
+        probe: from a value to the workload that tests it.
+        present: the value that shows.
+        values: away from the present value, nearest first.
+    """
+    values = [value for value in values if prober.possible(probe(value))]
+    if not values or (yield from prober.shows(probe(values[-1]))):
+        return None
+    if not prober.refuted(probe(values[-1])):
+        return None
+    # Invariant: ends[low] shows (or is the present value), ends[high] does not.
+    ends = [present, *values]
+    low, high = 0, len(ends) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (yield from prober.shows(probe(ends[middle]))):
+            low = middle
+        else:
+            high = middle
+    return ends[low]
+
+
+def _delimit_messages(
+    prober: _Prober, simplest: Workload, dimension: Vector
+) -> Generator[Workload, Verdict | None, list[Condition]]:
+    """Delimit the smallest and the largest message.
+
+    A threshold on messages of one size may be one on the smallest or on the largest; a mix of both tells which.
+    """
+    name = dimension.name
+    sizes: tuple[int, ...] = simplest.get(name)
+    ladder = dimension.element.ladder
+
+    def replaced(old: int, new: int) -> Workload:
+        changed = tuple(new if size == old else size for size in sizes)
+        return simplest.with_(**{name: changed, "mr_bytes": max(simplest.mr_bytes, *changed)})
+
+    small, large = min(sizes), max(sizes)
+    mixed = small != large
+    conditions = []
+    grown = [value for value in ladder if small < value and (not mixed or value <= large)]
+    most = yield from _last_showing(prober, lambda value: replaced(small, value), small, grown)
+    if most is not None:
+        feature = "min_message_bytes" if mixed else (yield from _which_end(prober, simplest, name, small, grown[-1]))
+        conditions.append(Condition(feature, Op.AT_MOST, most))
+    shrunk = [value for value in reversed(ladder) if value < large and (not mixed or value >= small)]
+    least = yield from _last_showing(prober, lambda value: replaced(large, value), large, shrunk)
+    if least is not None:
+        feature = "max_message_bytes" if mixed else (yield from _which_end(prober, simplest, name, large, shrunk[-1]))
+        conditions.append(Condition(feature, Op.AT_LEAST, least))
+    if mixed:
+        conditions += yield from _delimit_outside(prober, replaced, small, large, ladder)
+    return conditions
+
+
+def _delimit_outside(
+    prober: _Prober, replaced: Callable[[int, int], Workload], small: int, large: int, ladder: tuple[int, ...]
+) -> Generator[Workload, Verdict | None, list[Condition]]:
+    conditions = []
+    smaller = [value for value in reversed(ladder) if value < small]
+    least = yield from _last_showing(prober, lambda value: replaced(small, value), small, smaller)
+    if least is not None:
+        conditions.append(Condition("min_message_bytes", Op.AT_LEAST, least))
+    larger = [value for value in ladder if value > large]
+    most = yield from _last_showing(prober, lambda value: replaced(large, value), large, larger)
+    if most is not None:
+        conditions.append(Condition("max_message_bytes", Op.AT_MOST, most))
+    return conditions
+
+
+def _which_end(
+    prober: _Prober, simplest: Workload, name: str, showing: int, refuting: int
+) -> Generator[Workload, Verdict | None, str]:
+    """Return the feature that a threshold on uniform messages is about.
+
+    With one message that shows and one that does not: when the mix shows, the showing one is enough.
+    """
+    mix = (showing, refuting)
+    probe = simplest.with_(**{name: mix, "mr_bytes": max(simplest.mr_bytes, *mix)})
+    enough = yield from prober.shows(probe)
+    shows_small = showing < refuting
+    return "min_message_bytes" if enough == shows_small else "max_message_bytes"
+
+
+# --- Phase 3: join ----------------------------------------------------------------------------------------------------
+
+
+def _join_products(
+    prober: _Prober, space: Space, simplest: Workload, conditions: list[Condition]
+) -> Generator[Workload, Verdict | None, list[Condition]]:
+    for feature, (first, second) in _PRODUCTS.items():
+        pair = [c for c in conditions if c.dimension in (first, second) and c.op is Op.AT_LEAST]
+        if {condition.dimension for condition in pair} != {first, second}:
+            continue
+        if (yield from _trades(prober, space, simplest, pair, first, second)):
+            least = min(
+                DERIVED[feature](simplest.with_(**{condition.dimension: condition.value})) for condition in pair
+            )
+            conditions = [c for c in conditions if c not in pair]
+            conditions.append(Condition(feature, Op.AT_LEAST, least))
+    return conditions
+
+
+def _trades(prober: _Prober, space: Space, simplest: Workload, pair: list[Condition], first: str, second: str) -> _Ask:
+    """Whether less of one dimension is made up for by more of the other, in both directions."""
+    least = {condition.dimension: condition.value for condition in pair}
+    tried = 0
+    for fewer, more in ((first, second), (second, first)):
+        lesser, greater = space.dimensions[fewer], space.dimensions[more]
+        if not isinstance(lesser, Ordered) or not isinstance(greater, Ordered):
+            return False
+        below = [value for value in lesser.ladder if value < least[fewer]]
+        if not below:
+            continue
+        factor = simplest.get(fewer) / below[-1]
+        above = [value for value in greater.ladder if value >= factor * simplest.get(more)]
+        if not above:
+            continue
+        probe = simplest.with_(**{fewer: below[-1], more: above[0]})
+        if not prober.possible(probe):
+            continue
+        if not (yield from prober.shows(probe)):
+            return False
+        tried += 1
+    return tried > 0
+
+
+assert all(name in FIELD_NAMES for pair in _PRODUCTS.values() for name in pair)

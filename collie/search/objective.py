@@ -1,0 +1,67 @@
+"""What a search drives: a counter and the way in which it gets worse (paper section 5.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from collie.counters.catalog import Catalog, Kind
+from collie.detect.measurement import Measurement
+
+_LEAST = 1e-9
+"""Below this a counter stands still; it keeps relative changes finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """One counter to drive.
+
+    Attributes:
+        counter: its name.
+        rises: True for a diagnostic counter, driven up; False for a performance counter, driven down.
+    """
+
+    counter: str
+    rises: bool
+
+    def value(self, measurement: Measurement) -> float | None:
+        """Return the reading, summed over hosts; None when no host knows it."""
+        return measurement.counter(self.counter)
+
+    def energy(self, old: float, new: float) -> float:
+        """Return the relative change from A to B, negative when it gets worse for the NIC.
+
+        Performance counters (B - A) / A, diagnostic counters (A - B) / B (paper, section 5.1).
+        """
+        if self.rises:
+            return (old - new) / max(new, _LEAST)
+        return (new - old) / max(old, _LEAST)
+
+
+def rank(catalog: Catalog, measurements: Sequence[Measurement]) -> tuple[Objective, ...]:
+    """Order the counters by std / mean over some random points, the most telling first.
+
+    Diagnostic counters come before performance counters: they move before throughput does. A counter that no host
+    knows, or that never moved, drives nothing and is left out, unless that would leave none.
+
+    Args:
+        catalog: the testbed's counters.
+        measurements: of random points.
+    """
+    ranked = [
+        Objective(counter.name, kind is Kind.DIAGNOSTIC)
+        for kind in (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
+        for counter in sorted(catalog.of_kind(kind), key=lambda counter: -_variation(counter.name, measurements))
+        if _variation(counter.name, measurements) > 0
+    ]
+    if not ranked:
+        ranked = [Objective(counter.name, rises=False) for counter in catalog.of_kind(Kind.PERFORMANCE)]
+    return tuple(ranked)
+
+
+def _variation(name: str, measurements: Sequence[Measurement]) -> float:
+    known = [value for measurement in measurements if (value := measurement.counter(name)) is not None]
+    mean = fmean(known) if known else 0.0
+    return pstdev(known) / mean if mean > _LEAST and math.isfinite(mean) else 0.0

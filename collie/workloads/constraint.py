@@ -1,0 +1,119 @@
+"""Which combinations of values no RDMA device can run, or a space forbids.
+
+A constraint names the fields that it reads, so that a sampler can check it as soon as those are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from collie.workloads.units import format_bytes
+from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Opcode, QpType
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A rule between fields.
+
+    Attributes:
+        fields: the fields that `check` reads.
+        check: given a workload (or a draft with at least `fields`), what is wrong and what would be right, or None.
+    """
+
+    fields: frozenset[str]
+    check: Callable[[Any], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the machines of a testbed can hold, per host.
+
+    Attributes:
+        total_mrs: memory regions over all queue pairs.
+        pinned_bytes: memory over all regions.
+    """
+
+    total_mrs: int = 200_000
+    pinned_bytes: int = 1 << 40
+
+
+def _opcode(w: Any) -> str | None:
+    allowed = OPCODES_BY_QP_TYPE[w.qp_type]
+    if w.opcode in allowed:
+        return None
+    names = ", ".join(opcode for opcode in Opcode if opcode in allowed)
+    return f"{w.qp_type} queue pairs cannot {w.opcode}; they can {names}"
+
+
+def _ud_message(w: Any) -> str | None:
+    if w.qp_type is not QpType.UD or max(w.messages) <= w.mtu:
+        return None
+    return (
+        f"a UD message is one packet: messages of {format_bytes(max(w.messages))} do not fit mtu {w.mtu}; "
+        f"send at most {w.mtu} bytes or raise mtu"
+    )
+
+
+def _send_batch(w: Any) -> str | None:
+    if w.wqe_batch <= w.send_wq_depth:
+        return None
+    return f"wqe_batch {w.wqe_batch} is deeper than send_wq_depth {w.send_wq_depth}: such a post never fits the queue"
+
+
+def _recv_batch(w: Any) -> str | None:
+    if not w.opcode.consumes_receive or w.wqe_batch <= w.recv_wq_depth:
+        return None
+    return f"wqe_batch {w.wqe_batch} is deeper than recv_wq_depth {w.recv_wq_depth}: such a post never fits the queue"
+
+
+def _message_in_mr(w: Any) -> str | None:
+    if max(w.messages) <= w.mr_bytes:
+        return None
+    return f"messages of {format_bytes(max(w.messages))} do not fit mr_bytes {format_bytes(w.mr_bytes)}"
+
+
+def _split(w: Any) -> str | None:
+    if w.sge_split == EVEN or len(w.sge_split) <= w.sge_count:
+        return None
+    return f"sge_split names {len(w.sge_split)} entries but sge_count is {w.sge_count}"
+
+
+def _srq(w: Any) -> str | None:
+    if not w.srq or w.opcode.consumes_receive:
+        return None
+    return f"srq has no effect on {w.opcode}, which takes no receive; use SEND or leave srq off"
+
+
+VERBS: tuple[Constraint, ...] = (
+    Constraint(frozenset({"qp_type", "opcode"}), _opcode),
+    Constraint(frozenset({"qp_type", "mtu", "messages"}), _ud_message),
+    Constraint(frozenset({"wqe_batch", "send_wq_depth"}), _send_batch),
+    Constraint(frozenset({"wqe_batch", "recv_wq_depth", "opcode"}), _recv_batch),
+    Constraint(frozenset({"messages", "mr_bytes"}), _message_in_mr),
+    Constraint(frozenset({"sge_split", "sge_count"}), _split),
+    Constraint(frozenset({"srq", "opcode"}), _srq),
+)
+"""What the verbs API rules out on every device."""
+
+
+def within(limits: Limits) -> tuple[Constraint, ...]:
+    """Return the constraints that keep a workload inside what the hosts can hold."""
+
+    def total_mrs(w: Any) -> str | None:
+        total = w.qps * w.mrs_per_qp
+        if total <= limits.total_mrs:
+            return None
+        return f"{w.qps} qps x {w.mrs_per_qp} mrs_per_qp = {total} memory regions; at most {limits.total_mrs}"
+
+    def pinned(w: Any) -> str | None:
+        total = w.qps * w.mrs_per_qp * w.mr_bytes
+        if total <= limits.pinned_bytes:
+            return None
+        return f"the regions pin {format_bytes(total)} of memory; at most {format_bytes(limits.pinned_bytes)}"
+
+    return (
+        Constraint(frozenset({"qps", "mrs_per_qp"}), total_mrs),
+        Constraint(frozenset({"qps", "mrs_per_qp", "mr_bytes"}), pinned),
+    )

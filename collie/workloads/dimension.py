@@ -1,0 +1,154 @@
+"""The three kinds of dimension that a space is made of.
+
+A *range* is every value that the hardware takes; it counts towards the size of the space. A *ladder* is the few values
+that a search draws from, about log-spaced and with the range's limits. *Plain* is the value of an unremarkable
+application: a plain sibling has it, and an extraction moves towards it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A dimension without order, its values simplest first.
+
+    Attributes:
+        keep_in_sibling: a plain sibling keeps the workload's own value (`detect.bounds`).
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    plain: Any
+    keep_in_sibling: bool = False
+
+    def size(self) -> int:
+        """Number of values in range."""
+        return len(self.values)
+
+    def candidates(self) -> tuple[Any, ...]:
+        """Values that a search draws from."""
+        return self.values
+
+    def neighbour(self, value: Any, rng: Random) -> Any:
+        """Draw another value, or the same one when there is only one."""
+        others = [other for other in self.values if other != value]
+        return rng.choice(others) if others else value
+
+    def complaint(self, value: Any) -> str | None:
+        """Say why a value lies outside, or None."""
+        if value in self.values:
+            return None
+        return f"{self.name} {_show(value)} is not in this space; one of {', '.join(map(_show, self.values))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A dimension of whole numbers.
+
+    Attributes:
+        low, high: the range's limits, inclusive.
+        step: distance between neighbouring values of the range.
+        ladder: ascending, at most 24 values, from `low` to `high`.
+        ladder_only: nothing between two steps of the ladder exists (path MTUs).
+    """
+
+    name: str
+    low: int
+    high: int
+    ladder: tuple[int, ...]
+    plain: int
+    step: int = 1
+    keep_in_sibling: bool = False
+    ladder_only: bool = False
+
+    def size(self) -> int:
+        """Number of values in range."""
+        if self.ladder_only:
+            return len(self.ladder)
+        return (self.high - self.low) // self.step + 1
+
+    def candidates(self) -> tuple[Any, ...]:
+        """Values that a search draws from."""
+        return self.ladder
+
+    def neighbour(self, value: int, rng: Random) -> int:
+        """Draw another value: every second time the next step up or down, else any.
+
+        Small steps follow a counter's slope; large ones leave a plateau.
+        """
+        others = [other for other in self.ladder if other != value]
+        if not others:
+            return value
+        if rng.random() < 0.5:
+            below = [other for other in others if other < value][-1:]
+            above = [other for other in others if other > value][:1]
+            return rng.choice(below + above)
+        return rng.choice(others)
+
+    def complaint(self, value: int) -> str | None:
+        """Say why a value lies outside, or None."""
+        if self.ladder_only and value not in self.ladder:
+            return f"{self.name} {value} is not in this space; one of {', '.join(map(str, self.ladder))}"
+        if self.low <= value <= self.high:
+            return None
+        return f"{self.name} {value} is out of range; {self.low} to {self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A dimension whose value is a list of sizes, used in turn (the paper's request vector, section 4).
+
+    Attributes:
+        max_length: the longest list.
+        element: the values of one element. The paper discretises message sizes, so an element counts towards the
+            size of the space with its ladder, not with its range.
+    """
+
+    name: str
+    max_length: int
+    element: Ordered
+    plain: tuple[int, ...]
+    keep_in_sibling: bool = True
+
+    def size(self) -> int:
+        """Number of lists over the ladder."""
+        return int(sum(len(self.element.ladder) ** length for length in range(1, self.max_length + 1)))
+
+    def candidates(self) -> tuple[Any, ...]:
+        """Lists of one element: the simplest values; longer ones are drawn element by element."""
+        return tuple((value,) for value in self.element.ladder)
+
+    def neighbour(self, value: tuple[int, ...], rng: Random) -> tuple[int, ...]:
+        """Draw another list: change, add or drop one element."""
+        moves = ["change"]
+        if len(value) < self.max_length:
+            moves.append("add")
+        if len(value) > 1:
+            moves.append("drop")
+        move = rng.choice(moves)
+        index = rng.randrange(len(value))
+        if move == "drop":
+            return value[:index] + value[index + 1 :]
+        if move == "add":
+            return (*value[:index], rng.choice(self.element.ladder), *value[index:])
+        return (*value[:index], self.element.neighbour(value[index], rng), *value[index + 1 :])
+
+    def complaint(self, value: tuple[int, ...]) -> str | None:
+        """Say why a value lies outside, or None."""
+        if len(value) > self.max_length:
+            return f"{self.name} has {len(value)} elements; at most {self.max_length}"
+        for item in value:
+            if wrong := self.element.complaint(item):
+                return wrong
+        return None
+
+
+Dimension = Choice | Ordered | Vector
+
+
+def _show(value: Any) -> str:
+    return str(list(value)) if isinstance(value, tuple) else str(value)

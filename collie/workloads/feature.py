@@ -1,0 +1,98 @@
+"""Features of workloads, conditions on them, and the minimal feature set (MFS) as a conjunction of conditions.
+
+A feature is a dimension or something derived from several (paper section 5.3 speaks of "mix of <= 1 KB and >= 64 KB",
+which no single dimension says).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from collie.workloads.workload import FIELD_NAMES, Workload
+
+DERIVED: Mapping[str, Callable[[Workload], int]] = {
+    "min_message_bytes": lambda w: min(w.messages),
+    "max_message_bytes": lambda w: max(w.messages),
+    "min_segment_bytes": lambda w: min(min(entries) for entries in w.segments()),
+    "max_segment_bytes": lambda w: max(max(entries) for entries in w.segments()),
+    "total_qps": lambda w: w.qps * w.directions,
+    "total_mrs": lambda w: w.qps * w.mrs_per_qp,
+    "total_recv_wqes": lambda w: w.qps * w.recv_wq_depth,
+    "total_send_wqes": lambda w: w.qps * w.send_wq_depth,
+}
+"""Features that are computed. `total_qps` counts both directions; the other totals are per sending direction."""
+
+FEATURE_NAMES = FIELD_NAMES + tuple(DERIVED)
+
+
+def feature_value(workload: Workload, feature: str) -> Any:
+    """Return the value of a dimension or of a derived feature.
+
+    Raises:
+        AttributeError: no such feature.
+    """
+    derived = DERIVED.get(feature)
+    return derived(workload) if derived else workload.get(feature)
+
+
+class Op(StrEnum):
+    """How a condition compares."""
+
+    AT_LEAST = ">="
+    AT_MOST = "<="
+    EQUAL = "=="
+    ONE_OF = "in"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of an MFS.
+
+    Attributes:
+        dimension: a dimension or a derived feature.
+        op: how `value` is compared.
+        value: a number, a name, or with `in` a tuple of values.
+    """
+
+    dimension: str
+    op: Op
+    value: Any
+
+    def holds(self, workload: Workload) -> bool:
+        """Whether a workload satisfies the condition."""
+        actual = feature_value(workload, self.dimension)
+        match self.op:
+            case Op.AT_LEAST:
+                return bool(actual >= self.value)
+            case Op.AT_MOST:
+                return bool(actual <= self.value)
+            case Op.EQUAL:
+                return bool(actual == self.value)
+            case Op.ONE_OF:
+                return actual in self.value
+
+    def __str__(self) -> str:
+        if self.op is Op.ONE_OF:
+            return f"{self.dimension} in {{{', '.join(_show(value) for value in self.value)}}}"
+        return f"{self.dimension} {self.op} {_show(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mfs:
+    """Minimal feature set: break one condition and the anomaly goes, keep them all and it stays."""
+
+    conditions: tuple[Condition, ...]
+
+    def covers(self, workload: Workload) -> bool:
+        """Whether a workload satisfies every condition. An empty MFS covers nothing: it explains nothing."""
+        return bool(self.conditions) and all(condition.holds(workload) for condition in self.conditions)
+
+    def __str__(self) -> str:
+        return " and ".join(str(condition) for condition in self.conditions) or "(no condition found)"
+
+
+def _show(value: Any) -> str:
+    return str(list(value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,63 @@
+"""How a user narrows a space on the command line: `--fix DIM=VALUE` and `--limit DIM<=VALUE`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from collie.errors import UsageError
+from collie.workloads.parse import parse_value
+from collie.workloads.workload import FIELD_NAMES
+
+
+def parse_fixes(pairs: Iterable[str]) -> dict[str, Any]:
+    """Read `DIM=VALUE` words; a list is written with commas.
+
+    Raises:
+        UsageError: no such dimension, or no such value.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, text = (part.strip() for part in pair.partition("="))
+        if not sign:
+            raise UsageError(f"--fix {pair!r} is not DIM=VALUE")
+        found[name] = _value(name, text, pair)
+    return found
+
+
+def parse_limits(pairs: Iterable[str]) -> dict[str, int]:
+    """Read `DIM<=VALUE` words.
+
+    Raises:
+        UsageError: no such dimension, or no number.
+    """
+    found: dict[str, int] = {}
+    for pair in pairs:
+        name, sign, text = (part.strip() for part in pair.partition("<="))
+        if not sign:
+            raise UsageError(f"--limit {pair!r} is not DIM<=VALUE")
+        value = _value(name, text, pair)
+        found[name] = max(value) if isinstance(value, tuple) else value
+        if isinstance(found[name], bool) or not isinstance(found[name], int):
+            raise UsageError(f"--limit {pair!r}: {name} is not an ordered dimension")
+    return found
+
+
+def _value(name: str, text: str, word: str) -> Any:
+    if name not in FIELD_NAMES:
+        raise UsageError(f"{word!r}: no dimension {name!r}; one of {', '.join(FIELD_NAMES)}")
+    items = [_scalar(item) for item in text.split(",")]
+    raw: Any = items if len(items) > 1 else items[0]
+    try:
+        return parse_value(name, raw)
+    except ValueError as error:
+        raise UsageError(f"{word!r}: {error}") from None
+
+
+def _scalar(text: str) -> Any:
+    text = text.strip()
+    if text.lower() in {"true", "on", "yes"}:
+        return True
+    if text.lower() in {"false", "off", "no"}:
+        return False
+    return int(text) if text.lstrip("-").isdigit() else text

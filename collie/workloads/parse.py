@@ -1,0 +1,155 @@
+"""From plain values, as YAML and JSON hold them, to the typed values of a workload. Inverse of `workload.render`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from collie.workloads.units import parse_bytes
+from collie.workloads.workload import EVEN, FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
+
+Complaint = tuple[str, str]
+"""(name of the key, what is wrong with it and what would be right)."""
+
+
+def _whole(raw: Any) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int):
+        raise ValueError(f"{raw!r} is no whole number")
+    if raw < 0:
+        raise ValueError(f"{raw} is negative")
+    return raw
+
+
+def _positive(raw: Any) -> int:
+    if _whole(raw) == 0:
+        raise ValueError("0 is too small; the least is 1")
+    return int(raw)
+
+
+def _size(raw: Any) -> int:
+    size = parse_bytes(raw)
+    if size < 1:
+        raise ValueError(f"{raw!r} is too small; the least is 1 byte")
+    return size
+
+
+def _flag(raw: Any) -> bool:
+    if not isinstance(raw, bool):
+        raise ValueError(f"{raw!r} is neither true nor false")
+    return raw
+
+
+def _one_of(kind: type[Direction] | type[Memory] | type[Opcode] | type[QpType]) -> Callable[[Any], Any]:
+    def read(raw: Any) -> Any:
+        try:
+            return kind(raw)
+        except ValueError:
+            raise ValueError(f"{raw!r} is unknown; one of {', '.join(kind)}") from None
+
+    return read
+
+
+def _split(raw: Any) -> str | tuple[int, ...]:
+    if raw == EVEN:
+        return EVEN
+    if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
+        raise ValueError(f"{raw!r} is no split; write even, or the bytes of the leading entries as a list")
+    return tuple(_size(item) for item in raw)
+
+
+def _sizes(raw: Any) -> tuple[int, ...]:
+    items = raw if isinstance(raw, Sequence) and not isinstance(raw, str) else [raw]
+    if not items:
+        raise ValueError("an empty list sends nothing; give at least one size")
+    return tuple(_size(item) for item in items)
+
+
+def _mtu(raw: Any) -> int:
+    mtu = parse_bytes(raw)
+    if mtu not in (256, 512, 1024, 2048, 4096):
+        raise ValueError(f"{raw!r} is no path MTU; one of 256, 512, 1024, 2048, 4096")
+    return mtu
+
+
+def _at_most(limit: int) -> Callable[[Any], int]:
+    def read(raw: Any) -> int:
+        if _whole(raw) > limit:
+            raise ValueError(f"{raw} is too large; the field holds at most {limit}")
+        return int(raw)
+
+    return read
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "direction": _one_of(Direction),
+    "loopback": _flag,
+    "numa_node": _whole,
+    "peer_numa_node": _whole,
+    "memory": _one_of(Memory),
+    "peer_memory": _one_of(Memory),
+    "mrs_per_qp": _positive,
+    "mr_bytes": _size,
+    "qp_type": _one_of(QpType),
+    "opcode": _one_of(Opcode),
+    "qps": _positive,
+    "mtu": _mtu,
+    "wqe_batch": _positive,
+    "sge_count": _positive,
+    "sge_split": _split,
+    "send_wq_depth": _positive,
+    "recv_wq_depth": _positive,
+    "messages": _sizes,
+    "max_inline_data": lambda raw: parse_bytes(raw),
+    "max_rd_atomic": _positive,
+    "max_dest_rd_atomic": _positive,
+    "timeout": _at_most(31),
+    "retry_cnt": _at_most(7),
+    "rnr_retry": _at_most(7),
+    "min_rnr_timer": _at_most(31),
+    "sq_sig_all": _flag,
+    "srq": _flag,
+    "fence": _flag,
+    "sq_psn": _at_most(0xFFFFFF),
+    "traffic_class": _at_most(255),
+    "hop_limit": _at_most(255),
+}
+assert tuple(_READERS) == FIELD_NAMES  # one reader per field, in the same order
+
+
+def parse_value(dimension: str, raw: Any) -> Any:
+    """Read one field.
+
+    Raises:
+        ValueError: what is wrong with the value and what would be right.
+        KeyError: no such dimension.
+    """
+    return _READERS[dimension](raw)
+
+
+def unknown_key(key: str, known: Sequence[str]) -> str:
+    """Word the complaint about a key that nothing reads."""
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}")
+
+
+def parse_workload(raw: Mapping[str, Any], base: Workload | None = None) -> tuple[Workload | None, list[Complaint]]:
+    """Read a workload from a mapping; fields that it leaves out are those of `base`.
+
+    Returns:
+        The workload, or None when anything was wrong, and every complaint. Constraints between fields are not
+        checked here (`constraint.violations`).
+    """
+    values: dict[str, Any] = {}
+    complaints: list[Complaint] = []
+    for key, value in raw.items():
+        if key not in _READERS:
+            complaints.append((str(key), unknown_key(str(key), FIELD_NAMES)))
+            continue
+        try:
+            values[key] = parse_value(key, value)
+        except ValueError as error:
+            complaints.append((key, f"{key}: {error}"))
+    if complaints:
+        return None, complaints
+    return (base or Workload()).with_(**values), []

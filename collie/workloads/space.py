@@ -1,0 +1,184 @@
+"""A space: the dimensions that a search may vary, and the constraints between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+from collie.workloads.constraint import VERBS, Constraint, Limits, within
+from collie.workloads.dimension import Dimension, Ordered, Vector
+from collie.workloads.workload import Workload
+
+_DRAW_ORDER = (
+    "qp_type",
+    "opcode",
+    "mtu",
+    "qps",
+    "mrs_per_qp",
+    "send_wq_depth",
+    "recv_wq_depth",
+    "wqe_batch",
+    "messages",
+)
+"""Drawn first, because other dimensions depend on them: each later draw is uniform over what the earlier ones allow."""
+
+_MOST_TRIES = 1000
+
+
+@dataclass(frozen=True)
+class Space:
+    """A set of workloads.
+
+    Attributes:
+        name: as the user says it.
+        dimensions: by name, in the file's order, which is the order in which an extraction simplifies.
+        limits: what the hosts can hold.
+        base: values of the fields that no dimension varies, and the plain value of those that one does.
+    """
+
+    name: str
+    dimensions: Mapping[str, Dimension]
+    limits: Limits = field(default_factory=Limits)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        plain = {name: dimension.plain for name, dimension in self.dimensions.items()}
+        object.__setattr__(self, "base", Workload(**{**plain, **self.fixed}))
+        object.__setattr__(self, "constraints", VERBS + within(self.limits))
+
+    base: Workload = field(init=False)
+    constraints: tuple[Constraint, ...] = field(init=False, repr=False)
+
+    def log10_size(self) -> float:
+        """Return the decimal logarithm of the product of all ranges, before constraints."""
+        return math.fsum(math.log10(dimension.size()) for dimension in self.dimensions.values())
+
+    def complaints(self, workload: Workload) -> list[tuple[str, str]]:
+        """Return (dimension, what is wrong) for everything that keeps a workload out of this space."""
+        found = []
+        for name, dimension in self.dimensions.items():
+            if wrong := dimension.complaint(workload.get(name)):
+                found.append((name, wrong))
+        for name in _FIELDS - set(self.dimensions):
+            if workload.get(name) != self.base.get(name):
+                found.append((name, f"{name} does not vary in space {self.name}; it is {self.base.get(name)}"))
+        return found + self.violations(workload)
+
+    def violations(self, workload: Workload) -> list[tuple[str, str]]:
+        """Return (dimension, what is wrong) for every constraint that a workload breaks."""
+        found = []
+        for constraint in self.constraints:
+            if wrong := constraint.check(workload):
+                found.append((min(constraint.fields), wrong))
+        return found
+
+    def allows(self, workload: Workload) -> bool:
+        """Whether a workload breaks no constraint."""
+        return all(constraint.check(workload) is None for constraint in self.constraints)
+
+    def sample(self, rng: Random) -> Workload:
+        """Draw a workload: each dimension uniformly from its ladder, as far as earlier draws allow.
+
+        Plain rejection would hardly ever draw UD with several messages or many queue pairs with many regions.
+
+        Raises:
+            ValueError: the constraints leave no workload that drawing finds.
+        """
+        first = [name for name in _DRAW_ORDER if name in self.dimensions]
+        order = first + [name for name in self.dimensions if name not in first]
+        for _ in range(_MOST_TRIES):
+            drawn = self._draw(order, rng)
+            if drawn is not None:
+                return drawn
+        raise ValueError(f"space {self.name}: no workload satisfies all constraints; widen a dimension or a limit")
+
+    def mutate(self, workload: Workload, rng: Random) -> Workload:
+        """Return a valid workload that differs in exactly one dimension.
+
+        Raises:
+            ValueError: drawing finds none.
+        """
+        names = list(self.dimensions)
+        for _ in range(_MOST_TRIES):
+            name = rng.choice(names)
+            value = workload.get(name)
+            other = self.dimensions[name].neighbour(value, rng)
+            if other != value:
+                candidate = workload.with_(**{name: other})
+                if self.allows(candidate):
+                    return candidate
+        raise ValueError(f"space {self.name}: a workload has no valid neighbour; widen a dimension or a limit")
+
+    def _draw(self, order: list[str], rng: Random) -> Workload | None:
+        free = set(order)
+        draft = SimpleNamespace(**{name: self.base.get(name) for name in _FIELDS})
+        for name in order:
+            free.discard(name)
+            ready = [c for c in self.constraints if name in c.fields and not (c.fields & free)]
+            dimension = self.dimensions[name]
+            fitting = []
+            for value in dimension.candidates():
+                setattr(draft, name, value)
+                if all(constraint.check(draft) is None for constraint in ready):
+                    fitting.append(value)
+            if not fitting:
+                return None
+            if isinstance(dimension, Vector):
+                length = rng.randint(1, dimension.max_length)
+                setattr(draft, name, tuple(rng.choice(fitting)[0] for _ in range(length)))
+            else:
+                setattr(draft, name, rng.choice(fitting))
+        workload = Workload(**vars(draft))
+        return workload if self.allows(workload) else None
+
+    def narrowed(self, fix: Mapping[str, Any], at_most: Mapping[str, int]) -> Space:
+        """Return a smaller space: some dimensions fixed to a value, some ordered ones limited from above.
+
+        Raises:
+            ValueError: a dimension is unknown, a value is outside it, or a limit leaves nothing.
+        """
+        dimensions = dict(self.dimensions)
+        fixed = dict(self.fixed)
+        for name, value in fix.items():
+            if name not in dimensions:
+                raise ValueError(f"space {self.name} has no dimension {name!r}; it has {', '.join(self.dimensions)}")
+            if wrong := dimensions.pop(name).complaint(value):
+                raise ValueError(wrong)
+            fixed[name] = value
+        for name, limit in at_most.items():
+            dimension = dimensions.get(name)
+            if isinstance(dimension, Vector):
+                element = _limited(dimension.element, limit)
+                plain = tuple(min(value, element.high) for value in dimension.plain)
+                dimensions[name] = Vector(name, dimension.max_length, element, plain, dimension.keep_in_sibling)
+            elif isinstance(dimension, Ordered):
+                dimensions[name] = _limited(dimension, limit)
+            else:
+                raise ValueError(f"space {self.name} has no ordered dimension {name!r} to limit")
+        return Space(self.name, dimensions, self.limits, fixed)
+
+
+_FIELDS = frozenset(Workload.__dataclass_fields__)
+
+
+def _limited(dimension: Ordered, limit: int) -> Ordered:
+    if limit < dimension.low:
+        raise ValueError(f"{dimension.name} <= {limit} leaves nothing; it starts at {dimension.low}")
+    high = min(limit, dimension.high)
+    if dimension.ladder_only:
+        high = max(value for value in dimension.ladder if value <= high)
+    ladder = (*(value for value in dimension.ladder if value < high), high)
+    return Ordered(
+        dimension.name,
+        dimension.low,
+        high,
+        ladder,
+        min(dimension.plain, high),
+        dimension.step,
+        dimension.keep_in_sibling,
+        dimension.ladder_only,
+    )

@@ -1,0 +1,80 @@
+"""Sizes, times and rates as people write them, and back."""
+
+from __future__ import annotations
+
+import re
+
+_BINARY = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
+
+
+def parse_bytes(text: int | str) -> int:
+    """Read a size: `4096`, `4KiB`, `2 MiB`.
+
+    Raises:
+        ValueError: not a size, or in a unit other than B, KiB, MiB, GiB, TiB.
+    """
+    if isinstance(text, bool) or (isinstance(text, int) and text < 0):
+        raise ValueError(f"{text!r} is no size; write bytes as a number or as 4KiB, 2MiB, 1GiB")
+    if isinstance(text, int):
+        return text
+    match = re.fullmatch(r"\s*(\d{1,18})\s*([A-Za-z]*)\s*", str(text))
+    if not match or match[2].upper() not in _BINARY:
+        raise ValueError(f"{text!r} is no size; write bytes as a number or as 4KiB, 2MiB, 1GiB")
+    return int(match[1]) * _BINARY[match[2].upper()]
+
+
+def parse_seconds(text: float | str) -> float:
+    """Read a time: `10s`, `250ms`, `45m`, `10h`; a bare number is seconds.
+
+    Raises:
+        ValueError: not a time.
+    """
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)\s*", str(text))
+    if not match:
+        raise ValueError(f"{text!r} is no time; write 250ms, 10s, 45m or 10h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_rate(text: float | str) -> float:
+    """Read a rate in bits/s: `200Gbit`, `100 Gbit/s`; a bare number is bits/s.
+
+    Raises:
+        ValueError: not a rate.
+    """
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?bit)(?:/s|ps)?\s*", str(text), re.IGNORECASE)
+    if not match:
+        raise ValueError(f"{text!r} is no rate; write 25Gbit, 200Gbit or bits/s as a number")
+    return float(match[1]) * _RATES[match[2].lower()]
+
+
+def format_bytes(size: float) -> str:
+    """Write a size the way an engineer says it: `64 B`, `4 KiB`, `1.5 MiB`."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            return f"{value:g} {unit}" if value == int(value) else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable")
+
+
+def format_rate(bits_per_second: float) -> str:
+    """Write a rate: `187.3 Gbit/s`."""
+    value = float(bits_per_second)
+    for unit in ("bit/s", "kbit/s", "Mbit/s"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.4g} Gbit/s"
+
+
+def format_seconds(seconds: float) -> str:
+    """Write a time: `41 s`, `12 min`, `3.5 h`."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

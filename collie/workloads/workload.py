@@ -1,0 +1,200 @@
+"""A workload: one point of the search space, in the words of the verbs API and the paper.
+
+Every field is what both ends of every queue pair use, unless its description says otherwise. A space (`space.py`)
+decides which fields vary and over which values; fields that it does not name keep the default given here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any
+
+GRH_BYTES = 40
+"""Global route header in front of every UD receive buffer (IBTA 1.4, 11.4.1.2)."""
+
+
+class QpType(StrEnum):
+    """Transport service of a queue pair."""
+
+    RC = "RC"
+    UC = "UC"
+    UD = "UD"
+
+
+class Opcode(StrEnum):
+    """What a send work request asks for."""
+
+    SEND = "SEND"
+    SEND_WITH_IMM = "SEND_WITH_IMM"
+    WRITE = "WRITE"
+    WRITE_WITH_IMM = "WRITE_WITH_IMM"
+    READ = "READ"
+
+    @property
+    def consumes_receive(self) -> bool:
+        """Whether a message takes a receive work request at the responder."""
+        return self in {Opcode.SEND, Opcode.SEND_WITH_IMM, Opcode.WRITE_WITH_IMM}
+
+
+OPCODES_BY_QP_TYPE: dict[QpType, frozenset[Opcode]] = {
+    QpType.RC: frozenset(Opcode),
+    QpType.UC: frozenset(Opcode) - {Opcode.READ},
+    QpType.UD: frozenset({Opcode.SEND, Opcode.SEND_WITH_IMM}),
+}
+"""What each transport service can carry (IBTA 1.4, table 38)."""
+
+
+class Direction(StrEnum):
+    """Whether one host sends, or both at once."""
+
+    UNIDIRECTIONAL = "unidirectional"
+    BIDIRECTIONAL = "bidirectional"
+
+
+class Memory(StrEnum):
+    """Kind of memory that holds the buffers."""
+
+    DRAM = "dram"
+    GPU = "gpu"
+
+
+EVEN = "even"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One point of the space (paper section 4): topology, memory, transport and message pattern.
+
+    Attributes:
+        direction: `unidirectional` is host A requesting of host B or sending to it; `bidirectional` adds the mirror image.
+        loopback: the host that receives from its peer also sends as many queue pairs of the same traffic to itself.
+        numa_node, peer_numa_node: NUMA distance of the buffers on host A and on host B: 0 is the NIC's own node.
+        memory, peer_memory: kind of memory of the buffers on host A and on host B.
+        mrs_per_qp: memory regions per queue pair and end, used in turn.
+        mr_bytes: bytes of each region.
+        qp_type, opcode: transport service and operation.
+        qps: queue pairs per direction.
+        mtu: path MTU in bytes.
+        wqe_batch: work requests per post, for sends and for receives.
+        sge_count: scatter/gather entries per work request.
+        sge_split: `even`, or bytes of the leading entries; the rest is spread evenly over the remaining entries.
+        send_wq_depth, recv_wq_depth: entries of the queues, kept full.
+        messages: bytes per work request, used in turn.
+        max_inline_data: messages up to this size are carried inside the work request; 0 switches inlining off.
+        max_rd_atomic, max_dest_rd_atomic: READs in flight per queue pair, as requester and as responder.
+        timeout: local ACK timeout, 4.096 us x 2^timeout.
+        retry_cnt, rnr_retry: retries after a lost packet and after a receiver-not-ready NAK (there 7 means for ever).
+        min_rnr_timer: the encoded time that a receiver-not-ready NAK asks for (IBTA 1.4, table 46).
+        sq_sig_all: every send completes with an entry in the completion queue; otherwise one per post.
+        srq: receives come from one shared receive queue per host instead of one queue per queue pair.
+        fence: the first work request of each post waits for earlier READs.
+        sq_psn: first packet sequence number (24 bit).
+        traffic_class, hop_limit: of the global route header.
+    """
+
+    direction: Direction = Direction.UNIDIRECTIONAL
+    loopback: bool = False
+    numa_node: int = 0
+    peer_numa_node: int = 0
+    memory: Memory = Memory.DRAM
+    peer_memory: Memory = Memory.DRAM
+    mrs_per_qp: int = 1
+    mr_bytes: int = 65536
+    qp_type: QpType = QpType.RC
+    opcode: Opcode = Opcode.WRITE
+    qps: int = 1
+    mtu: int = 4096
+    wqe_batch: int = 1
+    sge_count: int = 1
+    sge_split: str | tuple[int, ...] = EVEN
+    send_wq_depth: int = 128
+    recv_wq_depth: int = 128
+    messages: tuple[int, ...] = (65536,)
+    max_inline_data: int = 0
+    max_rd_atomic: int = 16
+    max_dest_rd_atomic: int = 16
+    timeout: int = 14
+    retry_cnt: int = 7
+    rnr_retry: int = 6
+    min_rnr_timer: int = 1
+    sq_sig_all: bool = False
+    srq: bool = False
+    fence: bool = False
+    sq_psn: int = 0
+    traffic_class: int = 0
+    hop_limit: int = 64
+
+    def get(self, dimension: str) -> Any:
+        """Return the value of a field by its name."""
+        return getattr(self, dimension)
+
+    def with_(self, **changes: Any) -> Workload:
+        """Return a copy with some fields changed."""
+        return replace(self, **changes)
+
+    @property
+    def directions(self) -> int:
+        """Hosts that send at once: 1 or 2."""
+        return 2 if self.direction is Direction.BIDIRECTIONAL else 1
+
+    @property
+    def mean_message_bytes(self) -> float:
+        """Payload bytes per work request, on average over `messages`."""
+        return sum(self.messages) / len(self.messages)
+
+    @property
+    def bytes_outstanding(self) -> float:
+        """Payload bytes that one direction can have in flight: its send queues, full."""
+        return self.qps * self.send_wq_depth * self.mean_message_bytes
+
+    def segments(self) -> tuple[tuple[int, ...], ...]:
+        """Return the bytes of each scatter/gather entry, for each of `messages`."""
+        return tuple(split_message(message, self.sge_count, self.sge_split) for message in self.messages)
+
+
+def split_message(message_bytes: int, sge_count: int, sge_split: str | tuple[int, ...]) -> tuple[int, ...]:
+    """Cut one message into scatter/gather entries.
+
+    Args:
+        message_bytes: payload of the work request, >= 1.
+        sge_count: entries that the work request may have.
+        sge_split: `even`, or bytes of the leading entries; what they leave is spread evenly over the remaining ones.
+
+    Returns:
+        The bytes of each entry in order; entries that would be empty are left out. Their sum is `message_bytes`.
+    """
+    leading = () if isinstance(sge_split, str) else sge_split[:sge_count]
+    entries: list[int] = []
+    rest = message_bytes
+    for index, size in enumerate(leading):
+        taken = rest if index == sge_count - 1 else min(size, rest)
+        entries.append(taken)
+        rest -= taken
+    remaining = sge_count - len(leading)
+    for index in range(remaining):
+        entries.append(rest // remaining + (1 if index < rest % remaining else 0))
+    return tuple(entry for entry in entries if entry)
+
+
+FIELD_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Workload))
+"""Names of all dimensions that any space may vary, in the order of the paper: topology, memory, transport, pattern."""
+
+
+def render(workload: Workload) -> dict[str, Any]:
+    """Turn a workload into plain JSON/YAML values, every field named."""
+    return {name: _plain(value) for name, value in _items(workload)}
+
+
+def _items(workload: Workload) -> Iterator[tuple[str, Any]]:
+    for name in FIELD_NAMES:
+        yield name, workload.get(name)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, tuple):
+        return list(value)
+    return value

@@ -1,0 +1,203 @@
+"""Extraction on planted conjunctions: it finds what is planted, covers the point, and stays within its bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from random import Random
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from collie.content.spaces import load_space
+from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.search.extract import Extracted, extract
+from collie.search.recipe import Extraction
+from collie.workloads.dimension import Choice, Ordered
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Opcode, QpType, Workload
+
+SPACE = load_space("nsdi22")
+SHOWS = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.2, "b")
+OTHER = Verdict(Outcome.ANOMALOUS, "slow", Symptom.LOW_THROUGHPUT, 0.5, "b")
+NORMAL = Verdict(Outcome.NORMAL, "fine")
+
+ORDERED = [dimension for dimension in SPACE.dimensions.values() if isinstance(dimension, Ordered)]
+CHOICES = [dimension for dimension in SPACE.dimensions.values() if isinstance(dimension, Choice)]
+
+
+def never(_workload: Workload) -> bool:
+    return False
+
+
+def run(
+    workload: Workload,
+    answer: Callable[[Workload], Verdict | None],
+    policy: Extraction | None = None,
+    known: Callable[[Workload], bool] = never,
+) -> tuple[Extracted, list[Workload]]:
+    probes = extract(workload, Symptom.PAUSE, SPACE, policy or Extraction(), known)
+    asked: list[Workload] = []
+    try:
+        probe = next(probes)
+        while True:
+            asked.append(probe)
+            probe = probes.send(answer(probe))
+    except StopIteration as stop:
+        return stop.value, asked
+
+
+def planted(mfs: Mfs) -> Callable[[Workload], Verdict]:
+    return lambda workload: SHOWS if mfs.covers(workload) else NORMAL
+
+
+@st.composite
+def boxes_with_a_point(draw: st.DrawFn) -> tuple[Mfs, Workload]:
+    """A conjunction over one to four dimensions, and a workload of the space that satisfies it."""
+    workload = SPACE.sample(Random(draw(st.integers(0, 2**32))))
+    conditions = []
+    for dimension in draw(
+        st.lists(st.sampled_from(ORDERED + CHOICES), min_size=1, max_size=4, unique_by=lambda d: d.name)
+    ):
+        value = workload.get(dimension.name)
+        if isinstance(dimension, Choice):
+            conditions.append(Condition(dimension.name, Op.EQUAL, value))
+            continue
+        op = draw(st.sampled_from([Op.AT_LEAST, Op.AT_MOST]))
+        within = [step for step in dimension.ladder if (step <= value if op is Op.AT_LEAST else step >= value)]
+        conditions.append(Condition(dimension.name, op, draw(st.sampled_from(within))))
+    return Mfs(tuple(conditions)), workload
+
+
+@given(boxes_with_a_point())
+@settings(max_examples=150, deadline=None)
+def test_extraction_covers_the_point_and_no_probe_that_did_not_show(box: tuple[Mfs, Workload]) -> None:
+    mfs, workload = box
+    found, asked = run(workload, planted(mfs))
+    assert found.complete
+    assert mfs.covers(found.workload)
+    assert all(condition.holds(found.workload) for condition in found.mfs.conditions)
+    for probe in asked:
+        if not mfs.covers(probe):
+            assert not found.mfs.covers(probe), probe
+    assert len(asked) == len(set(asked))
+    assert len(asked) <= probes_at_most()
+
+
+def probes_at_most() -> int:
+    """The bound that the module states: simplifying, then delimiting every dimension."""
+    simplify = 3 * len(SPACE.dimensions)
+    delimit = len(ORDERED) * (2 + 2 * math.ceil(math.log2(24))) + sum(len(d.values) - 1 for d in CHOICES)
+    messages = 4 + 4 * (1 + math.ceil(math.log2(24)))
+    return simplify + delimit + messages
+
+
+def test_thresholds_are_exact_to_one_step_of_the_ladder() -> None:
+    mfs = Mfs((
+        Condition("qp_type", Op.EQUAL, QpType.UD),
+        Condition("wqe_batch", Op.AT_LEAST, 64),
+        Condition("recv_wq_depth", Op.AT_LEAST, 256),
+    ))  # fmt: skip
+    start = SPACE.base.with_(
+        qp_type=QpType.UD, opcode=Opcode.SEND, messages=(2048,), wqe_batch=128, recv_wq_depth=4096, qps=64, sge_count=4
+    )
+    found, _ = run(start, planted(mfs))
+    assert set(found.mfs.conditions) == set(mfs.conditions)
+    assert found.workload.qps == SPACE.base.qps
+    assert found.workload.sge_count == SPACE.base.sge_count
+
+
+def test_a_condition_that_plain_traffic_satisfies_is_found() -> None:
+    mfs = Mfs((Condition("wqe_batch", Op.AT_MOST, 4), Condition("qps", Op.AT_LEAST, 320)))
+    found, _ = run(SPACE.base.with_(qps=1024), planted(mfs))
+    assert set(found.mfs.conditions) == set(mfs.conditions)
+
+
+def test_message_thresholds_tell_the_smallest_from_the_largest() -> None:
+    for feature, op, value, sizes in (
+        ("min_message_bytes", Op.AT_MOST, 1024, (512, 65536)),
+        ("max_message_bytes", Op.AT_MOST, 1024, (512, 64)),
+        ("max_message_bytes", Op.AT_LEAST, 16384, (64, 262144)),
+        ("min_message_bytes", Op.AT_LEAST, 16384, (16384, 262144)),
+    ):
+        condition = Condition(feature, op, value)
+        found, _ = run(SPACE.base.with_(messages=sizes, mr_bytes=1 << 22), planted(Mfs((condition,))))
+        assert found.mfs.conditions == (condition,), feature
+
+
+def test_a_mix_of_short_and_long_messages_is_found() -> None:
+    mfs = Mfs((Condition("min_message_bytes", Op.AT_MOST, 1024), Condition("max_message_bytes", Op.AT_LEAST, 65536)))
+    start = SPACE.base.with_(messages=(128, 65536, 4096, 128), mr_bytes=1 << 22)
+    found, _ = run(start, planted(mfs))
+    assert set(found.mfs.conditions) == set(mfs.conditions)
+    assert len(found.workload.messages) == 2
+
+
+def test_two_thresholds_whose_product_matters_become_one() -> None:
+    mfs = Mfs((Condition("total_mrs", Op.AT_LEAST, 12288), Condition("max_message_bytes", Op.AT_MOST, 1024)))
+    found, _ = run(SPACE.base.with_(qps=24, mrs_per_qp=1024, messages=(512,)), planted(mfs))
+    total = next(condition for condition in found.mfs.conditions if condition.dimension == "total_mrs")
+    assert 12288 <= total.value <= 2 * 12288
+    assert {condition.dimension for condition in found.mfs.conditions} == {"total_mrs", "max_message_bytes"}
+
+
+def test_of_two_causes_the_one_that_survives_is_explained() -> None:
+    first = Mfs((Condition("loopback", Op.EQUAL, True),))
+    second = Mfs((Condition("wqe_batch", Op.AT_LEAST, 64),))
+
+    def answer(workload: Workload) -> Verdict:
+        return SHOWS if first.covers(workload) or second.covers(workload) else NORMAL
+
+    found, _ = run(SPACE.base.with_(loopback=True, wqe_batch=64), answer)
+    assert len(found.mfs.conditions) == 1
+
+
+def test_another_symptom_is_not_this_anomaly() -> None:
+    def answer(workload: Workload) -> Verdict:
+        return SHOWS if workload.loopback else OTHER
+
+    found, _ = run(SPACE.base.with_(loopback=True), answer)
+    assert found.mfs.conditions == (Condition("loopback", Op.EQUAL, True),)
+
+
+def test_a_known_anomaly_is_not_drifted_into() -> None:
+    known = Mfs((Condition("qps", Op.AT_MOST, 8),))
+
+    def answer(workload: Workload) -> Verdict:
+        assert not known.covers(workload)
+        return SHOWS
+
+    found, _ = run(SPACE.base.with_(qps=64), answer, known=known.covers)
+    assert found.workload.qps > 8
+
+
+@given(boxes_with_a_point(), st.sampled_from([SHOWS, NORMAL, inconclusive("noise"), None]))
+@settings(max_examples=60, deadline=None)
+def test_extraction_ends_whatever_it_is_told(box: tuple[Mfs, Workload], always: Verdict | None) -> None:
+    found, asked = run(box[1], lambda _workload: always)
+    assert len(asked) <= 3 * probes_at_most()
+    if always is SHOWS:
+        assert found.mfs.conditions == ()
+    if always is None:
+        assert found.mfs.conditions == ()  # what never ran refutes nothing
+
+
+@given(boxes_with_a_point(), st.integers(1, 20))
+@settings(max_examples=40, deadline=None)
+def test_extraction_keeps_to_its_budget_and_says_so(box: tuple[Mfs, Workload], most: int) -> None:
+    found, asked = run(box[1], planted(box[0]), Extraction(most_runs=most))
+    assert len(asked) <= most
+    assume(len(asked) == most)
+    assert all(condition.holds(found.workload) for condition in found.mfs.conditions)
+
+
+def test_a_flaky_probe_needs_agreeing_verdicts() -> None:
+    rng = Random(3)
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))
+
+    def answer(workload: Workload) -> Verdict:
+        shows = mfs.covers(workload)
+        return (NORMAL if shows else SHOWS) if rng.random() < 0.02 else (SHOWS if shows else NORMAL)
+
+    found, _ = run(SPACE.base.with_(wqe_batch=128), answer, Extraction(agreeing=3))
+    assert found.mfs == mfs

@@ -1,0 +1,225 @@
+"""The loop, on a testbed whose anomalies are stated beforehand."""
+
+from __future__ import annotations
+
+import pytest
+
+from collie.campaign.bench import Bench, Case
+from collie.campaign.budget import Budget, parse_budget
+from collie.campaign.calibrate import SIZES
+from collie.campaign.engine import Summary
+from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished, SuspicionDropped
+from collie.campaign.reproduce import Reproduced
+from collie.campaign.run import Campaign
+from collie.content.spaces import load_space
+from collie.detect.bounds import Calibration
+from collie.detect.judge import Thresholds
+from collie.detect.symptom import Symptom
+from collie.errors import StoreError, TestbedError, UsageError
+from collie.ports import CampaignHeader, RunResult
+from collie.search.recipe import Recipe, StrategyName
+from collie.store.memory import MemoryStore
+from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Opcode, QpType, Workload
+
+SPACE = load_space("nsdi22")
+LOOPBACK = Mfs((Condition("loopback", Op.EQUAL, True),))
+MANY_SGES = Mfs((Condition("sge_count", Op.AT_LEAST, 8), Condition("loopback", Op.EQUAL, False)))
+RANDOM = Recipe("test", strategy=StrategyName.RANDOM)
+HEADER = CampaignHeader("test", {}, "nsdi22", "test", {}, 1, "2026-01-01T00:00:00Z")
+
+
+def search(
+    testbed: FakeTestbed,
+    *,
+    budget: Budget = Budget(runs=200),  # noqa: B008 - frozen
+    recipe: Recipe = RANDOM,
+    store: MemoryStore | None = None,
+    sink: ListSink | None = None,
+    calibration: Calibration | None = Calibration(),  # noqa: B008 - frozen
+    known: tuple[Mfs, ...] = (),
+) -> Summary:
+    store = store or MemoryStore(HEADER)
+    campaign = Campaign(testbed, store, SPACE, recipe, budget, 1, known, calibration)
+    return campaign.run(sink or ListSink())
+
+
+def test_planted_anomalies_are_found_confirmed_and_explained() -> None:
+    sink = ListSink()
+    planted = (Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5))
+    summary = search(FakeTestbed(planted), sink=sink, budget=Budget(runs=400))
+    assert {anomaly.mfs.conditions for anomaly in summary.anomalies} >= {LOOPBACK.conditions}
+    assert {anomaly.symptom for anomaly in summary.anomalies} == {Symptom.PAUSE, Symptom.LOW_THROUGHPUT}
+    assert len(sink.of(AnomalyConfirmed)) == len(sink.of(AnomalyExplained)) == len(summary.anomalies)
+    assert all(anomaly.complete for anomaly in summary.anomalies)
+    assert summary.runs == len(sink.of(RunFinished)) == 400
+
+
+def test_a_healthy_testbed_has_no_anomaly() -> None:
+    assert search(FakeTestbed(noise=0.02)).anomalies == ()
+
+
+def test_what_a_known_anomaly_covers_is_not_measured() -> None:
+    testbed = FakeTestbed((Planted(LOOPBACK),))
+    summary = search(testbed, known=(LOOPBACK,))
+    assert summary.anomalies == ()
+    assert summary.skipped > 50
+    assert not any(workload.loopback for workload in testbed.measured)
+
+
+def test_a_suspicion_that_does_not_show_again_is_dropped() -> None:
+    sink = ListSink()
+    summary = search(FakeTestbed((Planted(LOOPBACK, shows=0.05),), seed=3), sink=sink)
+    assert len(sink.of(SuspicionDropped)) >= 1
+    assert summary.anomalies == ()
+
+
+def test_failed_set_ups_are_neither_normal_nor_anomalous() -> None:
+    testbed = FakeTestbed((Planted(LOOPBACK),), setup_failure_ratio=0.2, seed=5)
+    summary = search(testbed)
+    assert summary.failed_runs["qp timeout"] > 20
+    assert [anomaly.mfs for anomaly in summary.anomalies] == [LOOPBACK]
+
+
+def test_what_a_device_cannot_run_gives_no_verdict_and_no_condition() -> None:
+    def unsupported(workload: Workload) -> str | None:
+        return "no UC" if workload.qp_type is QpType.UC else None
+
+    summary = search(FakeTestbed((Planted(LOOPBACK),), unsupported=unsupported))
+    assert summary.unsupported_runs > 0
+    assert [anomaly.mfs for anomaly in summary.anomalies] == [LOOPBACK]
+
+
+def test_when_everything_is_anomalous_it_is_said_once() -> None:
+    everywhere = Mfs((Condition("qps", Op.AT_LEAST, 1),))
+    summary = search(FakeTestbed((Planted(everywhere),)))
+    assert len(summary.anomalies) == 1
+    assert summary.anomalies[0].mfs.conditions == ()
+
+
+def test_known_anomalies_that_cover_the_space_end_the_search() -> None:
+    everywhere = Mfs((Condition("qps", Op.AT_LEAST, 1),))
+    summary = search(FakeTestbed(), known=(everywhere,))
+    assert (summary.runs, summary.ended_by) == (0, "coverage")
+
+
+def test_the_budget_ends_an_extraction_and_the_anomaly_says_so() -> None:
+    testbed = FakeTestbed((Planted(LOOPBACK),))
+    full = search(testbed, budget=Budget(runs=60))
+    first = full.anomalies[0].found_at_run
+    cut = search(FakeTestbed((Planted(LOOPBACK),)), budget=Budget(runs=first + 4))
+    assert cut.runs == first + 4
+    assert not cut.anomalies[0].complete
+
+
+def test_a_budget_in_time_is_testbed_time() -> None:
+    summary = search(FakeTestbed(run_seconds=30.0), budget=Budget(seconds=300.0))
+    assert (summary.runs, summary.elapsed_seconds) == (10, 300.0)
+
+
+class _Mortal(FakeTestbed):
+    """Is gone after some runs."""
+
+    def __init__(self, planted: tuple[Planted, ...], runs: int) -> None:
+        super().__init__(planted, setup_failure_ratio=0.05, noise=0.01)
+        self._left = runs
+
+    def measure(self, workload: Workload, run: int) -> RunResult:
+        self._left -= 1
+        if self._left < 0:
+            raise TestbedError("host b is gone")
+        return super().measure(workload, run)
+
+
+@pytest.mark.parametrize("killed_after", [1, 7, 31, 60, 149])
+@pytest.mark.parametrize("strategy", StrategyName)
+def test_a_resumed_campaign_ends_as_if_it_had_never_stopped(killed_after: int, strategy: StrategyName) -> None:
+    planted = (Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5))
+    recipe = Recipe("test", strategy=strategy)
+    budget = Budget(runs=150)
+    whole = search(_Mortal(planted, 1000), budget=budget, recipe=recipe)
+    store = MemoryStore(HEADER)
+    with pytest.raises(TestbedError):
+        search(_Mortal(planted, killed_after), budget=budget, recipe=recipe, store=store)
+    testbed = _Mortal(planted, 1000)
+    resumed = search(testbed, budget=budget, recipe=recipe, store=store)
+    assert resumed == whole
+    assert testbed.runs == 150 - killed_after
+    assert store.anomalies() == whole.anomalies
+
+
+def test_a_record_of_another_search_is_refused() -> None:
+    store = MemoryStore(HEADER)
+    search(FakeTestbed(), store=store, budget=Budget(runs=5))
+    with pytest.raises(StoreError, match="another workload"):
+        search(FakeTestbed(), store=store, budget=Budget(runs=10), recipe=RANDOM, calibration=None)
+
+
+def test_a_testbed_without_data_sheet_is_calibrated_first() -> None:
+    store = MemoryStore(HEADER)
+    search(FakeTestbed(), store=store, calibration=None, budget=Budget(runs=120))
+    points = store.calibration().points
+    assert {point.message_bytes for point in points} == set(SIZES)
+    assert {(point.qp_type, point.opcode) for point in points} >= {(QpType.RC, Opcode.READ), (QpType.UD, Opcode.SEND)}
+    purposes = [record.purpose for record in store.runs()]
+    assert purposes[: len(points)] == ["calibrate"] * len(points)
+
+
+def test_every_run_is_on_record_with_its_verdict() -> None:
+    store = MemoryStore(HEADER)
+    search(FakeTestbed((Planted(LOOPBACK),)), store=store, budget=Budget(runs=50))
+    records = list(store.runs())
+    assert [record.run for record in records] == list(range(1, 51))
+    judged = [record for record in records if record.purpose != "sibling"]
+    assert all(record.verdict is not None for record in judged)
+
+
+# --- reproduction -----------------------------------------------------------------------------------------------------
+
+
+def bench(testbed: FakeTestbed) -> Bench:
+    return Bench(testbed, MemoryStore(HEADER), SPACE, Thresholds(), ListSink())
+
+
+CASE = Case("case", SPACE.base.with_(sge_count=16), Symptom.PAUSE, MANY_SGES)
+
+
+def test_an_anomaly_reproduces_and_its_controls_are_normal() -> None:
+    found = bench(FakeTestbed((Planted(MANY_SGES),))).reproduce(CASE, repeat=5, controls=True)
+    assert found.answer is Reproduced.YES
+    assert found.trial.shown(Symptom.PAUSE) == 5
+    assert [control.broken for control in found.controls] == list(MANY_SGES.conditions)
+    assert [control.normal for control in found.controls] == [5, 5]
+
+
+def test_an_anomaly_that_is_gone_does_not_reproduce() -> None:
+    assert bench(FakeTestbed()).reproduce(CASE, repeat=5, controls=False).answer is Reproduced.NO
+
+
+def test_runs_that_say_nothing_leave_the_answer_open() -> None:
+    testbed = FakeTestbed((Planted(MANY_SGES),), setup_failure_ratio=0.99)
+    assert bench(testbed).reproduce(CASE, repeat=3, controls=False).answer is Reproduced.INCONCLUSIVE
+
+
+def test_one_workload_is_judged_against_its_sibling() -> None:
+    slow = FakeTestbed((Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5),))
+    judged = bench(slow).measure(CASE.workload)
+    assert judged.verdict is not None
+    assert judged.verdict.symptom is Symptom.LOW_THROUGHPUT
+    assert judged.verdict.severity == pytest.approx(0.5)
+    assert judged.bound.source == "plain sibling"
+    assert judged.sibling.sge_count == 1
+
+
+@pytest.mark.parametrize("text", ["", "10", "0runs", "ten hours", "0s"])
+def test_what_is_no_budget_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="budget"):
+        parse_budget(text)
+
+
+def test_budgets() -> None:
+    assert parse_budget("10h") == Budget(seconds=36000)
+    assert parse_budget("800runs") == Budget(runs=800)
+    assert Budget(seconds=100).share(25, 1) == 0.25
+    assert Budget(runs=10).share(25, 5) == 0.5

@@ -1,0 +1,220 @@
+"""Bounds, verdicts and confirmation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collie.content.spaces import load_space
+from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration, CalibrationPoint, plain_sibling
+from collie.detect.confirm import Confirmation, Confirmed, confirm
+from collie.detect.judge import Thresholds, judge
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
+from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.workloads.workload import Direction, Opcode, QpType, Workload
+
+SPACE = load_space("nsdi22")
+LINE = Bound(100e9, 10e6, "specification")
+ONE_WAY = Workload()
+
+
+def measurement(
+    bps: float | None = 95e9,
+    pps: float | None = 9.5e6,
+    *,
+    tx_pause: float | None = 0.0,
+    rx_pause: float | None = 0.0,
+    loss: float | None = None,
+    stable: bool = True,
+    health: GeneratorHealth | None = None,
+    problems: tuple[str, ...] = (),
+) -> Measurement:
+    sender = HostMeasurement("a", tx_pause_ratio=tx_pause and 0.0, rx_pause_ratio=rx_pause)
+    receiver = HostMeasurement("b", bps, pps, tx_pause, tx_pause and 0.0, loss)
+    return Measurement((sender, receiver), 4.0, stable, health or GeneratorHealth(), problems)
+
+
+def verdict(found: Measurement, bound: Bound = LINE) -> Verdict:
+    return judge(ONE_WAY, found, bound, Thresholds())
+
+
+def test_full_throughput_is_normal() -> None:
+    assert verdict(measurement()).is_normal
+
+
+def test_pause_that_a_host_sends_is_an_anomaly() -> None:
+    found = verdict(measurement(tx_pause=0.25))
+    assert (found.symptom, found.severity, found.host) == (Symptom.PAUSE, 0.25, "b")
+
+
+def test_severity_is_the_worse_of_pause_and_missing_throughput() -> None:
+    assert verdict(measurement(40e9, 4e6, tx_pause=0.25)).severity == pytest.approx(0.6)
+
+
+def test_a_little_pause_is_normal() -> None:
+    assert verdict(measurement(tx_pause=0.0009)).is_normal
+
+
+def test_pause_that_nobody_sends_is_network_congestion() -> None:
+    found = verdict(measurement(rx_pause=0.2))
+    assert found.is_inconclusive
+    assert "congested" in found.reason
+
+
+def test_low_throughput_needs_both_rates_low() -> None:
+    assert verdict(measurement(50e9, 5e6)).symptom is Symptom.LOW_THROUGHPUT
+    assert verdict(measurement(50e9, 9e6)).is_normal
+    assert verdict(measurement(90e9, 1e6)).is_normal
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (measurement(None, None), "unknown"),
+        (measurement(50e9, 5e6, stable=False), "not stable"),
+        (measurement(50e9, 5e6, health=GeneratorHealth(False, "empty queues")), "could not drive"),
+        (measurement(problems=("link went down",)), "link went down"),
+    ],
+)
+def test_what_cannot_be_trusted_is_inconclusive(found: Measurement, why: str) -> None:
+    assert verdict(found).is_inconclusive
+    assert why in verdict(found).reason
+
+
+def test_a_slow_generator_does_not_excuse_pause() -> None:
+    found = measurement(50e9, 5e6, tx_pause=0.1, health=GeneratorHealth(False, "empty queues"))
+    assert verdict(found).symptom is Symptom.PAUSE
+
+
+def test_loss_takes_the_place_of_pause_where_there_are_no_pause_counters() -> None:
+    assert verdict(measurement(tx_pause=None, rx_pause=None, loss=0.01)).symptom is Symptom.LOSS
+    assert verdict(measurement(tx_pause=0.0, loss=0.01)).is_normal
+
+
+def test_completion_errors_are_named() -> None:
+    found = verdict(measurement(health=GeneratorHealth(completion_errors={"transport retry exceeded": 3})))
+    assert found.symptom is Symptom.COMPLETION_ERRORS
+    assert "3 x transport retry exceeded" in found.reason
+
+
+def test_the_worst_receiving_host_decides() -> None:
+    both = Workload(direction=Direction.BIDIRECTIONAL)
+    hosts = (HostMeasurement("a", 95e9, 9.5e6), HostMeasurement("b", 30e9, 3e6))
+    found = judge(both, Measurement(hosts, 4.0), LINE, Thresholds())
+    assert (found.symptom, found.host) == (Symptom.LOW_THROUGHPUT, "b")
+
+
+def test_a_verdict_has_no_truth_value() -> None:
+    with pytest.raises(TypeError, match="three values"):
+        bool(inconclusive("nothing"))
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32))
+def test_a_sibling_keeps_what_it_must_and_is_plain_otherwise(seed: int) -> None:
+    from random import Random
+
+    workload = SPACE.sample(Random(seed))
+    sibling = plain_sibling(workload, SPACE)
+    assert (sibling.qp_type, sibling.opcode, sibling.messages) == (workload.qp_type, workload.opcode, workload.messages)
+    assert sibling.qps <= 16
+    assert SPACE.allows(sibling)
+    assert plain_sibling(sibling, SPACE) == sibling
+    for name in ("loopback", "numa_node", "mrs_per_qp", "sge_count", "sge_split"):
+        assert sibling.get(name) == SPACE.base.get(name)
+
+
+def test_a_sibling_has_the_same_bytes_outstanding() -> None:
+    workload = Workload(qps=480, send_wq_depth=16, messages=(512,))
+    sibling = plain_sibling(workload, SPACE)
+    assert (sibling.qps, sibling.send_wq_depth) == (16, 480)
+    assert sibling.bytes_outstanding == workload.bytes_outstanding
+
+
+def test_a_sibling_keeps_what_its_space_says() -> None:
+    space = load_space("soft-roce")
+    workload = space.base.with_(direction=Direction.BIDIRECTIONAL, loopback=True, sge_count=4)
+    sibling = plain_sibling(workload, space)
+    assert (sibling.direction, sibling.loopback, sibling.sge_count) == (Direction.BIDIRECTIONAL, True, 1)
+
+
+def test_bounds_tighten_when_siblings_are_known() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    workload = Workload(send_wq_depth=1, messages=(64,))
+    assert bounds.tightest(workload) == LINE
+    for bps in (1e9, 3e9, 2e9):
+        bounds.learn(bounds.sibling(workload), {"b": Bound(bps, 1e6, "plain sibling")})
+    assert bounds.known(workload)
+    assert bounds.tightest(workload).bps == 2e9
+
+
+def test_a_sibling_never_raises_the_bound_above_the_specification() -> None:
+    bounds = Bounds(lambda _workload: LINE, Calibration(), SPACE)
+    bounds.learn(bounds.sibling(ONE_WAY), {"b": Bound(120e9, 20e6, "plain sibling")})
+    assert bounds.tightest(ONE_WAY) == LINE
+
+
+def test_calibration_adds_the_costs_of_a_mix() -> None:
+    def point(size: int, seconds: float) -> CalibrationPoint:
+        return CalibrationPoint(QpType.RC, Opcode.WRITE, size, size * 8 / seconds)
+
+    calibration = Calibration((point(1000, 1e-3), point(11000, 2e-3)))
+    bound = calibration.bound(Workload(messages=(1000, 6000), mr_bytes=65536))
+    assert bound is not None
+    assert bound.bps == pytest.approx(7000 * 8 / 2.5e-3)
+    assert bound.source == "calibration"
+    beyond = calibration.bound(Workload(messages=(21000,)))
+    assert beyond is not None
+    assert beyond.bps == pytest.approx(21000 * 8 / 3e-3)
+    below = calibration.bound(Workload(messages=(10,)))
+    assert below is not None
+    assert below.bps == pytest.approx(10 * 8 / 1e-3)
+    assert calibration.bound(Workload(qp_type=QpType.UC)) is None
+
+
+def test_without_any_ceiling_everything_has_to_be_compared_with_its_sibling() -> None:
+    assert verdict(measurement(), UNBOUNDED).symptom is Symptom.LOW_THROUGHPUT
+
+
+# --- confirmation -----------------------------------------------------------------------------------------------------
+
+SHOWN = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.2, "b")
+OTHER = Verdict(Outcome.ANOMALOUS, "slow", Symptom.LOW_THROUGHPUT, 0.5, "b")
+NORMAL = Verdict(Outcome.NORMAL, "fine")
+VOID = inconclusive("noise")
+
+
+def drive(answers: Iterable[Verdict | None], policy: Confirmation) -> tuple[Confirmed, int]:
+    probes = confirm(ONE_WAY, Symptom.PAUSE, policy)
+    assert next(probes) == ONE_WAY
+    asked = 1
+    try:
+        for answer in answers:
+            probes.send(answer)
+            asked += 1
+    except StopIteration as stop:
+        return stop.value, asked
+    raise AssertionError("the confirmation wanted more runs")
+
+
+@pytest.mark.parametrize(
+    ("answers", "confirmed", "asked"),
+    [
+        ([SHOWN, SHOWN], True, 2),
+        ([SHOWN, NORMAL, SHOWN], True, 3),
+        ([NORMAL, NORMAL], False, 2),
+        ([OTHER, OTHER], False, 2),
+        ([VOID, None, SHOWN, SHOWN], True, 4),
+        ([VOID, VOID, None, None], False, 4),
+    ],
+)
+def test_confirmation_is_k_of_n_and_void_runs_count_for_neither(
+    answers: list[Verdict | None], confirmed: bool, asked: int
+) -> None:
+    result, runs = drive(answers, Confirmation(needed=2, runs=3, void_runs=3))
+    assert (result.confirmed, runs) == (confirmed, asked)

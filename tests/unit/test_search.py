@@ -1,0 +1,172 @@
+"""Strategies, objectives and breaking of conditions."""
+
+from __future__ import annotations
+
+from random import Random
+from statistics import median
+
+import pytest
+
+from collie.content.spaces import load_space
+from collie.counters.catalog import Catalog, Counter, Kind, Unit
+from collie.detect.measurement import HostMeasurement, Measurement
+from collie.search.annealing import Annealing
+from collie.search.breaking import broken
+from collie.search.objective import Objective, rank
+from collie.search.recipe import Recipe, Schedule, StrategyName
+from collie.search.strategy import STRATEGIES, Answer, Fate, build
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import QpType, Workload
+
+SPACE = load_space("nsdi22")
+CATALOG = Catalog(
+    "test",
+    (
+        Counter("misses", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "cache"),
+        Counter("stalls", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "pcie"),
+        Counter("still", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "port"),
+        Counter("absent", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "port"),
+        Counter("rx_bytes", "model", Unit.BYTES, Kind.PERFORMANCE, "port"),
+    ),
+)
+
+
+def reading(**counters: float | None) -> Measurement:
+    return Measurement((HostMeasurement("a"), HostMeasurement("b", counters=counters)), 4.0)
+
+
+def test_counters_are_ranked_by_std_over_mean_diagnostics_first() -> None:
+    points = [
+        reading(misses=100.0, stalls=1.0, still=5.0, absent=None, rx_bytes=10.0),
+        reading(misses=120.0, stalls=9.0, still=5.0, absent=None, rx_bytes=90.0),
+    ]
+    assert rank(CATALOG, points) == (
+        Objective("stalls", rises=True), Objective("misses", rises=True), Objective("rx_bytes", rises=False),
+    )  # fmt: skip
+
+
+def test_without_any_moving_counter_performance_is_driven() -> None:
+    assert rank(CATALOG, [reading(still=1.0)]) == (Objective("rx_bytes", rises=False),)
+
+
+def test_energy_is_the_relative_change_and_negative_when_worse() -> None:
+    assert Objective("misses", rises=True).energy(100, 200) == pytest.approx(-0.5)
+    assert Objective("rx_bytes", rises=False).energy(100, 50) == pytest.approx(-0.5)
+    assert Objective("misses", rises=True).energy(0, 0) == 0
+
+
+def counters_of(workload: Workload) -> Measurement:
+    return reading(
+        misses=float(workload.qps * workload.mrs_per_qp * workload.sge_count * workload.recv_wq_depth),
+        stalls=float(workload.sge_count),
+        still=1.0,
+        rx_bytes=1e9,
+    )
+
+
+def walk(strategy: Annealing, steps: int) -> list[Workload]:
+    asked = []
+    for _ in range(steps):
+        workload = strategy.ask()
+        asked.append(workload)
+        strategy.tell(workload, Answer(Fate.MEASURED, counters_of(workload)))
+    return asked
+
+
+def annealing(seed: int, recipe: Recipe | None = None) -> Annealing:
+    return Annealing(recipe or Recipe("test"), SPACE, CATALOG, Random(seed))
+
+
+def test_one_seed_and_the_same_answers_give_the_same_walk() -> None:
+    assert walk(annealing(7), 150) == walk(annealing(7), 150)
+    assert walk(annealing(7), 20) != walk(annealing(8), 20)
+
+
+def test_a_walk_moves_in_one_dimension_at_a_time() -> None:
+    strategy = annealing(1)
+    points = walk(strategy, 11)
+    current = points[-1]
+    neighbour = strategy.ask()
+    assert sum(current.get(name) != neighbour.get(name) for name in SPACE.dimensions) == 1
+
+
+def test_annealing_drives_its_counter_above_what_random_drawing_sees() -> None:
+    """Median reading of a stage's second half against that of random points; median over seeds."""
+    recipe = Recipe("test", schedule=Schedule(start=1.0, end=0.05, decay=0.9, runs_per_temperature=4))
+
+    def typical(points: list[Workload]) -> float:
+        return median(counters_of(point).counter("misses") or 0.0 for point in points)
+
+    driven, drawn = [], []
+    for seed in range(9):
+        driven.append(typical(walk(annealing(seed, recipe), 120)[60:]))
+        rng = Random(seed)
+        drawn.append(typical([SPACE.sample(rng) for _ in range(60)]))
+    assert median(driven) > 10 * median(drawn)
+
+
+def test_after_a_finding_the_walk_begins_afresh() -> None:
+    strategy = annealing(2)
+    last = walk(strategy, 15)[-1]
+    found = strategy.ask()
+    strategy.tell(found, Answer(Fate.MEASURED, counters_of(found), found=True))
+    fresh = strategy.ask()
+    assert sum(last.get(name) != fresh.get(name) for name in SPACE.dimensions) > 1
+
+
+def test_refused_proposals_move_nothing_until_patience_ends() -> None:
+    strategy = annealing(3)
+    walk(strategy, 12)
+    driven = strategy.driven
+    for fate in (Fate.SKIPPED, Fate.FAILED, Fate.UNSUPPORTED) * 10:
+        strategy.tell(strategy.ask(), Answer(fate))
+    assert strategy.driven == driven
+
+
+def test_stages_drive_every_counter_in_turn() -> None:
+    strategy = annealing(4, Recipe("test", schedule=Schedule(1.0, 0.5, 0.5, 2)))
+    seen = []
+    for _ in range(80):
+        workload = strategy.ask()
+        seen.append(strategy.driven)
+        strategy.tell(workload, Answer(Fate.MEASURED, counters_of(workload)))
+    assert seen[0] is None
+    assert {"misses", "stalls"} <= set(seen)
+
+
+def test_every_named_strategy_can_be_built() -> None:
+    assert set(STRATEGIES) == set(StrategyName)
+    for name in StrategyName:
+        strategy = build(Recipe("test", strategy=name), SPACE, CATALOG, Random(0))
+        assert SPACE.complaints(strategy.ask()) == []
+
+
+@pytest.mark.parametrize(
+    ("workload", "conditions"),
+    [
+        (
+            Workload(qps=480, send_wq_depth=16, messages=(512,)),
+            [("qps", ">=", 320), ("send_wq_depth", "<=", 16), ("max_message_bytes", "<=", 1024)],
+        ),
+        (
+            Workload(qps=24, mrs_per_qp=1024, messages=(512,)),
+            [("total_mrs", ">=", 12288), ("wqe_batch", "<=", 1), ("max_message_bytes", "<=", 1024)],
+        ),
+        (
+            Workload(messages=(128, 65536), sge_count=4, mtu=4096),
+            [("min_message_bytes", "<=", 1024), ("max_message_bytes", ">=", 65536), ("sge_count", ">=", 3)],
+        ),
+        (Workload(qp_type=QpType.RC, loopback=True), [("loopback", "==", True), ("qp_type", "in", ("RC", "UC"))]),
+    ],
+)
+def test_breaking_a_condition_keeps_all_others(workload: Workload, conditions: list[tuple[str, str, object]]) -> None:
+    mfs = Mfs(tuple(Condition(name, Op(op), value) for name, op, value in conditions))
+    assert mfs.covers(workload)
+    for condition in mfs.conditions:
+        control = broken(workload, mfs, condition, SPACE)
+        if condition.dimension == "qp_type":
+            assert control is None  # a WRITE cannot go over UD, so nothing of the space breaks it alone
+            continue
+        assert control is not None, condition
+        assert SPACE.allows(control)
+        assert [c.holds(control) for c in mfs.conditions] == [c is not condition for c in mfs.conditions]
