@@ -1,0 +1,182 @@
+"""Published anomalies in YAML: workloads/anomalies/COLLECTION-NN.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from collie.content.document import Document, read_document
+from collie.content.fields import read_value, read_workload
+from collie.content.locate import Kind, available, find, shown
+from collie.content.model import Strict, validate
+from collie.errors import ContentError, Problem
+from collie.workloads.constraint import VERBS, Limits, within
+from collie.workloads.feature import DERIVED, FEATURE_NAMES, Condition, Mfs, Op, feature_value
+from collie.workloads.parse import unknown_key
+from collie.workloads.reference import FixStatus, ReferenceAnomaly, Severity
+from collie.workloads.units import parse_bytes, parse_rate
+from collie.workloads.workload import Workload
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class _SeverityFile(Strict):
+    text: _Text
+    pause_ratio: float | None = Field(None, gt=0, le=1)
+    delivered: str | None = None
+    throughput_deficit: float | None = Field(None, gt=0, le=1)
+
+
+class _FixFile(Strict):
+    status: Annotated[FixStatus, Field(strict=False)]
+    text: str = ""
+
+
+class _ConditionFile(Strict):
+    feature: str
+    op: Annotated[Op, Field(strict=False)]
+    value: Any
+
+
+class _AnomalyFile(Strict):
+    title: _Text
+    subsystem: _Text
+    source: _Text
+    trigger: dict[str, Any]
+    conditions: list[_ConditionFile] = Field(min_length=1)
+    symptom: Literal["pause", "low_throughput"]
+    severity: _SeverityFile
+    cause: _Text
+    fix: _FixFile
+    note: str = ""
+
+
+def load_references(collection: str = "nsdi22", overlay: Path | None = None) -> tuple[ReferenceAnomaly, ...]:
+    """Read all anomalies of a collection, in order of their ids.
+
+    Raises:
+        ContentError: no such collection, or every problem of every file.
+    """
+    files = {name: path for name, path in available(Kind.ANOMALY, overlay).items() if _collection(name) == collection}
+    if not files:
+        known = sorted({_collection(name) for name in available(Kind.ANOMALY, overlay)})
+        message = f"no collection of anomalies has this name; known: {', '.join(known) or 'none'}"
+        raise ContentError([Problem(collection, 0, message)])
+    found: list[ReferenceAnomaly] = []
+    problems: list[Problem] = []
+    for path in files.values():
+        try:
+            found.append(_load(path))
+        except ContentError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise ContentError(problems)
+    return tuple(found)
+
+
+def load_reference(name_or_path: str, overlay: Path | None = None) -> ReferenceAnomaly:
+    """Read one anomaly by id or path.
+
+    Raises:
+        ContentError: unknown id, or every problem of the file.
+    """
+    return _load(find(Kind.ANOMALY, name_or_path, overlay))
+
+
+def _collection(name: str) -> str:
+    return name.rpartition("-")[0]
+
+
+def _load(path: Path) -> ReferenceAnomaly:
+    document = read_document(path, shown(path))
+    problems: list[Problem] = []
+    file = validate(document, _AnomalyFile, problems)
+    trigger = None
+    if isinstance(document.part("trigger"), dict):
+        trigger = read_workload(document, ("trigger",), Workload(), VERBS + within(Limits()), problems)
+    conditions = _conditions(document, trigger, problems)
+    delivered = _delivered(document, problems)
+    if problems or file is None or trigger is None:
+        raise ContentError(problems)
+    return ReferenceAnomaly(
+        id=path.stem,
+        title=file.title,
+        subsystem=file.subsystem,
+        source=file.source,
+        trigger=trigger,
+        conditions=Mfs(tuple(conditions)),
+        symptom=file.symptom,
+        severity=Severity(file.severity.text, file.severity.pause_ratio, delivered, file.severity.throughput_deficit),
+        cause=file.cause,
+        fix=file.fix.status,
+        fix_text=file.fix.text,
+        note=file.note,
+    )
+
+
+def _delivered(document: Document, problems: list[Problem]) -> float | None:
+    raw = document.part("severity", "delivered")
+    if not isinstance(raw, str):
+        return None
+    try:
+        return parse_rate(raw)
+    except ValueError as error:
+        problems.append(document.problem(f"delivered: {error}", "severity", "delivered"))
+        return None
+
+
+def _conditions(document: Document, trigger: Workload | None, problems: list[Problem]) -> list[Condition]:
+    found = []
+    raw = document.part("conditions")
+    for index in range(len(raw) if isinstance(raw, list) else 0):
+        file = validate(document, _ConditionFile, [], ("conditions", index))  # its own problems are known already
+        if file is None:
+            continue
+        condition = _condition(document, index, file, problems)
+        if condition is None:
+            continue
+        if trigger is not None and not condition.holds(trigger):
+            value = feature_value(trigger, condition.dimension)
+            shown_value = list(value) if isinstance(value, tuple) else value
+            message = f"the trigger does not satisfy {condition}: its {condition.dimension} is {shown_value}"
+            problems.append(document.problem(message, "conditions", index))
+        found.append(condition)
+    return found
+
+
+def _condition(document: Document, index: int, file: _ConditionFile, problems: list[Problem]) -> Condition | None:
+    at = ("conditions", index)
+    if file.feature not in FEATURE_NAMES:
+        message = unknown_key(file.feature, FEATURE_NAMES).replace("unknown key", "unknown feature", 1)
+        problems.append(document.problem(message, *at, "feature"))
+        return None
+    before = len(problems)
+    if file.op is Op.ONE_OF:
+        if not isinstance(file.value, list) or not file.value:
+            problems.append(document.problem("value: `in` wants a list of values", *at, "value"))
+            return None
+        value: Any = tuple(_value(document, index, file.feature, item, problems) for item in file.value)
+    else:
+        value = _value(document, index, file.feature, file.value, problems)
+    if len(problems) > before:
+        return None
+    if file.op in {Op.AT_LEAST, Op.AT_MOST} and (isinstance(value, bool) or not isinstance(value, int)):
+        problems.append(document.problem(f"{file.feature} has no order; compare with == or in", *at, "op"))
+        return None
+    return Condition(file.feature, file.op, value)
+
+
+def _value(document: Document, index: int, feature: str, raw: Any, problems: list[Problem]) -> Any:
+    at = ("conditions", index, "value")
+    if feature not in DERIVED:
+        return read_value(document, feature, raw, at, problems)
+    try:
+        # Sizes may carry a unit; counts are plain numbers, which `parse_bytes` reads as well.
+        if not feature.endswith("_bytes") and not isinstance(raw, int):
+            raise ValueError(f"{raw!r} is no whole number")
+        return parse_bytes(raw)
+    except ValueError as error:
+        problems.append(document.problem(f"{feature}: {error}", *at))
+        return None

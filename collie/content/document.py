@@ -1,0 +1,193 @@
+"""YAML, read safely and with the line of every key and value.
+
+Scalars follow YAML 1.2's core schema: `true`/`false`, `null`, decimal and hexadecimal numbers, and text. So `on`, `010`
+and `12:30` are text, not surprises. Keys are text always. Aliases, merges and tags are refused: a file that an operator
+edits should say what it means where it says it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from collie.errors import ContentError, Problem
+
+Location = tuple[str | int, ...]
+"""Keys and indices from the top of a document down to one value."""
+
+_DEEPEST = 20
+"""No content file nests deeper than 6; a parser that recurses must not meet a file of 10,000 brackets."""
+
+_MOST_DIGITS = 18  # a signed 64-bit number; longer runs of digits are no quantity that anything here has
+_WHOLE = re.compile(rf"[-+]?[0-9]{{1,{_MOST_DIGITS}}}")
+_HEX = re.compile(r"0x[0-9a-fA-F]{1,15}")
+_REAL = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+_WORDS: Mapping[str, bool | None] = {
+    "true": True,
+    "false": False,
+    "null": None,
+    "~": None,
+    "": None,
+}
+_PLAIN_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One file's values, and where each stands.
+
+    Attributes:
+        path: the file, as messages name it.
+        data: dicts, lists, text, numbers, booleans and None.
+    """
+
+    path: str
+    data: dict[str, Any]
+    _lines: Mapping[Location, int] = field(default_factory=dict, repr=False)
+
+    def line(self, *location: str | int) -> int:
+        """Return the line of a value (of its key, for a value in a mapping), or of the innermost part that exists."""
+        for length in range(len(location), 0, -1):
+            if location[:length] in self._lines:
+                return self._lines[location[:length]]
+        return 0
+
+    def problem(self, message: str, *location: str | int) -> Problem:
+        """Word a problem with the value at a location."""
+        return Problem(self.path, self.line(*location), message)
+
+    def part(self, *location: str | int) -> Any:
+        """Return the value at a location, or None when there is none."""
+        value: Any = self.data
+        for step in location:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+
+def read_document(path: Path, shown: str | None = None) -> Document:
+    """Read one YAML file whose top is a mapping.
+
+    Args:
+        path: the file.
+        shown: what problems call it; the path itself unless given.
+
+    Raises:
+        ContentError: not readable, not YAML, a key twice, an alias, a tag, or no mapping at the top.
+    """
+    name = shown or str(path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ContentError([Problem(name, 0, f"cannot be read: {(error.strerror or str(error)).lower()}")]) from None
+    except UnicodeDecodeError as error:
+        raise ContentError([Problem(name, 0, f"byte {error.start} is no UTF-8; save the file as UTF-8 text")]) from None
+    return parse_document(text, name)
+
+
+def parse_document(text: str, name: str) -> Document:
+    """Read YAML text whose top is a mapping.
+
+    Raises:
+        ContentError: as `read_document`.
+    """
+    if problems := list(_refused(text, name)):
+        raise ContentError(problems)
+    # BaseLoader builds no objects and resolves no types: `_scalar` does that.
+    root = yaml.compose(text, Loader=yaml.BaseLoader)
+    if root is None:
+        raise ContentError([Problem(name, 0, "the file is empty; it should hold keys and values")])
+    if not isinstance(root, yaml.MappingNode):
+        raise ContentError([Problem(name, root.start_mark.line + 1, "the file should hold keys and values at its top")])
+    lines: dict[Location, int] = {}
+    found: list[Problem] = []
+    data = _build(root, (), lines, found, name)
+    if found:
+        raise ContentError(found)
+    return Document(name, data, lines)
+
+
+def _refused(text: str, name: str) -> Iterator[Problem]:
+    """Walk the events, which no nesting overflows, for what may not reach the composer."""
+    depth = documents = 0
+    try:
+        for event in yaml.parse(text, Loader=yaml.BaseLoader):
+            line = event.start_mark.line + 1 if event.start_mark else 0
+            if isinstance(event, yaml.AliasEvent):
+                yield Problem(name, line, f"*{event.anchor} is an alias; write the value out")
+            elif isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > _DEEPEST:
+                    yield Problem(name, line, f"nested more than {_DEEPEST} deep")
+                    return
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            elif isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    yield Problem(name, line, "a second document starts here; keep one per file")
+                    return
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        yield Problem(name, mark.line + 1 if mark else 0, f"no valid YAML: {what}")
+    except yaml.YAMLError as error:
+        yield Problem(name, 0, f"no valid YAML: {str(error).splitlines()[0]}")
+    except (ValueError, OverflowError) as error:  # PyYAML turns "\UFFFFFFFF" into chr() of a number out of range
+        yield Problem(name, 0, f"no valid YAML: {error}")
+
+
+def _build(node: yaml.Node, location: Location, lines: dict[Location, int], problems: list[Problem], name: str) -> Any:
+    if node.tag not in _PLAIN_TAGS:
+        problems.append(Problem(name, node.start_mark.line + 1, f"tag {node.tag} is not supported; leave it out"))
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, location, lines, problems, name)
+    if isinstance(node, yaml.SequenceNode):
+        items = []
+        for index, item in enumerate(node.value):
+            lines[(*location, index)] = item.start_mark.line + 1
+            items.append(_build(item, (*location, index), lines, problems, name))
+        return items
+    return _scalar(node)
+
+
+def _mapping(
+    node: yaml.MappingNode, location: Location, lines: dict[Location, int], problems: list[Problem], name: str
+) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            problems.append(Problem(name, line, "a key must be one word, not a list or a mapping"))
+            continue
+        key = str(key_node.value)
+        if key in values:
+            first = lines[(*location, key)]
+            problems.append(Problem(name, line, f"key {key!r} stands twice, first on line {first}; keep one"))
+            continue
+        lines[(*location, key)] = line
+        values[key] = _build(value_node, (*location, key), lines, problems, name)
+    return values
+
+
+def _scalar(node: yaml.Node) -> Any:
+    text: str = node.value
+    if node.style is not None:  # type: ignore[attr-defined]  # quoted or a block: text by intent
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if _HEX.fullmatch(text):
+        return int(text, 16)
+    if _REAL.fullmatch(text) and len(text) <= _MOST_DIGITS and math.isfinite(number := float(text)):
+        return number
+    return text

@@ -1,0 +1,44 @@
+"""Hosts files in YAML."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from collie.content.document import read_document
+from collie.content.locate import shown
+from collie.content.model import validate
+from collie.errors import ContentError, InventoryError, Problem
+from collie.inventory.hosts import Host, Inventory, InventoryFile, Pair
+
+
+def load_inventory(path: Path | str) -> Inventory:
+    """Read a hosts file. A relative `identity_file` starts at the file's directory.
+
+    Raises:
+        InventoryError: with every problem of the file.
+    """
+    file = Path(path).expanduser()
+    try:
+        document = read_document(file, shown(file))
+    except ContentError as failure:
+        raise InventoryError(failure.problems) from None
+    problems: list[Problem] = []
+    model = validate(document, InventoryFile, problems)
+    if model is None:
+        raise InventoryError(problems)
+    if misfits := model.misfits():
+        raise InventoryError([document.problem(message, *location) for location, message in misfits])
+    return _beside(model.inventory(), file.resolve().parent)
+
+
+def _beside(inventory: Inventory, directory: Path) -> Inventory:
+    hosts = {host.name: _with_key_beside(host, directory) for host in inventory.hosts}
+    pairs = tuple(Pair(hosts[pair.a.name], hosts[pair.b.name]) for pair in inventory.pairs)
+    return Inventory(tuple(hosts.values()), pairs)
+
+
+def _with_key_beside(host: Host, directory: Path) -> Host:
+    if host.identity_file is None:
+        return host
+    return dataclasses.replace(host, identity_file=str(directory / Path(host.identity_file).expanduser()))

@@ -1,0 +1,97 @@
+"""Where content files are: a user's overlay first, then the copy in the wheel, then the checkout."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from collie.errors import ContentError, Problem
+
+OVERLAY_VARIABLE = "COLLIE_CONTENT"
+"""Environment variable that names the overlay when no argument does."""
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+class Kind(StrEnum):
+    """Kinds of content; the value is what messages call one such file."""
+
+    SPACE = "space"
+    ANOMALY = "anomaly"
+    RECIPE = "recipe"
+    CATALOG = "catalog"
+    SUBSYSTEM = "subsystem"
+
+
+_FOLDERS = {
+    Kind.SPACE: "workloads/spaces",
+    Kind.ANOMALY: "workloads/anomalies",
+    Kind.RECIPE: "search/recipes",
+    Kind.CATALOG: "counters",
+    Kind.SUBSYSTEM: "subsystems",
+}
+
+
+def content_roots(overlay: Path | None = None) -> tuple[Path, ...]:
+    """Return the directories that hold `workloads`, `search` and `counters`, first come first served.
+
+    Args:
+        overlay: a user's directory of the same layout; else the one that `COLLIE_CONTENT` names, if any.
+    """
+    named = overlay or (Path(os.environ[OVERLAY_VARIABLE]) if os.environ.get(OVERLAY_VARIABLE) else None)
+    own = (_PACKAGE / "_content", _PACKAGE.parent, _PACKAGE / "simulator")
+    return (named, *own) if named else own
+
+
+def available(kind: Kind, overlay: Path | None = None) -> dict[str, Path]:
+    """Return the files of one kind by name, in order of name; an earlier root hides the same name in a later one."""
+    files: dict[str, Path] = {}
+    for root in content_roots(overlay):
+        for name, path in _files(kind, root / _FOLDERS[kind]):
+            files.setdefault(name, path)
+    return dict(sorted(files.items()))
+
+
+def _files(kind: Kind, folder: Path) -> Iterator[tuple[str, Path]]:
+    if kind is Kind.CATALOG:
+        yield from ((path.parent.name, path) for path in folder.glob("*/catalog.yaml"))
+    else:
+        yield from ((path.stem, path) for path in folder.glob("*.yaml"))
+
+
+def find(kind: Kind, name_or_path: str, overlay: Path | None = None) -> Path:
+    """Find one content file.
+
+    Args:
+        kind: what it should be.
+        name_or_path: a bare name such as `nsdi22`, or a path: anything with a slash or that ends in .yaml or .yml.
+        overlay: as `content_roots`.
+
+    Raises:
+        ContentError: no such name or file; says what there is.
+    """
+    if os.sep in name_or_path or name_or_path.endswith((".yaml", ".yml")):
+        path = Path(name_or_path).expanduser()
+        if path.is_file():
+            return path
+        raise ContentError(
+            [Problem(name_or_path, 0, f"no such file; give the path of a {kind} file or the name of one")]
+        )
+    files = available(kind, overlay)
+    if name_or_path in files:
+        return files[name_or_path]
+    close = difflib.get_close_matches(name_or_path, files, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    known = ", ".join(files) or "none"
+    raise ContentError([Problem(name_or_path, 0, f"no {kind} has this name; {hint}known: {known}")])
+
+
+def shown(path: Path) -> str:
+    """Return a path as messages name it: relative to the working directory where that is shorter."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,185 @@
+"""From a YAML file to a pydantic model, every complaint at its line and in words of the file.
+
+The one place that knows how pydantic words its errors; whoever reads a file of an own kind (a subsystem, an inventory)
+passes a model class with `extra="forbid"` and gets the same quality of messages.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from collie.content.document import Document, Location, read_document
+from collie.errors import ContentError, Problem
+from collie.workloads.parse import unknown_key
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """Base of this package's file models: unknown keys refused, values never converted from another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def load_model(path: Path | str, kind: type[M], error: type[ContentError] = ContentError) -> M:
+    """Read and validate a YAML file.
+
+    Args:
+        path: the file.
+        kind: a pydantic model; give it `extra="forbid"`, or unknown keys pass.
+        error: what to raise, `InventoryError` for a hosts file.
+
+    Raises:
+        ContentError: (or `error`) with every problem of the file.
+    """
+    try:
+        document = read_document(Path(path))
+    except ContentError as failure:
+        raise error(failure.problems) from None
+    problems: list[Problem] = []
+    model = validate(document, kind, problems)
+    if model is None:
+        raise error(problems)
+    return model
+
+
+def validate(document: Document, kind: type[M], problems: list[Problem], at: Location = ()) -> M | None:
+    """Validate a document, or the part of it at a location.
+
+    Args:
+        document: the file.
+        kind: the model of that part.
+        problems: receives what is wrong.
+        at: where the part stands; the whole document unless given.
+
+    Returns:
+        The model, or None when something was wrong.
+    """
+    try:
+        return kind.model_validate(document.part(*at))
+    except ValidationError as failure:
+        found = (_problem(document, kind, details, at) for details in failure.errors())
+        problems.extend(dict.fromkeys(found))  # a union words the same complaint once per member
+        return None
+
+
+def _problem(document: Document, kind: type[BaseModel], details: ErrorDetails, at: Location) -> Problem:
+    steps = tuple(_inside(document, at, details["loc"]))
+    location = at + steps
+    last = str(details["loc"][-1]) if details["loc"] else ""
+    if details["type"] == "extra_forbidden":
+        return document.problem(unknown_key(last, sorted(_keys(kind, steps[:-1]))), *location)
+    if details["type"] == "missing":
+        missing = details["loc"][-1]
+        parent = location[:-1] if location and location[-1] == missing else location
+        owner = f" in {_named(parent)}" if parent else ""
+        what = f"item {missing + 1}" if isinstance(missing, int) else f"key {missing!r}"
+        return document.problem(f"{what} is missing{owner}", *parent)
+    name = _named(location)
+    return document.problem(f"{name}: {_wording(details)}" if name else _wording(details), *location)
+
+
+def _named(location: Location) -> str:
+    """Return a location as people count: the first item of a list is 1."""
+    return ".".join(step if isinstance(step, str) else str(step + 1) for step in location)
+
+
+def _inside(document: Document, at: Location, loc: Sequence[str | int]) -> Iterator[str | int]:
+    """Yield the steps of an error's location that exist in the file; the last one always, as a missing key does not.
+
+    Pydantic puts names of union members and validators between keys, and `[key]` behind a key that is wrong itself.
+    """
+    loc = [step for step in loc if step != "[key]"]
+    here: Location = at
+    for index, step in enumerate(loc):
+        part = document.part(*here)
+        known = (isinstance(part, dict) and step in part) or (isinstance(part, list) and isinstance(step, int))
+        if known:
+            here = (*here, step)
+            yield step
+        elif index == len(loc) - 1 and isinstance(part, dict):
+            yield step
+
+
+def _keys(kind: type[BaseModel], steps: Sequence[str | int]) -> set[str]:
+    """Return the keys that the models at a location know."""
+    kinds = {kind}
+    for step in steps:
+        below: set[type[BaseModel]] = set()
+        for model in kinds:
+            for name, info in model.model_fields.items():
+                if step in (name, info.alias):
+                    below |= set(_models(info.annotation))
+        # An index or the key of a plain mapping: the models of the values were already gathered one step above.
+        kinds = below or kinds
+    return {info.alias or name for model in kinds for name, info in model.model_fields.items()}
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+_WORDINGS: Mapping[str, str] = {
+    "string_type": "should be text",
+    "int_type": "should be a whole number",
+    "int_parsing": "should be a whole number",
+    "int_from_float": "should be a whole number",
+    "float_type": "should be a number",
+    "float_parsing": "should be a number",
+    "finite_number": "should be a finite number",
+    "bool_type": "should be true or false",
+    "bool_parsing": "should be true or false",
+    "list_type": "should be a list",
+    "tuple_type": "should be a list",
+    "dict_type": "should be keys and values",
+    "model_type": "should be keys and values",
+    "model_attributes_type": "should be keys and values",
+    "none_required": "should be left out",
+    "greater_than": "should be more than {gt}",
+    "greater_than_equal": "should be at least {ge}",
+    "less_than": "should be less than {lt}",
+    "less_than_equal": "should be at most {le}",
+    "multiple_of": "should be a multiple of {multiple_of}",
+    "string_too_short": "should have at least {min_length} character(s)",
+    "string_too_long": "should have at most {max_length} character(s)",
+    "string_pattern_mismatch": "should match {pattern}",
+    "too_short": "should have at least {min_length} item(s)",
+    "too_long": "should have at most {max_length} item(s)",
+}
+
+
+def _wording(details: ErrorDetails) -> str:
+    context = {
+        key: f"{value:g}" if isinstance(value, float) else value for key, value in details.get("ctx", {}).items()
+    }
+    kind, given = details["type"], details["input"]
+    if kind in {"value_error", "assertion_error"}:
+        return str(context.get("error", details["msg"]))
+    if kind in {"enum", "literal_error"}:
+        choices = re.findall(r"'([^']*)'", str(context["expected"])) or [str(context["expected"])]
+        close = difflib.get_close_matches(str(given), choices, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        return f"{_shown(given)} is unknown; {hint}one of {', '.join(choices)}"
+    if kind.startswith("float_") and isinstance(given, str) and re.fullmatch(r"\d{1,3}(\.\d{1,9})?\s*%", given):
+        return f"{given!r} should be a share of 1; write {float(given.rstrip(' %')) / 100:g}"
+    if kind in _WORDINGS:
+        return f"{_shown(given)} {_WORDINGS[kind].format(**context)}"
+    return f"{_shown(given)}: {details['msg'][:1].lower()}{details['msg'][1:]}"
+
+
+def _shown(given: Any) -> str:
+    if given is None or isinstance(given, bool):
+        text = {None: "nothing", True: "true", False: "false"}[given]
+    else:
+        text = "a mapping" if isinstance(given, dict) else repr(given)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,103 @@
+"""Spaces in YAML. The format is in docs/content.md and at the top of workloads/spaces/nsdi22.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from collie.content.dimensions import read_dimension
+from collie.content.document import Document, Location, read_document
+from collie.content.fields import read_fields
+from collie.content.locate import Kind, find, shown
+from collie.content.model import Strict, validate
+from collie.errors import ContentError, Problem
+from collie.workloads.constraint import Limits
+from collie.workloads.dimension import Dimension
+from collie.workloads.parse import unknown_key
+from collie.workloads.space import Space
+from collie.workloads.units import parse_bytes
+from collie.workloads.workload import FIELD_NAMES
+
+
+class _LimitsFile(Strict):
+    total_mrs: int = Field(Limits().total_mrs, ge=1)
+    pinned_bytes: Any = None
+
+
+class _SpaceFile(Strict):
+    limits: dict[str, Any] = Field(default_factory=dict)
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    dimensions: dict[str, Any] = Field(min_length=1)
+
+
+def load_space(name_or_path: str, overlay: Path | None = None) -> Space:
+    """Read a space by name or path; its name is the file's.
+
+    Raises:
+        ContentError: unknown name, or every problem of the file.
+    """
+    path = find(Kind.SPACE, name_or_path, overlay)
+    document = read_document(path, shown(path))
+    problems: list[Problem] = []
+    validate(document, _SpaceFile, problems)
+    limits = _limits(document, problems)
+    dimensions = _dimensions(document, problems)
+    fixed = _fixed(document, problems)
+    if problems or limits is None:
+        raise ContentError(problems)
+    space = Space(path.stem, dimensions, limits, fixed)
+    problems += _plain_problems(document, space)
+    if problems:
+        raise ContentError(problems)
+    return space
+
+
+def _limits(document: Document, problems: list[Problem]) -> Limits | None:
+    if not isinstance(document.part("limits"), dict):
+        return Limits()  # left out, or of a wrong type and reported so
+    read = validate(document, _LimitsFile, problems, ("limits",))
+    pinned = document.part("limits", "pinned_bytes")
+    try:
+        pinned_bytes = Limits().pinned_bytes if pinned is None else parse_bytes(pinned)
+    except ValueError as error:
+        problems.append(document.problem(f"pinned_bytes: {error}", "limits", "pinned_bytes"))
+        return None
+    return Limits(read.total_mrs, pinned_bytes) if read else None
+
+
+def _dimensions(document: Document, problems: list[Problem]) -> dict[str, Dimension]:
+    found: dict[str, Dimension] = {}
+    raw = document.part("dimensions")
+    for name in raw if isinstance(raw, dict) else ():
+        if name not in FIELD_NAMES:
+            problems.append(document.problem(unknown_key(name, FIELD_NAMES), "dimensions", name))
+        elif dimension := read_dimension(document, name, problems):
+            found[name] = dimension
+    return found
+
+
+def _fixed(document: Document, problems: list[Problem]) -> dict[str, Any]:
+    raw = document.part("fixed")
+    if not isinstance(raw, dict):
+        return {}
+    for name in raw:
+        if document.part("dimensions", name) is not None:
+            message = f"{name} is a dimension too; keep it under fixed or under dimensions"
+            problems.append(document.problem(message, "fixed", name))
+    return read_fields(document, raw, ("fixed",), problems)
+
+
+def _plain_problems(document: Document, space: Space) -> list[Problem]:
+    """Return what keeps the plain workload from being run: every plain value has to go with the others."""
+    problems = []
+    for constraint in space.constraints:
+        if complaint := constraint.check(space.base):
+            places: list[Location] = [
+                ("dimensions", name, "plain") for name in space.dimensions if name in constraint.fields
+            ]
+            places += [("fixed", name) for name in space.fixed if name in constraint.fields]
+            place = max(places, key=lambda location: document.line(*location), default=("dimensions",))
+            problems.append(document.problem(f"the plain values do not go together: {complaint}", *place))
+    return problems

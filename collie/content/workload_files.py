@@ -1,0 +1,36 @@
+"""Workloads that a user writes: one field per line, everything else plain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from collie.content.document import read_document
+from collie.content.fields import read_workload
+from collie.errors import ContentError, Problem
+from collie.workloads.constraint import VERBS
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+
+def load_workload(path: Path | str, space: Space | None = None) -> Workload:
+    """Read a workload file.
+
+    Args:
+        path: the file.
+        space: gives the plain values of fields that the file leaves out, the ranges and the limits to check; without
+            it, fields left out have the defaults of `Workload` and only what no device can run is refused.
+
+    Raises:
+        ContentError: with every problem of the file.
+    """
+    document = read_document(Path(path))
+    problems: list[Problem] = []
+    base = space.base if space else Workload()
+    constraints = space.constraints if space else VERBS
+    workload = read_workload(document, (), base, constraints, problems)
+    if space and workload:
+        for field, complaint in space.complaints(workload):
+            problems.append(document.problem(complaint, field))
+    if problems or workload is None:
+        raise ContentError(problems)
+    return workload

@@ -1,0 +1,121 @@
+"""Hosts files: what they mean, and every way in which they can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collie.content.inventory import load_inventory
+from collie.errors import InventoryError
+
+EXAMPLE = Path(__file__).parents[2] / "hosts.example.yaml"
+GOOD = """\
+version: 1
+hosts:
+  lab-a:
+    address: 127.0.0.1
+    port: 40022
+    user: root
+    identity_file: keys/id
+    host_key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f comment
+    data_address: 192.168.77.1
+    device: rxe0
+  lab-b:
+    address: 127.0.0.1
+    port: 40023
+    data_address: 192.168.77.2
+    device: rxe0
+pairs:
+  - [lab-b, lab-a]
+"""
+
+
+def load(directory: Path, text: str):  # type: ignore[no-untyped-def]
+    file = directory / "hosts.yaml"
+    file.write_text(text)
+    return load_inventory(file)
+
+
+def problems(directory: Path, text: str) -> list[tuple[int, str]]:
+    with pytest.raises(InventoryError) as caught:
+        load(directory, text)
+    return [(problem.line, problem.message) for problem in caught.value.problems]
+
+
+def test_the_example_in_the_repository_is_valid_and_names_every_field() -> None:
+    inventory = load_inventory(EXAMPLE)
+    assert [pair.name for pair in inventory.pairs] == ["server-1,server-2"]
+    first = inventory.host("server-1")
+    shortest = inventory.host("server-2")
+    assert first.jump == "me@bastion.example.com:22"
+    assert shortest.port is None
+    assert shortest.python == "/usr/bin/python3"
+    text = EXAMPLE.read_text()
+    assert all(f" {field}:" in text for field in first.__slots__ if field != "name")
+
+
+def test_a_file_says_who_is_a_and_who_is_b(tmp_path: Path) -> None:
+    inventory = load(tmp_path, GOOD)
+    assert [host.name for host in inventory.hosts] == ["lab-a", "lab-b"]
+    assert inventory.pairs[0].a.name == "lab-b"
+    assert inventory.pairs[0].name == "lab-b,lab-a"
+    with pytest.raises(KeyError):
+        inventory.host("lab-c")
+
+
+def test_a_relative_key_is_beside_the_file_and_a_comment_is_no_part_of_a_host_key(tmp_path: Path) -> None:
+    host = load(tmp_path, GOOD).host("lab-a")
+    assert host.identity_file == str(tmp_path / "keys/id")
+    assert host.host_key is not None
+    assert host.host_key.count(" ") == 1
+
+
+def test_two_hosts_without_pairs_are_one_pair(tmp_path: Path) -> None:
+    assert [pair.name for pair in load(tmp_path, GOOD.split("pairs:")[0]).pairs] == ["lab-a,lab-b"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("version: 1", "version: 2", 1, "2 is unknown"),
+        ("    device: rxe0\n  lab-b", "    devise: rxe0\n  lab-b", 10, "did you mean 'device'"),
+        ("  lab-b:", "  lab-a:", 11, "stands twice"),
+        ("port: 40022", "port: 70000", 5, "at most 65535"),
+        ("address: 127.0.0.1\n    port: 40022", "address: root@host\n    port: 40022", 4, "fields of their own"),
+        ("data_address: 192.168.77.1", "data_address: lab-a-rdma", 9, "is no IP address"),
+        ("data_address: 192.168.77.2", "data_address: 192.168.77.1", 14, "is that of host lab-a"),
+        ("port: 40023", "port: 40022", 12, "address 127.0.0.1 is that of host lab-a"),
+        ("data_address: 192.168.77.1", "data_address: 127.0.0.1", 3, "SSH would share the port under test"),
+        ("ssh-ed25519 AAAA", "ssh-ed25519 BBBB", 8, "no such key"),
+        ("host_key: ssh-ed25519", "host_key: ssh-dss", 8, "not a host key"),
+        ("user: root", "host_key_fingerprint: SHA256:short", 6, "ssh-keygen -lf"),
+        ("user: root", "jump: a b", 6, "user@host:port"),
+        ("user: root", "python: /usr/bin/python3 -E", 6, "one path without arguments"),
+        ("user: root", "python: -c", 6, "no program"),
+        ("[lab-b, lab-a]", "[lab-b, lab-c]", 17, "'lab-c' is not one of the hosts lab-a, lab-b"),
+        ("[lab-b, lab-a]", "[lab-b, lab-b]", 17, "paired with itself"),
+        ("[lab-b, lab-a]", "[lab-b]", 17, "at least 2"),
+        ("[lab-b, lab-a]", "[lab-b, lab-a]\n  - [lab-b, lab-a]", 18, "listed twice"),
+        ("  lab-a:", "  'lab a':", 3, "no host name"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int, message: str) -> None:
+    assert old in GOOD
+    found = problems(tmp_path, GOOD.replace(old, new, 1))
+    assert any(at == line and message in text for at, text in found), found
+
+
+def test_key_and_fingerprint_together_are_one_too_many(tmp_path: Path) -> None:
+    both = GOOD.replace("user: root", "host_key_fingerprint: SHA256:" + "A" * 43)
+    assert "not both" in problems(tmp_path, both)[0][1]
+
+
+def test_all_problems_come_at_once(tmp_path: Path) -> None:
+    wrong = GOOD.replace("port: 40022", "port: 0").replace("data_address: 192.168.77.2", "data_address: here")
+    assert [line for line, _ in problems(tmp_path, wrong)] == [5, 14]
+
+
+def test_a_file_that_is_not_there_is_an_inventory_error(tmp_path: Path) -> None:
+    with pytest.raises(InventoryError, match="cannot be read"):
+        load_inventory(tmp_path / "none.yaml")

@@ -1,0 +1,78 @@
+"""Where content comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collie.content.anomalies import load_references
+from collie.content.catalogs import load_catalog
+from collie.content.locate import Kind, available, find
+from collie.content.recipes import load_recipe
+from collie.errors import ContentError
+
+RECIPE = "strategy: random\nbudget: 5runs\n"
+
+
+@pytest.fixture
+def overlay(tmp_path: Path) -> Path:
+    (tmp_path / "search/recipes").mkdir(parents=True)
+    (tmp_path / "search/recipes/nsdi22.yaml").write_text(RECIPE)
+    (tmp_path / "search/recipes/mine.yaml").write_text(RECIPE)
+    return tmp_path
+
+
+def test_an_overlay_hides_and_adds(overlay: Path) -> None:
+    assert load_recipe("nsdi22", overlay).budget == "5runs"
+    assert load_recipe("mine", overlay).name == "mine"
+    assert "random" in available(Kind.RECIPE, overlay)
+    assert load_recipe("nsdi22").budget == "10h"
+
+
+def test_the_environment_names_an_overlay(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLLIE_CONTENT", str(overlay))
+
+    assert load_recipe("nsdi22").budget == "5runs"
+
+
+def test_an_unknown_name_lists_what_there_is_and_guesses() -> None:
+    with pytest.raises(
+        ContentError, match=r"nsdi2: no space has this name; did you mean 'nsdi22'\? known: nsdi22, soft"
+    ):
+        find(Kind.SPACE, "nsdi2")
+
+
+def test_a_path_is_taken_as_it_is(overlay: Path) -> None:
+    assert find(Kind.RECIPE, str(overlay / "search/recipes/mine.yaml")) == overlay / "search/recipes/mine.yaml"
+    with pytest.raises(ContentError, match=r"gone\.yaml: no such file"):
+        find(Kind.RECIPE, "gone.yaml")
+
+
+def test_a_name_with_slashes_never_leaves_the_content_folders() -> None:
+    with pytest.raises(ContentError, match="no such file"):
+        find(Kind.RECIPE, "../recipes/nsdi22")
+
+
+def test_a_catalog_stands_in_the_folder_of_its_driver(tmp_path: Path) -> None:
+    text = (
+        "driver: other\ncounters:\n  - {name: a, source: netdev, unit: bytes, kind: perf, component: x, meaning: y}\n"
+    )
+    (tmp_path / "counters/mine").mkdir(parents=True)
+    (tmp_path / "counters/mine/catalog.yaml").write_text(text)
+
+    with pytest.raises(ContentError, match="driver other stands in the folder of mine"):
+        load_catalog("mine", tmp_path)
+
+
+def test_a_collection_reports_the_problems_of_all_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "workloads/anomalies"
+    folder.mkdir(parents=True)
+    (folder / "mine-01.yaml").write_text("titel: x\n")
+    (folder / "mine-02.yaml").write_text("")
+
+    with pytest.raises(ContentError) as caught:
+        load_references("mine", tmp_path)
+    assert {Path(problem.path).name for problem in caught.value.problems} == {"mine-01.yaml", "mine-02.yaml"}
+    with pytest.raises(ContentError, match="known: mine, nsdi22"):
+        load_references("yours", tmp_path)

@@ -1,0 +1,243 @@
+"""Every file that ships loads, and says what the paper says."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from collie.content.anomalies import load_reference, load_references
+from collie.content.catalogs import load_catalog
+from collie.content.locate import Kind, available
+from collie.content.recipes import _RecipeFile, load_recipe
+from collie.content.spaces import load_space
+from collie.counters.catalog import Kind as CounterKind
+from collie.counters.catalog import Role
+from collie.detect.bounds import plain_sibling
+from collie.detect.symptom import Symptom
+from collie.search.recipe import Recipe, StrategyName
+from collie.workloads.dimension import Ordered, Vector
+from collie.workloads.reference import FixStatus, ReferenceAnomaly
+from collie.workloads.workload import FIELD_NAMES, Memory, Opcode, QpType
+
+SPACES = tuple(available(Kind.SPACE))
+REFERENCES = load_references("nsdi22")
+
+
+def number(reference: ReferenceAnomaly) -> int:
+    return int(reference.id.rpartition("-")[2])
+
+
+# --- spaces -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_spaces_that_the_manual_names_are_there() -> None:
+    assert {"nsdi22", "soft-roce"} <= set(SPACES)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_the_plain_workload_of_a_space_lies_in_it(name: str) -> None:
+    space = load_space(name)
+
+    assert space.name == name
+    assert space.complaints(space.base) == []
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_random_points_and_their_siblings_break_no_rule_of_the_space(name: str) -> None:
+    space, rng = load_space(name), Random(22)
+
+    for _ in range(300):
+        point = space.sample(rng)
+        assert space.complaints(point) == []
+        assert space.violations(plain_sibling(point, space)) == []
+
+
+def test_the_space_of_the_paper_has_about_ten_to_the_36_points() -> None:
+    assert 35.5 <= load_space("nsdi22").log10_size() <= 36.5
+
+
+def test_the_space_of_the_paper_has_its_ranges() -> None:
+    dimensions = load_space("nsdi22").dimensions
+    ranges = {name: (d.low, d.high) for name, d in dimensions.items() if isinstance(d, Ordered)}
+
+    assert ranges == {
+        "mrs_per_qp": (1, 200_000),
+        "mr_bytes": (4096, 4 << 20),
+        "qps": (1, 20_000),
+        "mtu": (256, 4096),
+        "wqe_batch": (1, 128),
+        "sge_count": (1, 16),
+        "send_wq_depth": (1, 16_384),
+        "recv_wq_depth": (1, 16_384),
+    }
+    assert dimensions["mtu"].size() == 5
+    assert set(dimensions["qp_type"].candidates()) == set(QpType)
+    assert set(dimensions["opcode"].candidates()) == {Opcode.SEND, Opcode.WRITE, Opcode.READ}
+    assert set(dimensions["memory"].candidates()) == set(dimensions["peer_memory"].candidates()) == set(Memory)
+    assert load_space("nsdi22").limits.total_mrs == 200_000
+
+
+def test_the_boundaries_of_the_paper_are_steps_of_the_message_ladder() -> None:
+    messages = load_space("nsdi22").dimensions["messages"]
+
+    assert isinstance(messages, Vector)
+    assert {1 << 10, 2 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10} <= set(messages.element.ladder)
+
+
+def test_soft_roce_varies_everything_that_the_driver_honours() -> None:
+    space = load_space("soft-roce")
+
+    assert set(FIELD_NAMES) - set(space.dimensions) == {"numa_node", "peer_numa_node", "memory", "peer_memory"}
+
+
+def test_soft_roce_never_retries_for_ever() -> None:
+    space, rng = load_space("soft-roce"), Random(7)
+
+    for _ in range(200):
+        point = space.sample(rng)
+        assert point.rnr_retry < 7  # 7 is without limit
+        assert point.timeout > 0  # 0 is without limit
+        assert point.min_rnr_timer > 0  # 0 is the longest wait of all
+
+
+def test_only_path_mtus_that_exist_are_in_a_space() -> None:
+    space = load_space("soft-roce")
+
+    assert space.complaints(space.base.with_(mtu=1500))
+    assert space.narrowed({}, {"mtu": 1500}).dimensions["mtu"].candidates() == (256, 512, 1024)
+
+
+def test_both_directions_are_kept_in_a_sibling_only_where_one_cpu_does_both() -> None:
+    assert load_space("soft-roce").dimensions["direction"].keep_in_sibling
+    assert not load_space("nsdi22").dimensions["direction"].keep_in_sibling
+
+
+# --- recipes and catalogs ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", available(Kind.RECIPE))
+def test_a_shipped_recipe_loads_under_its_name(name: str) -> None:
+    assert load_recipe(name).name == name
+
+
+def test_the_recipe_of_the_paper_has_its_figures() -> None:
+    recipe = load_recipe("nsdi22")
+
+    assert recipe.strategy is StrategyName.ANNEALING
+    assert recipe.ranking_points == 10
+    assert (recipe.thresholds.pause_ratio, recipe.thresholds.throughput_deficit) == (0.001, 0.2)
+    assert recipe.budget == "10h"
+
+
+def test_every_field_of_a_recipe_can_be_written_in_a_file() -> None:
+    def keys(kind: type) -> set[str]:
+        names = set()
+        for field in fields(kind):
+            default = getattr(Recipe("x"), field.name) if kind is Recipe and field.name != "name" else None
+            nested = {f"{field.name}.{key}" for key in keys(type(default))} if is_dataclass(default) else {field.name}
+            names |= nested
+        return names
+
+    written = set()
+    for name, info in _RecipeFile.model_fields.items():
+        model = getattr(info.annotation, "model_fields", None)
+        written |= {f"{name}.{key}" for key in model} if model else {name}
+    assert written == keys(Recipe) - {"name"}
+
+
+@pytest.mark.parametrize("driver", available(Kind.CATALOG))
+def test_a_shipped_catalog_names_its_driver_and_explains_every_counter(driver: str) -> None:
+    catalog = load_catalog(driver)
+
+    assert catalog.driver == driver
+    assert all(counter.meaning for counter in catalog.counters)
+    assert catalog.of_kind(CounterKind.PERFORMANCE)
+    assert catalog.of_kind(CounterKind.DIAGNOSTIC)
+
+
+def test_rxe_has_its_fifteen_counters_and_no_pause() -> None:
+    catalog = load_catalog("rxe")
+
+    assert sum(counter.source == "hw_counters" for counter in catalog.counters) == 15
+    assert catalog.of_kind(CounterKind.PAUSE) == ()
+    roles = {counter.name: counter.role for counter in catalog.counters if counter.role}
+    assert roles == {
+        "rcvd_pkts": Role.RX_PACKETS,
+        "out_of_seq_request": Role.OUT_OF_SEQUENCE,
+        "rcvd_seq_err": Role.OUT_OF_SEQUENCE,
+    }
+
+
+def test_the_simulated_testbed_has_at_least_nine_diagnostic_counters_with_the_two_that_the_paper_names() -> None:
+    diagnostics = {counter.name for counter in load_catalog("simulated").of_kind(CounterKind.DIAGNOSTIC)}
+
+    assert len(diagnostics) >= 9
+    assert {"receive_wqe_cache_miss", "pcie_internal_back_pressure"} <= diagnostics
+
+
+# --- the paper's anomalies --------------------------------------------------------------------------------------------
+
+
+def test_the_paper_has_eighteen_anomalies_in_order() -> None:
+    assert [number(reference) for reference in REFERENCES] == list(range(1, 19))
+    assert REFERENCES[0] == load_reference("nsdi22-01")
+
+
+@pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.id)
+def test_a_trigger_satisfies_its_conditions_and_lies_in_the_space_of_the_paper(reference: ReferenceAnomaly) -> None:
+    assert reference.conditions.covers(reference.trigger)
+    assert load_space("nsdi22").complaints(reference.trigger) == []
+
+
+@pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.id)
+def test_the_plain_workload_shows_no_anomaly(reference: ReferenceAnomaly) -> None:
+    assert not reference.conditions.covers(load_space("nsdi22").base)
+
+
+@pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.id)
+def test_an_anomaly_shows_on_f_or_h_with_a_symptom_that_a_verdict_can_have(reference: ReferenceAnomaly) -> None:
+    assert reference.subsystem == ("F" if number(reference) <= 13 else "H")
+    assert Symptom(reference.symptom) in {Symptom.PAUSE, Symptom.LOW_THROUGHPUT}
+
+
+def test_five_anomalies_lose_throughput_and_the_others_pause() -> None:
+    assert [number(r) for r in REFERENCES if r.symptom == "low_throughput"] == [2, 6, 7, 8, 14]
+
+
+def test_seven_anomalies_were_fixed_and_one_is_bypassed() -> None:
+    assert [number(r) for r in REFERENCES if r.fix is FixStatus.FIXED] == [3, 9, 10, 11, 12, 17, 18]
+    assert [number(r) for r in REFERENCES if r.fix is FixStatus.BYPASS] == [13]
+
+
+def test_seven_is_about_regions_and_eight_about_queue_pairs() -> None:
+    seven, eight = REFERENCES[6], REFERENCES[7]
+
+    assert seven.trigger.qps * seven.trigger.mrs_per_qp == 24 * 1024
+    assert eight.trigger.qps == 480
+    assert "total_mrs >= 12000" in str(seven.conditions)
+    assert "qps >= 450" in str(eight.conditions)
+
+
+@pytest.mark.parametrize("index", [9, 12])
+def test_nine_and_twelve_mix_sizes_within_one_message(index: int) -> None:
+    assert REFERENCES[index - 1].trigger.segments() == ((128, 65536, 1024),)
+
+
+def test_sums_of_queue_pairs_over_both_directions_are_where_the_paper_needs_them() -> None:
+    summed = [number(r) for r in REFERENCES if any(c.dimension == "total_qps" for c in r.conditions.conditions)]
+    single = [number(r) for r in REFERENCES if any(c.dimension == "qps" for c in r.conditions.conditions)]
+
+    assert (summed, single) == ([4, 14, 18], [2, 6, 8, 10, 15, 16, 17])
+
+
+def test_every_shipped_yaml_file_is_one_that_a_loader_finds() -> None:
+    root = Path(__file__).parents[2]
+    found = {path.resolve() for kind in Kind for path in available(kind).values()}
+    shipped = {
+        path.resolve() for folder in ("workloads", "search", "counters") for path in (root / folder).rglob("*.*")
+    }
+
+    assert shipped <= found
