@@ -1,0 +1,188 @@
+"""The JSON objects that commands print (DESIGN 7): `schema_version`, units in key names, null for unknown.
+
+These are a contract with whoever parses them and change on their own schedule, apart from the store's schema.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol
+
+from collie.campaign.bench import JudgedRun
+from collie.campaign.engine import Summary
+from collie.campaign.reproduce import Reproduction, Trial
+from collie.ports import CampaignHeader, Measured, RunResult, SetupFailed, Unsupported
+from collie.search.anomaly import Anomaly
+from collie.workloads.feature import Mfs
+from collie.workloads.workload import render
+
+SCHEMA_VERSION = 1
+
+Json = dict[str, Any]
+
+
+class Score(Protocol):
+    """How a search did against the simulator's ground truth. The simulator, which this package cannot see, makes it."""
+
+    @property
+    def mechanisms(self) -> Mapping[str, str | None]:
+        """Of each anomaly, by its id; None for a false one."""
+        ...
+
+    @property
+    def planted(self) -> Sequence[str]:
+        """Mechanisms that the subsystem has."""
+        ...
+
+    @property
+    def found(self) -> Sequence[str]:
+        """Those of them that some anomaly shows."""
+        ...
+
+    @property
+    def missed(self) -> Sequence[str]:
+        """Those that none shows."""
+        ...
+
+    @property
+    def false(self) -> int:
+        """Anomalies that no mechanism explains."""
+        ...
+
+
+def plain(value: Any) -> Any:
+    """Reduce models to JSON values; a number that is not finite is unknown, and so null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    match value:
+        case None | bool() | int():
+            return value
+        case float():
+            return float(value) if math.isfinite(value) else None
+        case str():
+            return str(value)
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case Sequence():
+            return [plain(item) for item in value]
+    raise TypeError(f"{value!r} has no JSON form")
+
+
+def render_search(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> Json:
+    """Return what `collie search` prints at its end, keys in the documented order.
+
+    Args:
+        header: of the campaign.
+        summary: how it ended.
+        wall_seconds: how long the user waited.
+        score: adds each anomaly's `mechanism`, and `score`.
+    """
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "campaign": header.campaign,
+        "testbed": _testbed(header.testbed),
+        "recipe": header.recipe,
+        "seed": header.seed,
+        "runs": summary.runs,
+        "failed_runs": sum(summary.failed_runs.values()),
+        "elapsed_seconds": plain(summary.elapsed_seconds),
+        "wall_seconds": plain(wall_seconds),
+        "anomalies": [_anomaly(anomaly, score) for anomaly in summary.anomalies],
+    }
+    if score is not None:
+        document["score"] = {
+            "planted": list(score.planted),
+            "found": list(score.found),
+            "missed": list(score.missed),
+            "false": score.false,
+        }
+    return document
+
+
+def render_measure(judged: JudgedRun) -> Json:
+    """Return what `collie measure` prints: the whole measurement, samples included, and the verdict."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "workload": render(judged.workload),
+        **_result(judged.result),
+        "plain_sibling": render(judged.sibling),
+        "bound": plain(judged.bound),
+        "verdict": plain(judged.verdict),
+    }
+
+
+def render_reproduction(name: str, reproduction: Reproduction) -> Json:
+    """Return what `collie reproduce` prints.
+
+    Args:
+        name: of the anomaly, as the user said it.
+        reproduction: its runs and its controls.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "anomaly": name,
+        "symptom": str(reproduction.symptom),
+        "reproduced": str(reproduction.answer),
+        **_trial(reproduction.trial, reproduction),
+        "controls": [
+            {"broken": plain(control.broken), **_trial(control, reproduction)} for control in reproduction.controls
+        ],
+    }
+
+
+def features(mfs: Mfs) -> list[Json]:
+    """Return the conditions of a minimal feature set."""
+    return [plain(condition) for condition in mfs.conditions]
+
+
+def _testbed(testbed: Mapping[str, Any]) -> Json:
+    if testbed.get("kind") == "simulated":
+        return {"kind": "simulated", "subsystem": testbed.get("subsystem", testbed.get("name"))}
+    document: Json = plain(testbed)
+    return document
+
+
+def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
+    document = {
+        "id": anomaly.id,
+        "symptom": str(anomaly.symptom),
+        "severity": plain(anomaly.severity),
+        "workload": render(anomaly.workload),
+        "features": features(anomaly.mfs),
+        "sentence": anomaly.sentence,
+        "found_at_run": anomaly.found_at_run,
+        "found_at_seconds": plain(anomaly.found_at_seconds),
+        "extraction_runs": anomaly.extraction_runs,
+    }
+    if score is not None:
+        document["mechanism"] = score.mechanisms.get(anomaly.id)
+    return document
+
+
+def _result(result: RunResult) -> Json:
+    match result:
+        case Measured():
+            outcome, problem = "measured", None
+        case SetupFailed():
+            outcome, problem = "setup_failed", f"{result.cause}: {result.detail}"
+        case Unsupported():
+            outcome, problem = "unsupported", result.reason
+    return {
+        "outcome": outcome,
+        "problem": problem,
+        "elapsed_seconds": plain(result.elapsed_seconds),
+        "measurement": plain(result.measurement) if isinstance(result, Measured) else None,
+    }
+
+
+def _trial(trial: Trial, reproduction: Reproduction) -> Json:
+    return {
+        "workload": render(trial.workload),
+        "runs": len(trial.verdicts),
+        "shown": trial.shown(reproduction.symptom),
+        "normal": trial.normal,
+        "inconclusive": sum(verdict.is_inconclusive for verdict in trial.verdicts),
+        "verdicts": [plain(verdict) for verdict in trial.verdicts],
+    }

@@ -1,0 +1,58 @@
+"""Quantities as every report words them; what is unknown is called so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from collie.workloads.units import format_bytes, format_rate
+
+
+def rate(bits_per_second: float | None) -> str:
+    """Write a rate in bits/s."""
+    if bits_per_second is None:
+        return "unknown"
+    return "unbounded" if math.isinf(bits_per_second) else format_rate(bits_per_second)
+
+
+def packet_rate(packets_per_second: float | None) -> str:
+    """Write a rate in packets/s."""
+    if packets_per_second is None:
+        return "unknown"
+    if math.isinf(packets_per_second):
+        return "unbounded"
+    for factor, unit in ((1e6, "Mpps"), (1e3, "kpps")):
+        if packets_per_second >= factor:
+            return f"{packets_per_second / factor:.3g} {unit}"
+    return f"{packets_per_second:.3g} pps"
+
+
+def percent(ratio: float | None) -> str:
+    """Write a share: one decimal where it would otherwise say too little."""
+    if ratio is None:
+        return "unknown"
+    return f"{ratio:.1%}" if 0 < ratio < 0.1 else f"{ratio:.0%}"
+
+
+def runs(count: int) -> str:
+    """Count runs."""
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def name_testbed(testbed: Mapping[str, object]) -> str:
+    """Name a testbed as a campaign's header describes it: `simulated subsystem F`, `hosts alice and bob`."""
+    kind = str(testbed.get("kind", "testbed"))
+    name = testbed.get("subsystem") or testbed.get("name")
+    if name is None:
+        return kind
+    return f"simulated subsystem {name}" if kind == "simulated" else f"{kind} {name}"
+
+
+def show(dimension: str, value: Any) -> str:
+    """Write the value of a feature as people would write it in a workload file: `64 KiB`, `[64, 1024]`, `true`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(format_bytes(item) for item in value)}]"  # every list is one of sizes
+    return format_bytes(value) if dimension.endswith("_bytes") else str(value)

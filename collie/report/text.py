@@ -1,0 +1,188 @@
+"""What people read in the terminal at the end of a search: in colour where there is some, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from collie.campaign.bench import JudgedRun
+from collie.campaign.engine import Summary
+from collie.campaign.reproduce import Reproduced, Reproduction, Trial
+from collie.detect.bounds import Bound
+from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.symptom import Verdict
+from collie.ports import CampaignHeader, Measured, SetupFailed
+from collie.report.json_output import Score
+from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show
+from collie.search.anomaly import Anomaly
+from collie.workloads.units import format_seconds
+from collie.workloads.workload import FIELD_NAMES
+
+Line = Text | str
+
+
+def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> str:
+    """Return the findings of a search and what it took.
+
+    Args:
+        header: of the campaign.
+        summary: how it ended.
+        wall_seconds: how long the user waited.
+        score: adds what is planted in the simulated subsystem.
+    """
+    lines: list[Line] = [_headline(header, summary, wall_seconds)]
+    for anomaly in summary.anomalies:
+        lines += ["", *_anomaly(anomaly)]
+    notes = [Text(note, "dim") for note in _notes(summary)]
+    if score is not None:
+        notes.append(Text(_score(score)))
+    return _styled([*lines, *([""] if notes else []), *notes])
+
+
+def render_measurement(judged: JudgedRun) -> str:
+    """Return one run: its verdict, what each host showed, and every counter."""
+    result = judged.result
+    lines: list[Line] = [Text(_traffic(judged), "bold")]
+    if isinstance(result, SetupFailed):
+        lines += [Text(f"could not be set up: {result.cause}", "bold red"), f"    {result.detail}"]
+    elif isinstance(result, Measured):
+        lines += _verdict(judged.verdict)
+        lines += ["", *_hosts(result.measurement, judged.bound), "", *_counters(result.measurement)]
+    else:
+        lines.append(Text(f"unsupported: {result.reason}", "bold yellow"))
+    return _styled(lines)
+
+
+def render_trials(name: str, reproduction: Reproduction) -> str:
+    """Return whether an anomaly showed again, and what its controls showed.
+
+    Args:
+        name: of the anomaly, as the user said it.
+        reproduction: its runs and its controls.
+    """
+    style = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
+    symptom = reproduction.symptom.replace("_", " ")
+    lines: list[Line] = [
+        Text.assemble(("reproduced: ", "bold"), (str(reproduction.answer), style[reproduction.answer])),
+        f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}",
+    ]
+    for verdict in reproduction.trial.verdicts:
+        lines.append(Text(f"    {verdict.outcome}: {verdict.reason}", "dim"))
+    for control in reproduction.controls:
+        lines.append(f"without {control.broken}: {symptom} in {_trial(control, reproduction)}")
+    return _styled(lines)
+
+
+# --- Search ----------------------------------------------------------------------------------------------------------
+
+
+def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> Text:
+    count = len(summary.anomalies)
+    found = "No anomaly" if count == 0 else f"{count} anomal{'y' if count == 1 else 'ies'}"
+    return Text.assemble(
+        (f"{found} on {name_testbed(header.testbed)}", "bold red" if count else "bold green"),
+        f" in {runs(summary.runs)}: {format_seconds(summary.elapsed_seconds)} of testbed time,"
+        f" {format_seconds(wall_seconds)} of yours",
+    )
+
+
+def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
+    symptom = anomaly.symptom.replace("_", " ")
+    when = f"found in run {anomaly.found_at_run}, after {format_seconds(anomaly.found_at_seconds)}"
+    explained = f"explained in {runs(anomaly.extraction_runs)}"
+    if not anomaly.complete:
+        explained = "not explained to the end: the budget was spent"
+    yield Text.assemble(
+        (anomaly.id, "bold red"), f"  {symptom}, severity {percent(anomaly.severity)}, {when}, {explained}"
+    )
+    yield f"    {anomaly.sentence}"
+    yield Text(f"    {anomaly.mfs}", "cyan")
+
+
+def _notes(summary: Summary) -> Iterator[str]:
+    failed = sum(summary.failed_runs.values())
+    if failed:
+        causes = ", ".join(f"{count} x {cause}" for cause, count in sorted(summary.failed_runs.items()))
+        yield f"{runs(failed)} could not be set up: {causes}."
+    if summary.unsupported_runs:
+        yield f"{runs(summary.unsupported_runs)} asked for what the device cannot do."
+    if summary.ended_by == "coverage":
+        yield "Ended early: what was found explains all that could still be proposed."
+
+
+def _score(score: Score) -> str:
+    missed = f"; missed: {', '.join(score.missed)}" if score.missed else ""
+    return f"Score: {len(score.found)} of {len(score.planted)} planted mechanisms found, {score.false} false{missed}."
+
+
+# --- One run ---------------------------------------------------------------------------------------------------------
+
+
+def _traffic(judged: JudgedRun) -> str:
+    """Name a workload by what makes it differ from its plain sibling."""
+    workload, sibling = judged.workload, judged.sibling
+    differences = [
+        f"{name} {show(name, workload.get(name))} (plain {show(name, sibling.get(name))})"
+        for name in FIELD_NAMES
+        if workload.get(name) != sibling.get(name)
+    ]
+    return f"{workload.qp_type} {workload.opcode}: {', '.join(differences) or 'plain traffic'}"
+
+
+def _verdict(verdict: Verdict | None) -> Iterator[Line]:
+    if verdict is None:
+        return
+    style = "bold red" if verdict.is_anomalous else "bold green" if verdict.is_normal else "bold yellow"
+    symptom = f": {verdict.symptom.replace('_', ' ')}, severity {percent(verdict.severity)}" if verdict.symptom else ""
+    yield Text(f"{verdict.outcome}{symptom}", style)
+    yield f"    {verdict.reason}"
+
+
+def _hosts(measurement: Measurement, bound: Bound) -> Iterator[str]:
+    for host in measurement.hosts:
+        yield f"host {host.host}  {_host(host, bound)}"
+    health = measurement.health
+    driven = "drove the workload" if health.driven else f"could not drive the workload: {health.reason}"
+    steady = "stable" if measurement.stable else "not stable"
+    yield f"window  {measurement.window_seconds:.3g} s, {steady}; the generator {driven}"
+
+
+def _host(host: HostMeasurement, bound: Bound) -> str:
+    parts = []
+    if host.delivered_bps is not None or host.delivered_pps is not None:
+        expected = f"{rate(bound.bps)}, {packet_rate(bound.pps)} by the {bound.source}"
+        parts.append(f"receives {rate(host.delivered_bps)}, {packet_rate(host.delivered_pps)} (bound {expected})")
+    parts.append(f"sends pause {percent(host.tx_pause_ratio)}, receives pause {percent(host.rx_pause_ratio)}")
+    if host.loss_ratio:
+        parts.append(f"loses {percent(host.loss_ratio)} of its packets")
+    return "; ".join(parts)
+
+
+def _counters(measurement: Measurement) -> Iterator[str]:
+    names = list(dict.fromkeys(name for host in measurement.hosts for name in host.counters))
+    width = max(map(len, names), default=0)
+    if names:
+        heads = "".join(f"{'host ' + host.host:>16}" for host in measurement.hosts)
+        yield f"{'per second':{width}}{heads}"
+    for name in names:
+        readings = (host.counters.get(name) for host in measurement.hosts)
+        yield f"{name:{width}}" + "".join(f"{'unknown' if r is None else format(r, ',.6g'):>16}" for r in readings)
+
+
+def _trial(trial: Trial, reproduction: Reproduction) -> str:
+    count = len(trial.verdicts)
+    return f"{trial.shown(reproduction.symptom)} of {runs(count)}, normal in {trial.normal}"
+
+
+def _styled(lines: Iterable[Line]) -> str:
+    """Return lines in the style that standard output can show: none when it is no terminal."""
+    # No markup and no highlighting: what a host printed is shown as it is. Long lines are left to the terminal, so that
+    # a sentence can be copied and grepped.
+    console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    with console.capture() as capture:
+        for line in lines:
+            console.print(line)
+    return capture.get().rstrip("\n")

@@ -1,0 +1,60 @@
+"""`anomalies/ID/`: what an engineer takes along to run one anomaly again. Written from the record."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from collie.ports import CampaignHeader, Measured, RunRecord
+from collie.search.anomaly import Anomaly
+from collie.store import codec
+from collie.store.directory import CampaignDirectory, write_whole
+from collie.store.jsonl import write_series
+from collie.workloads.workload import render
+
+
+def write_anomaly(
+    directory: CampaignDirectory, header: CampaignHeader, anomaly: Anomaly, run: RunRecord | None
+) -> None:
+    """Write the files of one anomaly.
+
+    Args:
+        directory: of the campaign.
+        header: of the campaign.
+        anomaly: what was found.
+        run: the run that raised the suspicion, if it was recorded; its samples over time are written too.
+    """
+    place = directory.anomaly(anomaly.id)
+    write_whole(place / "workload.json", [_pretty(render(anomaly.workload))])
+    write_whole(place / "mfs.json", [_pretty(_explanation(anomaly))])
+    write_whole(place / "reproduce.txt", [_instructions(directory, header, anomaly)])
+    if run is not None and isinstance(run.result, Measured):
+        write_series(place / "series.jsonl", run.result.measurement.series)
+
+
+def _explanation(anomaly: Anomaly) -> dict[str, Any]:
+    encoded = codec.encode_anomaly(anomaly)
+    return {"schema_version": 1, "sentence": anomaly.sentence} | {
+        name: value for name, value in encoded.items() if name != "workload"
+    }
+
+
+def _instructions(directory: CampaignDirectory, header: CampaignHeader, anomaly: Anomaly) -> str:
+    name = directory.path.absolute().name
+    command = shlex.join(["collie", "reproduce", f"{name}/{anomaly.id}", "--controls"])
+    return f"""{anomaly.sentence}
+
+Found in run {anomaly.found_at_run} of campaign {header.campaign} ({header.space}, {header.recipe}, seed {header.seed}).
+Minimal feature set: {anomaly.mfs}
+
+Run it again, and with each condition broken in turn, in the directory that holds {name}:
+
+    {command}
+
+It runs on the campaign's own testbed; --hosts FILE or --subsystem NAME chooses another.
+"""
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, indent=2) + "\n"

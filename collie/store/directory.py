@@ -1,0 +1,97 @@
+"""Names inside a campaign directory, and files that are either whole or absent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from collie.errors import StoreError
+from collie.store.lock import LOCK_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignDirectory:
+    """Where things are in a campaign directory (DESIGN 7).
+
+    Attributes:
+        path: of the directory.
+    """
+
+    path: Path
+
+    @property
+    def database(self) -> Path:
+        """The record."""
+        return self.path / "campaign.sqlite"
+
+    @property
+    def unfinished(self) -> Path:
+        """The record while it is made."""
+        return self.path / "campaign.sqlite.new"
+
+    @property
+    def write_ahead_log(self) -> Path:
+        """What SQLite has not yet moved into the record."""
+        return self.path / "campaign.sqlite-wal"
+
+    @property
+    def results(self) -> Path:
+        """Every run as a line of JSON, written from the record."""
+        return self.path / "results.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """Logs, one per process that worked on the campaign."""
+        return self.path / "log"
+
+    def anomaly(self, identifier: str) -> Path:
+        """Files of one anomaly."""
+        return self.path / "anomalies" / identifier
+
+    def prepare(self) -> None:
+        """Make the directory.
+
+        Raises:
+            StoreError: it cannot be made, holds a campaign, or holds something else.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            present = set(os.listdir(self.path))
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be made a campaign directory: {error.strerror}") from None
+        if self.database.name in present:
+            raise StoreError(
+                f"{self.path} already holds a campaign; go on with it by --resume {self.path}, "
+                "or name another directory"
+            )
+        # What a creation that was killed leaves behind, and what a caller may have put down before.
+        journal = f"{self.unfinished.name}-journal"
+        present -= {LOCK_NAME, self.unfinished.name, journal, "log", "fingerprint"}
+        if present:
+            raise StoreError(
+                f"{self.path} is not empty ({', '.join(sorted(present)[:3])}); name a new directory for the campaign"
+            )
+
+
+def write_whole(path: Path, parts: Iterable[str]) -> None:
+    """Write a text file that a reader sees either as it was or complete, never in between."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.new")
+    with unfinished.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+
+
+def publish(unfinished: Path, path: Path) -> None:
+    """Give a complete file its name, for good: the name survives the death of the machine too."""
+    os.rename(unfinished, path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

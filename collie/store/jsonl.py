@@ -1,0 +1,46 @@
+"""`results.jsonl`: one run per line, for grep and jq. Written from the record, never read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from collie.detect.measurement import Sample
+from collie.ports import RunRecord
+from collie.store import codec
+from collie.store.directory import write_whole
+from collie.workloads.workload import render
+
+LINE_SCHEMA_VERSION = 1
+
+
+def write_results(path: Path, runs: Iterable[RunRecord]) -> None:
+    """Write every run as a line; inputs and outputs, samples over time left out."""
+    write_whole(path, (codec.dumps(run_line(record)) + "\n" for record in runs))
+
+
+def run_line(record: RunRecord) -> dict[str, Any]:
+    """Return one run as an object: units in key names, null for unknown."""
+    return {
+        "schema_version": LINE_SCHEMA_VERSION,
+        "run": record.run,
+        "purpose": record.purpose,
+        "finished_at_seconds": record.finished_at_seconds,
+        "driven": record.driven,
+        "workload": render(record.workload),
+        "verdict": codec.encode_verdict(record.verdict) if record.verdict is not None else None,
+        **codec.encode_result(record.result),
+    }
+
+
+def write_series(path: Path, series: Sequence[Sample]) -> None:
+    """Write samples over time as a line each."""
+    write_whole(
+        path,
+        (
+            codec.dumps({"seconds": sample.seconds, "host": sample.host, "values": codec.readings(sample.values)})
+            + "\n"
+            for sample in series
+        ),
+    )

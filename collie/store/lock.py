@@ -1,0 +1,43 @@
+"""One process at a time writes a campaign. The kernel drops the lock with the process, however it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from collie.errors import StoreError
+
+LOCK_NAME = "campaign.lock"
+
+
+class CampaignLock:
+    """An exclusive lock on a campaign directory, held until `release`.
+
+    It is a file of its own: POSIX drops the locks that SQLite holds on a database as soon as anybody in the process
+    closes another descriptor of that file.
+
+    Raises:
+        StoreError: another process, or another store in this one, holds the campaign.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / LOCK_NAME
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreError(f"{directory} cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
+            self.release()
+            raise StoreError(f"campaign {directory} is in use by process {holder or 'unknown'}") from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let others have the campaign. The file stays: removing it would let two processes lock two files."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1

@@ -1,0 +1,64 @@
+"""A campaign that is forgotten: for tests, and for runs whose record nobody wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from collie.detect.bounds import Calibration
+from collie.detect.symptom import Verdict
+from collie.errors import StoreError
+from collie.ports import CampaignHeader, RunRecord
+from collie.search.anomaly import Anomaly
+from collie.store.codec import decode_header, encode_header
+
+
+class MemoryStore:
+    """A `ports.CampaignStore` in memory."""
+
+    def __init__(self, header: CampaignHeader) -> None:
+        # As it would come back from a file, where a tuple is a list: a resume compares headers.
+        self._header = decode_header(encode_header(header))
+        self._runs: dict[int, RunRecord] = {}
+        self._anomalies: dict[str, Anomaly] = {}
+        self._calibration = Calibration()
+
+    @property
+    def header(self) -> CampaignHeader:
+        """What fixes the campaign."""
+        return self._header
+
+    def add_run(self, record: RunRecord) -> None:
+        """Record a run."""
+        if record.run in self._runs:
+            raise StoreError(f"run {record.run} is recorded already")
+        self._runs[record.run] = record
+
+    def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
+        """Note what a run was judged to mean."""
+        if run not in self._runs:
+            raise StoreError(f"there is no run {run} to annotate")
+        self._runs[run] = replace(self._runs[run], verdict=verdict, driven=driven)
+
+    def runs(self) -> Iterator[RunRecord]:
+        """Yield the runs recorded by now."""
+        yield from [self._runs[run] for run in sorted(self._runs)]
+
+    def add_anomaly(self, anomaly: Anomaly) -> None:
+        """Record an anomaly, or replace the one with the same id."""
+        self._anomalies[anomaly.id] = anomaly
+
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """Return all anomalies in the order found."""
+        return tuple(self._anomalies.values())
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        """Record the calibration."""
+        self._calibration = calibration
+
+    def calibration(self) -> Calibration:
+        """Return the calibration."""
+        return self._calibration
+
+    def close(self) -> None:
+        """Do nothing: memory goes with the object."""

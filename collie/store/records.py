@@ -1,0 +1,64 @@
+"""Runs as rows of the `runs` table."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from collie.ports import Measured, RunRecord
+from collie.store import codec
+from collie.store.series import decode_series, encode_series
+from collie.workloads.workload import render
+
+INSERT = """
+INSERT INTO runs (run, purpose, outcome, finished_at_seconds, workload, result, series, verdict, driven)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+SELECT_BETWEEN = """
+SELECT run, purpose, finished_at_seconds, workload, result, series, verdict, driven
+FROM runs WHERE run BETWEEN ? AND ? ORDER BY run LIMIT ?
+"""
+
+
+def to_row(record: RunRecord) -> tuple[Any, ...]:
+    """Write a run, as `INSERT` takes it.
+
+    Raises:
+        ValueError: a number that has to be known is not finite.
+    """
+    if not math.isfinite(record.finished_at_seconds):
+        raise ValueError(f"run {record.run} finished at {record.finished_at_seconds} s")
+    result = codec.encode_result(record.result)
+    series = record.result.measurement.series if isinstance(record.result, Measured) else ()
+    return (
+        record.run,
+        record.purpose,
+        result["outcome"],
+        record.finished_at_seconds,
+        codec.dumps(render(record.workload)),
+        codec.dumps(result),
+        encode_series(series),
+        codec.dumps(codec.encode_verdict(record.verdict)) if record.verdict is not None else None,
+        record.driven,
+    )
+
+
+def from_row(row: Sequence[Any]) -> RunRecord:
+    """Read a run, as `SELECT_BETWEEN` gives it."""
+    run, purpose, finished_at_seconds, workload, result, series, verdict, driven = row
+    outcome = codec.decode_result(json.loads(result))
+    if isinstance(outcome, Measured) and series is not None:
+        outcome = replace(outcome, measurement=replace(outcome.measurement, series=decode_series(series)))
+    return RunRecord(
+        run=run,
+        purpose=purpose,
+        workload=codec.decode_workload(json.loads(workload)),
+        result=outcome,
+        finished_at_seconds=finished_at_seconds,
+        verdict=codec.decode_verdict(json.loads(verdict)) if verdict is not None else None,
+        driven=driven,
+    )

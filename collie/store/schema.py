@@ -1,0 +1,117 @@
+"""The tables of a campaign, and how an older file becomes a current one.
+
+1. `PRAGMA user_version` is the schema version, `PRAGMA application_id` says that the file is a campaign at all.
+2. Both stand in the first 100 bytes of the file (sqlite.org/fileformat2.html, section 1.3), written before the file
+   gets its name and never left in the write-ahead log alone. So a reader can refuse a file that it does not understand
+   without opening it, and opening is what would create `-wal` and `-shm` beside it.
+3. A migration takes the file from version n to n + 1 in one transaction. Published ones never change: append.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from collie.errors import StoreError
+
+APPLICATION_ID = 0x434F4C49
+"""`COLI`."""
+
+_MAGIC = b"SQLite format 3\x00"
+
+
+def _first_tables(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """
+        CREATE TABLE campaign (
+            only INTEGER PRIMARY KEY CHECK (only = 1),
+            header TEXT NOT NULL,
+            calibration TEXT NOT NULL
+        )
+        """
+    )
+    connection.execute(
+        """
+        CREATE TABLE runs (
+            run INTEGER PRIMARY KEY,
+            purpose TEXT NOT NULL,
+            outcome TEXT NOT NULL,
+            finished_at_seconds REAL NOT NULL,
+            workload TEXT NOT NULL,
+            result TEXT NOT NULL,
+            series BLOB,
+            verdict TEXT,
+            driven TEXT
+        )
+        """
+    )
+    connection.execute(
+        "CREATE TABLE anomalies (position INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, anomaly TEXT NOT NULL)"
+    )
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables,)
+"""Entry n - 1 makes version n out of version n - 1."""
+
+SCHEMA_VERSION = len(MIGRATIONS)
+
+
+def require_readable(path: Path) -> int:
+    """Return the schema version of a campaign file without opening it as a database: nothing beside it is created.
+
+    Raises:
+        StoreError: there is no such file, it is no campaign, or this version of Collie is too old for it.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+    except FileNotFoundError:
+        raise StoreError(f"{path.parent} holds no campaign: there is no {path.name} in it") from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+    version, application = int.from_bytes(head[60:64]), int.from_bytes(head[68:72])
+    if not head.startswith(_MAGIC) or application != APPLICATION_ID:
+        raise StoreError(f"{path} is not a campaign of Collie")
+    refuse_newer(version, path)
+    return version
+
+
+def refuse_newer(version: int, path: Path) -> None:
+    """Refuse a schema that a later Collie wrote.
+
+    Raises:
+        StoreError: it is newer.
+    """
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} has schema {version}; this Collie reads up to {SCHEMA_VERSION}. "
+            "Open it with the Collie that wrote it, or a newer one. Nothing in it was changed"
+        )
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring an open file, which may be new and empty, to the current schema.
+
+    Args:
+        connection: in autocommit mode.
+        path: for messages.
+
+    Raises:
+        StoreError: the file is of a newer schema.
+    """
+    while (version := user_version(connection)) < SCHEMA_VERSION:
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            MIGRATIONS[version](connection)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {version + 1}")
+    # Once more, through the log this time: a newer Collie may have been killed before its migration left it.
+    refuse_newer(version, path)
+    # The head of the file has to tell the truth (rule 2).
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def user_version(connection: sqlite3.Connection) -> int:
+    """Return the schema version of an open file."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -1,0 +1,237 @@
+"""Campaigns in SQLite.
+
+1. `campaign.sqlite` is the record; every other file of the directory can be written from it again.
+2. A call that adds something returns when it is on disk (write-ahead log, `synchronous=FULL`): it survives the death of
+   the process and of the machine.
+3. A campaign comes into being by one rename of a complete file. Nothing is ever overwritten.
+4. One process writes (`lock.py`). Any number may read meanwhile (`read_only=True`), as `collie report` and `status` do.
+5. A file that this version does not understand is refused before it is opened (`schema.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+from collie.detect.bounds import Calibration
+from collie.detect.symptom import Verdict
+from collie.errors import StoreError
+from collie.ports import CampaignHeader, RunRecord
+from collie.search.anomaly import Anomaly
+from collie.store import codec, schema
+from collie.store.anomaly_files import write_anomaly
+from collie.store.directory import CampaignDirectory, publish
+from collie.store.jsonl import write_results
+from collie.store.lock import CampaignLock
+from collie.store.records import INSERT, SELECT_BETWEEN, from_row, to_row
+
+_PAGE = 200  # runs read at once: `runs()` may be abandoned half-way, and must not keep the log from being emptied
+_BUSY_SECONDS = 10.0  # a reader may meet the moment at which the log is emptied
+
+
+class SqliteStore:
+    """A `ports.CampaignStore` in a directory. Made by `create` and `open`; used by the thread that made it."""
+
+    def __init__(self, directory: CampaignDirectory, connection: sqlite3.Connection, lock: CampaignLock | None) -> None:
+        self.directory = directory
+        self._connection = connection
+        self._lock = lock
+        self._closed = False
+        self._header = codec.decode_header(json.loads(self._one("SELECT header FROM campaign")[0]))
+
+    @classmethod
+    def create(cls, path: Path, header: CampaignHeader) -> Self:
+        """Begin a campaign in a directory that is new or empty.
+
+        Raises:
+            StoreError: the directory holds a campaign or other files, cannot be written, or is in use.
+        """
+        directory = CampaignDirectory(path)
+        directory.prepare()
+        lock = CampaignLock(path)
+        try:
+            directory.prepare()  # again: another process may have been quicker to the lock, and be gone already
+            _make(directory, header)
+            return cls._attach(directory, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(cls, path: Path, *, read_only: bool = False) -> Self:
+        """Open a campaign to go on with it, or only to look.
+
+        Args:
+            path: the campaign directory.
+            read_only: take no lock and change nothing; what another process adds meanwhile is seen.
+
+        Raises:
+            StoreError: it is no campaign, of a newer schema, damaged, or in use by another process.
+        """
+        directory = CampaignDirectory(path)
+        version = schema.require_readable(directory.database)
+        if read_only:
+            if version < schema.SCHEMA_VERSION:
+                cls.open(path).close()
+            return cls._attach(directory, None)
+        lock = CampaignLock(path)
+        try:
+            return cls._attach(directory, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def _attach(cls, directory: CampaignDirectory, lock: CampaignLock | None) -> Self:
+        connection = _connect(directory, "rw" if lock else "ro")
+        try:
+            if lock:
+                schema.migrate(connection, directory.database)
+            return cls(directory, connection, lock)
+        except BaseException:
+            connection.close()
+            raise
+
+    @property
+    def header(self) -> CampaignHeader:
+        """What fixes the campaign."""
+        return self._header
+
+    def add_run(self, record: RunRecord) -> None:
+        """Record a run; on disk when this returns."""
+        try:
+            self._write(INSERT, *to_row(record))
+        except sqlite3.IntegrityError:
+            raise StoreError(f"run {record.run} is recorded already") from None
+
+    def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
+        """Note what a run was judged to mean."""
+        text = codec.dumps(codec.encode_verdict(verdict)) if verdict is not None else None
+        if not self._write("UPDATE runs SET verdict = ?, driven = ? WHERE run = ?", text, driven, run):
+            raise StoreError(f"there is no run {run} to annotate")
+
+    def runs(self) -> Iterator[RunRecord]:
+        """Yield the runs recorded by now."""
+        last = self._one("SELECT max(run) FROM runs")[0] or 0
+        first = 1
+        while rows := self._all(SELECT_BETWEEN, first, last, _PAGE):
+            yield from map(from_row, rows)
+            first = rows[-1][0] + 1
+
+    def add_anomaly(self, anomaly: Anomaly) -> None:
+        """Record an anomaly, or replace the one with the same id; write its files."""
+        self._write(
+            "INSERT INTO anomalies (id, anomaly) VALUES (?, ?) "
+            "ON CONFLICT (id) DO UPDATE SET anomaly = excluded.anomaly",
+            anomaly.id,
+            codec.dumps(codec.encode_anomaly(anomaly)),
+        )
+        self._write_files_of(anomaly)
+
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """Return all anomalies in the order found."""
+        rows = self._all("SELECT anomaly FROM anomalies ORDER BY position")
+        return tuple(codec.decode_anomaly(json.loads(row[0])) for row in rows)
+
+    def set_calibration(self, calibration: Calibration) -> None:
+        """Record the calibration."""
+        self._write("UPDATE campaign SET calibration = ?", codec.dumps(codec.encode_calibration(calibration)))
+
+    def calibration(self) -> Calibration:
+        """Return the calibration."""
+        return codec.decode_calibration(json.loads(self._one("SELECT calibration FROM campaign")[0]))
+
+    def export(self) -> None:
+        """Write everything that is written from the record: `results.jsonl` and the files of every anomaly."""
+        write_results(self.directory.results, self.runs())
+        for anomaly in self.anomalies():
+            self._write_files_of(anomaly)
+
+    def close(self) -> None:
+        """Export, and release the campaign. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._lock is not None:
+                self.export()
+        finally:
+            self._connection.close()
+            if self._lock is not None:
+                self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write_files_of(self, anomaly: Anomaly) -> None:
+        rows = self._all(SELECT_BETWEEN, anomaly.found_at_run, anomaly.found_at_run, 1)
+        write_anomaly(self.directory, self._header, anomaly, from_row(rows[0]) if rows else None)
+
+    def _write(self, statement: str, *values: Any) -> int:
+        if self._lock is None:
+            raise StoreError(f"campaign {self.directory.path} was opened for reading only")
+        try:
+            return self._connection.execute(statement, values).rowcount
+        except sqlite3.OperationalError as error:  # disk full, device gone
+            raise StoreError(f"{self.directory.database} cannot be written: {error}") from None
+
+    def _one(self, query: str) -> Any:
+        return self._all(query)[0]
+
+    def _all(self, query: str, *values: Any) -> list[Any]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{self.directory.database} cannot be read: {error}") from None
+
+
+def _make(directory: CampaignDirectory, header: CampaignHeader) -> None:
+    """Put a complete, empty record in its place.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    text = codec.dumps(codec.encode_header(header))
+    try:
+        directory.unfinished.unlink(
+            missing_ok=True
+        )  # of a creation that was killed: the lock says that nobody is at it
+        with closing(sqlite3.connect(directory.unfinished, isolation_level=None)) as connection:
+            schema.migrate(connection, directory.database)
+            connection.execute("INSERT INTO campaign VALUES (1, ?, '[]')", (text,))
+        directory.log.mkdir(exist_ok=True)
+        publish(directory.unfinished, directory.database)
+    except (OSError, sqlite3.OperationalError) as error:
+        raise StoreError(f"no campaign can be made in {directory.path}: {error}") from None
+
+
+def _connect(directory: CampaignDirectory, mode: str) -> sqlite3.Connection:
+    """Open the record, `rw` or `ro`.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    uri = f"file:{quote(str(directory.database.absolute()))}?mode={mode}"
+    if mode == "ro" and not os.access(directory.path, os.W_OK) and not directory.write_ahead_log.exists():
+        uri += "&immutable=1"  # an archive: SQLite could not make the log and its index, which it otherwise wants
+    with ExitStack() as on_failure:
+        try:
+            connection = on_failure.enter_context(
+                closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS))
+            )
+            if mode == "rw":
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{directory.database} cannot be opened: {error}") from None
+        on_failure.pop_all()
+        return connection

@@ -1,0 +1,188 @@
+"""An agent that has no RDMA device: it speaks the protocol, counts imaginary bytes, and misbehaves when told to.
+
+It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`, and finds its behaviour in the file
+`behaviour.json` of the directory that it starts in (all keys optional)::
+
+    {"pyverbs": false,                 cannot import pyverbs
+     "die": "start",                   ends without an answer when asked to do this
+     "die_times": 1,                   but only this many times, over all agents started there
+     "hang": "connect",                never answers this
+     "fail": {"prepare": {"kind": "setup", "step": "create_qp", "message": "...", "errno_name": "ENOMEM"}},
+     "engine_dies": true,              the engine ends half a window after `start`
+     "silent": true,                   sends no samples
+     "bytes_per_second": 1e9,          per flow
+     "counters": {"hw_counters": {"rcvd_pkts": 1000}}}   advance per second
+
+It appends what it is asked to do, one word per line, to the file `asked`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+GID = "0000:0000:0000:0000:0000:ffff:c000:0201"
+PORT = {
+    "port": 1,
+    "state": "ACTIVE",
+    "rate": "100 Gb/sec (4X EDR)",
+    "active_mtu": 4096,
+    "netdev": "eth1",
+    "gids": [{"index": 3, "gid": GID, "address": "192.0.2.1", "type": "RoCE v2", "netdev": "eth1"}],
+}
+DEVICE = {"name": "rxe0", "driver": "rxe", "numa_node": None, "open_error": None, "ports": [PORT]}
+
+
+def fake_agent_program() -> bytes:
+    """Return this file."""
+    return Path(__file__).read_bytes()
+
+
+class FakeAgent:
+    """Serves one controller on stdin and stdout."""
+
+    def __init__(self, behaviour: dict[str, Any]) -> None:
+        self._behaviour = behaviour
+        self._writing = threading.Lock()
+        self._workload: dict[str, Any] = {}
+        self._keys: list[str] = []
+        self._running = threading.Event()
+        self._began = 0.0
+
+    def serve(self) -> None:
+        """Answer until the controller is gone."""
+        for line in sys.stdin:
+            request = json.loads(line)
+            if request["do"] != "ping":
+                with Path("asked").open("a") as asked:
+                    asked.write(request["do"] + "\n")
+            self._misbehave(request["do"])
+            if self._behaviour.get("hang") == request["do"]:
+                continue
+            error = self._behaviour.get("fail", {}).get(request["do"])
+            if error:
+                self._send({"id": request["id"], "ok": False, "error": error})
+                continue
+            answer = getattr(self, f"_{request['do']}")(request)
+            self._send({"id": request["id"], "ok": True, **answer})
+            if request["do"] == "bye":
+                self._send({"event": "bye", "reason": "request"})
+                return
+
+    def _misbehave(self, do: str) -> None:
+        if self._behaviour.get("die") != do:
+            return
+        deaths = Path("deaths")
+        times = len(deaths.read_text()) if deaths.exists() else 0
+        if times < self._behaviour.get("die_times", 1 << 30):
+            deaths.write_text("x" * (times + 1))
+            sys.stderr.write("out of cheese\n")
+            sys.stderr.flush()
+            os._exit(1)
+
+    def _hello(self, _request: dict[str, Any]) -> dict[str, Any]:
+        present = self._behaviour.get("pyverbs", True)
+        return {
+            "protocol": 1,
+            "pid": os.getpid(),
+            "hostname": "fake",
+            "kernel": "6.1.0",
+            "python": "3.11.2",
+            "pyverbs_present": present,
+            "pyverbs_error": None if present else "ModuleNotFoundError: No module named 'pyverbs'",
+            "numa_nodes": [0],
+            "devices": [DEVICE] if present else [],
+            "clock": time.monotonic(),
+        }
+
+    def _ping(self, _request: dict[str, Any]) -> dict[str, Any]:
+        return {"clock": time.monotonic(), "phase": "idle"}
+
+    def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._workload = request["workload"]
+        self._keys = [f"{flow['flow']}/{flow['role']}" for flow in request["flows"]]
+        return {"engine_pid": 1, "endpoints": {key: {"of": key} for key in self._keys}, "flows": {}}
+
+    def _connect(self, request: dict[str, Any]) -> dict[str, Any]:
+        other = {"requester": "responder", "responder": "requester"}
+        for key in self._keys:
+            flow, role = key.split("/")
+            assert request["peers"][key] == {"of": f"{flow}/{other[role]}"}, request["peers"]
+        return {}
+
+    def _start(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._began = time.monotonic()
+        self._running.set()
+        threading.Thread(target=self._sample, args=(request["period_seconds"],), daemon=True).start()
+        return {"clock": self._began}
+
+    def _stop(self, _request: dict[str, Any]) -> dict[str, Any]:
+        self._running.clear()
+        return {"totals": {}, "drained": True}
+
+    def _destroy(self, _request: dict[str, Any]) -> dict[str, Any]:
+        self._running.clear()
+        return {"qps_left": 0, "flushed": 0, "seconds": 0.0}
+
+    def _bye(self, _request: dict[str, Any]) -> dict[str, Any]:
+        return {"qps_left": 0}
+
+    def _sample(self, period: float) -> None:
+        number = 0
+        while self._running.is_set() and not self._behaviour.get("silent"):
+            seconds = number * period
+            time.sleep(max(0.0, self._began + seconds - time.monotonic()))
+            self._send(self._sample_at(number, seconds))
+            number += 1
+            if number == 5 and self._behaviour.get("engine_dies"):
+                self._send({"event": "engine_died", "message": "engine killed by signal 9"})
+                return
+
+    def _sample_at(self, number: int, seconds: float) -> dict[str, Any]:
+        delivered = int(self._behaviour.get("bytes_per_second", 1e9) * seconds)
+        advances = self._behaviour.get("counters", {"hw_counters": {"rcvd_pkts": 1000}})
+        return {
+            "event": "sample",
+            "n": number,
+            "clock": self._began + seconds,
+            "clock_end": self._began + seconds,
+            "phase": "running",
+            "flows": {key: self._flow(key, delivered) for key in self._keys},
+            "health": {
+                "iterations": 10 * number,
+                "idle_polls": 5 * number,
+                "queue_empty": 0,
+                "errors": {},
+                "post_errors": 0,
+            },
+            "counters": {
+                source: {name: int(rate * seconds) for name, rate in rates.items()}
+                for source, rates in advances.items()
+            },
+            "dropped_samples": 0,
+        }
+
+    def _flow(self, key: str, delivered: int) -> dict[str, Any]:
+        requester = key.endswith("/requester")
+        counts = requester == (self._workload["opcode"] in ("WRITE", "READ"))
+        return {
+            "posted_messages": delivered // 100 if requester else None,
+            "delivered_bytes": delivered if counts else None,
+            "qp_messages": {"min": delivered // 200, "mean": 0, "max": delivered // 100},
+            "failed_qps": 0,
+        }
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with self._writing:
+            sys.stdout.write(json.dumps(message) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    file = Path("behaviour.json")
+    FakeAgent(json.loads(file.read_text()) if file.exists() else {}).serve()

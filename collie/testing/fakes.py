@@ -1,0 +1,206 @@
+"""Stand-ins for the world: a testbed with planted anomalies, a clock that obeys, a sink that remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.detect.bounds import Bound, packets_per_byte
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample
+from collie.detect.symptom import Symptom
+from collie.errors import TestbedError
+from collie.ports import Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.workloads.feature import Mfs
+from collie.workloads.plan import HOST_A, HOST_B, sinks
+from collie.workloads.workload import Workload
+
+FAKE_CATALOG = Catalog(
+    "fake",
+    (
+        Counter("rx_packets", "model", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
+        Counter("tx_pause", "model", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
+        Counter("pressure", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "cache"),
+        Counter("level", "model", Unit.PERCENT, Kind.INFO, "cache", gauge=True),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """An anomaly that a fake testbed has.
+
+    Attributes:
+        mfs: shows on the workloads that it covers.
+        symptom: how.
+        severity: share of the time paused, or of the throughput that is missing.
+        shows: share of the runs that show it; below 1.0, a flaky one.
+    """
+
+    mfs: Mfs
+    symptom: Symptom = Symptom.PAUSE
+    severity: float = 0.2
+    shows: float = 1.0
+
+
+def _supports_everything(_workload: Workload) -> str | None:
+    return None
+
+
+@dataclass
+class FakeTestbed:
+    """A `ports.Testbed` whose anomalies are stated beforehand; healthy and exactly at its bound otherwise.
+
+    Each run is a function of (seed, run number, workload). The diagnostic counter `pressure` rises with every condition
+    of a planted set that a workload satisfies, so a guided search has a slope to climb.
+
+    Attributes:
+        planted: in order; the first that covers a workload shows.
+        line_bps: payload bits/s of each receiving host.
+        seed: of everything that chance decides.
+        setup_failure_ratio: share of the runs that cannot be set up.
+        unsupported: the reason why a workload cannot run at all, or None.
+        noise: relative spread of all readings.
+        run_seconds: virtual time of a run.
+        pause_counters: False for a NIC that has none (needed to show `Symptom.LOSS`).
+        measured: every workload asked for, in order, whatever came of it.
+        closed: calls of `close`.
+    """
+
+    planted: Sequence[Planted] = ()
+    line_bps: float = 100e9
+    seed: int = 0
+    setup_failure_ratio: float = 0.0
+    unsupported: Callable[[Workload], str | None] = _supports_everything
+    noise: float = 0.0
+    run_seconds: float = 30.0
+    pause_counters: bool = True
+    measured: list[Workload] = field(default_factory=list)
+    closed: int = 0
+
+    @property
+    def runs(self) -> int:
+        """Workloads asked for so far."""
+        return len(self.measured)
+
+    @property
+    def info(self) -> TestbedInfo:
+        """What this testbed is."""
+        return TestbedInfo("fake", "fake", FAKE_CATALOG, {"line_bps": self.line_bps}, virtual_time=True)
+
+    def specification(self, workload: Workload) -> Bound:
+        """Return the line rate."""
+        return Bound(self.line_bps, self.line_bps / 8 * packets_per_byte(workload), "specification")
+
+    def measure(self, workload: Workload, run: int) -> RunResult:
+        """Look up what the workload shows."""
+        if self.closed:
+            raise TestbedError("the fake testbed is closed")
+        self.measured.append(workload)
+        if reason := self.unsupported(workload):
+            return Unsupported(reason, 1.0)
+        rng = Random(f"{self.seed}/{run}")
+        if rng.random() < self.setup_failure_ratio:
+            return SetupFailed("qp timeout", f"run {run}: the queue pairs did not connect", self.run_seconds / 3)
+        shown = next((plant for plant in self.planted if plant.mfs.covers(workload)), None)
+        if shown is not None and rng.random() >= shown.shows:
+            shown = None
+        return Measured(self._measurement(workload, shown, rng), self.run_seconds)
+
+    def close(self) -> None:
+        """Count the call; a later run is an error."""
+        self.closed += 1
+
+    def _measurement(self, workload: Workload, shown: Planted | None, rng: Random) -> Measurement:
+        hosts = tuple(self._host(name, workload, shown, rng) for name in (HOST_A, HOST_B))
+        erring = shown is not None and shown.symptom is Symptom.COMPLETION_ERRORS
+        health = GeneratorHealth(
+            idle_poll_ratio=0.5,
+            empty_queue_ratio=0.0,
+            completion_errors={"remote operation error": 7} if erring else {},
+            qp_rate_ratio=1.0 if workload.qps > 1 else None,
+        )
+        series = tuple(
+            Sample(float(second), host.host, {"delivered_bps": host.delivered_bps, **host.counters})
+            for second in range(5)
+            for host in hosts
+        )
+        return Measurement(hosts, window_seconds=4.0, health=health, series=series)
+
+    def _host(self, name: str, workload: Workload, shown: Planted | None, rng: Random) -> HostMeasurement:
+        receives = name in sinks(workload)
+        symptom = shown.symptom if shown and receives else None
+        severity = shown.severity if shown and receives else 0.0
+        bound = self.specification(workload)
+        achieved = (1.0 - severity if symptom is Symptom.LOW_THROUGHPUT else 1.0) * self._jitter(rng)
+        pause = severity if symptom is Symptom.PAUSE else 0.0
+        packets = bound.pps * achieved if receives else 0.0
+        return HostMeasurement(
+            host=name,
+            delivered_bps=bound.bps * achieved if receives else None,
+            delivered_pps=packets if receives else None,
+            tx_pause_ratio=pause if self.pause_counters else None,
+            rx_pause_ratio=0.0 if self.pause_counters else None,
+            loss_ratio=severity if symptom is Symptom.LOSS else 0.0,
+            counters={
+                "rx_packets": packets,
+                "tx_pause": pause * 1e6 if self.pause_counters else None,
+                "pressure": self._pressure(workload) * self._jitter(rng),
+                "level": 50.0 * self._jitter(rng),
+            },
+        )
+
+    def _pressure(self, workload: Workload) -> float:
+        return 100.0 + sum(
+            1000.0 * sum(condition.holds(workload) for condition in plant.mfs.conditions) / len(plant.mfs.conditions)
+            for plant in self.planted
+            if plant.mfs.conditions
+        )
+
+    def _jitter(self, rng: Random) -> float:
+        return max(0.0, rng.gauss(1.0, self.noise)) if self.noise else 1.0
+
+
+@dataclass
+class FakeClock:
+    """A `ports.Clock` that moves only when told to; sleeping tells it.
+
+    Attributes:
+        seconds: since it was made.
+        slept: every sleep, in order.
+    """
+
+    start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    seconds: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def monotonic(self) -> float:
+        """Seconds since the clock was made."""
+        return self.seconds
+
+    def utc(self) -> str:
+        """The time of day, RFC 3339."""
+        return (self.start + timedelta(seconds=self.seconds)).isoformat().replace("+00:00", "Z")
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.slept.append(seconds)
+        self.seconds += seconds
+
+
+@dataclass
+class ListSink:
+    """A `ports.ProgressSink` that remembers every event."""
+
+    events: list[Any] = field(default_factory=list)
+
+    def on_event(self, event: Any) -> None:
+        """Remember one."""
+        self.events.append(event)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """Return the events of one class, in order."""
+        return [event for event in self.events if isinstance(event, kind)]

@@ -1,0 +1,209 @@
+"""Hypothesis strategies for everything that a campaign records: any value that its type allows, sensible or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from collie.detect.bounds import Calibration, CalibrationPoint
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample
+from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.ports import CampaignHeader, Measured, RunRecord, RunResult, SetupFailed, Unsupported
+from collie.search.anomaly import Anomaly
+from collie.workloads.feature import DERIVED, Condition, Mfs, Op
+from collie.workloads.workload import EVEN, FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+readings = st.none() | numbers | st.integers(-(2**70), 2**70)
+texts = st.text(max_size=20)
+seconds = st.floats(0, 1e9)
+
+_sizes = st.lists(st.integers(1, 1 << 30), min_size=1, max_size=4).map(tuple)
+_counts = st.integers(1, 200_000)
+_run_numbers = st.integers(1, 2**40)
+_identifiers = st.integers(1, 99).map(lambda number: f"a{number}")
+_plain_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def workloads() -> st.SearchStrategy[Workload]:
+    """Workloads whose fields are valid one by one; constraints between them are not kept."""
+    return st.builds(
+        Workload,
+        direction=st.sampled_from(Direction),
+        loopback=st.booleans(),
+        numa_node=st.integers(0, 7),
+        peer_numa_node=st.integers(0, 7),
+        memory=st.sampled_from(Memory),
+        peer_memory=st.sampled_from(Memory),
+        mrs_per_qp=_counts,
+        mr_bytes=st.integers(1, 1 << 40),
+        qp_type=st.sampled_from(QpType),
+        opcode=st.sampled_from(Opcode),
+        qps=_counts,
+        mtu=st.sampled_from([256, 512, 1024, 2048, 4096]),
+        wqe_batch=_counts,
+        sge_count=st.integers(1, 32),
+        sge_split=st.just(EVEN) | _sizes,
+        send_wq_depth=_counts,
+        recv_wq_depth=_counts,
+        messages=_sizes,
+        max_inline_data=st.integers(0, 1024),
+        max_rd_atomic=st.integers(1, 255),
+        max_dest_rd_atomic=st.integers(1, 255),
+        timeout=st.integers(0, 31),
+        retry_cnt=st.integers(0, 7),
+        rnr_retry=st.integers(0, 7),
+        min_rnr_timer=st.integers(0, 31),
+        sq_sig_all=st.booleans(),
+        srq=st.booleans(),
+        fence=st.booleans(),
+        sq_psn=st.integers(0, 0xFFFFFF),
+        traffic_class=st.integers(0, 255),
+        hop_limit=st.integers(0, 255),
+    )
+
+
+def feature_sets() -> st.SearchStrategy[Mfs]:
+    """Minimal feature sets over any feature; what they say need not make sense."""
+    value: st.SearchStrategy[Any] = st.booleans() | st.integers() | st.sampled_from(Opcode).map(str) | _sizes
+    condition = st.one_of(
+        st.builds(
+            Condition,
+            st.sampled_from(FIELD_NAMES),
+            st.just(Op.ONE_OF),
+            st.lists(value, min_size=1, max_size=3).map(tuple),
+        ),
+        st.builds(Condition, st.sampled_from(FIELD_NAMES), st.just(Op.EQUAL), value),
+        st.builds(
+            Condition, st.sampled_from(tuple(DERIVED)), st.sampled_from([Op.AT_LEAST, Op.AT_MOST]), st.integers()
+        ),
+    )
+    return st.builds(Mfs, st.lists(condition, max_size=4).map(tuple))
+
+
+def measurements() -> st.SearchStrategy[Measurement]:
+    """Measurements with any readings, known or not."""
+    host = st.builds(
+        HostMeasurement,
+        host=st.sampled_from(["a", "b"]),
+        delivered_bps=readings,
+        delivered_pps=readings,
+        tx_pause_ratio=readings,
+        rx_pause_ratio=readings,
+        loss_ratio=readings,
+        counters=st.dictionaries(texts, readings, max_size=4),
+    )
+    health = st.builds(
+        GeneratorHealth,
+        driven=st.booleans(),
+        reason=texts,
+        idle_poll_ratio=readings,
+        empty_queue_ratio=readings,
+        completion_errors=st.dictionaries(texts, st.integers(0, 2**40), max_size=2),
+        qp_rate_ratio=readings,
+    )
+    sample = st.builds(Sample, seconds, st.sampled_from(["a", "b"]), st.dictionaries(texts, readings, max_size=3))
+    return st.builds(
+        Measurement,
+        hosts=st.lists(host, max_size=2).map(tuple),
+        window_seconds=seconds,
+        stable=st.booleans(),
+        health=health,
+        problems=st.lists(texts, max_size=2).map(tuple),
+        series=st.lists(sample, max_size=4).map(tuple),
+    )
+
+
+def verdicts() -> st.SearchStrategy[Verdict]:
+    """Verdicts with any combination of fields."""
+    return st.builds(
+        Verdict,
+        outcome=st.sampled_from(Outcome),
+        reason=texts,
+        symptom=st.none() | st.sampled_from(Symptom),
+        severity=numbers,
+        host=st.none() | texts,
+    )
+
+
+def run_results() -> st.SearchStrategy[RunResult]:
+    """All three kinds of result."""
+    return st.one_of(
+        st.builds(Measured, measurements(), seconds),
+        st.builds(SetupFailed, texts, texts, seconds),
+        st.builds(Unsupported, texts, seconds),
+    )
+
+
+def run_records(runs: st.SearchStrategy[int] = _run_numbers) -> st.SearchStrategy[RunRecord]:
+    """Runs, with or without annotations.
+
+    Args:
+        runs: their numbers.
+    """
+    return st.builds(
+        RunRecord,
+        run=runs,
+        purpose=st.sampled_from(["search", "sibling", "confirm", "extract", "calibrate", "reproduce"]),
+        workload=workloads(),
+        result=run_results(),
+        finished_at_seconds=seconds,
+        verdict=st.none() | verdicts(),
+        driven=st.none() | texts,
+    )
+
+
+def anomalies(ids: st.SearchStrategy[str] = _identifiers) -> st.SearchStrategy[Anomaly]:
+    """Findings.
+
+    Args:
+        ids: their identifiers.
+    """
+    return st.builds(
+        Anomaly,
+        id=ids,
+        symptom=st.sampled_from(Symptom),
+        severity=numbers,
+        workload=workloads(),
+        found_as=workloads(),
+        mfs=feature_sets(),
+        reason=texts,
+        host=st.none() | texts,
+        found_at_run=_run_numbers,
+        found_at_seconds=seconds,
+        extraction_runs=st.integers(0, 200),
+        complete=st.booleans(),
+    )
+
+
+def calibrations() -> st.SearchStrategy[Calibration]:
+    """Calibrations."""
+    point = st.builds(
+        CalibrationPoint,
+        qp_type=st.sampled_from(QpType),
+        opcode=st.sampled_from(Opcode),
+        message_bytes=st.integers(1, 1 << 30),
+        bps=numbers,
+        spread=numbers,
+    )
+    return st.builds(Calibration, st.lists(point, max_size=4).map(tuple))
+
+
+def headers() -> st.SearchStrategy[CampaignHeader]:
+    """Campaign headers whose settings are any JSON values."""
+    mapping = st.dictionaries(texts, _plain_values, max_size=4)
+    return st.builds(
+        CampaignHeader,
+        campaign=texts,
+        testbed=mapping,
+        space=texts,
+        recipe=texts,
+        settings=mapping,
+        seed=st.integers(),
+        started=texts,
+    )

@@ -1,0 +1,74 @@
+"""Every testbed behaves as the engine expects."""
+
+from __future__ import annotations
+
+import pytest
+
+from collie import ports
+from collie.detect.bounds import Bounds, Calibration
+from collie.detect.judge import Thresholds, judge
+from collie.detect.symptom import Symptom
+from collie.errors import TestbedError
+from collie.ports import Measured, SetupFailed
+from collie.testing.fakes import FakeTestbed, Planted
+from collie.testing.testbed_suite import TestbedSuite
+from collie.wiring import TestbedChoice, open_testbed
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.space import Space
+from collie.workloads.workload import Memory, Workload
+
+MANY = Mfs((Condition("qps", Op.AT_LEAST, 64), Condition("opcode", Op.EQUAL, "WRITE")))
+
+
+class TestFakeTestbed(TestbedSuite):
+    __test__ = True
+    unsupported = Workload(memory=Memory.GPU)
+
+    @pytest.fixture
+    def testbed(self) -> ports.Testbed:
+        return FakeTestbed(
+            [Planted(MANY)],
+            seed=3,
+            noise=0.01,
+            setup_failure_ratio=0.1,
+            unsupported=lambda workload: "no GPU" if workload.memory is Memory.GPU else None,
+        )
+
+
+class TestSimulatedTestbed(TestbedSuite):
+    __test__ = True
+    unsupported = Workload(numa_node=9)
+
+    @pytest.fixture
+    def testbed(self) -> ports.Testbed:
+        return open_testbed(TestbedChoice(subsystem="F"), seed=1)
+
+
+@pytest.mark.parametrize("symptom", list(Symptom))
+def test_a_planted_anomaly_shows_its_symptom_and_goes_with_a_condition(symptom: Symptom) -> None:
+    testbed = FakeTestbed([Planted(MANY, symptom, 0.3)], pause_counters=symptom is not Symptom.LOSS)
+    bounds = Bounds(testbed.specification, Calibration(), Space("none", {}))
+
+    def verdict(workload: Workload) -> Symptom | None:
+        result = testbed.measure(workload, testbed.runs + 1)
+        assert isinstance(result, Measured)
+        return judge(workload, result.measurement, bounds.ceiling(workload), Thresholds()).symptom
+
+    assert verdict(Workload(qps=64)) is symptom
+    assert verdict(Workload(qps=63)) is None
+    assert testbed.runs == 2
+
+
+def test_a_fake_run_depends_on_its_seed_and_number_alone() -> None:
+    first, second = (FakeTestbed([Planted(MANY, shows=0.5)], noise=0.1, setup_failure_ratio=0.3) for _ in range(2))
+    second.measure(Workload(qps=1), 99)
+    results = [first.measure(Workload(qps=64), run) for run in range(1, 40)]
+    assert results == [second.measure(Workload(qps=64), run) for run in range(1, 40)]
+    assert any(isinstance(result, SetupFailed) for result in results)
+
+
+def test_a_closed_fake_testbed_measures_no_more() -> None:
+    testbed = FakeTestbed()
+    testbed.close()
+    with pytest.raises(TestbedError, match="closed"):
+        testbed.measure(Workload(), 1)

@@ -1,0 +1,305 @@
+"""What commands print for programs, and for people without a terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+from collie.campaign.bench import Case, JudgedRun
+from collie.campaign.engine import Summary
+from collie.campaign.reproduce import Reproduction, Trial
+from collie.detect.bounds import UNBOUNDED, Bound, plain_sibling
+from collie.detect.measurement import GeneratorHealth
+from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.ports import Measured, SetupFailed, Unsupported
+from collie.report.json_output import plain, render_measure, render_reproduction, render_search
+from collie.report.quantities import name_testbed, packet_rate, percent, show
+from collie.report.quantities import rate as bit_rate
+from collie.report.text import render_measurement, render_summary, render_trials
+from collie.store import MemoryStore
+from collie.testing.campaigns import HEADER, PAUSING, SPACE, fill
+from collie.testing.fakes import FakeTestbed, Planted
+from collie.workloads.workload import Opcode, Workload, render
+
+
+@dataclass(frozen=True)
+class FixedScore:
+    mechanisms: dict[str, str | None] = field(default_factory=lambda: {"a1": "receive_wqe_cache", "a2": None})
+    planted: tuple[str, ...] = ("receive_wqe_cache", "loopback")
+    found: tuple[str, ...] = ("receive_wqe_cache",)
+    missed: tuple[str, ...] = ("loopback",)
+    false: int = 1
+
+
+@pytest.fixture(name="summary")
+def make_summary() -> Summary:
+    store = MemoryStore(HEADER)
+    fill(store)
+    return Summary(71, {"qp timeout": 2, "agent gone": 1}, 10, 5, 1800.25, store.anomalies(), "coverage")
+
+
+@pytest.fixture(name="judged")
+def make_judged() -> JudgedRun:
+    workload = Workload(opcode=Opcode.SEND, qps=64)
+    result = FakeTestbed([Planted(PAUSING, Symptom.PAUSE, 0.182)]).measure(workload, 1)
+    verdict = Verdict(Outcome.ANOMALOUS, "host b sends pause for 18.2% of the time", Symptom.PAUSE, 0.182, "b")
+    return JudgedRun(workload, plain_sibling(workload, SPACE), Bound(1e11, 3e6, "plain sibling"), result, verdict)
+
+
+SEARCH_KEYS = [
+    "schema_version",
+    "campaign",
+    "testbed",
+    "recipe",
+    "seed",
+    "runs",
+    "failed_runs",
+    "elapsed_seconds",
+    "wall_seconds",
+    "anomalies",
+]
+ANOMALY_KEYS = [
+    "id",
+    "symptom",
+    "severity",
+    "workload",
+    "features",
+    "sentence",
+    "found_at_run",
+    "found_at_seconds",
+    "extraction_runs",
+]
+
+
+def through_json(document: dict[str, Any]) -> Any:
+    """What a strict parser makes of it."""
+    return json.loads(json.dumps(document, allow_nan=False))
+
+
+def test_search_prints_the_documented_keys_in_order(summary: Summary) -> None:
+    document = through_json(render_search(HEADER, summary, 12.3))
+    assert list(document) == SEARCH_KEYS
+    assert [list(anomaly) for anomaly in document["anomalies"]] == [ANOMALY_KEYS] * 2
+    assert document["schema_version"] == 1
+    assert document["campaign"] == "example"
+    assert document["testbed"] == {"kind": "simulated", "subsystem": "F"}
+    assert (document["runs"], document["failed_runs"]) == (71, 3)
+    assert (document["elapsed_seconds"], document["wall_seconds"]) == (1800.25, 12.3)
+    first = document["anomalies"][0]
+    assert first["features"] == [
+        {"dimension": "qps", "op": ">=", "value": 64},
+        {"dimension": "opcode", "op": "==", "value": "SEND"},
+    ]
+    assert first["workload"] == render(summary.anomalies[0].workload)
+    assert first["sentence"] == summary.anomalies[0].sentence
+
+
+def test_a_score_adds_mechanisms_and_itself(summary: Summary) -> None:
+    document = through_json(render_search(HEADER, summary, 12.3, FixedScore()))
+    assert list(document) == [*SEARCH_KEYS, "score"]
+    assert list(document["anomalies"][0]) == [*ANOMALY_KEYS, "mechanism"]
+    assert [anomaly["mechanism"] for anomaly in document["anomalies"]] == ["receive_wqe_cache", None]
+    assert document["score"] == {
+        "planted": ["receive_wqe_cache", "loopback"],
+        "found": ["receive_wqe_cache"],
+        "missed": ["loopback"],
+        "false": 1,
+    }
+
+
+def test_real_hosts_are_described_as_recorded(summary: Summary) -> None:
+    testbed = {"kind": "hosts", "name": "alice and bob", "nic": None}
+    assert render_search(replace(HEADER, testbed=testbed), summary, 1.0)["testbed"] == testbed
+
+
+def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
+    document = through_json(render_measure(judged))
+    assert list(document) == [
+        "schema_version",
+        "workload",
+        "outcome",
+        "problem",
+        "elapsed_seconds",
+        "measurement",
+        "plain_sibling",
+        "bound",
+        "verdict",
+    ]
+    a, b = document["measurement"]["hosts"]
+    assert (a["host"], a["delivered_bps"]) == ("a", None)
+    assert b["tx_pause_ratio"] == 0.182
+    assert b["counters"]["level"] == 50.0
+    assert len(document["measurement"]["series"]) == 10
+    assert document["bound"] == {"bps": 1e11, "pps": 3e6, "source": "plain sibling"}
+    assert document["verdict"]["symptom"] == "pause"
+    assert document["plain_sibling"]["qps"] == 16
+
+
+def test_what_was_not_measured_is_null(judged: JudgedRun) -> None:
+    failed = replace(judged, result=SetupFailed("qp timeout", "qp 3", 9.0), verdict=None, bound=UNBOUNDED)
+    document = through_json(render_measure(failed))
+    assert (document["outcome"], document["problem"]) == ("setup_failed", "qp timeout: qp 3")
+    assert document["measurement"] is None
+    assert document["verdict"] is None
+    assert document["bound"] == {"bps": None, "pps": None, "source": "specification"}
+    refused = through_json(render_measure(replace(failed, result=Unsupported("no GPU", 0.5))))
+    assert (refused["outcome"], refused["problem"]) == ("unsupported", "no GPU")
+
+
+@pytest.fixture(name="reproduction")
+def make_reproduction() -> Reproduction:
+    case = Case("nsdi22-01", Workload(qps=64, opcode=Opcode.SEND), Symptom.PAUSE, PAUSING)
+    shown = Verdict(Outcome.ANOMALOUS, "host b sends pause", Symptom.PAUSE, 0.2, "b")
+    normal = Verdict(Outcome.NORMAL, "all well")
+    return Reproduction(
+        case.symptom,
+        Trial(case.workload, None, (shown, shown, inconclusive("link changed"))),
+        (Trial(Workload(qps=8), PAUSING.conditions[0], (normal, normal, normal)),),
+    )
+
+
+def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction) -> None:
+    document = through_json(render_reproduction("nsdi22-01", reproduction))
+    assert document["reproduced"] == "yes"
+    assert (document["runs"], document["shown"], document["normal"], document["inconclusive"]) == (3, 2, 0, 1)
+    (control,) = document["controls"]
+    assert control["broken"] == {"dimension": "qps", "op": ">=", "value": 64}
+    assert (control["runs"], control["shown"], control["normal"]) == (3, 0, 3)
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+def test_models_become_plain_values() -> None:
+    assert plain({"a": (1, True, None, math.inf, math.nan, 0.1, Colour.RED, GeneratorHealth(reason="x"))}) == {
+        "a": [
+            1,
+            True,
+            None,
+            None,
+            None,
+            0.1,
+            "red",
+            {
+                "driven": True,
+                "reason": "x",
+                "idle_poll_ratio": None,
+                "empty_queue_ratio": None,
+                "completion_errors": {},
+                "qp_rate_ratio": None,
+            },
+        ]
+    }
+    with pytest.raises(TypeError, match="has no JSON form"):
+        plain(object())
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        (None, "unknown"),
+        (math.inf, "unbounded"),
+        (2.5e8, "250 Mpps"),
+        (12_345.0, "12.3 kpps"),
+        (7.0, "7 pps"),
+    ],
+)
+def test_packet_rates_are_worded(rate: float | None, text: str) -> None:
+    assert packet_rate(rate) == text
+
+
+def test_values_are_worded_as_in_workload_files() -> None:
+    assert show("messages", (64, 65536)) == "[64 B, 64 KiB]"
+    assert show("mr_bytes", 2 << 20) == "2 MiB"
+    assert show("srq", True) == "true"
+    assert show("qps", 8) == "8"
+    assert bit_rate(None) == percent(None) == "unknown"
+    assert bit_rate(1e9) == "1 Gbit/s"
+    assert name_testbed({"kind": "fake"}) == "fake"
+    assert name_testbed({"kind": "hosts", "name": "alice and bob"}) == "hosts alice and bob"
+
+
+# --- Text ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None:
+    text = render_summary(HEADER, summary, 12.3, FixedScore())
+    lines = text.splitlines()
+    assert lines[0] == "2 anomalies on simulated subsystem F in 71 runs: 30 min of testbed time, 12.3 s of yours"
+    for anomaly in summary.anomalies:
+        assert f"    {anomaly.sentence}" in lines
+        assert f"    {anomaly.mfs}" in lines
+    assert "a2  low throughput, severity 62%, found in run 5, after 3 min, not explained to the end" in text
+    assert "3 runs could not be set up: 1 x agent gone, 2 x qp timeout." in lines
+    assert "10 runs asked for what the device cannot do." in lines
+    assert "Ended early: what was found explains all that could still be proposed." in lines
+    assert "Score: 1 of 2 planted mechanisms found, 1 false; missed: loopback." in lines
+    assert "\x1b" not in text
+
+
+def test_the_summary_of_nothing_says_so(summary: Summary) -> None:
+    empty = replace(summary, anomalies=(), failed_runs={}, unsupported_runs=0, ended_by="budget", runs=1)
+    text = render_summary(HEADER, empty, 0.5)
+    assert text == "No anomaly on simulated subsystem F in 1 run: 30 min of testbed time, 0.5 s of yours"
+
+
+def test_brackets_of_hosts_are_no_markup(summary: Summary) -> None:
+    strange = replace(summary, failed_runs={"[red]ib_uverbs[/red] :smile:": 1})
+    assert "1 x [red]ib_uverbs[/red] :smile:." in render_summary(HEADER, strange, 1.0)
+
+
+def test_a_measurement_is_told_with_its_verdict_and_counters(judged: JudgedRun) -> None:
+    lines = render_measurement(judged).splitlines()
+    assert lines[0] == "RC SEND: qps 64 (plain 16)"
+    assert lines[1] == "anomalous: pause, severity 18%"
+    assert "host a  sends pause 0%, receives pause 0%" in lines
+    assert any(line.startswith("host b  receives 100 Gbit/s, 3.05 Mpps (bound 100 Gbit/s") for line in lines)
+    assert any(line.split() == ["level", "50", "50"] for line in lines)
+
+
+def test_a_measurement_tells_what_went_wrong(judged: JudgedRun) -> None:
+    assert isinstance(judged.result, Measured)
+    measurement = judged.result.measurement
+    weak = replace(
+        measurement,
+        stable=False,
+        health=GeneratorHealth(driven=False, reason="one CPU"),
+        hosts=(replace(measurement.hosts[0], loss_ratio=0.02, counters={"level": None}), measurement.hosts[1]),
+    )
+    told = render_measurement(replace(judged, result=replace(judged.result, measurement=weak), bound=UNBOUNDED))
+    assert "not stable; the generator could not drive the workload: one CPU" in told
+    assert "loses 2.0% of its packets" in told
+    assert "bound unbounded, unbounded by the specification" in told
+    assert "unknown" in told
+    failed = render_measurement(replace(judged, result=SetupFailed("qp timeout", "qp 3", 9.0), verdict=None))
+    assert failed.splitlines()[1:] == ["could not be set up: qp timeout", "    qp 3"]
+    refused = render_measurement(replace(judged, result=Unsupported("no GPU", 0.5), verdict=None))
+    assert refused.splitlines()[1:] == ["unsupported: no GPU"]
+
+
+def test_a_reproduction_is_told_with_its_controls(reproduction: Reproduction) -> None:
+    assert render_trials("nsdi22-01", reproduction).splitlines() == [
+        "reproduced: yes",
+        "nsdi22-01: pause in 2 of 3 runs, normal in 0",
+        "    anomalous: host b sends pause",
+        "    anomalous: host b sends pause",
+        "    inconclusive: link changed",
+        "without qps >= 64: pause in 0 of 3 runs, normal in 3",
+    ]
+
+
+def test_colour_is_left_out_on_request_and_put_in_for_a_terminal(
+    summary: Summary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" in render_summary(HEADER, summary, 1.0)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[31m" not in render_summary(HEADER, summary, 1.0)
+    assert "\x1b[1;31m" not in render_summary(HEADER, summary, 1.0)

@@ -1,0 +1,274 @@
+"""A campaign on disk: killed, locked, too new, in the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import collie
+from collie.errors import StoreError
+from collie.store import SqliteStore, is_campaign, list_campaigns, peek_header, schema
+from collie.testing.store_suite import ANOMALY, HEADER, measured
+
+WRITER = """
+import sys
+from pathlib import Path
+from collie.store import SqliteStore
+from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured
+
+path = Path(sys.argv[1])
+store = SqliteStore.open(path) if path.exists() else SqliteStore.create(path, HEADER)
+run = max((record.run for record in store.runs()), default=0)
+while True:
+    run += 1
+    store.add_run(measured(run))
+    print(run, flush=True)
+    store.annotate(run, VERDICT, "rx_packets")
+    if run % 10 == 0:
+        store.add_anomaly(ANOMALY)
+"""
+
+
+def start_writer(path: Path) -> subprocess.Popen[str]:
+    root = Path(collie.__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_every_run_that_was_recorded_survives_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "campaign"
+    promised = 0
+    for runs_until_killed in (1, 9, 17, 26):
+        writer = start_writer(path)
+        assert writer.stdout is not None
+        for _ in range(runs_until_killed):
+            promised = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        promised = int(([str(promised), *writer.stdout.read().split()])[-1])
+        writer.wait()
+        writer.stdout.close()
+        with SqliteStore.open(path) as store:
+            runs = list(store.runs())
+            assert [record.run for record in runs] == list(range(1, len(runs) + 1))
+            assert len(runs) >= promised
+            assert all(replace(record, verdict=None, driven=None) == measured(record.run) for record in runs)
+    lines = (path / "results.jsonl").read_text().splitlines()
+    assert [json.loads(line)["run"] for line in lines] == [record.run for record in runs]
+
+
+def test_a_creation_that_was_killed_is_no_campaign_and_not_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "campaign.sqlite.new").write_bytes(b"half of something")
+    (tmp_path / "campaign.lock").write_text("1\n")
+    assert not is_campaign(tmp_path)
+    with SqliteStore.create(tmp_path, HEADER) as store:
+        assert store.header == HEADER
+
+
+def test_a_campaign_is_one_process_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "campaign"
+    writer = start_writer(path)
+    assert writer.stdout is not None
+    try:
+        writer.stdout.readline()
+        with pytest.raises(StoreError, match=f"is in use by process {writer.pid}"):
+            SqliteStore.open(path)
+        assert peek_header(path) == HEADER
+    finally:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+    SqliteStore.open(path).close()
+
+
+def test_a_campaign_is_opened_once_within_a_process_too(tmp_path: Path) -> None:
+    first = SqliteStore.create(tmp_path / "c", HEADER)
+    with pytest.raises(StoreError, match=f"is in use by process {os.getpid()}"):
+        SqliteStore.open(tmp_path / "c")
+    first.close()
+    SqliteStore.open(tmp_path / "c").close()
+
+
+def test_a_campaign_of_a_newer_schema_is_left_byte_for_byte(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    with SqliteStore.create(path, HEADER) as store:
+        store.add_run(measured(1))
+    with closing(sqlite3.connect(path / "campaign.sqlite")) as connection:
+        connection.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
+    (path / "campaign.lock").unlink()
+    before = contents(path)
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match="has schema 2; this Collie reads up to 1") as raised:
+            SqliteStore.open(path, read_only=read_only)
+        assert raised.value.exit_code == 2
+    with pytest.raises(StoreError, match="--resume"):
+        SqliteStore.create(path, HEADER)
+    assert contents(path) == before
+
+
+def test_a_newer_schema_that_is_still_in_the_log_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    SqliteStore.create(path, HEADER).close()
+    with closing(sqlite3.connect(path / "campaign.sqlite")) as newer:
+        newer.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
+        assert schema.require_readable(path / "campaign.sqlite") == schema.SCHEMA_VERSION
+        with pytest.raises(StoreError, match="has schema 2"):
+            SqliteStore.open(path)
+
+
+def test_an_older_schema_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "c"
+    with SqliteStore.create(path, HEADER) as store:
+        store.add_run(measured(1))
+
+    def add_column(connection: sqlite3.Connection) -> None:
+        connection.execute("ALTER TABLE runs ADD COLUMN note TEXT")
+
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_column))
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    with SqliteStore.open(path) as store:
+        assert list(store.runs()) == [measured(1)]
+    assert schema.require_readable(path / "campaign.sqlite") == 2
+
+
+def test_a_reader_brings_an_older_schema_up_to_date_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "c"
+    SqliteStore.create(path, HEADER).close()
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, lambda connection: None))
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    assert peek_header(path) == HEADER
+    assert schema.require_readable(path / "campaign.sqlite") == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "holds no campaign"),
+        (b"", "is not a campaign"),
+        (b"not a database" * 100, "is not a campaign"),
+        (b"SQLite format 3\x00" + bytes(84), "is not a campaign"),
+    ],
+)
+def test_what_is_no_campaign_is_said_to_be_none(tmp_path: Path, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "campaign.sqlite").write_bytes(content)
+    before = contents(tmp_path)
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match=message):
+            SqliteStore.open(tmp_path, read_only=read_only)
+    assert contents(tmp_path) == before
+
+
+def test_a_damaged_campaign_is_said_to_be_damaged(tmp_path: Path) -> None:
+    SqliteStore.create(tmp_path / "c", HEADER).close()
+    database = tmp_path / "c" / "campaign.sqlite"
+    database.write_bytes(database.read_bytes()[:4096] + b"\xff" * (database.stat().st_size - 4096))
+    with pytest.raises(StoreError, match=r"campaign\.sqlite cannot be read: "):
+        SqliteStore.open(tmp_path / "c")
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_campaign_that_was_cut_off_is_said_to_be_damaged(tmp_path: Path, read_only: bool) -> None:
+    SqliteStore.create(tmp_path / "c", HEADER).close()
+    database = tmp_path / "c" / "campaign.sqlite"
+    database.write_bytes(database.read_bytes()[:100])
+    with pytest.raises(StoreError, match=r"campaign\.sqlite cannot be (opened|read): "):
+        SqliteStore.open(tmp_path / "c", read_only=read_only)
+
+
+def add_runs(store: SqliteStore, count: int) -> None:
+    for run in range(1, count + 1):
+        store.add_run(measured(run))
+
+
+def test_a_full_disk_is_said_to_be_full(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "c", HEADER) as store:
+        store._connection.execute("PRAGMA max_page_count = 8")
+        with pytest.raises(StoreError, match="cannot be written: database or disk is full"):
+            add_runs(store, 100)
+        kept = [record.run for record in store.runs()]
+    with SqliteStore.open(tmp_path / "c") as store:
+        assert [record.run for record in store.runs()] == kept == list(range(1, len(kept) + 1))
+
+
+@pytest.mark.parametrize(
+    ("in_the_way", "message"),
+    [
+        ("campaign.lock", "cannot be written: Is a directory"),
+        ("campaign.sqlite.new", "no campaign can be made in .*: "),
+        ("campaign.sqlite", "already holds a campaign"),
+    ],
+)
+def test_a_directory_in_the_way_is_named(tmp_path: Path, in_the_way: str, message: str) -> None:
+    (tmp_path / in_the_way).mkdir()
+    with pytest.raises(StoreError, match=message):
+        SqliteStore.create(tmp_path, HEADER)
+    with pytest.raises(StoreError, match=r"holds no campaign|cannot be read: Is a directory"):
+        SqliteStore.open(tmp_path)
+
+
+def test_an_archived_campaign_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SqliteStore.create(tmp_path / "a?b#c", HEADER) as store:
+        store.add_run(measured(1))
+    before = contents(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # tests may run as root, whom no mode keeps out
+    with SqliteStore.open(tmp_path / "a?b#c", read_only=True) as store:
+        assert list(store.runs()) == [measured(1)]
+    assert contents(tmp_path) == before
+
+
+def test_nothing_is_overwritten_by_a_new_campaign(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "c", HEADER) as store:
+        store.add_run(measured(1))
+    before = contents(tmp_path)
+    with pytest.raises(StoreError, match="already holds a campaign; go on with it by --resume"):
+        SqliteStore.create(tmp_path / "c", HEADER)
+    assert contents(tmp_path) == before
+
+
+def test_a_new_campaign_does_not_move_in_with_other_files(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(StoreError, match=r"is not empty \(thesis.tex\)"):
+        SqliteStore.create(tmp_path, HEADER)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be made a campaign directory"):
+        SqliteStore.create(tmp_path / "file", HEADER)
+
+
+def test_an_anomaly_takes_along_what_is_needed_to_run_it_again(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "my campaign", HEADER) as store:
+        store.add_run(measured(1))
+        store.add_anomaly(ANOMALY)
+        files = contents(store.directory.anomaly("a1"))
+    assert json.loads(files["workload.json"])["qps"] == 7
+    mfs = json.loads(files["mfs.json"])
+    assert mfs["features"][0] == {"dimension": "qp_type", "op": "==", "value": "UD"}
+    assert mfs["sentence"] == ANOMALY.sentence
+    assert "collie reproduce 'my campaign/a1' --controls" in files["reproduce.txt"].decode()
+    assert len(files["series.jsonl"].splitlines()) == 3
+
+
+def test_campaigns_are_listed_with_what_is_wrong_with_them(tmp_path: Path) -> None:
+    SqliteStore.create(tmp_path / "good", replace(HEADER, campaign="good")).close()
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "campaign.sqlite").write_bytes(b"?")
+    (tmp_path / "other").mkdir()
+    found = dict(list_campaigns(tmp_path))
+    assert set(found) == {tmp_path / "bad", tmp_path / "good"}
+    assert isinstance(found[tmp_path / "bad"], StoreError)
+    assert found[tmp_path / "good"] == replace(HEADER, campaign="good")
+    assert list(list_campaigns(tmp_path / "absent")) == []
