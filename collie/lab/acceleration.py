@@ -1,0 +1,53 @@
+"""Whether QEMU may use KVM here: tried once, and remembered until the machine boots again.
+
+A KVM device that opens proves nothing: on some virtual machines QEMU accepts it and the kernel inside never reaches its
+first line. So the first boot is the test, with a deadline, and emulation is the answer that always works.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from collie.errors import LabError
+from collie.lab.host import QEMU, write_atomically
+
+KVM_DEVICE = Path("/dev/kvm")
+
+
+def remembered(cache: Path, image: str) -> str | None:
+    """Return the accelerator that worked here for an image, or None when nobody knows."""
+    if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
+        return "tcg"
+    try:
+        record = json.loads(_record(cache, image).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(record, dict) or record.get("conditions") != _conditions():
+        return None
+    accelerator = record.get("accelerator")
+    return accelerator if accelerator in ("kvm", "tcg") else None
+
+
+def remember(cache: Path, image: str, accelerator: str) -> None:
+    """Keep the answer for the next boot."""
+    record = {"accelerator": accelerator, "conditions": _conditions()}
+    write_atomically(_record(cache, image), json.dumps(record, indent=2) + "\n")
+
+
+def _record(cache: Path, image: str) -> Path:
+    return cache / f"{image}.accelerator.json"
+
+
+def _conditions() -> dict[str, str]:
+    """What could change the answer for an image: another boot of this computer, another QEMU."""
+    try:
+        version = subprocess.run(
+            [QEMU, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False
+        )
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LabError(f"cannot ask {QEMU} for its version: {error}; install qemu-system-x86 again") from error
+    return {"boot": boot, "qemu": version.stdout.partition("\n")[0]}

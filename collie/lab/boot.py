@@ -1,0 +1,147 @@
+"""Wait until machines have booted and answer, with a deadline on each step."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Set
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from collie.errors import LabError
+from collie.lab.host import Say, tail
+from collie.lab.keys import ssh_command
+from collie.lab.machine import NeverBooted, find
+from collie.lab.spec import LabSpec, MachineSpec, StateDir
+
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long each step of a boot may take.
+
+    Attributes:
+        first_line_seconds: until the console shows anything at all.
+        ready_seconds: until the init script has done its work, from the start of the machines.
+        answer_seconds: from then until SSH and the RoCE device answer.
+    """
+
+    first_line_seconds: float
+    ready_seconds: float
+    answer_seconds: float
+
+
+# Emulated, two machines on two idle cores show a first line after 9 s and are ready after 13 s; the rest is for
+# computers that are busy with something else. KVM only makes that shorter, so what takes longer with it hangs.
+KVM_PATIENCE = Patience(first_line_seconds=20.0, ready_seconds=60.0, answer_seconds=60.0)
+TCG_PATIENCE = Patience(first_line_seconds=120.0, ready_seconds=240.0, answer_seconds=120.0)
+
+
+def banner(port: int, *, timeout_seconds: float = 5.0) -> bool:
+    """Say whether an SSH server greets on a loopback port."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=timeout_seconds) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def wait_until_answering(lab: LabSpec, started: Set[int], state: StateDir, patience: Patience, say: Say) -> None:
+    """Wait until every machine of a lab answers over SSH, has an active RoCE device and reaches its neighbour.
+
+    Args:
+        lab: the lab.
+        started: the places of the machines that were started just now; the others have booted before.
+        state: where the consoles are.
+        patience: the deadlines.
+        say: hears of each machine that has booted.
+
+    Raises:
+        NeverBooted: a machine died or hung before the end of its init script.
+        LabError: a machine booted and failed after that.
+    """
+    begun = time.monotonic()
+    waiting = {one.name for one in lab.machines if one.index in started}
+    while waiting:
+        elapsed = time.monotonic() - begun
+        running = find([state.label(name) for name in waiting])
+        for name in sorted(waiting):
+            console = tail(state.console(name), 200)
+            if "collie-lab: failed" in console:
+                raise LabError(_never(name, state, "booted and could not set itself up"))
+            if "collie-lab: ready" in console:
+                say(f"{name} has booted ({elapsed:.0f} s)")
+                waiting.remove(name)
+            elif state.label(name) not in running:
+                raise NeverBooted(_never(name, state, "ended while it booted"))
+            elif elapsed > patience.ready_seconds:
+                raise NeverBooted(_never(name, state, f"did not boot within {patience.ready_seconds:.0f} s"))
+            elif not console and elapsed > patience.first_line_seconds:
+                raise NeverBooted(_never(name, state, f"showed nothing for {patience.first_line_seconds:.0f} s"))
+        time.sleep(POLL_SECONDS)
+    _wait_for_ssh(lab, state, patience.answer_seconds)
+
+
+def _never(name: str, state: StateDir, what: str) -> str:
+    console = tail(state.console(name)) or "(nothing)"
+    return f"{name} {what}; end of its console:\n{console}\nthe whole of it: {state.console(name)}"
+
+
+def _wait_for_ssh(lab: LabSpec, state: StateDir, timeout_seconds: float) -> None:
+    """Run a real command on every machine, all at once, again and again until it has succeeded everywhere."""
+    deadline = time.monotonic() + timeout_seconds
+    waiting = lab.machines
+    while True:
+        reasons = _try_all(lab, waiting, state, max(1.0, deadline - time.monotonic()))
+        if not reasons:
+            return
+        waiting = tuple(one for one in waiting if one.name in reasons)
+        if time.monotonic() > deadline:
+            name, reason = next(iter(reasons.items()))
+            raise LabError(
+                f"{name} booted and does not answer within {timeout_seconds:.0f} s: {reason}; "
+                f"its console: {state.console(name)}"
+            )
+        time.sleep(0.5)
+
+
+def _try_all(
+    lab: LabSpec, machines: tuple[MachineSpec, ...], state: StateDir, timeout_seconds: float
+) -> dict[str, str]:
+    """Run the check on machines at the same time; returns why it failed, for each where it did."""
+    reasons: dict[str, str] = {}
+    deadline = time.monotonic() + timeout_seconds
+    with ExitStack() as stack:
+        attempts: list[tuple[MachineSpec, subprocess.Popen[str]]] = []
+        for one in machines:
+            attempt = subprocess.Popen(
+                ssh_command(one, state, (_check(lab, one),)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            stack.enter_context(attempt)  # closes the pipe and waits; entered first, so that the kill comes before it
+            stack.callback(attempt.kill)
+            attempts.append((one, attempt))
+        for one, attempt in attempts:
+            try:
+                output, _ = attempt.communicate(timeout=max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                reasons[one.name] = "no answer in time"
+                continue
+            if attempt.returncode != 0:
+                reasons[one.name] = output.strip() or f"the check ended with status {attempt.returncode}"
+    return reasons
+
+
+def _check(lab: LabSpec, one: MachineSpec) -> str:
+    """Return the shell command that tells whether a machine is ready; only fixed words and addresses are in it."""
+    peer = lab.machines[one.index - 1 if one.index else 1]
+    return (
+        "grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state || { echo rxe0 is not active; exit 1; }; "
+        f"ping -q -c 1 -W 3 {peer.data_address} >/dev/null || "
+        f"{{ echo {peer.name} is not reached over the data network; exit 1; }}"
+    )

@@ -1,0 +1,112 @@
+"""Start the machines of a lab, wait for them, and find out which accelerator works here."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from collie.errors import LabError
+from collie.lab import acceleration, machine
+from collie.lab.boot import KVM_PATIENCE, TCG_PATIENCE, wait_until_answering
+from collie.lab.host import Say
+from collie.lab.image import Image
+from collie.lab.keys import write_known_hosts
+from collie.lab.spec import LabSpec, StateDir, save_spec
+
+# Under the range from which the kernel takes ports for outgoing connections, so that a machine that comes back after a
+# kill finds its own port free.
+FIRST_SSH_PORT = 22022
+LAST_SSH_PORT = 22999
+
+
+def start_and_wait(
+    spec: LabSpec,
+    asleep: frozenset[int],
+    image: Image,
+    state: StateDir,
+    cache: Path,
+    host_keys: Sequence[str],
+    say: Say,
+) -> LabSpec:
+    """Start the machines at the places `asleep`, and wait until all machines of the lab answer.
+
+    Falls back from KVM to emulation, and remembers what worked.
+
+    Returns:
+        The specification as it came true: its accelerator and ports may differ from those asked for.
+
+    Raises:
+        LabError: a machine does not come up; those that were started are stopped again.
+    """
+    names = [spec.machines[index].name for index in sorted(asleep)]
+    labels = tuple(state.label(name) for name in names)
+    while True:
+        if names:
+            say(f"starting {', '.join(names)} under {spec.accelerator}")
+        try:
+            spec = _start(spec, asleep, image, state)
+            write_known_hosts(spec, state, host_keys)
+            patience = KVM_PATIENCE if spec.accelerator == "kvm" else TCG_PATIENCE
+            wait_until_answering(spec, asleep, state, patience, say)
+            break
+        except machine.NeverBooted as error:
+            machine.stop(labels)
+            if spec.accelerator != "kvm":
+                raise LabError(str(error)) from error
+            say("the machines do not come up under KVM here; emulating the processor instead")
+            spec = replace(spec, accelerator="tcg")
+            save_spec(state, spec)
+        except BaseException:
+            machine.stop(labels)
+            raise
+    acceleration.remember(cache, spec.image, spec.accelerator)
+    return spec
+
+
+def _start(spec: LabSpec, asleep: frozenset[int], image: Image, state: StateDir) -> LabSpec:
+    """Start machines; one that has never run moves to another port when its own is taken meanwhile."""
+    for index in sorted(asleep):
+        for _attempt in range(5):
+            one = spec.machines[index]
+            try:
+                machine.start(spec, one, image, state)
+                break
+            except machine.PortTaken:
+                if state.inventory.exists():
+                    raise LabError(
+                        f"port {one.ssh_port} of {one.name} is in use by another process; end that process, or give "
+                        "the lab new ports with `collie lab down` and `collie lab up`"
+                    ) from None
+                (port,) = free_ports(1, tuple(other.ssh_port for other in spec.machines))
+                moved = tuple(replace(other, ssh_port=port) if other is one else other for other in spec.machines)
+                spec = replace(spec, machines=moved)
+                save_spec(state, spec)
+        else:
+            raise LabError("no port for SSH stays free long enough; is another lab starting at the same moment?")
+    return spec
+
+
+def free_ports(count: int, taken: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return loopback ports that nobody listens on now, none of them in `taken`.
+
+    Raises:
+        LabError: there are not that many.
+    """
+    found: list[int] = []
+    for port in range(FIRST_SSH_PORT, LAST_SSH_PORT + 1):
+        if len(found) == count:
+            break
+        if port in taken:
+            continue
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+    if len(found) < count:
+        raise LabError(f"no free port between {FIRST_SSH_PORT} and {LAST_SSH_PORT} on 127.0.0.1; take other labs down")
+    return tuple(found)

@@ -1,0 +1,172 @@
+"""What the lab asks of the machine it runs on: programs, directories, locks, and commands with a deadline."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from collie.errors import LabError
+
+Say = Callable[[str], None]
+
+QEMU = "qemu-system-x86_64"
+
+# Program -> the Debian package that brings it, so that every complaint can name what to install.
+PACKAGE_OF = {
+    QEMU: "qemu-system-x86",
+    "mmdebstrap": "mmdebstrap",
+    "mkfs.ext4": "e2fsprogs",
+    "fakeroot": "fakeroot",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "tar": "tar",
+}
+
+
+def quiet(_line: str) -> None:
+    """Swallow progress lines; the default listener."""
+
+
+def find_program(name: str) -> str | None:
+    """Return the path of a program, also where administrators' programs live and a user's PATH may not reach."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
+
+
+def require_programs(*names: str) -> None:
+    """Check that programs are installed.
+
+    Raises:
+        LabError: some are not; names the packages to install.
+    """
+    missing = [name for name in names if find_program(name) is None]
+    if missing:
+        packages = " ".join(sorted({PACKAGE_OF.get(name, name) for name in missing}))
+        raise LabError(f"the lab needs {', '.join(missing)}, not found here; install with: apt-get install {packages}")
+
+
+def private_directory(path: Path) -> Path:
+    """Create a directory that only its owner can enter, if it is not there, and return it.
+
+    Raises:
+        LabError: it cannot be created or written.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"cannot create the directory {path}: {error.strerror}; choose another one") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise LabError(f"cannot write to the directory {path}; mend its owner or choose another one")
+    return path
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a small text file so that a reader sees the old text or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as stream:
+        stream.write(text)
+    temporary.replace(path)
+
+
+@contextmanager
+def locked(path: Path, *, timeout_seconds: float, what: str, say: Say) -> Iterator[int]:
+    """Hold an exclusive lock on a file; yields its descriptor, which a child may inherit to go on holding the lock.
+
+    Raises:
+        LabError: somebody else holds it for longer than `timeout_seconds`.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + timeout_seconds
+        announced = False
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise LabError(
+                        f"{what} is busy in another process for more than {timeout_seconds:.0f} s; "
+                        f"lock {path}; wait for that process or end it"
+                    ) from None
+                if not announced:
+                    say(f"waiting for another process that uses {what}")
+                    announced = True
+                time.sleep(0.2)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def tail(path: Path, lines: int = 15) -> str:
+    """Return the last lines of a log for an error message; empty when there is none."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - 16384))
+            text = stream.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(line.rstrip() for line in text.splitlines()[-lines:])
+
+
+def run_logged(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    directory: Path,
+    timeout_seconds: float,
+    on_line: Say = quiet,
+    inherit: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
+) -> int:
+    """Run a long command with its output in a log, report each line, and return its exit status.
+
+    The command gets its own session; whatever ends the wait early (deadline, Ctrl-C) ends the whole session with it.
+
+    Raises:
+        LabError: the deadline passed.
+    """
+    with log.open("ab") as sink, log.open("rb") as source:
+        source.seek(0, os.SEEK_END)
+        process = subprocess.Popen(
+            argv,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=tuple(inherit),
+            env=None if environment is None else dict(environment),
+        )
+        deadline = time.monotonic() + timeout_seconds
+        pending = b""
+        try:
+            while process.poll() is None:
+                if time.monotonic() > deadline:
+                    raise LabError(
+                        f"{argv[0]} did not end within {timeout_seconds:.0f} s; its last lines:\n{tail(log)}\n"
+                        "is the mirror reachable and fast enough?"
+                    )
+                time.sleep(0.1)
+                *whole, pending = (pending + source.read()).split(b"\n")
+                for line in whole:
+                    on_line(line.decode("utf-8", errors="replace"))
+        except BaseException:
+            _end_session(process)
+            raise
+        return process.returncode
+
+
+def _end_session(process: subprocess.Popen[bytes]) -> None:
+    """End a command and all its children: first politely, because mmdebstrap removes its temporary tree."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(15.0)

@@ -1,0 +1,228 @@
+"""The root disk of the lab machines, built once by mmdebstrap and cached.
+
+A cache entry is named after the release and a digest of everything that shapes it, so a changed recipe builds anew and
+an old entry is never mistaken for it. An entry appears by one rename: whoever finds its directory finds it whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from collie.errors import LabError
+from collie.lab.host import Say, locked, private_directory, quiet, require_programs, run_logged, tail
+
+DEFAULT_RELEASE = "bookworm"
+RELEASES = ("bookworm", "trixie")
+
+PACKAGES = (
+    "linux-image-amd64",
+    "initramfs-tools",
+    "kmod",
+    "udev",
+    "iproute2",
+    "iputils-ping",
+    "procps",
+    "openssh-server",
+    "rdma-core",
+    "ibverbs-utils",
+    "ibverbs-providers",
+    "rdmacm-utils",
+    "perftest",
+    "python3-pyverbs",
+    "ethtool",
+    "numactl",
+)
+
+# An initrd with these three and nothing else is 5 MB instead of 35, which an emulated processor unpacks in a second.
+INITRD_MODULES = ("virtio_pci", "virtio_blk", "ext4")
+
+# Never used on a virtual machine without a screen; they are half of the tree, and time is what the first build costs.
+EXCLUDED = (
+    "/usr/share/man/*",
+    "/usr/share/doc/*",
+    "/usr/share/locale/*",
+    *(
+        f"{prefix}/lib/modules/*/kernel/{folder}/*"
+        for prefix in ("", "/usr")
+        for folder in ("drivers/gpu", "drivers/media", "drivers/net/wireless", "sound")
+    ),
+)
+
+SETUP_HOOK = (
+    'mkdir -p "$1/etc/initramfs-tools/conf.d"; '
+    'echo MODULES=list >"$1/etc/initramfs-tools/conf.d/collie"; '
+    f'printf "%s\\n" {" ".join(INITRD_MODULES)} >"$1/etc/initramfs-tools/modules"'
+)
+
+# Runs in the build directory on fixed names only, so nothing needs quoting. No journal: every boot starts from the same
+# snapshot. 400 MiB is what a machine may write before its disk is full; the file is sparse.
+PACK_SCRIPT = (
+    "set -e; mkdir tree; tar -xf tree.tar -C tree --exclude='./dev/*'; rm tree.tar; "
+    "cp -L tree/boot/vmlinuz-* kernel; cp -L tree/boot/initrd.img-* initrd; rm tree/boot/initrd.img-*; "
+    "cp init.sh tree/usr/local/sbin/collie-init; chmod 0755 tree/usr/local/sbin/collie-init; "
+    'mkfs.ext4 -q -F -O ^has_journal -d tree disk "$(( $(du -sm tree | cut -f1) * 11 / 10 + 400 ))M"; '
+    "rm -rf tree; chmod 0644 disk kernel initrd"
+)
+
+NEEDED_BYTES = 3 * 1024**3  # archive, tree and disk are 0.6 GB each for a moment, plus downloads; half as much again
+
+BUILD_TIMEOUT_SECONDS = 600.0
+
+MIRROR = re.compile(r"(https?|ftp|file|copy):/\S+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A root disk with the kernel and initrd that boot it.
+
+    Attributes:
+        release: Debian code name.
+        directory: the cache entry; its name is the identity of the image.
+    """
+
+    release: str
+    directory: Path
+
+    @property
+    def disk(self) -> Path:
+        """The raw ext4 file system; machines open it with `snapshot=on`."""
+        return self.directory / "disk"
+
+    @property
+    def kernel(self) -> Path:
+        """The kernel of the release."""
+        return self.directory / "kernel"
+
+    @property
+    def initrd(self) -> Path:
+        """An initrd that finds a virtio disk."""
+        return self.directory / "initrd"
+
+
+def default_cache_dir() -> Path:
+    """Return where images are kept: `$COLLIE_CACHE_DIR`, else `$XDG_CACHE_HOME/collie/lab`, else under `~/.cache`."""
+    if own := os.environ.get("COLLIE_CACHE_DIR"):
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "collie" / "lab"
+
+
+def init_script() -> str:
+    """Return the script that is process 1 of a machine."""
+    return resources.files("collie.lab").joinpath("init.sh").read_text(encoding="utf-8")
+
+
+def image_key(release: str) -> str:
+    """Return the name of the cache entry of a release: its code name and a digest of the recipe."""
+    recipe = "\n".join((release, *PACKAGES, *EXCLUDED, SETUP_HOOK, PACK_SCRIPT, init_script()))
+    return f"{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+
+def cached_image(release: str, cache_dir: Path) -> Image | None:
+    """Return the image of a release if it is in the cache."""
+    directory = cache_dir / image_key(release)
+    return Image(release, directory) if directory.is_dir() else None
+
+
+def ensure_image(
+    release: str = DEFAULT_RELEASE,
+    *,
+    cache_dir: Path | None = None,
+    mirror: str | None = None,
+    say: Say = quiet,
+    timeout_seconds: float = BUILD_TIMEOUT_SECONDS,
+) -> Image:
+    """Return the image of a release, building it first if it is not in the cache.
+
+    Two processes that need the same image build it once: the second waits for the first.
+
+    Raises:
+        LabError: unknown release, missing programs, too little disk, or the build failed; says what to do.
+    """
+    if release not in RELEASES:
+        raise LabError(f"unknown release {release!r}; the lab knows {' and '.join(RELEASES)}")
+    if mirror is not None and not MIRROR.match(mirror):
+        raise LabError(f"--mirror {mirror!r} is no address; write it like https://mirror.example/debian")
+    cache = private_directory(cache_dir or default_cache_dir())
+    if image := cached_image(release, cache):
+        return image
+    require_programs("mmdebstrap", "mkfs.ext4", "tar", *(() if os.geteuid() == 0 else ("fakeroot",)))
+    key = image_key(release)
+    lock = cache / f"{key}.lock"
+    with locked(lock, timeout_seconds=timeout_seconds, what=f"the image {key}", say=say) as descriptor:
+        if image := cached_image(release, cache):
+            return image
+        # The lock is held, so whoever left these was killed.
+        for stale in cache.glob(f".build-{key}-*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        free_bytes = shutil.disk_usage(cache).free
+        if free_bytes < NEEDED_BYTES:
+            raise LabError(
+                f"building the image needs {NEEDED_BYTES / 1024**3:.0f} GiB of disk; {cache} has "
+                f"{free_bytes / 1024**3:.1f} GiB free; free some or set COLLIE_CACHE_DIR to another disk"
+            )
+        build = Path(tempfile.mkdtemp(prefix=f".build-{key}-", dir=cache))
+        try:
+            _build(release, mirror, build, descriptor, say, timeout_seconds)
+            build.rename(cache / key)
+        finally:
+            shutil.rmtree(build, ignore_errors=True)
+    return Image(release, cache / key)
+
+
+def bootstrap_argv(release: str, mirror: str | None) -> tuple[str, ...]:
+    """Return the mmdebstrap command that writes `tree.tar` into its working directory."""
+    return (
+        "mmdebstrap",
+        "--variant=minbase",
+        f"--include={','.join(PACKAGES)}",
+        f"--setup-hook={SETUP_HOOK}",
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED),
+        release,
+        "tree.tar",
+        *((mirror,) if mirror else ()),
+    )
+
+
+def _build(release: str, mirror: str | None, build: Path, lock: int, say: Say, timeout_seconds: float) -> None:
+    """Fill a build directory with disk, kernel and initrd."""
+    started = time.monotonic()
+    log = build / "build.log"
+    (build / "init.sh").write_text(init_script(), encoding="utf-8")
+    say(f"building the {release} image, once; about a minute")
+
+    def relay(line: str) -> None:
+        if line.startswith("I: ") and "hook" not in line and not line.startswith("I: using "):
+            say(f"image: {line[3:]}")
+
+    # A user's PATH often lacks the directory of mkfs and chroot.
+    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/sbin"}
+    pack: tuple[str, ...] = ("sh", "-c", PACK_SCRIPT)
+    if os.geteuid() != 0:
+        pack = ("fakeroot", *pack)
+    for argv in (bootstrap_argv(release, mirror), pack):
+        if argv is pack:
+            say("image: writing the disk")
+        status = run_logged(
+            argv,
+            log=log,
+            directory=build,
+            timeout_seconds=timeout_seconds - (time.monotonic() - started),
+            on_line=relay,
+            inherit=(lock,),
+            environment=environment,
+        )
+        if status != 0:
+            raise LabError(
+                f"building the {release} image failed ({argv[0]} ended with status {status}); its last lines:\n"
+                f"{tail(log)}\nif the mirror is the trouble, name another one with --mirror"
+            )
+    say(f"image: built in {time.monotonic() - started:.0f} s")

@@ -1,0 +1,92 @@
+"""SSH between the controller and the machines: keys, pinned host keys, and the hosts file that names them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from collie.errors import LabError
+from collie.lab.host import write_atomically
+from collie.lab.spec import LabSpec, MachineSpec, StateDir
+
+
+def ensure_key(path: Path, comment: str) -> str:
+    """Create an ed25519 key pair unless it is there, and return its public half as `type base64`.
+
+    Raises:
+        LabError: ssh-keygen failed.
+    """
+    public = path.with_name(path.name + ".pub")
+    if not (path.exists() and public.exists()):
+        path.unlink(missing_ok=True)
+        public.unlink(missing_ok=True)
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
+        if done.returncode != 0:
+            raise LabError(f"ssh-keygen could not write {path}: {done.stderr.strip()}; is the disk full?")
+    return " ".join(public.read_text(encoding="ascii").split()[:2])
+
+
+def inventory_text(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> str:
+    """Return the hosts file of a lab; `host_keys` in the order of its machines."""
+    lines = ["version: 1", "hosts:"]
+    for machine, host_key in zip(spec.machines, host_keys, strict=True):
+        lines += [
+            f"  {machine.name}:",
+            "    address: 127.0.0.1",
+            f"    port: {machine.ssh_port}",
+            "    user: root",
+            f"    identity_file: {_scalar(str(state.identity.resolve()))}",
+            f"    host_key: {host_key}",
+            f"    data_address: {machine.data_address}",
+            "    device: rxe0",
+            "    ib_port: 1",
+            "    gid_index: 1",
+            "    python: /usr/bin/python3",
+        ]
+    lines.append("pairs:")
+    lines += [f"  - [{first}, {second}]" for first, second in spec.pairs]
+    return "\n".join(lines) + "\n"
+
+
+def write_inventory(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:
+    """Write the hosts file, and the same host keys for OpenSSH's own client."""
+    write_known_hosts(spec, state, host_keys)
+    write_atomically(state.inventory, inventory_text(spec, state, host_keys))
+
+
+def write_known_hosts(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:
+    """Write the host keys in OpenSSH's format."""
+    lines = [
+        f"[127.0.0.1]:{machine.ssh_port} {host_key}\n"
+        for machine, host_key in zip(spec.machines, host_keys, strict=True)
+    ]
+    write_atomically(state.known_hosts, "".join(lines))
+
+
+def ssh_command(machine: MachineSpec, state: StateDir, command: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the ssh command for a machine; it trusts the pinned key only and reads no configuration of the user."""
+    return (
+        "ssh",
+        "-F",
+        os.devnull,
+        *("-o", "BatchMode=yes"),
+        *("-o", "ConnectTimeout=10"),
+        *("-o", "StrictHostKeyChecking=yes"),
+        *("-o", f'UserKnownHostsFile="{state.known_hosts.resolve()}"'),
+        *("-o", f"GlobalKnownHostsFile={os.devnull}"),
+        *("-o", "IdentitiesOnly=yes"),
+        *("-o", "LogLevel=ERROR"),
+        *("-i", str(state.identity.resolve())),
+        *("-p", str(machine.ssh_port)),
+        "root@127.0.0.1",
+        *command,
+    )
+
+
+def _scalar(text: str) -> str:
+    """Quote a path for YAML when it holds anything that YAML could read as more than text."""
+    plain = all(character.isalnum() or character in "/._-+" for character in text)
+    return text if plain else "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,275 @@
+"""Bring Soft-RoCE machines up, say how they are, and take them down.
+
+Rules:
+
+1. The specification is on disk before the first machine starts, and the hosts file only after all have answered.
+2. `up` never restarts a machine that answers, and never changes the port, keys or addresses of one that exists.
+3. What `up` started and could not bring to an answer, it stops again, whatever ended it.
+4. Which machines run is read from the process table; no file is believed about it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from collie.errors import LabError
+from collie.lab import acceleration, machine
+from collie.lab.boot import banner
+from collie.lab.bringup import free_ports, start_and_wait
+from collie.lab.host import QEMU, Say, locked, private_directory, quiet, require_programs
+from collie.lab.image import DEFAULT_RELEASE, Image, cached_image, default_cache_dir, ensure_image
+from collie.lab.keys import ensure_key, ssh_command, write_inventory
+from collie.lab.spec import (
+    MAXIMUM_MACHINES,
+    SOCKET_DIR_PREFIX,
+    LabSpec,
+    MachineSpec,
+    StateDir,
+    Wanted,
+    choose_socket_dir,
+    load_spec,
+    machine_name,
+    save_spec,
+)
+
+DEFAULT_MACHINES = 2
+DEFAULT_MEMORY_MIB = 768
+SMALLEST_MEMORY_MIB = 256
+DEFAULT_VCPUS = 1
+
+LOCK_TIMEOUT_SECONDS = 300.0
+
+# A machine whose processor is emulated and busy greets late; only one that stays silent this long is started again.
+SILENCE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineStatus:
+    """How one machine is.
+
+    Attributes:
+        pid: QEMU's process number, None when it does not run.
+        answering: its SSH server greets.
+    """
+
+    name: str
+    pid: int | None
+    ssh_port: int
+    data_address: str
+    answering: bool
+
+    @property
+    def alive(self) -> bool:
+        """Whether its QEMU runs."""
+        return self.pid is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LabStatus:
+    """How a lab is; no machines when none is up.
+
+    Attributes:
+        inventory: the hosts file, None unless all machines have answered since `up`.
+    """
+
+    state_dir: Path
+    inventory: Path | None
+    release: str | None
+    accelerator: str | None
+    machines: tuple[MachineStatus, ...]
+
+    @property
+    def answering(self) -> bool:
+        """Whether there are machines and all of them answer."""
+        return bool(self.machines) and all(one.answering for one in self.machines)
+
+
+def default_state_dir() -> Path:
+    """Return where a lab keeps its files: `$XDG_STATE_HOME/collie/lab`, else under `~/.local/state`."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "collie" / "lab"
+
+
+def up(
+    machines: int | None = None,
+    release: str | None = None,
+    *,
+    mirror: str | None = None,
+    memory_mib: int | None = None,
+    vcpus: int | None = None,
+    state_dir: Path | None = None,
+    cache_dir: Path | None = None,
+    say: Say = quiet,
+) -> LabStatus:
+    """Bring a lab up and return when every machine answers and has an active RoCE device.
+
+    What is None stays as it is, or takes its default when no lab is up. A lab that is up already is left alone;
+    machines that died are started again as they were, so the hosts file stays valid.
+
+    Raises:
+        LabError: a program, right, port or disk space is missing, or a machine does not come up; nothing that was
+            started is left running.
+    """
+    require_programs(QEMU, "ssh", "ssh-keygen")
+    state = StateDir(private_directory(state_dir or default_state_dir()))
+    cache = private_directory(cache_dir or default_cache_dir())
+    with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
+        wanted = Wanted(machines, release, memory_mib, vcpus)
+        spec = load_spec(state)
+        if spec is not None and (differing := wanted.differing(spec)):
+            if _pids(spec, state):
+                raise LabError(f"a lab with other {differing} is up; take it down with `collie lab down` first")
+            _forget(state)
+            spec = None
+        new = spec is None
+        if spec is None:
+            spec = _new_spec(state, cache, wanted, mirror, say)
+        try:
+            return _complete(spec, state, cache, mirror, say)
+        except BaseException:
+            if new:
+                _forget(state)
+            raise
+
+
+def status(state_dir: Path | None = None) -> LabStatus:
+    """Return how the lab is, without waiting for anybody who starts or stops it.
+
+    Raises:
+        LabError: the specification is damaged.
+    """
+    state = StateDir(state_dir or default_state_dir())
+    spec = load_spec(state)
+    if spec is None:
+        return LabStatus(state.path, None, None, None, ())
+    inventory = state.inventory if state.inventory.exists() else None
+    pids = _pids(spec, state)
+    rows = tuple(
+        MachineStatus(
+            name=one.name,
+            pid=pids.get(one.name),
+            ssh_port=one.ssh_port,
+            data_address=one.data_address,
+            answering=one.name in pids and banner(one.ssh_port),
+        )
+        for one in spec.machines
+    )
+    return LabStatus(state.path, inventory, spec.release, spec.accelerator, rows)
+
+
+def down(state_dir: Path | None = None, *, say: Say = quiet) -> tuple[str, ...]:
+    """Stop every machine of the lab and remove everything but keys and logs; return the names of those that ran.
+
+    Raises:
+        LabError: a machine does not end.
+    """
+    state = StateDir(state_dir or default_state_dir())
+    if not state.path.is_dir():
+        return ()
+    with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
+        # All possible names, not those in the specification: what a killed `up` left behind goes too.
+        names = {state.label(name): name for name in map(machine_name, range(MAXIMUM_MACHINES))}
+        stopped = tuple(names[label] for label in machine.stop(list(names)))
+        _forget(state)
+    say(f"stopped {', '.join(stopped)}" if stopped else "no machine was running")
+    return stopped
+
+
+def ssh_argv(name: str, *command: str, state_dir: Path | None = None) -> tuple[str, ...]:
+    """Return the command that opens a session on a machine, or runs a command there.
+
+    Raises:
+        LabError: there is no such machine.
+    """
+    state = StateDir(state_dir or default_state_dir())
+    spec = load_spec(state)
+    if spec is None:
+        raise LabError("no lab is up; start one with `collie lab up`")
+    for one in spec.machines:
+        if one.name == name:
+            return ssh_command(one, state, command)
+    raise LabError(f"the lab has no machine {name!r}; it has {', '.join(one.name for one in spec.machines)}")
+
+
+def _pids(spec: LabSpec, state: StateDir) -> dict[str, int]:
+    """Return the process of each machine that runs."""
+    running = machine.find([state.label(one.name) for one in spec.machines])
+    return {one.name: running[label] for one in spec.machines if (label := state.label(one.name)) in running}
+
+
+def _new_spec(state: StateDir, cache: Path, wanted: Wanted, mirror: str | None, say: Say) -> LabSpec:
+    """Decide everything about a new lab and write it down."""
+    count = DEFAULT_MACHINES if wanted.machines is None else wanted.machines
+    memory_mib = DEFAULT_MEMORY_MIB if wanted.memory_mib is None else wanted.memory_mib
+    vcpus = DEFAULT_VCPUS if wanted.vcpus is None else wanted.vcpus
+    if not 2 <= count <= MAXIMUM_MACHINES:
+        raise LabError(f"a lab has 2 to {MAXIMUM_MACHINES} machines, not {count}")
+    if memory_mib < SMALLEST_MEMORY_MIB:
+        raise LabError(f"a machine needs at least {SMALLEST_MEMORY_MIB} MiB of memory, not {memory_mib}")
+    if vcpus < 1:
+        raise LabError(f"a machine needs at least 1 virtual processor, not {vcpus}")
+    image = ensure_image(wanted.release or DEFAULT_RELEASE, cache_dir=cache, mirror=mirror, say=say)
+    # A lab whose specification was lost may still run under these names.
+    machine.stop([state.label(machine_name(index)) for index in range(MAXIMUM_MACHINES)])
+    spec = LabSpec(
+        release=image.release,
+        image=image.directory.name,
+        accelerator=acceleration.remembered(cache, image.directory.name) or "kvm",
+        memory_mib=memory_mib,
+        vcpus=vcpus,
+        sockets=str(choose_socket_dir(state)),
+        machines=tuple(MachineSpec(index, port) for index, port in enumerate(free_ports(count))),
+    )
+    save_spec(state, spec)
+    return spec
+
+
+def _complete(spec: LabSpec, state: StateDir, cache: Path, mirror: str | None, say: Say) -> LabStatus:
+    """Start what does not run or does not answer, wait for all, and write the hosts file."""
+    started = time.monotonic()
+    pids = _pids(spec, state)
+    asleep = {one.index for one in spec.machines if one.name not in pids}
+    for one in spec.machines:
+        if one.name in pids and not banner(one.ssh_port, timeout_seconds=SILENCE_SECONDS):
+            say(f"{one.name} runs and does not answer; starting it again")
+            machine.stop([state.label(one.name)])
+            asleep.add(one.index)
+    if not asleep and state.inventory.exists():
+        say(f"the lab is up already: {', '.join(pids)}")
+        return status(state.path)
+    private_directory(Path(spec.sockets))
+    image = _image_of(spec, cache, mirror, say)
+    ensure_key(state.identity, "collie-lab")
+    host_keys = []
+    for one in spec.machines:
+        private_directory(state.machine(one.name))
+        host_keys.append(ensure_key(state.host_key(one.name), one.name))
+    spec = start_and_wait(spec, frozenset(asleep), image, state, cache, host_keys, say)
+    write_inventory(spec, state, host_keys)
+    say(f"{len(spec.machines)} machines answer after {time.monotonic() - started:.0f} s; hosts file {state.inventory}")
+    return status(state.path)
+
+
+def _image_of(spec: LabSpec, cache: Path, mirror: str | None, say: Say) -> Image:
+    """Return the image a lab was started with, or the present one of its release when the cache was emptied."""
+    directory = cache / spec.image
+    if directory.is_dir():
+        return Image(spec.release, directory)
+    return cached_image(spec.release, cache) or ensure_image(spec.release, cache_dir=cache, mirror=mirror, say=say)
+
+
+def _forget(state: StateDir) -> None:
+    """Remove what says that a lab is up; keys and logs stay."""
+    shutil.rmtree(state.path / "net", ignore_errors=True)
+    with suppress(LabError):
+        spec = load_spec(state)
+        # A directory that a file names is removed only if its name says that the lab made it.
+        if spec is not None and Path(spec.sockets).name.startswith(SOCKET_DIR_PREFIX):
+            shutil.rmtree(spec.sockets, ignore_errors=True)
+    for path in (state.inventory, state.known_hosts, state.spec):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,192 @@
+"""One QEMU process.
+
+A machine is found by the label in its command line, never by a remembered number: a process number may belong to
+somebody else by now. Signals go through a process descriptor that was opened before the command line was read, so what
+was checked is what is hit.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from collie.errors import LabError
+from collie.lab.host import QEMU, tail, write_atomically
+from collie.lab.image import Image
+from collie.lab.spec import LabSpec, MachineSpec, StateDir, neighbours
+
+DATA_MTU = 4200  # 4096 bytes of payload, the largest MTU of RoCE, and its headers
+
+START_TIMEOUT_SECONDS = 30.0
+
+# `panic=-1` with `-no-reboot` ends QEMU on a kernel panic, so a dead machine is a dead process. Mitigations protect
+# guests from each other, of which there are none in a machine, and cost an emulated processor much.
+KERNEL_ARGUMENTS = (
+    "console=ttyS0 quiet root=/dev/vda rw init=/usr/local/sbin/collie-init mitigations=off net.ifnames=0 panic=-1"
+)
+
+
+class PortTaken(Exception):
+    """Another process listens on the port that a machine wanted for SSH."""
+
+
+class NeverBooted(Exception):
+    """A machine did not get as far as the end of its init script; the text says which, why, and shows its console."""
+
+
+def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> tuple[str, ...]:
+    """Return the command line of a machine; everything in it that listens does so on 127.0.0.1 or on a file."""
+    processor = {"kvm": ("-accel", "kvm", "-cpu", "host"), "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max")}
+    folder = state.machine(machine.name).resolve()
+    facts = {
+        "name": f"string={machine.name}",
+        "management_mac": f"string={machine.management_mac}",
+        "data_mac": f"string={machine.data_mac}",
+        "data_address": f"string={machine.data_address}/24",
+        "hosts": f"file={_escaped(folder / 'hosts')}",
+        "authorized_key": f"file={_escaped(state.identity.resolve().with_suffix('.pub'))}",
+        "host_key": f"file={_escaped(state.host_key(machine.name).resolve())}",
+    }
+    return (
+        QEMU,
+        *("-name", state.label(machine.name)),
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-daemonize"),
+        *("-display", "none", "-monitor", "none"),
+        *processor[lab.accelerator],
+        *("-m", str(lab.memory_mib), "-smp", str(lab.vcpus)),
+        *("-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", KERNEL_ARGUMENTS),
+        *("-drive", f"file={_escaped(image.disk)},format=raw,if=virtio,snapshot=on"),
+        *("-serial", f"file:{_escaped(state.console(machine.name).resolve())}"),
+        *("-device", "virtio-rng-pci"),
+        *("-netdev", f"user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:{machine.ssh_port}-:22"),
+        *("-device", f"virtio-net-pci,netdev=management,mac={machine.management_mac}"),
+        *_data_network(lab, machine),
+        *("-device", f"virtio-net-pci,netdev=data,mac={machine.data_mac},host_mtu={DATA_MTU}"),
+        *(part for key, value in facts.items() for part in ("-fw_cfg", f"name=opt/collie/{key},{value}")),
+    )
+
+
+def _data_network(lab: LabSpec, machine: MachineSpec) -> tuple[str, ...]:
+    """Join a machine to its neighbours; with more than one, through a hub inside its QEMU."""
+    joined = neighbours(machine.index, len(lab.machines))
+
+    def link(identifier: str, peer: int) -> str:
+        local = _escaped(Path(lab.sockets) / f"{machine.index}-{peer}")
+        remote = _escaped(Path(lab.sockets) / f"{peer}-{machine.index}")
+        return f"dgram,id={identifier},local.type=unix,local.path={local},remote.type=unix,remote.path={remote}"
+
+    if len(joined) == 1:
+        return ("-netdev", link("data", joined[0]))
+    parts: list[str] = []
+    for peer in joined:
+        parts += ["-netdev", link(f"link{peer}", peer), "-netdev", f"hubport,id=port{peer},hubid=0,netdev=link{peer}"]
+    return (*parts, "-netdev", "hubport,id=data,hubid=0")
+
+
+def start(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> None:
+    """Start a machine; returns when QEMU has set up its devices, long before the system in it is up.
+
+    Raises:
+        PortTaken: its SSH port is in use.
+        NeverBooted: QEMU refused to start with KVM.
+        LabError: QEMU refused to start; says why.
+    """
+    folder = state.machine(machine.name)
+    lines = [f"{other.data_address} {other.name}\n" for other in lab.machines]
+    write_atomically(folder / "hosts", "".join(lines))
+    console = state.console(machine.name)
+    if console.exists():
+        console.replace(console.with_suffix(".log.1"))
+    log = folder / "qemu.log"
+    with log.open("wb") as sink:
+        try:
+            done = subprocess.run(
+                arguments(lab, machine, image, state),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                timeout=START_TIMEOUT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LabError(
+                f"QEMU did not start {machine.name} within {START_TIMEOUT_SECONDS:.0f} s; its output is in {log}; "
+                "if this computer is very busy, try again"
+            ) from error
+    if done.returncode != 0:
+        complaint = tail(log)
+        if "host forwarding rule" in complaint:
+            raise PortTaken
+        reason = f"QEMU refused to start {machine.name}:\n{complaint}\nthe lab needs QEMU 7.2 or newer"
+        if lab.accelerator == "kvm":
+            raise NeverBooted(reason)
+        raise LabError(reason)
+
+
+def find(labels: Sequence[str]) -> dict[str, int]:
+    """Return the process number of each machine that runs, by its label."""
+    wanted = frozenset(labels)
+    found: dict[str, int] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (label := label_of(int(entry))) in wanted:
+            found[label] = int(entry)
+    return found
+
+
+def label_of(pid: int) -> str:
+    """Return the label of a process that is a QEMU with a name, else an empty string; so for a zombie."""
+    try:
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    if not os.path.basename(argv[0]).startswith(b"qemu-system") or b"-name" not in argv[:-1]:
+        return ""
+    return argv[argv.index(b"-name") + 1].decode("utf-8", errors="replace")
+
+
+def stop(labels: Sequence[str], *, patience_seconds: float = 10.0) -> tuple[str, ...]:
+    """End the machines with these labels, and return the labels of those that ran.
+
+    QEMU leaves at once on SIGTERM; the disk is a snapshot, so nothing is lost.
+
+    Raises:
+        LabError: one does not end.
+    """
+    ended: list[str] = []
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        waiting: list[int] = []
+        try:
+            for label, pid in find(labels).items():
+                with suppress(ProcessLookupError):
+                    waiting.append(os.pidfd_open(pid))
+                    if label_of(pid) == label:
+                        signal.pidfd_send_signal(waiting[-1], number)
+                        ended.append(label)
+            _wait_for_end(waiting, patience_seconds)
+        finally:
+            for descriptor in waiting:
+                os.close(descriptor)
+    if stubborn := find(labels):
+        pids = ", ".join(str(pid) for pid in stubborn.values())
+        raise LabError(f"QEMU does not end, not even by SIGKILL: process {pids}; see `dmesg` for why")
+    return tuple(dict.fromkeys(ended))
+
+
+def _wait_for_end(descriptors: Iterable[int], patience_seconds: float) -> None:
+    """Wait until all processes have ended, or as long as patience lasts."""
+    deadline = time.monotonic() + patience_seconds
+    left = set(descriptors)
+    while left and (rest := deadline - time.monotonic()) > 0:
+        ready, _, _ = select.select(list(left), [], [], rest)
+        left -= set(ready)
+
+
+def _escaped(path: Path) -> str:
+    """Return a path for an option of QEMU, where a comma ends a value unless it is doubled."""
+    return str(path).replace(",", ",,")

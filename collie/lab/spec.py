@@ -1,0 +1,204 @@
+"""What a lab is: its machines, their places in the data network, and where each thing lies on disk.
+
+Topology: machines 0 and 1, 2 and 3, ... are pairs joined directly; the even ones are also joined to machine 0. A link
+is two datagram sockets in a private directory. Three kinds of link were measured between two machines: a TCP stream
+cannot be joined again after one end was killed; UDP loses a third of large messages because nothing slows the sender;
+datagrams over Unix sockets are as fast as the stream, lose nothing, survive a restart, and listen on no port at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from collie.errors import LabError
+from collie.lab.host import write_atomically
+
+MAXIMUM_MACHINES = 16
+SOCKET_DIR_PREFIX = "collie-lab-"
+SOCKET_PATH_BYTES = 100  # the kernel takes 108 with the final zero; a socket's own name needs up to 6
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpec:
+    """One machine of a lab.
+
+    Attributes:
+        index: its place, from 0; addresses and links follow from it.
+        ssh_port: the port on the controller's loopback interface that leads to its SSH server.
+    """
+
+    index: int
+    ssh_port: int
+
+    @property
+    def name(self) -> str:
+        """Name of the machine: lab-a, lab-b, ..."""
+        return machine_name(self.index)
+
+    @property
+    def data_address(self) -> str:
+        """Address of its RoCE interface."""
+        return f"192.168.77.{self.index + 1}"
+
+    @property
+    def management_mac(self) -> str:
+        """Ethernet address of the card that SSH uses."""
+        return f"52:54:00:c0:11:{self.index + 1:02x}"
+
+    @property
+    def data_mac(self) -> str:
+        """Ethernet address of the card that RoCE uses."""
+        return f"52:54:00:da:7a:{self.index + 1:02x}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabSpec:
+    """A lab as it was asked for and as it can be started again.
+
+    Attributes:
+        release: Debian code name.
+        image: the name of the image's cache entry.
+        accelerator: `kvm` or `tcg`.
+        sockets: directory of the data network's sockets.
+    """
+
+    release: str
+    image: str
+    accelerator: str
+    memory_mib: int
+    vcpus: int
+    sockets: str
+    machines: tuple[MachineSpec, ...]
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Machines that are joined directly, two by two; an odd one at the end has no partner."""
+        names = [machine.name for machine in self.machines]
+        return tuple(zip(names[0::2], names[1::2], strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody asked for; None where any answer will do."""
+
+    machines: int | None
+    release: str | None
+    memory_mib: int | None
+    vcpus: int | None
+
+    def differing(self, spec: LabSpec) -> str:
+        """Name what a lab has otherwise than asked for; empty when it fits."""
+        rows = (
+            ("number of machines", self.machines, len(spec.machines)),
+            ("release", self.release, spec.release),
+            ("memory", self.memory_mib, spec.memory_mib),
+            ("virtual processors", self.vcpus, spec.vcpus),
+        )
+        return " and ".join(name for name, asked, present in rows if asked is not None and asked != present)
+
+
+@dataclass(frozen=True, slots=True)
+class StateDir:
+    """The files of one lab."""
+
+    path: Path
+
+    @property
+    def inventory(self) -> Path:
+        """The hosts file; exists while the lab is up."""
+        return self.path / "hosts.yaml"
+
+    @property
+    def known_hosts(self) -> Path:
+        """The machines' host keys in OpenSSH's format."""
+        return self.path / "known_hosts"
+
+    @property
+    def spec(self) -> Path:
+        """The lab's specification."""
+        return self.path / "lab.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever starts or stops machines."""
+        return self.path / "lock"
+
+    @property
+    def identity(self) -> Path:
+        """The private key that logs in to every machine."""
+        return self.path / "id_ed25519"
+
+    def machine(self, name: str) -> Path:
+        """The directory of one machine."""
+        return self.path / name
+
+    def host_key(self, name: str) -> Path:
+        """The private host key of one machine."""
+        return self.machine(name) / "host_key"
+
+    def console(self, name: str) -> Path:
+        """What one machine wrote to its serial console."""
+        return self.machine(name) / "console.log"
+
+    def label(self, name: str) -> str:
+        """What marks the QEMU process of one machine: no other lab uses it."""
+        digest = hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()[:16]
+        return f"collie-{digest}-{name}"
+
+
+def machine_name(index: int) -> str:
+    """Return the name of the machine at a place."""
+    return f"lab-{'abcdefghijklmnop'[index]}"
+
+
+def neighbours(index: int, count: int) -> tuple[int, ...]:
+    """Return the machines that a machine is joined to; the links of all machines form a tree."""
+
+    def uplink(place: int) -> int | None:
+        if place == 0:
+            return None
+        return place - 1 if place % 2 else 0
+
+    own = uplink(index)
+    return (*(() if own is None else (own,)), *(place for place in range(count) if uplink(place) == index))
+
+
+def choose_socket_dir(state: StateDir) -> Path:
+    """Return a directory for sockets: in the state directory, unless that makes their paths too long for the kernel."""
+    inside = state.path.resolve() / "net"
+    if len(str(inside).encode()) <= SOCKET_PATH_BYTES:
+        inside.mkdir(mode=0o700, exist_ok=True)
+        return inside
+    return Path(tempfile.mkdtemp(prefix=SOCKET_DIR_PREFIX))
+
+
+def save_spec(state: StateDir, spec: LabSpec) -> None:
+    """Write the specification of a lab."""
+    write_atomically(state.spec, json.dumps(asdict(spec), indent=2) + "\n")
+
+
+def load_spec(state: StateDir) -> LabSpec | None:
+    """Read the specification of the lab that is up, or was when it died.
+
+    Raises:
+        LabError: the file is damaged.
+    """
+    try:
+        fields = json.loads(state.spec.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise LabError(_damaged(state)) from error
+    try:
+        machines = tuple(MachineSpec(**machine) for machine in fields.pop("machines"))
+        return LabSpec(**fields, machines=machines)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise LabError(_damaged(state)) from error
+
+
+def _damaged(state: StateDir) -> str:
+    return f"{state.spec} is damaged; run `collie lab down`, which removes it, and then `collie lab up`"

@@ -1,0 +1,65 @@
+"""A lab of two machines for the tests of this folder: its own state directory, the shared image cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from collie import lab
+
+NEEDED = {"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap", "ssh": "openssh-client"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningLab:
+    """The lab under test."""
+
+    state_dir: Path
+    inventory: Path
+
+    def run(self, name: str, command: str, *, timeout_seconds: float = 60.0) -> str:
+        """Run a command on a machine; returns what it printed, fails the test when it fails."""
+        done = subprocess.run(
+            lab.ssh_argv(name, command, state_dir=self.state_dir),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_seconds,
+            check=False,
+        )
+        assert done.returncode == 0, f"{name}: {command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    missing = [package for program, package in NEEDED.items() if shutil.which(program) is None]
+    if missing:
+        reason = f"lab tests need the Debian packages {', '.join(missing)}"
+        if os.environ.get("COLLIE_REQUIRE_LAB") == "1":
+            pytest.fail(f"{reason}, and COLLIE_REQUIRE_LAB=1 says that they must run")
+        pytest.skip(reason)
+    state_dir = tmp_path_factory.mktemp("lab")
+    try:
+        status = lab.up(state_dir=state_dir, say=_show)
+        assert status.inventory is not None
+        yield RunningLab(state_dir, status.inventory)
+    finally:
+        lab.down(state_dir)
+
+
+@pytest.fixture
+def said() -> tuple[list[str], Callable[[str], None]]:
+    """Progress lines of a call, and what collects them."""
+    lines: list[str] = []
+    return lines, lines.append
+
+
+def _show(line: str) -> None:
+    print(line)
