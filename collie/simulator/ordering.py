@@ -1,0 +1,65 @@
+"""Strictly ordered PCIe writes: when a short segment has to wait for a bulk one.
+
+A bulk segment fills the window of writes that may be in flight. A short segment behind it, written through the strictly
+ordered short path, has to wait until the window has drained and is committed; everything behind it waits too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collie.workloads.workload import Workload
+
+
+def bulk_share(segment_bytes: int, bulk_bytes: int) -> float:
+    """Return to what degree a segment fills the window: 0 up to three quarters of `bulk_bytes`, 1 from there on."""
+    return min(1.0, max(0.0, 4.0 * segment_bytes / bulk_bytes - 3.0))
+
+
+def small_share(segment_bytes: int, small_bytes: int) -> float:
+    """Return to what degree a segment takes the short path: 1 up to `small_bytes`, 0 from twice that on."""
+    return min(1.0, max(0.0, 2.0 - segment_bytes / small_bytes))
+
+
+def distinct_segments(workload: Workload) -> list[int]:
+    """Return the bytes of the scatter/gather entries of all messages in order, equal neighbours taken together.
+
+    Entries that share a rest evenly differ by a byte at most, so one stands for all: what matters is the order of sizes
+    (`Workload.segments` has every entry).
+    """
+    leading = () if isinstance(workload.sge_split, str) else workload.sge_split[: workload.sge_count]
+    sharing = workload.sge_count - len(leading)
+    sizes = []
+    for rest in workload.messages:
+        for size in leading:
+            taken = min(size, rest)
+            if taken:
+                sizes.append(taken)
+            rest -= taken
+        if rest and sharing:
+            sizes.append(max(1, rest // sharing))
+        elif rest:
+            sizes[-1] += rest  # the last entry takes what is left
+    return sizes
+
+
+def bulk_then_small(segments: Sequence[int], bulk_bytes: int, small_bytes: int) -> tuple[float, float]:
+    """Count short segments that follow a bulk one.
+
+    Args:
+        segments: bytes of each entry of the request vector, which repeats.
+        bulk_bytes: from this size on an entry is bulk.
+        small_bytes: up to this size it is short.
+
+    Returns:
+        Waits per pass over the vector, and the same counted softly: with quadratic shares that start at once.
+    """
+    waits = pressure = 0.0
+    before = segments[-1]
+    for size in segments:
+        if size < before:
+            bulk = bulk_share(before, bulk_bytes)
+            waits += bulk * small_share(size, small_bytes)
+            pressure += min(1.0, before / bulk_bytes) ** 2 * min(1.0, small_bytes / size) ** 2
+        before = size
+    return waits, pressure

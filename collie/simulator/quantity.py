@@ -1,0 +1,27 @@
+"""Sizes, times and rates as a subsystem file writes them: a number in the field's unit, or text with its own unit."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from collie.workloads.units import parse_bytes, parse_rate, parse_seconds
+
+Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(ge=1)]
+"""A size: `4096` or `4KiB`."""
+
+Seconds = Annotated[float, BeforeValidator(parse_seconds), Field(gt=0, le=1)]
+"""A time: `0.00000065` or `0.65us`."""
+
+Rate = Annotated[float, BeforeValidator(parse_rate), Field(ge=1e6, le=1e14)]
+"""Bits per second: `200Gbit`."""
+
+PerSecond = Annotated[float, Field(ge=1e3, le=1e12)]
+"""Events per second."""
+
+Count = Annotated[int, Field(ge=1, le=1 << 40)]
+"""A number of entries, tags, requests."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A ratio 0..1."""

@@ -1,0 +1,40 @@
+"""The simulated testbed behaves as every testbed does."""
+
+from __future__ import annotations
+
+import pytest
+
+from collie import ports
+from collie.content.catalogs import load_catalog
+from collie.content.locate import Kind, find
+from collie.content.model import load_model
+from collie.errors import TestbedError
+from collie.simulator.subsystem import SubsystemFile
+from collie.simulator.testbed import SimulatedTestbed
+from collie.testing.testbed_suite import TestbedSuite
+from collie.workloads.workload import Workload
+
+
+class TestSimulatedTestbed(TestbedSuite):
+    __test__ = True
+    unsupported = Workload(numa_node=7)
+
+    @pytest.fixture
+    def testbed(self) -> ports.Testbed:
+        subsystem = load_model(find(Kind.SUBSYSTEM, "F"), SubsystemFile)
+        return SimulatedTestbed(subsystem, load_catalog("simulated"), seed=5)
+
+
+class TestSilentTestbed(TestSimulatedTestbed):
+    @pytest.fixture
+    def testbed(self) -> ports.Testbed:
+        subsystem = load_model(find(Kind.SUBSYSTEM, "F"), SubsystemFile)
+        return SimulatedTestbed(subsystem, load_catalog("simulated"), noise=0)
+
+
+def test_a_closed_testbed_measures_no_more() -> None:
+    subsystem = load_model(find(Kind.SUBSYSTEM, "F"), SubsystemFile)
+    closed = SimulatedTestbed(subsystem, load_catalog("simulated"))
+    closed.close()
+    with pytest.raises(TestbedError, match="closed"):
+        closed.measure(Workload(), 1)

@@ -1,0 +1,181 @@
+"""What a simulated run looks like: seeded noise, failed set-ups, transients, virtual time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collie.content.catalogs import load_catalog
+from collie.content.locate import Kind, find
+from collie.content.model import load_model
+from collie.content.spaces import load_space
+from collie.counters.series import is_stable
+from collie.detect.bounds import Bound
+from collie.detect.judge import Thresholds, judge
+from collie.detect.measurement import Measurement
+from collie.errors import ContentError, UsageError
+from collie.ports import Measured, RunResult, SetupFailed, Unsupported
+from collie.simulator.mechanism import Mechanism
+from collie.simulator.noise import FAILURES
+from collie.simulator.readings import COUNTERS
+from collie.simulator.subsystem import SUBSYSTEM_FOLDER, RelaxedOrdering, SubsystemFile
+from collie.simulator.testbed import SimulatedTestbed, elapsed_seconds
+from collie.workloads.workload import Memory, Workload
+
+F = load_model(find(Kind.SUBSYSTEM, "F"), SubsystemFile)
+CATALOG = load_catalog("simulated")
+PLAIN = load_space("nsdi22").base
+RUNS = 3000
+
+
+def simulated(seed: int = 1, noise: float = 1.0) -> SimulatedTestbed:
+    return SimulatedTestbed(F, CATALOG, seed=seed, noise=noise)
+
+
+def measured(result: RunResult) -> Measurement:
+    assert isinstance(result, Measured)
+    return result.measurement
+
+
+@pytest.fixture(scope="module")
+def many() -> list[RunResult]:
+    noisy = simulated()
+    return [noisy.measure(PLAIN, run) for run in range(RUNS)]
+
+
+def test_a_run_depends_on_seed_number_and_workload_alone() -> None:
+    first, second = simulated(), simulated()
+    second.measure(PLAIN.with_(qps=1), 5)
+    assert [first.measure(PLAIN, run) for run in range(20)] == [second.measure(PLAIN, run) for run in range(20)]
+    assert measured(first.measure(PLAIN, 7)) != measured(first.measure(PLAIN, 8))
+    assert measured(first.measure(PLAIN, 7)) != measured(simulated(seed=2).measure(PLAIN, 7))
+
+
+def test_without_noise_every_run_is_the_same() -> None:
+    silent = simulated(noise=0)
+    runs = [silent.measure(PLAIN, run) for run in range(500)]
+    assert all(run == runs[0] for run in runs)
+    measurement = measured(runs[0])
+    assert measurement.stable
+    assert [host.tx_pause_ratio for host in measurement.hosts] == [0, 0]
+
+
+def test_one_run_in_a_hundred_cannot_be_set_up(many: list[RunResult]) -> None:
+    failed = [result for result in many if isinstance(result, SetupFailed)]
+    assert 0.005 * RUNS < len(failed) < 0.02 * RUNS
+    assert {result.cause for result in failed} == {cause for cause, _ in FAILURES}
+    assert all(0 < result.elapsed_seconds < elapsed_seconds(PLAIN) for result in failed)
+
+
+def test_a_window_is_unstable_now_and_then_and_its_series_shows_it(many: list[RunResult]) -> None:
+    runs = [result.measurement for result in many if isinstance(result, Measured)]
+    disturbed = [run for run in runs if not run.stable]
+    assert 0.003 * RUNS < len(disturbed) < 0.02 * RUNS
+
+    def level(run: Measurement) -> bool:
+        values = [sample.values["delivered_bps"] or 0.0 for sample in run.series if sample.host == "b"]
+        return is_stable(values[-5:], 0.05)
+
+    assert all(level(run) for run in runs if run.stable)
+    assert sum(level(run) for run in disturbed) < len(disturbed) / 2
+
+
+def test_a_plain_workload_is_hardly_ever_suspected(many: list[RunResult]) -> None:
+    bound = Bound(195e9, 6e6, "plain sibling")
+    verdicts = [
+        judge(PLAIN, result.measurement, bound, Thresholds()) for result in many if isinstance(result, Measured)
+    ]
+    assert sum(verdict.is_anomalous for verdict in verdicts) < 0.01 * RUNS
+
+
+def test_noise_leaves_the_mean_where_it_is(many: list[RunResult]) -> None:
+    quiet = measured(simulated(noise=0).measure(PLAIN, 1)).host("b").delivered_bps or 0.0
+    values = [result.measurement.host("b").delivered_bps or 0.0 for result in many if isinstance(result, Measured)]
+    assert sum(values) / len(values) == pytest.approx(quiet, rel=0.005)
+    assert min(values) < 0.98 * quiet
+
+
+def test_connection_set_up_pauses_before_the_window(many: list[RunResult]) -> None:
+    runs = [result.measurement for result in many if isinstance(result, Measured) and result.measurement.stable]
+    for run in runs[:100]:
+        samples = [sample for sample in run.series if sample.host == "b"]
+        assert len(samples) == 8
+        assert [sample.seconds for sample in samples] == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert (samples[0].values["delivered_bps"] or 0.0) < 0.5 * (samples[-1].values["delivered_bps"] or 0.0)
+        assert max(sample.values["tx_pause_ratio"] or 0.0 for sample in samples[3:]) < 0.001
+    assert max(run.series[1].values["tx_pause_ratio"] or 0.0 for run in runs[:100]) > 0.01
+
+
+def test_pause_that_one_host_sends_the_other_receives() -> None:
+    trigger = next(witness.trigger for witness in F.witnesses if witness.mechanism is Mechanism.RECEIVE_WQE_PREFETCH)
+    a, b = measured(simulated().measure(trigger, 3)).hosts
+    assert b.tx_pause_ratio == a.rx_pause_ratio
+    assert a.tx_pause_ratio == b.rx_pause_ratio
+    assert b.counters["tx_pause_duration"] == pytest.approx(1e6 * (b.tx_pause_ratio or 0.0))
+
+
+def test_counters_are_those_of_the_catalog_in_both_places() -> None:
+    assert set(COUNTERS) == {counter.name for counter in CATALOG.counters}
+    run = measured(simulated().measure(PLAIN, 1))
+    assert tuple(run.host("a").counters) == COUNTERS
+    assert set(run.series[0].values) == {*COUNTERS, "delivered_bps", "tx_pause_ratio"}
+
+
+def test_a_run_takes_twenty_to_sixty_seconds() -> None:
+    assert elapsed_seconds(Workload(qps=1)) == 20
+    assert elapsed_seconds(Workload(qps=20_000, mrs_per_qp=10)) == pytest.approx(60)
+    assert 20 < elapsed_seconds(PLAIN) < elapsed_seconds(PLAIN.with_(qps=80)) < 60
+
+
+def test_what_the_host_does_not_have_is_unsupported() -> None:
+    bare = F.with_part("host", gpu=False, sockets=1)
+    on_bare = SimulatedTestbed(bare, CATALOG)
+    assert isinstance(on_bare.measure(PLAIN.with_(peer_memory=Memory.GPU), 1), Unsupported)
+    assert isinstance(on_bare.measure(PLAIN.with_(numa_node=1), 1), Unsupported)
+    assert isinstance(simulated(noise=0).measure(PLAIN.with_(memory=Memory.GPU, numa_node=1), 1), Measured)
+
+
+def test_it_says_what_it_is() -> None:
+    info = simulated().info
+    assert (info.kind, info.name, info.virtual_time) == ("simulated", "F", True)
+    assert info.description["relaxed_ordering"] == "per_mkey"
+
+
+def test_settings_change_by_name() -> None:
+    changed = F.with_settings({"relaxed_ordering": "forced", "pfc": "false"})
+    assert changed.settings.relaxed_ordering is RelaxedOrdering.FORCED
+    assert changed.settings.pfc is False
+    assert F.settings.pfc is True
+    with pytest.raises(UsageError, match="no setting 'ordering'; it has firmware"):
+        F.with_settings({"ordering": "forced"})
+    with pytest.raises(UsageError, match="relaxed_ordering"):
+        F.with_settings({"relaxed_ordering": "sometimes"})
+
+
+def test_a_wrong_subsystem_file_says_where(tmp_path: Path) -> None:
+    text = (SUBSYSTEM_FOLDER / "F.yaml").read_text()
+    wrong = text.replace("lanes: 16", "lanes: 64").replace("  gpu: true", "  gpus: true")
+    wrong = wrong.replace("workload: {opcode: READ,", "workload: {opcode: REED,")
+    path = tmp_path / "wrong.yaml"
+    path.write_text(wrong)
+    with pytest.raises(ContentError) as caught:
+        load_model(path, SubsystemFile)
+    problems = str(caught.value)
+    assert "pcie.lanes: 64 should be at most 32" in problems
+    assert "unknown key 'gpus'" in problems
+    assert "'REED' is unknown" in problems
+    assert all(problem.line for problem in caught.value.problems)
+
+
+def test_impossible_parts_are_refused(tmp_path: Path) -> None:
+    text = (SUBSYSTEM_FOLDER / "F.yaml").read_text()
+    wrong = text.replace("xoff_bytes: 256KiB", "xoff_bytes: 1MiB").replace(
+        "mechanism: read_slow_path", "mechanism: context_cache"
+    )
+    path = tmp_path / "wrong.yaml"
+    path.write_text(wrong)
+    with pytest.raises(ContentError) as caught:
+        load_model(path, SubsystemFile)
+    assert "xoff_bytes" in str(caught.value)
+    assert "more than one witness of context_cache" in str(caught.value)
