@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from collie.campaign.budget import Budget
+from collie.campaign.calibrate import calibrate
 from collie.campaign.measure import Measurer
 from collie.campaign.reproduce import Reproduction, reproduce
 from collie.detect.bounds import Bound, Bounds, Calibration
@@ -80,6 +81,14 @@ class Bench:
         result, verdict = self._measurer.judged(workload, "measure")
         sibling = self._bounds.sibling(workload)
         return JudgedRun(workload, sibling, self._bounds.tightest(workload), result, verdict)
+
+    def calibrate(self, repeats: int) -> Calibration:
+        """Measure plain traffic of every opcode, transport and size.
+
+        Raises:
+            TestbedError: the testbed is gone.
+        """
+        return calibrate(self._measurer, self.space, repeats)
 
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
         """Run an anomaly again, and with `controls` each of its conditions broken.

@@ -23,6 +23,9 @@ from collie.workloads.workload import Workload
 _SETUP_TRIES = 3
 """Runs at most for a workload that has to be measured (confirmation, extraction) and fails to set up."""
 
+_SIBLING_TRIES = 3
+"""Runs at most for one sound reading of a plain sibling."""
+
 
 class Measurer:
     """Runs workloads on a testbed, one after another.
@@ -103,17 +106,21 @@ class Measurer:
     def measure_sibling(self, workload: Workload) -> None:
         """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with."""
         sibling = self._bounds.sibling(workload)
-        for _ in range(_SETUP_TRIES):
+        sick = 0
+        for _ in range(_SIBLING_TRIES):
             record = self._run(sibling, "sibling")
             if isinstance(record.result, Unsupported):
                 return
             if isinstance(record.result, Measured):
-                sick = judge(sibling, record.result.measurement, NOTHING_EXPECTED, self._thresholds)
-                if sick.is_normal:
-                    self._bounds.learn(sibling, delivered(sibling, record.result.measurement))
-                elif sick.is_anomalous:
-                    self._bounds.distrust(sibling)
-                return
+                measurement = record.result.measurement
+                verdict = judge(sibling, measurement, NOTHING_EXPECTED, self._thresholds)
+                if verdict.is_normal and measurement.stable:
+                    self._bounds.learn(sibling, delivered(sibling, measurement))
+                    return
+                sick += verdict.is_anomalous
+        # One disturbed run says nothing about the sibling; one that stays sick is no yardstick.
+        if sick == _SIBLING_TRIES and not self._bounds.known(sibling):
+            self._bounds.distrust(sibling)
 
     def knows_bound(self, workload: Workload) -> bool:
         """Whether the plain sibling of a workload has been measured."""

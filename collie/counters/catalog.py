@@ -28,6 +28,9 @@ class Role(StrEnum):
     DISCARD = "discard"
     """Packets that this host received and dropped."""
     OUT_OF_SEQUENCE = "out_of_sequence"
+    """Packets that arrived out of sequence. Those that follow a receiver-not-ready NAK are no loss (`RNR_NAK`)."""
+    RNR_NAK = "rnr_nak"
+    """Receiver-not-ready NAKs that this host sent: it had no receive posted when a message came."""
     RX_PACKETS = "rx_packets"
 
 

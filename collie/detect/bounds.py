@@ -60,6 +60,11 @@ def packets_per_byte(workload: Workload) -> float:
     return sum(packets(m, workload.mtu) for m in workload.messages) / sum(workload.messages)
 
 
+def at_own_mtu(workload: Workload, bps: float, source: str) -> Bound:
+    """Return a bound on bits/s with the packets/s that the workload itself makes of them."""
+    return Bound(bps, bps / 8 * packets_per_byte(workload), source)
+
+
 @dataclass(frozen=True, slots=True)
 class CalibrationPoint:
     """What plain traffic of one message size achieves.
@@ -102,8 +107,12 @@ class Calibration:
         if not curve:
             return None
         seconds = sum(_cost(curve, message) for message in workload.messages)
-        bytes_per_second = sum(workload.messages) / seconds
-        return Bound(bytes_per_second * 8, bytes_per_second * packets_per_byte(workload), "calibration")
+        return at_own_mtu(workload, sum(workload.messages) / seconds * 8, "calibration")
+
+    @property
+    def packet_rate(self) -> float:
+        """Most packets/s that any point achieved, counting a message as one packet: the small ones are."""
+        return max((1 / point.seconds_per_message for point in self.points), default=0.0)
 
 
 def _cost(curve: Sequence[tuple[int, float]], message_bytes: int) -> float:
@@ -131,7 +140,7 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
     qps = min(workload.qps, MOST_SIBLING_QPS)
     outstanding = workload.qps * workload.send_wq_depth
     deepest = _deepest(space, workload)
-    depth = max(1, min(math.ceil(outstanding / qps), deepest))
+    depth = max(1, min(outstanding // qps, deepest))  # rounded down: a bound from more bytes in flight is no bound
     mr_bytes = max(space.base.mr_bytes, *workload.messages)
     # A plain value may not fit its neighbours: a UD message of 4 KiB needs that MTU, a queue of one takes no batch.
     mtu = max(space.base.mtu, workload.mtu) if workload.qp_type is QpType.UD else space.base.mtu
@@ -168,6 +177,7 @@ class Bounds:
         self.calibration = calibration
         self._space = space
         self._siblings: dict[Workload, list[Bound]] = {}
+        self._packet_rate = 0.0
 
     def sibling(self, workload: Workload) -> Workload:
         """Return the plain sibling of a workload."""
@@ -175,14 +185,15 @@ class Bounds:
 
     def ceiling(self, workload: Workload) -> Bound:
         """Return the bound that costs no run: the specification, or the calibration where that is lower."""
-        specified = self._specification(workload)
         calibrated = self.calibration.bound(workload)
-        return calibrated.capped(specified) if calibrated else specified
+        return self._capped(workload, calibrated) if calibrated else self._specification(workload)
 
     def learn(self, sibling: Workload, measured: Mapping[str, Bound]) -> None:
-        """Remember what a sibling achieved, the best of its receiving hosts; the median of all its runs is the bound."""
+        """Remember what a sibling achieved, the best of its receiving hosts; the median of its runs is the bound."""
         if measured:
-            self._siblings.setdefault(sibling, []).append(max(measured.values(), key=lambda bound: bound.bps))
+            best = max(measured.values(), key=lambda bound: bound.bps)
+            self._siblings.setdefault(sibling, []).append(best)
+            self._packet_rate = max(self._packet_rate, best.pps)
 
     def distrust(self, sibling: Workload) -> None:
         """Judge by the ceiling instead of a sibling that is itself anomalous: its throughput is no healthy one."""
@@ -197,5 +208,16 @@ class Bounds:
         runs = self._siblings.get(self.sibling(workload))
         if not runs:
             return self.ceiling(workload)
-        middle = Bound(median(run.bps for run in runs), median(run.pps for run in runs), runs[-1].source)
-        return middle.capped(self._specification(workload))
+        return self._capped(workload, at_own_mtu(workload, median(run.bps for run in runs), runs[-1].source))
+
+    def _capped(self, workload: Workload, bound: Bound) -> Bound:
+        """Keep a bound within the specification.
+
+        A bound on bits/s says nothing about packets/s at a smaller MTU than the one it was measured at: there the
+        device's packet rate is the limit, from the data sheet or, without one, the highest seen so far.
+        """
+        specified = self._specification(workload)
+        if math.isinf(specified.pps):
+            seen = max(self.calibration.packet_rate, self._packet_rate)
+            specified = Bound(specified.bps, seen or math.inf, specified.source)
+        return bound.capped(specified)

@@ -8,17 +8,20 @@ Rules.
 2. A proposal is the current point mutated in one dimension, or a random point when there is no current one.
 3. A reading that is worse for the NIC replaces the current point; a better one does so with probability exp(-dE / T).
    M_old moves with P_old. As printed the algorithm never refreshes M_old, which compares every point with the first.
-4. A found anomaly ends the walk: the next proposal is random.
-5. Skipped, failed and unsupported proposals leave point and temperature alone. After `_PATIENCE` of them in a row the
+4. Each stage begins at a random point.
+5. A found anomaly ends the walk: the next proposal is random.
+6. Skipped, failed and unsupported proposals leave point and temperature alone. After `_PATIENCE` of them in a row the
    walk begins afresh: known anomalies surround it, and mutating further would never end.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 
-from collie.counters.catalog import Catalog
+from collie.counters.catalog import Catalog, Kind
 from collie.detect.measurement import Measurement
 from collie.search.objective import Objective, rank
 from collie.search.recipe import Recipe
@@ -27,6 +30,14 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 _PATIENCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A measured workload with what its counters said; the measurement itself is too large to keep."""
+
+    workload: Workload
+    readings: Mapping[str, float | None]
 
 
 class Annealing:
@@ -42,7 +53,7 @@ class Annealing:
         self._stage = 0
         self._temperature = recipe.schedule.start
         self._runs_at_temperature = 0
-        self._current: tuple[Workload, Measurement] | None = None
+        self._current: _Point | None = None
         self._refused = 0
 
     @property
@@ -54,7 +65,7 @@ class Annealing:
         """Propose a random point or a neighbour of the current one."""
         if self._current is None:
             return self._space.sample(self._rng)
-        return self._space.mutate(self._current[0], self._rng)
+        return self._space.mutate(self._current.workload, self._rng)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Move, stay or start afresh."""
@@ -65,26 +76,36 @@ class Annealing:
                 self._refused = 0
             return
         self._refused = 0
+        point = _Point(workload, self._readings(answer.measurement))
         if not self._objectives:
             self._rank(answer.measurement)
             return
-        if self._current is None or self._accepts(self._current[1], answer.measurement):
-            self._current = (workload, answer.measurement)
         if answer.found:
             self._current = None
+        elif self._current is None or self._accepts(self._current, point):
+            self._current = point
         self._cool()
 
     @property
     def _objective(self) -> Objective:
         return self._objectives[self._stage % len(self._objectives)]
 
+    def _readings(self, measurement: Measurement) -> dict[str, float | None]:
+        return {
+            counter.name: measurement.counter(counter.name)
+            for kind in (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
+            for counter in self._catalog.of_kind(kind)
+        }
+
     def _rank(self, measurement: Measurement) -> None:
         self._ranking.append(measurement)
         if len(self._ranking) >= self._recipe.ranking_points:
             self._objectives = rank(self._catalog, self._ranking)
+            self._ranking.clear()
+            self._current = None
 
-    def _accepts(self, old: Measurement, new: Measurement) -> bool:
-        before, after = self._objective.value(old), self._objective.value(new)
+    def _accepts(self, old: _Point, new: _Point) -> bool:
+        before, after = old.readings[self._objective.counter], new.readings[self._objective.counter]
         if before is None or after is None:
             return before is None  # a reading that is missing on one side compares with nothing; leave it when possible
         change = self._objective.energy(before, after)

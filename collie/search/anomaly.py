@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from collie.detect.symptom import Symptom
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.units import format_bytes
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Opcode, QpType, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +68,18 @@ class KnownAnomalies:
 
 
 def describe_traffic(workload: Workload, mfs: Mfs) -> str:
-    """Name the traffic of an anomaly: transport and operation, as far as they matter."""
+    """Name the traffic of an anomaly: transport and operation, as far as they matter or one forces the other."""
     stated = {condition.dimension: condition for condition in mfs.conditions}
-    qp_type = _alternatives(stated.get("qp_type"), workload.qp_type)
-    opcode = _alternatives(stated.get("opcode"), workload.opcode)
-    if "qp_type" in stated or "opcode" in stated:
-        return " ".join(
-            part for part in (qp_type if "qp_type" in stated else "", opcode if "opcode" in stated else "") if part
-        )
-    return f"Any traffic (seen with {workload.qp_type} {workload.opcode})"
+    qp_type, opcode = stated.get("qp_type"), stated.get("opcode")
+    if qp_type is None and opcode is None:
+        return f"Any traffic (seen with {workload.qp_type} {workload.opcode})"
+    forced = (qp_type is None and workload.opcode is Opcode.READ) or (opcode is None and workload.qp_type is QpType.UD)
+    parts = [
+        _alternatives(condition, value)
+        for condition, value in ((qp_type, workload.qp_type), (opcode, workload.opcode))
+        if condition is not None or forced
+    ]
+    return " ".join(parts)
 
 
 def _alternatives(condition: Condition | None, value: object) -> str:

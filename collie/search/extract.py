@@ -10,7 +10,8 @@ Method, in three phases over one funnel, `_Prober.shows`:
 2. **Delimit.** For each dimension, find the values around the present one for which the anomaly stays: both ends of the
    ladder, and by bisection the first value on the ladder that still shows. Dimensions that could be made plain are
    delimited too: "no batching" is a condition although plain traffic satisfies it.
-3. **Join.** Two thresholds whose product is what matters (queue pairs x regions) become one on the derived feature.
+3. **Join.** Conditions on several dimensions become one where only a derived feature matters: two thresholds whose
+   product counts (queue pairs x regions), or message sizes and splits that only make short entries meet long ones.
 
 Invariant: the simplest workload shows, and every condition holds for it. A probe that cannot be run or says nothing
 never removes a condition: an anomaly is explained too narrowly rather than wrongly.
@@ -29,7 +30,7 @@ from collie.search.recipe import Extraction
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
 from collie.workloads.space import Space
-from collie.workloads.workload import FIELD_NAMES, Workload
+from collie.workloads.workload import EVEN, FIELD_NAMES, Workload
 
 Probes = Generator[Workload, Verdict | None, "Extracted"]
 """Yields workloads; receives a verdict, or None when the workload cannot be run; returns the result."""
@@ -77,6 +78,7 @@ def extract(
     """
     prober = _Prober(symptom, space, policy, known)
     simplest = yield from _simplify(prober, space, workload)
+    roomy = yield from _with_room(prober, space, simplest)
     conditions: list[Condition] = []
     for name, dimension in space.dimensions.items():
         match dimension:
@@ -85,7 +87,8 @@ def extract(
             case Ordered():
                 conditions += yield from _delimit_ordered(prober, simplest, name, dimension.ladder)
             case Vector():
-                conditions += yield from _delimit_messages(prober, simplest, dimension)
+                conditions += yield from _delimit_messages(prober, roomy, dimension)
+    conditions = yield from _join_segments(prober, space, roomy, conditions)
     conditions = yield from _join_products(prober, space, simplest, conditions)
     return Extracted(Mfs(tuple(conditions)), simplest, complete=not prober.exhausted)
 
@@ -98,7 +101,8 @@ class _Prober:
         self._elsewhere = known
         self._space = space
         self._policy = policy
-        self._known: dict[Workload, bool | None] = {}  # None: it ran, or could not, and said nothing
+        self._votes: dict[Workload, dict[bool, int]] = {}
+        self._silent: set[Workload] = set()
         self._runs = 0
         self.exhausted = False
 
@@ -108,31 +112,34 @@ class _Prober:
 
     def shows(self, probe: Workload) -> _Ask:
         """Whether a probe shows the anomaly; False when it cannot be run or says nothing."""
-        if probe in self._known:
-            return self._known[probe] is True
-        if not self.possible(probe):
+        return (yield from self._decide(probe, self._policy.agreeing))
+
+    def surely_shows(self, probe: Workload) -> _Ask:
+        """Whether a probe shows so often that the finding may be moved there."""
+        return (yield from self._decide(probe, max(self._policy.agreeing, self._policy.accepting)))
+
+    def refuted(self, probe: Workload) -> bool:
+        """Whether a probe ran and did not show: only that proves a condition."""
+        return self._votes.get(probe, {}).get(False, 0) >= self._policy.agreeing
+
+    def _decide(self, probe: Workload, needed: int) -> _Ask:
+        if probe in self._silent or not self.possible(probe):
             return False
-        votes = {True: 0, False: 0}
+        votes = self._votes.setdefault(probe, {True: 0, False: 0})
         void = 0
-        while max(votes.values()) < self._policy.agreeing and void < _MOST_VOID:
+        while votes[True] < needed and votes[False] < self._policy.agreeing:
             if self._runs >= self._policy.most_runs:
                 self.exhausted = True
                 return False
             self._runs += 1
             verdict = yield probe
-            if verdict is None:
-                break
-            if verdict.is_inconclusive:
-                void += 1
-                continue
-            votes[verdict.symptom is self._symptom] += 1
-        decided = max(votes.values()) >= self._policy.agreeing
-        self._known[probe] = votes[True] >= self._policy.agreeing if decided else None
-        return self._known[probe] is True
-
-    def refuted(self, probe: Workload) -> bool:
-        """Whether a probe ran and did not show: only that proves a condition."""
-        return self._known.get(probe) is False
+            void += verdict is None or verdict.is_inconclusive
+            if verdict is None or void >= _MOST_VOID:
+                self._silent.add(probe)
+                return False
+            if not verdict.is_inconclusive:
+                votes[verdict.symptom is self._symptom] += 1
+        return votes[True] >= needed
 
 
 # --- Phase 1: simplify ------------------------------------------------------------------------------------------------
@@ -154,7 +161,7 @@ def _make_plain(
     if not names:
         return current
     candidate = current.with_(**{name: space.base.get(name) for name in names})
-    if (yield from prober.shows(candidate)):
+    if (yield from prober.surely_shows(candidate)):
         return candidate
     if len(names) == 1:
         return current
@@ -171,7 +178,7 @@ def _simplify_messages(prober: _Prober, current: Workload, name: str) -> Generat
     if len(set(sizes)) > 1 and len(sizes) > 2:
         shorter += [(min(sizes), max(sizes)), (max(sizes), min(sizes))]
     for candidate in (current.with_(**{name: value}) for value in shorter):
-        if (yield from prober.shows(candidate)):
+        if (yield from prober.surely_shows(candidate)):
             return candidate
     return current
 
@@ -248,6 +255,20 @@ def _last_showing(
     return ends[low]
 
 
+def _with_room(prober: _Prober, space: Space, simplest: Workload) -> Generator[Workload, Verdict | None, Workload]:
+    """Return the workload with the largest memory regions that still show.
+
+    Longer messages need longer regions. With room for them from the start, a probe of another message size changes
+    nothing else.
+    """
+    regions = space.dimensions.get("mr_bytes")
+    for size in reversed(regions.ladder) if isinstance(regions, Ordered) else ():
+        roomy = simplest.with_(mr_bytes=size)
+        if size > simplest.mr_bytes and prober.possible(roomy):
+            return roomy if (yield from prober.shows(roomy)) else simplest
+    return simplest
+
+
 def _delimit_messages(
     prober: _Prober, simplest: Workload, dimension: Vector
 ) -> Generator[Workload, Verdict | None, list[Condition]]:
@@ -261,7 +282,7 @@ def _delimit_messages(
 
     def replaced(old: int, new: int) -> Workload:
         changed = tuple(new if size == old else size for size in sizes)
-        return simplest.with_(**{name: changed, "mr_bytes": max(simplest.mr_bytes, *changed)})
+        return simplest.with_(**{name: changed})
 
     small, large = min(sizes), max(sizes)
     mixed = small != large
@@ -304,13 +325,73 @@ def _which_end(
     With one message that shows and one that does not: when the mix shows, the showing one is enough.
     """
     mix = (showing, refuting)
-    probe = simplest.with_(**{name: mix, "mr_bytes": max(simplest.mr_bytes, *mix)})
+    probe = simplest.with_(**{name: mix})
     enough = yield from prober.shows(probe)
     shows_small = showing < refuting
     return "min_message_bytes" if enough == shows_small else "max_message_bytes"
 
 
 # --- Phase 3: join ----------------------------------------------------------------------------------------------------
+
+
+_MIX = ("min_message_bytes", "max_message_bytes", "messages", "sge_split", "sge_count")
+"""Features by which scatter/gather entries come to have different sizes."""
+
+
+def _join_segments(
+    prober: _Prober, space: Space, simplest: Workload, conditions: list[Condition]
+) -> Generator[Workload, Verdict | None, list[Condition]]:
+    """Replace conditions on messages and splits by conditions on entries, if another way to the same entries shows.
+
+    The even split of two message sizes gives entries of any two sizes, so thresholds are looked for in that form.
+    """
+    sizes = [size for entries in simplest.segments() for size in entries]
+    small, large = min(sizes), max(sizes)
+    messages = space.dimensions.get("messages")
+    if small == large or simplest.sge_count == 1 or not isinstance(messages, Vector):
+        return conditions
+
+    def even(small: int, large: int, count: int = simplest.sge_count) -> Workload:
+        pair = (small * count, large * count)
+        return simplest.with_(sge_split=EVEN, sge_count=count, messages=pair)
+
+    ladder = [size for size in messages.element.ladder if size * simplest.sge_count <= messages.element.high]
+    if large * simplest.sge_count > messages.element.high or not (yield from prober.shows(even(small, large))):
+        return conditions
+    most = yield from _last_showing(
+        prober, lambda size: even(size, large), small, [size for size in ladder if small < size <= large]
+    )
+    least = yield from _last_showing(
+        prober, lambda size: even(small, size), large, [size for size in reversed(ladder) if small <= size < large]
+    )
+    if most is None or least is None:
+        return conditions
+    if simplest.sge_split == EVEN and not (yield from _another_form_shows(prober, space, simplest, most, least)):
+        return conditions
+    joined = [condition for condition in conditions if condition.dimension not in _MIX]
+    counts = space.dimensions.get("sge_count")
+    if isinstance(counts, Ordered):
+        fewer = [count for count in reversed(counts.ladder) if count < simplest.sge_count]
+        fewest = yield from _last_showing(prober, lambda count: even(small, large, count), simplest.sge_count, fewer)
+        if fewest is not None:
+            joined.append(Condition("sge_count", Op.AT_LEAST, fewest))
+    joined.append(Condition("min_segment_bytes", Op.AT_MOST, most))
+    joined.append(Condition("max_segment_bytes", Op.AT_LEAST, least))
+    return joined
+
+
+def _another_form_shows(prober: _Prober, space: Space, simplest: Workload, small: int, large: int) -> _Ask:
+    """Whether messages of one size show as well, cut by a split of the space into entries so short and so long."""
+    splits = space.dimensions.get("sge_split")
+    for split in splits.values if isinstance(splits, Choice) else ():
+        if split == EVEN or len(split) >= simplest.sge_count:
+            continue
+        message = sum(split) + (simplest.sge_count - len(split)) * max(large, small)
+        probe = simplest.with_(sge_split=split, messages=(message,))
+        entries = probe.segments()[0]
+        if min(entries) <= small and max(entries) >= large and (yield from prober.shows(probe)):
+            return True
+    return False
 
 
 def _join_products(

@@ -39,10 +39,13 @@ class Extraction:
 
     Attributes:
         agreeing: verdicts of one kind that decide a probe: 1 on a quiet testbed, 2 on a noisy one.
+        accepting: runs that must show before the finding is moved to a simpler workload. Everything after such a move
+            rests on it, so one disturbed run must not be enough.
         most_runs: runs at most for one anomaly.
     """
 
     agreeing: int = 1
+    accepting: int = 2
     most_runs: int = 120
 
 

@@ -95,4 +95,6 @@ class Mfs:
 
 
 def _show(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return str(list(value)) if isinstance(value, tuple) else str(value)

@@ -73,7 +73,7 @@ def boxes_with_a_point(draw: st.DrawFn) -> tuple[Mfs, Workload]:
 @settings(max_examples=150, deadline=None)
 def test_extraction_covers_the_point_and_no_probe_that_did_not_show(box: tuple[Mfs, Workload]) -> None:
     mfs, workload = box
-    found, asked = run(workload, planted(mfs))
+    found, asked = run(workload, planted(mfs), Extraction(accepting=1))
     assert found.complete
     assert mfs.covers(found.workload)
     assert all(condition.holds(found.workload) for condition in found.mfs.conditions)
@@ -189,6 +189,34 @@ def test_extraction_keeps_to_its_budget_and_says_so(box: tuple[Mfs, Workload], m
     assert len(asked) <= most
     assume(len(asked) == most)
     assert all(condition.holds(found.workload) for condition in found.mfs.conditions)
+
+
+def test_one_disturbed_run_does_not_move_the_finding() -> None:
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))
+    disturbed: list[Workload] = []
+
+    def answer(workload: Workload) -> Verdict:
+        if not mfs.covers(workload) and not disturbed:
+            disturbed.append(workload)
+            return SHOWS
+        return SHOWS if mfs.covers(workload) else NORMAL
+
+    found, _ = run(SPACE.base.with_(wqe_batch=128, qps=64), answer)
+    assert disturbed
+    assert mfs.covers(found.workload)
+
+
+def test_short_entries_that_meet_long_ones_are_one_cause_however_they_come_about() -> None:
+    mfs = Mfs((
+        Condition("sge_count", Op.AT_LEAST, 3),
+        Condition("min_segment_bytes", Op.AT_MOST, 1024),
+        Condition("max_segment_bytes", Op.AT_LEAST, 65536),
+    ))  # fmt: skip
+    by_split = SPACE.base.with_(sge_count=3, sge_split=(128, 65536), messages=(66688,), mr_bytes=1 << 22)
+    by_messages = SPACE.base.with_(sge_count=4, messages=(512, 1 << 20), mr_bytes=1 << 22)
+    for start in (by_split, by_messages):
+        found, _ = run(start, planted(mfs))
+        assert set(found.mfs.conditions) == set(mfs.conditions), start
 
 
 def test_a_flaky_probe_needs_agreeing_verdicts() -> None:

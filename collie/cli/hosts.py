@@ -1,0 +1,95 @@
+"""`collie hosts`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from collie import wiring
+from collie.cli.options import print_json
+from collie.cli.progress import ConsoleProgress
+from collie.detect.bounds import CalibrationPoint
+from collie.hosts.check import Finding, State
+from collie.workloads.units import format_bytes, format_rate
+
+_MARKS = {State.OK: "[green]ok[/]", State.MISSING: "[red]missing[/]", State.ADVICE: "[yellow]advice[/]"}
+
+
+@click.group("hosts")
+def command() -> None:
+    """Check and calibrate real hosts."""
+
+
+@command.command("check")
+@click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
+def check(hosts: str, output: str) -> int:
+    """Say per host what is missing before it can measure, and the command that mends it. Changes nothing."""
+    findings = wiring.check(hosts)
+    missing = any(finding.state is State.MISSING for finding in findings)
+    if output == "json":
+        print_json({"schema_version": 1, "ready": not missing, "findings": [_as_json(finding) for finding in findings]})
+    else:
+        _print(findings)
+    return 3 if missing else 0
+
+
+@command.command("calibrate")
+@click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
+@click.option("--space", metavar="NAME|FILE", default="soft-roce", show_default=True, help="Gives the plain values.")
+@click.option("--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each; medians count.")
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
+def calibrate(hosts: str, space: str, repeat: int, output: str) -> int:
+    """Measure what plain traffic achieves: every opcode and transport at five message sizes."""
+    choice = wiring.TestbedChoice(hosts=hosts)
+    with ConsoleProgress() as progress, wiring.bench(choice, space, 0, progress) as bench:
+        calibration = bench.calibrate(repeat)
+    if output == "json":
+        print_json({"schema_version": 1, "points": [_point(point) for point in calibration.points]})
+        return 0 if calibration.points else 5
+    table = Table(box=None)
+    for heading in ("transport", "opcode", "message", "delivered", "messages/s", "spread"):
+        table.add_column(heading)
+    for point in calibration.points:
+        table.add_row(
+            point.qp_type,
+            point.opcode,
+            format_bytes(point.message_bytes),
+            format_rate(point.bps),
+            f"{1 / point.seconds_per_message:,.0f}",
+            f"{point.spread:.0%}",
+        )
+    Console().print(table)
+    return 0 if calibration.points else 5
+
+
+def _print(findings: tuple[Finding, ...]) -> None:
+    console = Console(highlight=False)
+    for finding in findings:
+        console.print(f"{finding.host:12} {_MARKS[finding.state]:16} {finding.item}: ", end="")
+        console.print(finding.detail, markup=False)
+        if finding.command:
+            console.print(f"{'':12} mend it: {finding.command}", markup=False)
+
+
+def _as_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "host": finding.host,
+        "item": finding.item,
+        "state": finding.state.value,
+        "detail": finding.detail,
+        "command": finding.command or None,
+    }
+
+
+def _point(point: CalibrationPoint) -> dict[str, Any]:
+    return {
+        "qp_type": point.qp_type.value,
+        "opcode": point.opcode.value,
+        "message_bytes": point.message_bytes,
+        "delivered_bps": point.bps,
+        "spread": point.spread,
+    }

@@ -1,0 +1,87 @@
+"""The `collie` command: a group whose subcommands are imported when they are called, and the exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+import collie
+from collie.errors import CollieError
+
+_COMMANDS = {
+    "search": ("collie.cli.search", "Search for anomalies; confirm and explain what is found."),
+    "measure": ("collie.cli.measure", "Run one workload and judge it."),
+    "reproduce": ("collie.cli.reproduce", "Run a known or found anomaly again."),
+    "report": ("collie.cli.report", "Write the HTML report of a campaign."),
+    "space": ("collie.cli.space", "Show or validate a space of workloads."),
+    "counters": ("collie.cli.counters", "List or watch what a NIC tells."),
+    "hosts": ("collie.cli.hosts", "Check and calibrate real hosts."),
+    "lab": ("collie.cli.lab", "Two Soft-RoCE machines on this computer."),
+}
+
+_EXIT_CODES = """\b
+Exit codes:
+  0    done; findings of `search` and `measure` are their result
+  1    the answer is bad: an anomaly was not reproduced
+  2    bad usage or bad input
+  3    could not measure: a host, the lab or something on it is missing
+  4    inconclusive
+  5    nothing was run
+  130  interrupted, after cleaning up"""
+
+
+class _LazyGroup(click.Group):
+    """Imports a subcommand when it is called: `collie lab down` need not wait for numpy."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_module, summary) in _COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(collie.__version__, prog_name="collie")
+def cli() -> None:
+    """Find performance anomalies in RDMA subsystems before production does.
+
+    Without --hosts everything runs on a simulated subsystem; `collie lab up` gives real verbs on this computer.
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(argv))
+
+
+def run(argv: list[str] | None = None) -> int:
+    """Run the command line and return its exit code; foreseen situations become one message on standard error."""
+    try:
+        result: Any = cli.main(args=argv, prog_name="collie", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        return 130
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except CollieError as error:
+        click.echo(f"collie: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output has gone (`collie ... | head`); keep Python from complaining while it shuts down.
+        sys.stdout = None
+        return 0
+    return result if isinstance(result, int) else 0

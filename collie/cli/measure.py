@@ -1,0 +1,35 @@
+"""`collie measure`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from collie import wiring
+from collie.cli.options import print_json, testbed_choice, testbed_options
+from collie.cli.progress import Silence
+from collie.detect.symptom import Outcome
+from collie.report.json_output import render_measure
+from collie.report.text import render_measurement
+
+
+@click.command("measure")
+@click.argument("workload")
+@click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: nsdi22; soft-roce with --hosts]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
+@testbed_options
+def command(workload: str, space: str | None, seed: int, output: str, **options: Any) -> int:
+    """Run one workload and its plain sibling; print the whole measurement and the verdict.
+
+    WORKLOAD is a YAML file, or the id of an anomaly such as nsdi22-01, whose trigger is run.
+    """
+    with wiring.bench(testbed_choice(options), space, seed, Silence()) as bench:
+        measured = bench.measure(wiring.workload_named(workload, bench.space))
+    if output == "json":
+        print_json(render_measure(measured))
+    else:
+        click.echo(render_measurement(measured))
+    if measured.verdict is None:
+        return 3
+    return 4 if measured.verdict.outcome is Outcome.INCONCLUSIVE else 0

@@ -1,0 +1,100 @@
+"""Options that several commands share, and their common way of printing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from collie.errors import UsageError
+from collie.wiring import DEFAULT_SUBSYSTEM, TestbedChoice
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def testbed_options(command: F) -> F:
+    """Add what chooses and shapes a testbed."""
+    for option in (
+        click.option(
+            "--format", "output", type=click.Choice(["text", "json"]), default="text", help="What to print on stdout."
+        ),
+        click.option(
+            "--noise",
+            type=click.FloatRange(min=0),
+            default=1.0,
+            show_default=True,
+            help="Noise of the simulated testbed; 0 switches it off.",
+        ),
+        click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a subsystem's setting."),
+        click.option("--subsystem", metavar="NAME|FILE", default=None, help="Simulated subsystem.  [default: F]"),
+        click.option("--hosts", metavar="FILE", default=None, help="Inventory of real hosts; `lab` is the lab's."),
+    ):
+        command = option(command)
+    return command
+
+
+def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
+    """Return the testbed that the options of `testbed_options` choose.
+
+    Raises:
+        UsageError: they contradict each other.
+    """
+    if options["hosts"] and options["subsystem"]:
+        raise UsageError("--hosts names real hosts and --subsystem a simulated one; give one of them")
+    return TestbedChoice(
+        options["hosts"],
+        options["subsystem"] or DEFAULT_SUBSYSTEM,
+        parse_settings(options["settings"]),
+        options["noise"],
+    )
+
+
+def space_options(command: F) -> F:
+    """Add what chooses and narrows a space."""
+    for option in (
+        click.option("--limit", "limits", multiple=True, metavar="DIM<=VALUE", help="Limit an ordered dimension."),
+        click.option("--fix", "fixes", multiple=True, metavar="DIM=VALUE", help="Fix a dimension."),
+        click.option(
+            "--space",
+            metavar="NAME|FILE",
+            default=None,
+            help="Space of workloads.  [default: nsdi22; soft-roce with --hosts]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def parse_settings(pairs: Iterable[str]) -> dict[str, str]:
+    """Read `KEY=VALUE` words.
+
+    Raises:
+        UsageError: a word has no `=`.
+    """
+    found = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not sign or not key:
+            raise UsageError(f"--set {pair!r} is not KEY=VALUE")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print the one JSON object of a command on stdout."""
+    click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def existing_campaign(path: str) -> Path:
+    """Return a campaign's directory.
+
+    Raises:
+        UsageError: there is none.
+    """
+    directory = Path(path)
+    if not (directory / "campaign.sqlite").is_file():
+        raise UsageError(f"{path} holds no campaign (no campaign.sqlite in it)")
+    return directory

@@ -1,0 +1,44 @@
+"""`collie reproduce`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from collie import wiring
+from collie.campaign.reproduce import Reproduced
+from collie.cli.options import print_json, testbed_choice, testbed_options
+from collie.cli.progress import ConsoleProgress
+from collie.report.json_output import render_reproduction
+from collie.report.text import render_trials
+
+_EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
+
+
+@click.command("reproduce")
+@click.argument("anomaly")
+@click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each workload.")
+@click.option("--controls", is_flag=True, help="Also run it with each condition broken in turn, which must be normal.")
+@click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: the campaign's, or nsdi22]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
+@testbed_options
+def command(anomaly: str, repeat: int, controls: bool, output: str, **options: Any) -> int:
+    """Run an anomaly again.
+
+    ANOMALY is one of the paper's, such as nsdi22-01, or CAMPAIGN/ID, such as campaigns/20261120T101500Z-F-1/a1, which
+    runs on the testbed of that campaign unless told otherwise. The answer is yes when the same symptom shows in at
+    least 60 % of the runs.
+    """
+    named = wiring.case_named(anomaly)
+    testbed = named.testbed
+    if options["hosts"] or options["subsystem"] or options["settings"]:
+        testbed = testbed_choice(options)
+    space = options["space"] or named.space
+    with ConsoleProgress() as progress, wiring.bench(testbed, space, options["seed"], progress) as bench:
+        found = bench.reproduce(named.case, repeat=repeat, controls=controls)
+    if output == "json":
+        print_json(render_reproduction(named.case.name, found))
+    else:
+        click.echo(render_trials(named.case.name, found))
+    return _EXIT[found.answer]

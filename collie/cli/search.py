@@ -1,0 +1,124 @@
+"""`collie search`."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from collie import wiring
+from collie.campaign.engine import Summary
+from collie.cli.options import existing_campaign, print_json, space_options, testbed_choice, testbed_options
+from collie.cli.progress import ConsoleProgress
+from collie.errors import TestbedError, UsageError
+from collie.report.json_output import render_search
+from collie.report.text import render_summary
+
+
+@click.command("search")
+@space_options
+@click.option("--known", metavar="CAMPAIGN|nsdi22", help="Anomalies that need not be found again.")
+@click.option("--recipe", metavar="NAME|FILE", help="How to look.  [default: nsdi22; soft-roce with --hosts]")
+@click.option("--budget", metavar="10h|45m|800runs", help="How long.  [default: the recipe's]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
+@click.option(
+    "--campaign", "directory", metavar="DIR", help="Where to keep the record.  [default: campaigns/TIME-NAME]"
+)
+@click.option("--resume", metavar="DIR", help="Go on with a campaign that was interrupted; --budget may extend it.")
+@click.option("--score", is_flag=True, help="Simulator only: compare what was found with what is planted.")
+@click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
+@testbed_options
+def command(**options: Any) -> int:
+    r"""Search a space of workloads for anomalies; confirm each, and explain it by its minimal feature set.
+
+    \b
+    collie search --subsystem F --budget 10h --seed 1
+    collie search --hosts lab --space soft-roce --budget 20m
+    collie search --resume campaigns/20261120T101500Z-F
+    """
+    choice, directory = _choice(options)
+    if options["score"] and not choice.testbed.is_simulated:
+        raise UsageError("--score compares with what is planted in a simulated subsystem; real hosts have no such list")
+    if options["dry_run"]:
+        return _dry_run(choice, options["output"])
+    opened = wiring.resume(directory, options["budget"]) if options["resume"] else wiring.begin(choice, directory)
+    started = time.monotonic()
+    try:
+        with ConsoleProgress() as progress:
+            summary = opened.run(progress)
+        return _finish(opened, summary, time.monotonic() - started, directory, options)
+    except TestbedError as error:
+        click.echo(
+            f"collie: {error}\nEverything measured so far is kept; go on with: collie search --resume {directory}",
+            err=True,
+        )
+        return error.exit_code
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; go on with: collie search --resume {directory}", err=True)
+        return 130
+    finally:
+        opened.close()
+
+
+def _choice(options: dict[str, Any]) -> tuple[wiring.SearchChoice, Path]:
+    if options["resume"]:
+        _refuse_what_is_fixed(options)
+        directory = existing_campaign(options["resume"])
+        return wiring.recorded_choice(directory), directory
+    testbed = testbed_choice(options)
+    choice = wiring.SearchChoice(
+        testbed,
+        options["space"],
+        options["recipe"],
+        options["fixes"],
+        options["limits"],
+        options["known"],
+        options["budget"],
+        options["seed"],
+    )
+    name = "lab" if (options["hosts"] or "").lower() == wiring.LAB else Path(options["hosts"] or testbed.subsystem).stem
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return choice, Path(options["directory"] or f"campaigns/{stamp}-{name}-{options['seed']}")
+
+
+def _refuse_what_is_fixed(options: dict[str, Any]) -> None:
+    fixed = {
+        "--hosts": options["hosts"],
+        "--subsystem": options["subsystem"],
+        "--space": options["space"],
+        "--recipe": options["recipe"],
+        "--fix": options["fixes"],
+        "--limit": options["limits"],
+        "--known": options["known"],
+        "--set": options["settings"],
+        "--campaign": options["directory"],
+    }
+    given = [name for name, value in fixed.items() if value]
+    if given:
+        raise UsageError(f"--resume goes on with what the campaign began with; leave out {', '.join(given)}")
+
+
+def _dry_run(choice: wiring.SearchChoice, output: str) -> int:
+    plan = wiring.describe(choice)
+    if output == "json":
+        print_json(plan)
+    else:
+        for key, value in plan.items():
+            click.echo(f"{key:22} {value}")
+    return 0
+
+
+def _finish(
+    opened: wiring.OpenCampaign, summary: Summary, wall_seconds: float, directory: Path, options: dict[str, Any]
+) -> int:
+    score = wiring.score(opened.choice, summary) if options["score"] else None
+    report = wiring.write_report(opened.store, directory / "report.html", wall_seconds)
+    if options["output"] == "json":
+        print_json(render_search(opened.store.header, summary, wall_seconds, score))
+    else:
+        click.echo(render_summary(opened.store.header, summary, wall_seconds, score))
+        click.echo(f"\nrecord  {directory}\nreport  {report}")
+    return 0 if summary.runs else 5

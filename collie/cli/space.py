@@ -1,0 +1,76 @@
+"""`collie space`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from collie.cli.options import print_json
+from collie.content.spaces import load_space
+from collie.workloads.dimension import Choice, Dimension, Ordered
+from collie.workloads.space import Space
+
+
+@click.group("space")
+def command() -> None:
+    """Show or validate a space of workloads."""
+
+
+@command.command("show")
+@click.argument("space", default="nsdi22")
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
+def show(space: str, output: str) -> int:
+    """Show the dimensions of a space, their values and its size."""
+    loaded = load_space(space)
+    if output == "json":
+        print_json(_as_json(loaded))
+        return 0
+    click.echo(f"space {loaded.name}: 10^{loaded.log10_size():.1f} workloads before constraints\n")
+    width = max(map(len, loaded.dimensions))
+    for name, dimension in loaded.dimensions.items():
+        click.echo(f"  {name:{width}}  {_values(dimension)}; plain {_show(dimension.plain)}")
+    limits = loaded.limits
+    click.echo(f"\n  at most {limits.total_mrs} memory regions and {limits.pinned_bytes} pinned bytes per host")
+    return 0
+
+
+@command.command("validate")
+@click.argument("space")
+def validate(space: str) -> int:
+    """Check a space file; every problem is printed with its line."""
+    loaded = load_space(space)
+    click.echo(f"{space}: {len(loaded.dimensions)} dimensions, 10^{loaded.log10_size():.1f} workloads")
+    return 0
+
+
+def _as_json(space: Space) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "space": space.name,
+        "log10_size": space.log10_size(),
+        "limits": {"total_mrs": space.limits.total_mrs, "pinned_bytes": space.limits.pinned_bytes},
+        "dimensions": {
+            name: {
+                "kind": type(dimension).__name__.lower(),
+                "size": dimension.size(),
+                "candidates": list(dimension.candidates()),
+                "plain": dimension.plain,
+                "keep_in_sibling": dimension.keep_in_sibling,
+            }
+            for name, dimension in space.dimensions.items()
+        },
+    }
+
+
+def _values(dimension: Dimension) -> str:
+    if isinstance(dimension, Choice):
+        return ", ".join(_show(value) for value in dimension.values)
+    if isinstance(dimension, Ordered):
+        return f"{dimension.low} to {dimension.high} (ladder of {len(dimension.ladder)})"
+    element = dimension.element
+    return f"1 to {dimension.max_length} values of {element.low} to {element.high} (ladder of {len(element.ladder)})"
+
+
+def _show(value: Any) -> str:
+    return str(list(value)) if isinstance(value, tuple) else str(value)

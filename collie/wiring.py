@@ -1,0 +1,483 @@
+"""The one module that names every concrete class: which testbed, which store, which content."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from collie.campaign.bench import Bench, Case
+from collie.campaign.budget import Budget, parse_budget
+from collie.campaign.engine import Summary
+from collie.campaign.run import Campaign
+from collie.content.anomalies import load_reference, load_references
+from collie.content.catalogs import load_catalog
+from collie.content.locate import Kind, find
+from collie.content.model import load_model
+from collie.content.recipes import load_recipe
+from collie.content.spaces import load_space
+from collie.content.workload_files import load_workload
+from collie.detect.bounds import Calibration
+from collie.detect.symptom import Symptom
+from collie.errors import StoreError, UsageError
+from collie.ports import CampaignHeader, ProgressSink, Testbed
+from collie.search.recipe import Recipe
+from collie.simulator.subsystem import SubsystemFile
+from collie.simulator.testbed import SimulatedTestbed
+from collie.store.memory import MemoryStore
+from collie.store.sqlite import SqliteStore
+from collie.workloads.feature import Mfs
+from collie.workloads.narrowing import parse_fixes, parse_limits
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from collie.counters.catalog import Catalog
+    from collie.hosts.check import Finding
+    from collie.hosts.watch import Reading
+    from collie.inventory.hosts import Inventory, Pair
+    from collie.simulator.truth import Score
+
+DEFAULT_SUBSYSTEM = "F"
+LAB = "lab"
+
+
+@dataclass(frozen=True)
+class TestbedChoice:
+    """What a user says about the testbed.
+
+    Attributes:
+        hosts: inventory file, or `lab`; None for the simulator.
+        subsystem: name or file of a simulated subsystem.
+        settings: changes to it.
+        noise: of simulated readings; 0 switches it off.
+    """
+
+    __test__ = False
+
+    hosts: str | None = None
+    subsystem: str = DEFAULT_SUBSYSTEM
+    settings: Mapping[str, str] = field(default_factory=dict)
+    noise: float = 1.0
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nothing real is touched."""
+        return self.hosts is None
+
+
+@dataclass(frozen=True)
+class SearchChoice:
+    """What a user says about a search; written into the campaign, so that a resumed one is the same.
+
+    Attributes:
+        testbed: where.
+        space, recipe: names or files; None for the testbed's usual ones.
+        fix: dimensions fixed to a value, as the user wrote them.
+        limit: ordered dimensions limited from above, as the user wrote them.
+        known: `nsdi22` or a campaign whose anomalies need not be found again.
+        budget: as written; None for the recipe's.
+        seed: of every random choice.
+    """
+
+    testbed: TestbedChoice = field(default_factory=TestbedChoice)
+    space: str | None = None
+    recipe: str | None = None
+    fix: tuple[str, ...] = ()
+    limit: tuple[str, ...] = ()
+    known: str | None = None
+    budget: str | None = None
+    seed: int = 0
+
+    def to_settings(self) -> dict[str, Any]:
+        """Return plain values from which `from_settings` makes the same choice."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> SearchChoice:
+        """Inverse of `to_settings`."""
+        values = dict(settings)
+        values["testbed"] = TestbedChoice(**values["testbed"])
+        values["fix"], values["limit"] = tuple(values["fix"]), tuple(values["limit"])
+        return cls(**values)
+
+
+def space_of(choice: TestbedChoice, name: str | None) -> Space:
+    """Load a space; without a name the one that suits the testbed."""
+    return load_space(name or ("nsdi22" if choice.is_simulated else "soft-roce"))
+
+
+def recipe_of(choice: TestbedChoice, name: str | None) -> Recipe:
+    """Load a recipe; without a name the one that suits the testbed."""
+    return load_recipe(name or ("nsdi22" if choice.is_simulated else "soft-roce"))
+
+
+def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
+    """Load a simulated subsystem and change its settings.
+
+    Raises:
+        ContentError: the file is wrong.
+        UsageError: no such setting, or no such value.
+    """
+    subsystem = load_model(find(Kind.SUBSYSTEM, choice.subsystem), SubsystemFile)
+    return subsystem.with_settings(choice.settings) if choice.settings else subsystem
+
+
+def open_testbed(choice: TestbedChoice, seed: int) -> Testbed:
+    """Open the testbed that a user chose.
+
+    Raises:
+        ContentError: a subsystem or inventory file is wrong.
+        TestbedError: the hosts cannot be used.
+    """
+    if choice.hosts is None:
+        return SimulatedTestbed(subsystem_of(choice), load_catalog("simulated"), seed=seed, noise=choice.noise)
+    if choice.settings:
+        raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
+    from collie.hosts.testbed import HostsTestbed
+    from collie.ssh.remote import SshRemote
+
+    return HostsTestbed(first_pair(open_inventory(choice.hosts)), connect=SshRemote, catalog_for=load_catalog)
+
+
+def first_pair(inventory: Inventory) -> Pair:
+    """Return the pair that measures.
+
+    Raises:
+        UsageError: the inventory forms none.
+    """
+    if not inventory.pairs:
+        raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
+    return inventory.pairs[0]
+
+
+def open_inventory(hosts: str) -> Inventory:
+    """Load an inventory file; `lab` is the one that `collie lab up` wrote.
+
+    Raises:
+        InventoryError: the file is wrong.
+        LabError: no lab is up.
+    """
+    from collie.content.inventory import load_inventory
+
+    return load_inventory(lab_inventory() if hosts.lower() == LAB and not Path(hosts).exists() else Path(hosts))
+
+
+def lab_inventory() -> Path:
+    """Return the inventory of the lab.
+
+    Raises:
+        LabError: no lab is up.
+    """
+    from collie.errors import LabError
+    from collie.lab.lab import status
+
+    inventory = status().inventory
+    if inventory is None:
+        raise LabError("no lab is up; start one with `collie lab up`")
+    return inventory
+
+
+def known_sets(known: str | None) -> tuple[Mfs, ...]:
+    """Load minimal feature sets that need not be found again: the paper's, or those of a campaign.
+
+    Raises:
+        ContentError: there are no such anomalies.
+        StoreError: there is no such campaign.
+    """
+    if known is None:
+        return ()
+    if Path(known).is_dir():
+        with SqliteStore.open(Path(known), read_only=True) as store:
+            return tuple(anomaly.mfs for anomaly in store.anomalies())
+    return tuple(reference.conditions for reference in load_references(known))
+
+
+class SystemClock:
+    """The time of this computer."""
+
+    def monotonic(self) -> float:
+        """Seconds since some moment."""
+        return time.monotonic()
+
+    def utc(self) -> str:
+        """The time of day, RFC 3339."""
+        return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class OpenCampaign:
+    """A campaign that is ready to run, with what has to be closed after it.
+
+    Attributes:
+        choice: what the user said, now or when the campaign began.
+        campaign: the parts.
+        testbed, store: to be closed.
+    """
+
+    choice: SearchChoice
+    campaign: Campaign
+    testbed: Testbed
+    store: SqliteStore
+
+    def run(self, sink: ProgressSink) -> Summary:
+        """Search until the budget is spent."""
+        return self.campaign.run(sink)
+
+    def close(self) -> None:
+        """Leave nothing behind on the testbed, and release the record."""
+        try:
+            self.testbed.close()
+        finally:
+            self.store.close()
+
+
+def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
+    """Begin a campaign in a new directory.
+
+    Raises:
+        CollieError: anything that the user chose is wrong, before anything is written.
+    """
+    parts = _parts(choice)
+    testbed = open_testbed(choice.testbed, choice.seed)
+    try:
+        header = CampaignHeader(
+            campaign=directory.name,
+            testbed={"kind": testbed.info.kind, "name": testbed.info.name, **testbed.info.description},
+            space=parts.space.name,
+            recipe=parts.recipe.name,
+            settings=choice.to_settings(),
+            seed=choice.seed,
+            started=SystemClock().utc(),
+        )
+        return _open(choice, parts, testbed, SqliteStore.create(directory, header))
+    except BaseException:
+        testbed.close()
+        raise
+
+
+def resume(directory: Path, budget: str | None) -> OpenCampaign:
+    """Go on with a campaign.
+
+    Args:
+        directory: of the campaign.
+        budget: a new one; None for the one it began with.
+
+    Raises:
+        CollieError: the campaign or something that it was begun with is gone or has changed.
+    """
+    store = SqliteStore.open(directory)
+    try:
+        choice = SearchChoice.from_settings(store.header.settings)
+        choice = dataclasses.replace(choice, budget=budget or choice.budget)
+        parts = _parts(choice)
+        testbed = open_testbed(choice.testbed, choice.seed)
+    except BaseException:
+        store.close()
+        raise
+    if testbed.info.kind != store.header.testbed["kind"] or testbed.info.name != store.header.testbed["name"]:
+        testbed.close()
+        store.close()
+        raise StoreError(f"{directory} was begun on {store.header.testbed['name']}, not on {testbed.info.name}")
+    return _open(choice, parts, testbed, store)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    space: Space
+    recipe: Recipe
+    budget: Budget
+    known: tuple[Mfs, ...]
+
+
+def _parts(choice: SearchChoice) -> _Parts:
+    space = space_of(choice.testbed, choice.space)
+    try:
+        space = space.narrowed(parse_fixes(choice.fix), parse_limits(choice.limit))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    recipe = recipe_of(choice.testbed, choice.recipe)
+    return _Parts(space, recipe, parse_budget(choice.budget or recipe.budget), known_sets(choice.known))
+
+
+def _open(choice: SearchChoice, parts: _Parts, testbed: Testbed, store: SqliteStore) -> OpenCampaign:
+    campaign = Campaign(
+        testbed=testbed,
+        store=store,
+        space=parts.space,
+        recipe=parts.recipe,
+        budget=parts.budget,
+        seed=choice.seed,
+        known=parts.known,
+        # A data sheet is ceiling enough; a device without one is measured first.
+        calibration=Calibration() if choice.testbed.is_simulated else None,
+    )
+    return OpenCampaign(choice, campaign, testbed, store)
+
+
+def recorded_choice(directory: Path) -> SearchChoice:
+    """Return what a campaign was begun with.
+
+    Raises:
+        StoreError: there is no such campaign, or it is of a newer schema.
+    """
+    with read_campaign(directory) as store:
+        return SearchChoice.from_settings(store.header.settings)
+
+
+def read_campaign(directory: Path) -> SqliteStore:
+    """Open a campaign to look at it, also while another process writes it.
+
+    Raises:
+        StoreError: there is no such campaign, or it is of a newer schema.
+    """
+    return SqliteStore.open(directory, read_only=True)
+
+
+def write_report(store: SqliteStore, path: Path, wall_seconds: float | None = None) -> Path:
+    """Write the HTML report of a campaign."""
+    from collie.report.html import write_report as write  # matplotlib takes a second to import
+    from collie.report.view import ReportContext
+
+    space = _parts(SearchChoice.from_settings(store.header.settings)).space
+    write(store, path, ReportContext(str(store.directory.path), space, wall_seconds))
+    return path
+
+
+def describe(choice: SearchChoice) -> dict[str, Any]:
+    """Return what a search would do, without touching any host.
+
+    Raises:
+        CollieError: anything that the user chose is wrong.
+    """
+    parts = _parts(choice)
+    if choice.testbed.hosts is None:
+        testbed = f"simulated subsystem {subsystem_of(choice.testbed).name}"
+    else:
+        testbed = first_pair(open_inventory(choice.testbed.hosts)).name
+    return {
+        "schema_version": 1,
+        "testbed": testbed,
+        "space": parts.space.name,
+        "log10_size": round(parts.space.log10_size(), 1),
+        "dimensions": list(parts.space.dimensions),
+        "recipe": parts.recipe.name,
+        "strategy": parts.recipe.strategy.value,
+        "budget": str(parts.budget),
+        "seed": choice.seed,
+        "known": len(parts.known),
+    }
+
+
+def score(choice: SearchChoice, summary: Summary) -> Score:
+    """Compare what was found with what is planted in the simulated subsystem."""
+    from collie.simulator.truth import Truth
+
+    subsystem = subsystem_of(choice.testbed)
+    return Truth(subsystem, _parts(choice).space).score(summary.anomalies)
+
+
+@contextmanager
+def bench(choice: TestbedChoice, space: str | None, seed: int, sink: ProgressSink) -> Iterator[Bench]:
+    """Open a testbed for single workloads, and close it."""
+    loaded = space_of(choice, space)
+    recipe = recipe_of(choice, None)
+    testbed = open_testbed(choice, seed)
+    header = CampaignHeader("bench", {}, loaded.name, recipe.name, {}, seed, SystemClock().utc())
+    try:
+        yield Bench(testbed, MemoryStore(header), loaded, recipe.thresholds, sink)
+    finally:
+        testbed.close()
+
+
+def workload_named(name: str, space: Space) -> Workload:
+    """Load a workload file, or the trigger of an anomaly.
+
+    Raises:
+        ContentError: there is none, or it is wrong.
+    """
+    if Path(name).suffix in {".yaml", ".yml"}:
+        return load_workload(Path(name), space)
+    return load_reference(name).trigger
+
+
+@dataclass(frozen=True)
+class NamedCase:
+    """An anomaly that a user named, with the testbed it comes from.
+
+    Attributes:
+        case: what to run.
+        testbed: of the campaign that found it; the paper's subsystem for one of the paper's.
+        space: of that campaign.
+    """
+
+    case: Case
+    testbed: TestbedChoice
+    space: str | None
+
+
+def case_named(name: str) -> NamedCase:
+    """Find an anomaly: an id such as `nsdi22-01`, or `CAMPAIGN/ID`.
+
+    Raises:
+        ContentError: there is no such anomaly.
+        StoreError: there is no such campaign, or it has no such anomaly.
+    """
+    if "/" not in name:
+        reference = load_reference(name)
+        case = Case(name, reference.trigger, Symptom(reference.symptom), reference.conditions)
+        return NamedCase(case, TestbedChoice(subsystem=reference.subsystem), None)
+    directory, _, identifier = name.rstrip("/").rpartition("/")
+    # Both CAMPAIGN/a1 and the path of its folder, CAMPAIGN/anomalies/a1, name it.
+    campaign = Path(directory).parent if Path(directory).name == "anomalies" else Path(directory)
+    with read_campaign(campaign) as store:
+        choice = SearchChoice.from_settings(store.header.settings)
+        found = {anomaly.id: anomaly for anomaly in store.anomalies()}
+    if identifier not in found:
+        raise StoreError(f"campaign {campaign} has no anomaly {identifier!r}; it has {', '.join(found) or 'none'}")
+    anomaly = found[identifier]
+    return NamedCase(Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs), choice.testbed, choice.space)
+
+
+def catalog_of(choice: TestbedChoice) -> Catalog:
+    """Return the counters of a testbed's NIC.
+
+    Raises:
+        TestbedError: the hosts cannot be asked.
+    """
+    if choice.is_simulated:
+        return load_catalog("simulated")
+    testbed = open_testbed(choice, 0)
+    try:
+        return testbed.info.catalog
+    finally:
+        testbed.close()
+
+
+def watch(hosts: str, period_seconds: float) -> Iterator[Reading]:
+    """Yield how fast the counters of every host of an inventory move.
+
+    Raises:
+        TestbedError: a host cannot be asked.
+    """
+    from collie.hosts.watch import watch as watch_hosts
+    from collie.ssh.remote import SshRemote
+
+    return watch_hosts(open_inventory(hosts).hosts, SshRemote, load_catalog, SystemClock(), period_seconds)
+
+
+def check(hosts: str) -> tuple[Finding, ...]:
+    """Look at every host of an inventory for what is missing before it can measure."""
+    from collie.hosts.check import check_hosts
+    from collie.ssh.remote import SshRemote
+
+    return check_hosts(open_inventory(hosts).hosts, SshRemote)

@@ -1,0 +1,223 @@
+"""The command line as a user runs it, each command in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SEARCH = ["search", "--subsystem", "F", "--seed", "1"]
+
+
+def collie(*words: str, cwd: Path, status: int = 0) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "collie", *words]
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=240)
+    assert done.returncode == status, f"{done.returncode}: {done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def answer(*words: str, cwd: Path, status: int = 0) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(collie(*words, "--format", "json", cwd=cwd, status=status).stdout)
+    return parsed
+
+
+def without_wall_time(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key not in {"wall_seconds", "campaign"}}
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A directory with a finished campaign `one`, and what the search printed."""
+    folder = tmp_path_factory.mktemp("searched")
+    return folder, answer(*SEARCH, "--budget", "2h", "--campaign", "one", "--score", cwd=folder)
+
+
+def test_search_prints_the_promised_object(searched: tuple[Path, dict[str, Any]]) -> None:
+    _, result = searched
+    assert list(result) == [
+        "schema_version", "campaign", "testbed", "recipe", "seed", "runs", "failed_runs", "elapsed_seconds",
+        "wall_seconds", "anomalies", "score",
+    ]  # fmt: skip
+    assert result["testbed"] == {"kind": "simulated", "subsystem": "F"}
+    assert 7200 <= result["elapsed_seconds"] < 7320
+    assert result["score"]["false"] == 0
+    assert result["anomalies"], "two hours on F find something"
+    for anomaly in result["anomalies"]:
+        assert {
+            "id", "symptom", "severity", "workload", "features", "sentence", "found_at_run", "found_at_seconds",
+            "extraction_runs", "mechanism",
+        } <= set(anomaly)  # fmt: skip
+        assert anomaly["sentence"].endswith(".")
+
+
+def test_the_campaign_directory_holds_what_is_promised(searched: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = searched
+    campaign = folder / "one"
+    assert (campaign / "report.html").read_text().startswith("<!DOCTYPE html>")
+    lines = (campaign / "results.jsonl").read_text().splitlines()
+    assert len(lines) == result["runs"]
+    assert json.loads(lines[0])["schema_version"] == 1
+    assert {path.name for path in (campaign / "anomalies").iterdir()} == {a["id"] for a in result["anomalies"]}
+
+
+def test_one_seed_gives_one_campaign(searched: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = searched
+    again = answer(*SEARCH, "--budget", "2h", "--campaign", "two", "--score", cwd=folder)
+    assert without_wall_time(again) == without_wall_time(result)
+    other = answer("search", "--seed", "2", "--budget", "10runs", "--campaign", "three", cwd=folder)
+    assert other["anomalies"] != result["anomalies"]
+
+
+@pytest.mark.parametrize("after_runs", [5, 80])
+def test_a_killed_search_resumes_to_the_same_end(
+    searched: tuple[Path, dict[str, Any]], tmp_path: Path, after_runs: int
+) -> None:
+    _, whole = searched
+    argv = [sys.executable, "-m", "collie", *SEARCH, "--budget", "2h", "--campaign", "killed"]
+    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    database = tmp_path / "killed" / "campaign.sqlite"
+    deadline = time.monotonic() + 60
+    while _runs(database) < after_runs:
+        assert process.poll() is None, "the search ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    resumed = answer("search", "--resume", "killed", "--score", cwd=tmp_path)
+    assert without_wall_time(resumed) == without_wall_time(whole)
+
+
+def _runs(database: Path) -> int:
+    try:
+        with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
+            return int(connection.execute("SELECT count(*) FROM runs").fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
+def test_a_found_anomaly_reproduces_with_its_controls(searched: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = searched
+    name = f"one/{result['anomalies'][0]['id']}"
+    found = answer("reproduce", name, "--repeat", "5", "--controls", cwd=folder)
+    assert found["reproduced"] == "yes"
+    assert all(control["normal"] >= 4 for control in found["controls"])
+
+
+@pytest.mark.parametrize("number", ["01", "03", "07", "08", "09", "13"])
+def test_the_papers_anomalies_reproduce_on_f(number: str, tmp_path: Path) -> None:
+    assert answer("reproduce", f"nsdi22-{number}", "--repeat", "3", cwd=tmp_path)["reproduced"] == "yes"
+
+
+def test_measure_shows_measurement_and_verdict(tmp_path: Path) -> None:
+    judged = answer("measure", "nsdi22-01", cwd=tmp_path)
+    assert judged["verdict"]["outcome"] == "anomalous"
+    assert judged["verdict"]["symptom"] == "pause"
+    text = collie("measure", "nsdi22-01", cwd=tmp_path).stdout
+    assert "anomalous" in text
+
+
+def test_spaces_and_counters_are_shown(tmp_path: Path) -> None:
+    assert 35.5 <= answer("space", "show", "nsdi22", cwd=tmp_path)["log10_size"] <= 36.5
+    names = {counter["name"] for counter in answer("counters", "list", cwd=tmp_path)["counters"]}
+    assert {"receive_wqe_cache_miss", "pcie_internal_back_pressure"} <= names
+    assert "rcvd_pkts" in collie("counters", "list", "--driver", "rxe", cwd=tmp_path).stdout
+
+
+def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
+    assert answer("search", "--dry-run", cwd=tmp_path)["strategy"] == "annealing"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["search", "--budget", "soon"], 2, "neither a time nor a number"),
+        (["search", "--space", "nsdi23"], 2, "did you mean 'nsdi22'"),
+        (["search", "--recipe", "nope"], 2, "no recipe has this name"),
+        (["search", "--subsystem", "Z"], 2, "no subsystem has this name"),
+        (["search", "--fix", "qqs=1"], 2, "no dimension 'qqs'"),
+        (["search", "--fix", "mtu=1500"], 2, "no path MTU"),
+        (["search", "--limit", "qps<=none"], 2, "no whole number"),
+        (["search", "--set", "firmware"], 2, "is not KEY=VALUE"),
+        (["search", "--set", "warp=9"], 2, "warp"),
+        (["search", "--hosts", "absent.yaml"], 2, "absent.yaml"),
+        (["search", "--hosts", "absent.yaml", "--subsystem", "F"], 2, "give one of them"),
+        (["search", "--hosts", "absent.yaml", "--score"], 2, "real hosts have no such list"),
+        (["search", "--resume", "absent"], 2, "holds no campaign"),
+        (["search", "--frobnicate"], 2, "--frobnicate"),
+        (["reproduce", "nsdi22-99"], 2, "no anomaly has this name"),
+        (["measure", "absent.yaml"], 2, "absent.yaml"),
+        (["counters", "watch"], 2, "no traffic of its own"),
+        (["report", "absent"], 2, "holds no campaign"),
+        (["hosts", "check", "--hosts", "absent.yaml"], 2, "absent.yaml"),
+    ],
+)
+def test_bad_usage_is_one_message_and_its_exit_code(
+    words: list[str], status: int, message: str, tmp_path: Path
+) -> None:
+    done = collie(*words, cwd=tmp_path, status=status)
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        ("qp_type: UD\nopcode: READ\nmessages: [64]\n", ["bad.yaml:2", "cannot READ"]),
+        ("wqe_batch: 64\nsend_wq_depth: 16\n", ["bad.yaml:", "deeper than send_wq_depth"]),
+        ("qp_type: UD\nopcode: SEND\nmessages: [8KiB]\n", ["bad.yaml:", "do not fit mtu"]),
+        ("qps: 1\nqps: 2\n", ["bad.yaml:2", "twice"]),
+        ("qqs: 1\nmtu: 10 furlongs\n", ["bad.yaml:1", "did you mean 'qps'", "bad.yaml:2"]),
+    ],
+)
+def test_a_wrong_workload_file_is_explained_line_by_line(text: str, messages: list[str], tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    done = collie("measure", "bad.yaml", cwd=tmp_path, status=2)
+    for message in messages:
+        assert message in done.stderr
+
+
+def test_a_campaign_of_a_newer_schema_is_left_alone(searched: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder, _ = searched
+    shutil.copytree(folder / "one", tmp_path / "newer")
+    database = tmp_path / "newer" / "campaign.sqlite"
+    with sqlite3.connect(database) as connection:
+        connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    before = {path: path.read_bytes() for path in sorted((tmp_path / "newer").rglob("*")) if path.is_file()}
+    for words in (["search", "--resume", "newer"], ["report", "newer"], ["reproduce", "newer/a1"]):
+        assert "newer" in collie(*words, cwd=tmp_path, status=2).stderr
+    assert before == {path: path.read_bytes() for path in sorted((tmp_path / "newer").rglob("*")) if path.is_file()}
+
+
+def test_a_campaign_is_never_written_over(searched: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = searched
+    before = (folder / "one" / "campaign.sqlite").read_bytes()
+    assert "--resume" in collie(*SEARCH, "--campaign", "one", cwd=folder, status=2).stderr
+    assert (folder / "one" / "campaign.sqlite").read_bytes() == before
+
+
+def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "collie", *SEARCH, "--budget", "100000h", "--campaign", "long"]
+    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while _runs(tmp_path / "long" / "campaign.sqlite") < 20:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "--resume long" in stderr
+    assert "Traceback" not in stderr
+    assert (tmp_path / "long" / "results.jsonl").exists()
