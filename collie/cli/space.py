@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import click
 
 from collie.cli.options import print_json
 from collie.content.spaces import load_space
+from collie.workloads.constraint import Limits
 from collie.workloads.dimension import Choice, Dimension, Ordered
 from collie.workloads.space import Space
+from collie.workloads.units import format_bytes
 
 
 @click.group("space")
@@ -31,7 +34,9 @@ def show(space: str, output: str) -> int:
     for name, dimension in loaded.dimensions.items():
         click.echo(f"  {name:{width}}  {_values(dimension)}; plain {_show(dimension.plain)}")
     limits = loaded.limits
-    click.echo(f"\n  at most {limits.total_mrs} memory regions and {limits.pinned_bytes} pinned bytes per host")
+    click.echo(f"\n  per host at most {limits.total_mrs} memory regions and {format_bytes(limits.pinned_bytes)} pinned")
+    if limits.outstanding_bytes < Limits().outstanding_bytes:
+        click.echo(f"  per direction at most {format_bytes(limits.outstanding_bytes)} in flight")
     return 0
 
 
@@ -49,7 +54,7 @@ def _as_json(space: Space) -> dict[str, Any]:
         "schema_version": 1,
         "space": space.name,
         "log10_size": space.log10_size(),
-        "limits": {"total_mrs": space.limits.total_mrs, "pinned_bytes": space.limits.pinned_bytes},
+        "limits": dataclasses.asdict(space.limits),
         "dimensions": {
             name: {
                 "kind": type(dimension).__name__.lower(),

@@ -24,6 +24,7 @@ from collie.workloads.workload import FIELD_NAMES
 class _LimitsFile(Strict):
     total_mrs: int = Field(Limits().total_mrs, ge=1)
     pinned_bytes: Any = None
+    outstanding_bytes: Any = None
 
 
 class _SpaceFile(Strict):
@@ -58,13 +59,14 @@ def _limits(document: Document, problems: list[Problem]) -> Limits | None:
     if not isinstance(document.part("limits"), dict):
         return Limits()  # left out, or of a wrong type and reported so
     read = validate(document, _LimitsFile, problems, ("limits",))
-    pinned = document.part("limits", "pinned_bytes")
-    try:
-        pinned_bytes = Limits().pinned_bytes if pinned is None else parse_bytes(pinned)
-    except ValueError as error:
-        problems.append(document.problem(f"pinned_bytes: {error}", "limits", "pinned_bytes"))
-        return None
-    return Limits(read.total_mrs, pinned_bytes) if read else None
+    sizes: dict[str, int] = {}
+    for name in ("pinned_bytes", "outstanding_bytes"):
+        written = document.part("limits", name)
+        try:
+            sizes[name] = getattr(Limits(), name) if written is None else parse_bytes(written)
+        except ValueError as error:
+            problems.append(document.problem(f"{name}: {error}", "limits", name))
+    return Limits(read.total_mrs, **sizes) if read and len(sizes) == 2 else None
 
 
 def _dimensions(document: Document, problems: list[Problem]) -> dict[str, Dimension]:

@@ -1,4 +1,3 @@
-# ruff: noqa: D102 - the name of each test is its sentence
 """What every `Remote` does. Subclass `RemoteSuite` and give it the fixture `remote`."""
 
 from __future__ import annotations

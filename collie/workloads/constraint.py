@@ -33,10 +33,13 @@ class Limits:
     Attributes:
         total_mrs: memory regions over all queue pairs.
         pinned_bytes: memory over all regions.
+        outstanding_bytes: payload that one direction may have in flight. A device that needs longer for it than the ACK
+            timeout retransmits what is still queued, and shows nothing but that.
     """
 
     total_mrs: int = 200_000
     pinned_bytes: int = 1 << 40
+    outstanding_bytes: int = 1 << 62
 
 
 def _opcode(w: Any) -> str | None:
@@ -113,7 +116,15 @@ def within(limits: Limits) -> tuple[Constraint, ...]:
             return None
         return f"the regions pin {format_bytes(total)} of memory; at most {format_bytes(limits.pinned_bytes)}"
 
+    def outstanding(w: Any) -> str | None:
+        total = w.qps * w.send_wq_depth * sum(w.messages) / len(w.messages)
+        if total <= limits.outstanding_bytes:
+            return None
+        most = format_bytes(limits.outstanding_bytes)
+        return f"{w.qps} qps x send_wq_depth {w.send_wq_depth} keep {format_bytes(total)} in flight; at most {most}"
+
     return (
         Constraint(frozenset({"qps", "mrs_per_qp"}), total_mrs),
         Constraint(frozenset({"qps", "mrs_per_qp", "mr_bytes"}), pinned),
+        Constraint(frozenset({"qps", "send_wq_depth", "messages"}), outstanding),
     )

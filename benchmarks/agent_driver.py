@@ -1,0 +1,228 @@
+"""A controller in a hundred lines: drives two agents over the ``ssh`` program, for benchmarks and tests of the agent.
+
+The product's controller is ``collie.hosts``; this one exists so that the agent can be measured and tested by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import queue
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from collie.agent.build import build
+
+PING_SECONDS = 1.5
+OTHER = {"requester": "responder", "responder": "requester"}
+
+
+@dataclass(frozen=True)
+class Host:
+    """One machine of an inventory."""
+
+    name: str
+    address: str
+    port: int
+    user: str
+    identity_file: str
+    known_hosts: str
+    data_address: str
+    device: str
+    gid_index: int
+    python: str
+
+    def argv(self, command: str) -> list[str]:
+        """Return the argument list that runs ``command`` on the host."""
+        options = ["-F", "none", "-i", self.identity_file, "-o", f"UserKnownHostsFile={self.known_hosts}"]
+        options += ["-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-p", str(self.port)]
+        return ["ssh", *options, f"{self.user}@{self.address}", command]
+
+    def run(self, command: str, data: bytes | None = None, timeout: float = 60.0) -> str:
+        """Run a command and return what it printed."""
+        done = subprocess.run(self.argv(command), input=data or b"", capture_output=True, timeout=timeout, check=True)
+        return done.stdout.decode()
+
+
+def read_inventory(path: Path) -> list[Host]:
+    """Read the two hosts of the first pair; their keys go into a known_hosts file of our own."""
+    content = yaml.safe_load(path.read_text())
+    names = content["pairs"][0]
+    hosts = [content["hosts"][name] for name in names]
+    known = Path(tempfile.mkdtemp(prefix="collie-agent-driver-")) / "known_hosts"
+    known.write_text("".join(f"[{host['address']}]:{host['port']} {host['host_key']}\n" for host in hosts))
+    fields = ("address", "port", "user", "identity_file", "data_address", "device", "gid_index", "python")
+    picked = [{key: content["hosts"][name][key] for key in fields} for name in names]
+    return [Host(name=name, known_hosts=str(known), **host) for name, host in zip(names, picked, strict=True)]
+
+
+class AgentRefused(Exception):
+    """An agent answered with an error."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(f"{error['kind']} in {error['step']}: {error['message']}")
+        self.error = error
+
+
+class RemoteAgent:
+    """One agent, started over SSH."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.samples: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
+        self._numbers = itertools.count(1)
+        self._replies: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._lock = threading.Lock()
+        host.run("cat > /tmp/collie-agent.pyz", build())
+        command = f"exec {host.python} /tmp/collie-agent.pyz"
+        self.process = subprocess.Popen(
+            host.argv(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        self.stop_pinging = threading.Event()
+        for target in (self._read, self._ping, self._discard_log):
+            threading.Thread(target=target, daemon=True).start()
+        self.facts = self.ask("hello", protocol=1, deadline_seconds=20)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            message = json.loads(line)
+            if message.get("event") == "sample":
+                self.samples.append(message)
+            elif "event" in message:
+                self.events.append(message)
+            elif message["id"] != 0:
+                self._replies.put(message)
+
+    def _discard_log(self) -> None:
+        assert self.process.stderr is not None
+        for _ in self.process.stderr:
+            pass
+
+    def _ping(self) -> None:
+        while not self.stop_pinging.wait(PING_SECONDS) and self.process.poll() is None:
+            try:
+                self._send({"id": 0, "do": "ping"})
+            except OSError:
+                return
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with self._lock:
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def ask(self, do: str, **fields: Any) -> dict[str, Any]:
+        """Send a request and return its answer.
+
+        Raises:
+            AgentRefused: the agent answered with an error.
+        """
+        self._send({"id": next(self._numbers), "do": do, **fields})
+        reply = self._replies.get(timeout=fields.get("deadline_seconds", 10) + 15)
+        if not reply["ok"]:
+            raise AgentRefused(reply["error"])
+        return reply
+
+    def close(self) -> None:
+        """End the agent."""
+        self.stop_pinging.set()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(15)
+
+
+@dataclass
+class Measured:
+    """What one run showed in the window after the warm-up, and each agent's last answers.
+
+    Delivered rates are under the key of the end that counts, posted ones under the requester's.
+    """
+
+    bytes_per_second: dict[str, float] = field(default_factory=dict)
+    messages_per_second: dict[str, float] = field(default_factory=dict)
+    posted_per_second: dict[str, float] = field(default_factory=dict)
+    totals: list[dict[str, Any]] = field(default_factory=list)
+    destroyed: list[dict[str, Any]] = field(default_factory=list)
+
+
+def ends(bidirectional: bool = False, loopback: bool = False) -> list[list[dict[str, str]]]:
+    """Return the flow ends of both hosts."""
+    first = [{"flow": "a-b", "role": "requester"}]
+    second = [{"flow": "a-b", "role": "responder"}]
+    if bidirectional:
+        first.append({"flow": "b-a", "role": "responder"})
+        second.append({"flow": "b-a", "role": "requester"})
+    if loopback:
+        second += [{"flow": "b-b", "role": "requester"}, {"flow": "b-b", "role": "responder"}]
+    return [first, second]
+
+
+def begin(agents: list[RemoteAgent], workload: Mapping[str, Any], flows: list[list[dict[str, str]]]) -> None:
+    """Bring a workload to running."""
+    endpoints: dict[str, Any] = {}
+    keys = []
+    for agent, own in zip(agents, flows, strict=True):
+        host = agent.host
+        reply = agent.ask(
+            "prepare",
+            device=host.device,
+            gid_index=host.gid_index,
+            workload=dict(workload),
+            flows=own,
+            deadline_seconds=30,
+        )
+        endpoints.update(reply["endpoints"])
+        keys.append(list(reply["endpoints"]))
+    for agent, own_keys in zip(agents, keys, strict=True):
+        split = [key.split("/") for key in own_keys]
+        peers = {f"{flow}/{role}": endpoints[f"{flow}/{OTHER[role]}"] for flow, role in split}
+        agent.ask("connect", peers=peers, deadline_seconds=30)
+    for agent in reversed(agents):
+        agent.ask("start")
+
+
+def measure(
+    agents: list[RemoteAgent],
+    workload: Mapping[str, Any],
+    seconds: float,
+    warm_up: float = 1.0,
+    flows: list[list[dict[str, str]]] | None = None,
+) -> Measured:
+    """Run a workload and measure over ``seconds`` after ``warm_up``."""
+    for agent in agents:
+        agent.samples.clear()
+    measured = Measured()
+    try:
+        begin(agents, workload, flows or ends())
+        time.sleep(warm_up + seconds)
+        for agent in agents:
+            measured.totals.append(agent.ask("stop")["totals"])
+    finally:
+        for agent in agents:
+            measured.destroyed.append(agent.ask("destroy"))
+    for agent in agents:
+        _rates(measured, [sample for sample in agent.samples if sample["phase"] == "running"], warm_up)
+    return measured
+
+
+def _rates(measured: Measured, samples: list[dict[str, Any]], warm_up: float) -> None:
+    last = samples[-1]
+    first = next(sample for sample in samples if sample["clock"] >= samples[0]["clock"] + warm_up)
+    seconds = last["clock"] - first["clock"]
+    for key, flow in last["flows"].items():
+        before = first["flows"][key]
+        if flow["posted_messages"] is not None:
+            measured.posted_per_second[key] = (flow["posted_messages"] - before["posted_messages"]) / seconds
+        if flow["delivered_bytes"] is not None:
+            measured.bytes_per_second[key] = (flow["delivered_bytes"] - before["delivered_bytes"]) / seconds
+            measured.messages_per_second[key] = (flow["delivered_messages"] - before["delivered_messages"]) / seconds

@@ -1,0 +1,166 @@
+"""The program that runs on each host: generates RDMA traffic, samples counters, and dies with its controller.
+
+It is built into one zip archive (``collie.agent.build``), copied to the host and started over SSH as
+``python3 collie-agent.pyz``. It needs Python 3.9, the distribution's pyverbs (44 or newer) and nothing else. It listens
+on no port: the controller relays what two agents must tell each other.
+
+Processes
+=========
+
+``agent``   resident: reads requests, answers, samples every counter on its own monotonic clock. Opens no verbs device.
+``engine``  one forked child per run: owns every verbs object, so that a hung step ends with SIGKILL and the kernel
+            takes the QPs back. Writes its totals to shared memory, where the agent samples them with the counters.
+
+The engine dies with the agent (parent-death signal). The agent ends, taking the engine with it, on end of stdin, on
+SIGHUP/SIGTERM, when stdout is gone, or when no line arrived for ``lease_seconds`` (8, changed by ``hello``).
+
+Protocol 1: JSON lines
+======================
+
+One JSON object per line. stdin: requests. stdout: replies and events. stderr: a log for people. Unknown keys in a
+request are refused (``bad_request``), unknown keys in a reply or event must be ignored.
+
+Request ``{"id": n, "do": "...", "deadline_seconds": s, ...}``; ``deadline_seconds`` is optional (default 10) and means
+the answer comes within it: a step that takes longer has its engine killed and is answered ``timeout``. Reply::
+
+    {"id": n, "ok": true, ...}
+    {"id": n, "ok": false, "error": {"kind": K, "step": S, "message": M, "errno": E, "errno_name": "EINVAL"}}
+
+``errno`` and ``errno_name`` are null where no system call failed.
+
+========================  =============================================================================================
+kind                      meaning
+========================  =============================================================================================
+``unsupported``           the device cannot do this (EOPNOTSUPP, EINVAL above a device limit, GPU memory, no pyverbs)
+``setup``                 a verb failed though the device should do it (ENOMEM, EINVAL, ...); ``step`` names the verb
+``bad_request``           unknown ``do`` or key, wrong type, impossible workload, request out of order
+``timeout``               the deadline passed; the engine was killed, the run is over
+``died``                  the engine ended by itself; ``message`` has its status and last words; the run is over
+``internal``              a fault of the agent
+========================  =============================================================================================
+
+After an error in ``prepare``, ``connect`` or ``start`` of kind other than ``bad_request`` the run is over and the
+engine is gone (a failed ``prepare`` leaves none in any case); the next ``prepare`` starts a fresh one. One run at a
+time. ``ping`` and ``sampling`` are answered at any time, even while another step is under way; any other request during
+a step is refused.
+
+``hello``      ``protocol`` (1), ``lease_seconds``? -> ``protocol``, ``pid``, and the facts of the host: ``hostname``,
+               ``machine``, ``kernel``, ``python``, ``pyverbs_present``, ``pyverbs`` (its version; null where it does
+               not say, as Debian's), ``pyverbs_error`` (why it cannot be imported), ``cpus``, ``memory_bytes``,
+               ``memory_available_bytes``, ``numa_nodes``, ``devices`` (see ``facts.py``), ``clock`` (now, on the clock
+               of the samples). Works without pyverbs: then devices have no ``limits`` and ports no ``active_mtu``.
+``ping``       -> ``clock``, ``phase`` (idle|prepared|connected|running|stopped). Send one at least every 2 seconds.
+``sampling``   ``on``, ``device``, ``port``? (1), ``netdev``?, ``period_seconds``? (0.25): samples without a run (for an
+               idle window, to watch counters). ``start`` turns sampling on by itself, and the end of the run turns it
+               off again, unless it was on before. -> ``sources`` {"hw_counters": "netlink"|"sysfs"|null, "counters":
+               "sysfs"|null, "netdev": "sysfs"|null, "ethtool": "ioctl"|null}; nothing for ``on`` false
+``prepare``    ``device``, ``port``? (1), ``gid_index``, ``workload``, ``flows``: creates PD, MRs, CQs, QPs in a new
+               engine. -> ``engine_pid``, ``endpoints`` {key: endpoint}, ``flows`` {key: plan}
+``connect``    ``peers`` {key: endpoint of the other role}: RTR, RTS (AH for UD), receives posted before the reply.
+``start``      ``period_seconds``? (0.25): begins to post; samples come. -> ``clock``
+``stop``       ``drain_seconds``? (1): posts no more sends, waits for outstanding ones at most that long, goes on
+               serving receives until ``destroy``. -> ``totals``: a sample as of the end of posting; ``drained`` (bool)
+``destroy``    QPs to ERR, flush completions polled, everything destroyed, engine reaped. Allowed in any phase, also
+               twice. -> ``qps_left`` (ours, read back from the kernel; null when it cannot be read), ``flushed``
+               (completions that came), ``seconds``, ``clean`` (false: the engine had to be killed, or was dead)
+``resources``  ``device`` -> ``qps`` [{"qpn", "type", "state", "pid", "comm"}] of every process, or null (RDMA netlink)
+``bye``        destroys what is left, exits 0. -> ``qps_left``
+
+Flows, roles, endpoints
+-----------------------
+
+A flow is ``qps`` queue pairs of the workload from a *requester* (posts SEND, WRITE, READ) to a *responder*. Its key in
+every map is ``"FLOW/ROLE"``, e.g. ``"a-b/requester"``. ``flows`` of ``prepare`` lists this host's ends::
+
+    unidirectional  on A [{"flow": "a-b", "role": "requester"}]     on B [{"flow": "a-b", "role": "responder"}]
+    bidirectional   on A both of a-b/requester and b-a/responder, on B the mirror image
+    loopback        additionally on B (the receiving host) b-b/requester and b-b/responder; ``peers`` of b-b come from B
+                    itself. With READ the receiving host of a-b is A (see below), so it is A that has a-a.
+
+Each entry may carry its own ``qps``; without it the workload's holds. An endpoint is opaque: hand the endpoint of
+``a-b/responder`` unchanged to the agent that has ``a-b/requester``, and the other way round.
+
+Order: ``prepare`` on both, ``connect`` on both, ``start`` the responder's host first, ``stop`` the requester's host
+first (bidirectional: any order), ``destroy`` on both.
+
+Workload
+--------
+
+``qp_type`` RC|UC|UD, ``opcode`` SEND|SEND_WITH_IMM|WRITE|WRITE_WITH_IMM|READ and ``messages`` (list of bytes per work
+request, used in turn) are required. The rest, with defaults: ``qps`` 1, ``mrs_per_qp`` 1, ``mr_bytes`` (0: the largest
+message), ``mtu`` 1024, ``wqe_batch`` 1, ``sge_count`` 1, ``sge_split`` "even", ``send_wq_depth`` 128,
+``recv_wq_depth`` 128, ``max_rd_atomic`` 1, ``max_dest_rd_atomic`` 1, ``timeout`` 14, ``retry_cnt`` 7, ``rnr_retry`` 6,
+``min_rnr_timer`` 12, ``max_inline_data`` 0, ``sq_sig_all`` false, ``srq`` false, ``fence`` false, ``sq_psn`` 0,
+``traffic_class`` 0, ``hop_limit`` 64, ``numa_node`` and ``memory`` of the requester's buffers, ``peer_numa_node`` and
+``peer_memory`` of the responder's (dram|gpu; gpu is ``unsupported``). ``direction`` and ``loopback`` are accepted and
+ignored: ``flows`` says it. With ``srq`` each responder's end has one shared queue of ``recv_wq_depth`` receives for all
+its queue pairs together. How a workload becomes work requests: ``pattern.py``.
+
+Sample
+------
+
+Every value is cumulative since the engine was prepared (counters: since whenever the device counts); null is unknown::
+
+    {"event": "sample", "n": 12, "clock": 8123.250, "clock_end": 8123.252, "phase": "running",
+     "flows": {"a-b/requester": {"posted_messages": 4096, "posted_bytes": ..., "completed_messages": 3968,
+                                 "delivered_messages": 3968, "delivered_bytes": 260046848,
+                                 "qp_messages": {"min": 990, "mean": 992.0, "max": 994}, "failed_qps": 0,
+                                 "stalled": false}},
+     "health": {"iterations": 9000, "idle_polls": 512, "queue_empty": 3, "posts": 64, "cpu_seconds": 1.91,
+                "errors": {"RNR retry exceeded": 1}, "flushed": 127, "post_errors": 0},
+     "counters": {"hw_counters": {"rcvd_pkts": 1}, "counters": {}, "netdev": {"rx_bytes": 1}, "ethtool": {}},
+     "host": {"cpu_seconds": {"user": 1.0, "system": 1.0, "softirq": 1.0, "idle": 9.0, "steal": 0.0}},
+     "dropped_samples": 0}
+
+``flows`` and ``health`` are absent without a run. ``clock`` is CLOCK_MONOTONIC of the host in seconds, before the
+reading; ``clock_end`` after it. ``queue_empty`` counts how often a send queue had nothing outstanding when it was
+filled again: with ``chains_in_queue`` 1 (in the plan) that is every time and means nothing. ``cpu_seconds`` of
+``health`` is the engine's. ``errors`` are completions by status, but for flushed ones. A flow's end that cannot know
+what was delivered says null; exactly one end of each flow counts (``counted_by`` in the plan of ``prepare``):
+
+* SEND, SEND_WITH_IMM, WRITE_WITH_IMM: the responder's receive completions (UD without the 40 bytes of GRH).
+* READ: the requester's completions: it is the receiver of the payload.
+* RC WRITE: the requester's completions, each acknowledged by the responder's NIC; attribute them to the responder.
+* UC WRITE: the responder's received packets (its NIC's counter) times the mean payload per packet of the message mix,
+  as UC acknowledges nothing and a WRITE completes nothing at the responder. Shared by its ends in proportion to QPs. An
+  estimate: of a message that lost packets the others still count, and a device that counts nothing gives null.
+
+Completions of the requester are counted per signalled work request: with ``sq_sig_all`` false that is once per chain,
+so delivered bytes move in steps of a chain; choose the window so that it holds many.
+
+Events
+------
+
+``{"event": "sample", ...}``; ``{"event": "engine_died", "message": "..."}`` (a running engine ended: the run is over);
+``{"event": "bye", "reason": "lease"|"eof"|"signal"|"request"}`` as the last line where stdout still works.
+
+A whole run, controller to A (>) and to B (»), answers (<, «)
+--------------------------------------------------------------
+
+::
+
+    > {"id": 1, "do": "hello", "protocol": 1, "lease_seconds": 8}
+    < {"id": 1, "ok": true, "protocol": 1, "pid": 412, "devices": [{"name": "rxe0", ...}], ...}
+    » {"id": 1, "do": "hello", "protocol": 1}                            « {"id": 1, "ok": true, ...}
+    > {"id": 2, "do": "prepare", "deadline_seconds": 20, "device": "rxe0", "gid_index": 1,
+       "workload": {"qp_type": "RC", "opcode": "WRITE", "messages": [65536], "qps": 1, "mtu": 4096},
+       "flows": [{"flow": "a-b", "role": "requester"}]}
+    < {"id": 2, "ok": true, "engine_pid": 415, "endpoints": {"a-b/requester": {"gid": "…", "qps": [[17, 0]], ...}},
+       "flows": {"a-b/requester": {"counted_by": "requester_completions", "chains_in_queue": 128, ...}}}
+    » {"id": 2, "do": "prepare", ..., "flows": [{"flow": "a-b", "role": "responder"}]}
+    « {"id": 2, "ok": true, "endpoints": {"a-b/responder": {"gid": "…", "qps": [[18, 0]], "buffers": {...}}}, ...}
+    > {"id": 3, "do": "connect", "peers": {"a-b/requester": {"gid": "…", "qps": [[18, 0]], "buffers": {...}}}}
+    » {"id": 3, "do": "connect", "peers": {"a-b/responder": {"gid": "…", "qps": [[17, 0]], ...}}}
+    < {"id": 3, "ok": true}                                              « {"id": 3, "ok": true}
+    » {"id": 4, "do": "start"}                                           « {"id": 4, "ok": true, "clock": 55.1}
+    > {"id": 4, "do": "start"}                                           < {"id": 4, "ok": true, "clock": 1022.7}
+    < {"event": "sample", "n": 0, ...}  « {"event": "sample", "n": 0, ...}  … every 250 ms
+    > {"id": 5, "do": "ping"}                                            < {"id": 5, "ok": true, "phase": "running"}
+    > {"id": 6, "do": "stop"}              < {"id": 6, "ok": true, "totals": {...}, "drained": true}
+    » {"id": 6, "do": "stop"}              « {"id": 6, "ok": true, "totals": {...}, "drained": true}
+    > {"id": 7, "do": "destroy"}                                         < {"id": 7, "ok": true, "qps_left": 0, ...}
+    » {"id": 7, "do": "destroy"}                                         « {"id": 7, "ok": true, "qps_left": 0, ...}
+    > {"id": 8, "do": "bye"}                                             < {"id": 8, "ok": true}
+"""
+
+PROTOCOL = 1

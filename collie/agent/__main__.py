@@ -1,0 +1,57 @@
+"""Entry point: ``python3 collie-agent.pyz``."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+from typing import Dict
+
+from . import verbs
+from .agent import Agent
+from .child import EngineProcess
+from .lines import Lines
+from .loop import log
+
+# Samples must come on time next to an engine that takes every cycle of a small machine.
+AGENT_NICE = -10
+
+
+def prefer(nice: int) -> None:
+    """Set the priority of this process where it may."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+
+
+def main() -> int:
+    """Serve one controller on stdin and stdout until it ends."""
+    source, sink = os.dup(0), os.dup(1)
+    # Whatever prints by mistake, in a library or in C, must not end up between the lines of the protocol.
+    os.dup2(2, 1)
+    loaded = verbs.load()
+    prefer(AGENT_NICE)
+    gc.collect()
+    gc.freeze()
+
+    def make_engine(ends: Dict[str, int]) -> EngineProcess:
+        return EngineProcess(loaded, ends)
+
+    agent = Agent(Lines(source, sink), make_engine)
+    wakeup, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+
+    def end(_number: int, _frame: object) -> None:
+        agent.reason = agent.reason or "signal"
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, end)
+    reason = agent.serve(wakeup)
+    log(f"ends: {reason}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""What each request means: the resident agent behind its loop."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from . import PROTOCOL, facts, verbs
+from .child import EngineProcess
+from .faults import bad_request
+from .lines import Lines
+from .loop import GRACE_SECONDS, Loop, Step
+from .netlink import QueuePair, list_queue_pairs
+from .report import Run, Sampling, take
+from .requests import Request, parse_flows
+from .sampler import CounterReader, received_packets
+
+DRAIN_SECONDS = 1.0
+
+
+class Agent(Loop):
+    """Serves one controller."""
+
+    def __init__(
+        self,
+        lines: Lines,
+        make_engine: Callable[[Dict[str, int]], EngineProcess],
+        make_reader: Callable[[str, int, Optional[str]], CounterReader] = CounterReader,
+        queue_pairs: Callable[[str], Optional[List[QueuePair]]] = list_queue_pairs,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(lines, Sampling(make_reader, clock), clock)
+        self._make_engine, self._queue_pairs = make_engine, queue_pairs
+        self._totals: Dict[str, Any] = {}
+        self._engine_pids: List[int] = []
+        self._last_device: Optional[str] = None
+        self._handlers: Dict[str, Callable[[Request], Optional[Dict[str, Any]]]] = {
+            "hello": self._hello,
+            "ping": self._ping,
+            "sampling": self._set_sampling,
+            "prepare": self._prepare,
+            "connect": self._connect,
+            "start": self._start,
+            "stop": self._stop,
+            "destroy": self._destroy,
+            "resources": self._resources,
+            "bye": self._bye,
+        }
+
+    def handle(self, request: Request) -> Optional[Dict[str, Any]]:
+        """Carry out a request."""
+        return self._handlers[request.do](request)
+
+    def finish(self, step: Step, reply: Dict[str, Any]) -> Dict[str, Any]:
+        """Record what the engine has done, and add what only the agent knows."""
+        do = step.request.do
+        run = self._run
+        if do == "hello":
+            if not step.engine.reap(GRACE_SECONDS):
+                step.engine.kill()
+            return {"pid": os.getpid(), "pyverbs_error": verbs.missing, **reply}
+        assert run is not None, "every other step belongs to a run"
+        if do == "destroy":
+            if reply["clean"]:
+                step.engine.reap(GRACE_SECONDS)
+            started = step.ends_at - step.request.deadline_seconds
+            self.lose_engine()
+            return {**reply, "qps_left": self._qps_left(), "seconds": round(self._clock() - started, 3)}
+        if do == "prepare":
+            run.plans = reply["flows"]
+            reply["engine_pid"] = run.engine.pid
+        if do == "stop":
+            reply["totals"] = self._totals
+        run.phase = {"prepare": "prepared", "connect": "connected", "start": "running", "stop": "stopped"}[do]
+        if do == "start":
+            self._sampling.start(step.request.fields.get("period_seconds"))
+            reply["clock"] = self._clock()
+        return reply
+
+    def _hello(self, request: Request) -> None:
+        if request.fields["protocol"] != PROTOCOL:
+            raise bad_request(f"this agent speaks protocol {PROTOCOL}, not {request.fields['protocol']}")
+        self._lease_seconds = float(request.fields.get("lease_seconds", self._lease_seconds))
+        if self._run:
+            raise bad_request("hello: a run is under way")
+        self.hand_over(request, self._make_engine({}), {})
+
+    def _ping(self, _request: Request) -> Dict[str, Any]:
+        return {"clock": self._clock(), "phase": self._run.phase if self._run else "idle"}
+
+    def _set_sampling(self, request: Request) -> Dict[str, Any]:
+        fields = request.fields
+        if not fields["on"]:
+            self._sampling.keep = False
+            if not self._run or self._run.phase not in ("running", "stopped"):
+                self._sampling.stop()
+            return {}
+        if "device" not in fields:
+            raise bad_request("sampling: device is missing")
+        reader = self._sampling.read_from(fields["device"], fields.get("port", 1), fields.get("netdev"))
+        self._sampling.keep = True
+        self._sampling.start(fields.get("period_seconds"))
+        return {"sources": reader.sources}
+
+    def _prepare(self, request: Request) -> None:
+        if self._run:
+            raise bad_request("prepare: the last run has not been destroyed")
+        fields = request.fields
+        qps = fields["workload"].get("qps", 1)
+        ends = parse_flows(fields["flows"], qps if type(qps) is int else 1)
+        device, port = fields["device"], fields.get("port", 1)
+        engine = self._make_engine({key: end["qps"] for key, end in ends.items()})
+        self._engine_pids.append(engine.pid)
+        self._last_device = device
+        gids = os.path.join(facts.INFINIBAND, device, "ports", str(port), "gid_attrs", "ndevs")
+        netdev = facts.read_text(gids, str(fields["gid_index"]))
+        self._run = Run(engine, device, port, netdev)
+        command = {
+            "device": device,
+            "port": port,
+            "gid_index": fields["gid_index"],
+            "workload": fields["workload"],
+            "ends": list(ends.values()),
+        }
+        self.hand_over(request, engine, command)
+
+    def _expect(self, request: Request, *phases: str) -> Run:
+        if self._run is None or self._run.phase not in phases:
+            now = self._run.phase if self._run else "idle"
+            raise bad_request(f"{request.do}: the run is {now}, not {' or '.join(phases)}")
+        return self._run
+
+    def _connect(self, request: Request) -> None:
+        run = self._expect(request, "prepared")
+        peers = request.fields["peers"]
+        for key in run.plans:
+            if not isinstance(peers.get(key), dict) or not {"gid", "lid", "qps"} <= set(peers[key]):
+                raise bad_request(f"connect: peers has no endpoint for {key}")
+        self.hand_over(request, run.engine, {"peers": peers})
+
+    def _start(self, request: Request) -> None:
+        run = self._expect(request, "connected")
+        reader = self._sampling.read_from(run.device, run.port, run.netdev)
+        run.first_packets = received_packets(reader.read())
+        self.hand_over(request, run.engine, {})
+
+    def _stop(self, request: Request) -> None:
+        run = self._expect(request, "running")
+        self._totals = take(self._sampling.reader, run)
+        drain = min(request.fields.get("drain_seconds", DRAIN_SECONDS), request.deadline_seconds * 0.8)
+        self.hand_over(request, run.engine, {"drain_seconds": drain})
+
+    def _destroy(self, request: Request) -> Optional[Dict[str, Any]]:
+        if self._run is None:
+            return {"flushed": 0, "clean": True, "qps_left": self._qps_left(), "seconds": 0.0}
+        self.hand_over(request, self._run.engine, {})
+        return None
+
+    def _resources(self, request: Request) -> Dict[str, Any]:
+        pairs = self._queue_pairs(request.fields["device"])
+        if pairs is None:
+            return {"qps": None}
+        return {"qps": [pair._asdict() for pair in pairs]}
+
+    def _bye(self, _request: Request) -> Dict[str, Any]:
+        self.end_run()
+        self.reason = "request"
+        return {"qps_left": self._qps_left()}
+
+    def _qps_left(self) -> Optional[int]:
+        if self._last_device is None:
+            return 0
+        pairs = self._queue_pairs(self._last_device)
+        if pairs is None:
+            return None
+        return sum(1 for pair in pairs if pair.pid in self._engine_pids)

@@ -1,0 +1,42 @@
+"""Builds the one file that is copied to a host. Runs at the controller; standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+from typing import Dict
+
+ARCHIVE_NAME = "collie-agent.pyz"
+SHEBANG = b"#!/usr/bin/env python3\n"
+MAIN = "import sys\nfrom collie.agent.__main__ import main\nsys.exit(main())\n"
+# The oldest moment a zip file can express: the archive depends on the sources alone.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def sources() -> Dict[str, bytes]:
+    """Return the files of the archive by name."""
+    here = Path(__file__).parent
+    files = {"__main__.py": MAIN.encode(), "collie/__init__.py": b""}
+    for path in here.glob("*.py"):
+        if path.name != Path(__file__).name:
+            files[f"collie/agent/{path.name}"] = path.read_bytes()
+    return files
+
+
+def build() -> bytes:
+    """Return the archive; the same sources give the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sorted(sources().items()):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data)
+    return SHEBANG + buffer.getvalue()
+
+
+def digest(archive: bytes) -> str:
+    """Return a short name for the archive's content, for a cache on the host."""
+    return hashlib.sha256(archive).hexdigest()[:16]

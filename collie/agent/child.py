@@ -1,0 +1,136 @@
+"""The engine as the resident agent sees it: a forked process on a socket that can always be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+from .engine import Engine
+from .lines import Lines
+from .totals import ATTENTION, Totals
+from .verbs import Verbs
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, however it ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended between fork and prctl
+        os._exit(1)
+
+
+class EngineProcess:
+    """One forked engine."""
+
+    def __init__(self, v: Optional[Verbs], ends: Dict[str, int]) -> None:
+        """Fork an engine whose totals have a place for ``ends`` (flow key: queue pairs)."""
+        self.totals = Totals(ends)
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            ours.close()
+            self._child(v, theirs, parent)
+        theirs.close()
+        self._socket = ours
+        self._lines = Lines(ours.fileno(), ours.fileno())
+        self.status: Optional[int] = None
+
+    def _child(self, v: Optional[Verbs], pipe: socket.socket, parent: int) -> None:
+        code = 1
+        try:
+            die_with_parent(parent)
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            signal.set_wakeup_fd(-1)
+            gc.disable()  # one run, then the end of the process: nothing to collect, and no pauses
+            os.setpriority(os.PRIO_PROCESS, 0, max(0, os.getpriority(os.PRIO_PROCESS, 0)))
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 0)
+            os.dup2(null, 1)
+            Engine(v, pipe.fileno(), self.totals).serve()
+            code = 0
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when the engine answers or ends."""
+        return self._socket.fileno()
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether a command is still on its way to the engine."""
+        return self._lines.backlog > 0
+
+    def flush(self) -> None:
+        """Pass on what the engine takes now."""
+        self._lines.flush()
+
+    def send(self, command: Dict[str, Any]) -> None:
+        """Hand over a command and have the traffic loop look for it."""
+        # Before the line is on its way: the engine clears the word when it has read the line.
+        self.totals.words[ATTENTION] = 1
+        self._lines.send(command)
+
+    def receive(self) -> List[Dict[str, Any]]:
+        """Return the answers that have arrived."""
+        return [dict(json.loads(line)) for line in self._lines.receive()]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the engine has closed its end of the pipe."""
+        return self._lines.closed
+
+    def cpu_seconds(self) -> Optional[float]:
+        """Return the CPU time of the engine, by the per-process clock that the kernel derives from a pid."""
+        if self.status is not None:
+            return None
+        try:
+            return time.clock_gettime(~self.pid << 3 | 2)
+        except OSError:
+            return None
+
+    def reap(self, seconds: float) -> bool:
+        """Wait until the process is gone, at most that long; return whether it is."""
+        end = time.monotonic() + seconds
+        while self.status is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except OSError as error:
+                if error.errno != errno.ECHILD:
+                    raise
+                pid, status = self.pid, 0
+            if pid:
+                self.status = status
+                self._socket.close()
+            elif time.monotonic() > end:
+                return False
+            else:
+                time.sleep(0.005)
+        return True
+
+    def kill(self, seconds: float = 2.0) -> bool:
+        """Kill the process; the kernel takes back its queue pairs. Return whether it is gone within ``seconds``."""
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        return self.reap(seconds)
+
+    def last_words(self) -> str:
+        """Say how the process ended."""
+        if self.status is None:
+            return "the engine does not answer"
+        if os.WIFSIGNALED(self.status):
+            return f"the engine was killed by {signal.Signals(os.WTERMSIG(self.status)).name}"
+        return f"the engine ended with status {os.WEXITSTATUS(self.status)}"

@@ -1,0 +1,77 @@
+"""Driver statistics and driver name of a network device, by the SIOCETHTOOL ioctl: no tool and no privilege needed."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import socket
+import struct
+from typing import Dict, List, Optional
+
+SIOCETHTOOL = 0x8946
+GDRVINFO, GSTRINGS, GSTATS, GSSET_INFO = 0x03, 0x1B, 0x1D, 0x37
+STATS_SET = 1
+NAME_BYTES = 32
+DRVINFO_BYTES = 196
+
+
+def _ioctl(netdev: str, buffer: array.array[int]) -> None:
+    address, _ = buffer.buffer_info()
+    request = struct.pack("16sP16x", netdev.encode()[:15], address)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock.fileno(), SIOCETHTOOL, request)
+
+
+def _buffer(head: bytes, size: int) -> array.array[int]:
+    return array.array("B", head + b"\0" * (size - len(head)))
+
+
+def driver(netdev: str) -> Optional[str]:
+    """Return the name of the driver, None when it does not say."""
+    buffer = _buffer(struct.pack("=I", GDRVINFO), DRVINFO_BYTES)
+    try:
+        _ioctl(netdev, buffer)
+    except OSError:
+        return None
+    return buffer.tobytes()[4:36].split(b"\0", 1)[0].decode("ascii", "replace") or None
+
+
+def names(netdev: str) -> List[str]:
+    """Return the names of the driver's statistics in order; none when it has none."""
+    try:
+        buffer = _buffer(struct.pack("=IIQ", GSSET_INFO, 0, 1 << STATS_SET), 20)
+        _ioctl(netdev, buffer)
+        data = buffer.tobytes()
+        if not struct.unpack_from("=Q", data, 8)[0]:
+            return []
+        count = struct.unpack_from("=I", data, 16)[0]
+        buffer = _buffer(struct.pack("=III", GSTRINGS, STATS_SET, count), 12 + count * NAME_BYTES)
+        _ioctl(netdev, buffer)
+    except OSError:
+        return []
+    return split_names(buffer.tobytes()[12:], count)
+
+
+def split_names(data: bytes, count: int) -> List[str]:
+    """Return ``count`` names; a repeated one gets ``#2``, ``#3``, as some drivers repeat theirs."""
+    result: List[str] = []
+    seen: Dict[str, int] = {}
+    for index in range(count):
+        name = data[index * NAME_BYTES : (index + 1) * NAME_BYTES].split(b"\0", 1)[0].decode("ascii", "replace").strip()
+        seen[name] = seen.get(name, 0) + 1
+        result.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return result
+
+
+def statistics(netdev: str, known: List[str]) -> Optional[Dict[str, int]]:
+    """Return the statistics under their ``known`` names, None when the driver's set has changed: ask for names."""
+    buffer = _buffer(struct.pack("=II", GSTATS, len(known)), 8 + 8 * len(known))
+    try:
+        _ioctl(netdev, buffer)
+    except OSError:
+        return None
+    data = buffer.tobytes()
+    if struct.unpack_from("=I", data, 4)[0] != len(known):
+        return None
+    values = struct.unpack_from(f"={len(known)}Q", data, 8)
+    return {name: values[index] for index, name in enumerate(known)}

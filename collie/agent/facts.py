@@ -1,0 +1,210 @@
+"""What a host is: kernel, pyverbs, RDMA devices, ports, GIDs. Read from sysfs; only limits need pyverbs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import time
+from typing import Any, Dict, List, Optional
+
+from . import PROTOCOL, ethtool, memory
+from .faults import AgentFault
+from .verbs import Verbs, version
+
+INFINIBAND = "/sys/class/infiniband"
+ZERO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
+
+LIMITS = (
+    "max_qp",
+    "max_qp_wr",
+    "max_sge",
+    "max_cq",
+    "max_cqe",
+    "max_mr",
+    "max_mr_size",
+    "max_srq",
+    "max_srq_wr",
+    "max_srq_sge",
+    "max_qp_rd_atom",
+    "max_qp_init_rd_atom",
+    "max_ah",
+)
+
+
+def read_text(*parts: str) -> Optional[str]:
+    """Return a sysfs attribute without its newline, None where there is none."""
+    try:
+        with open(os.path.join(*parts), encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def read_int(*parts: str) -> Optional[int]:
+    """Return a sysfs attribute as a number, None where there is none."""
+    text = read_text(*parts)
+    try:
+        return int(text) if text is not None else None
+    except ValueError:
+        return None
+
+
+def names(*parts: str) -> List[str]:
+    """Return the entries of a directory in order, none where there is none."""
+    try:
+        return sorted(os.listdir(os.path.join(*parts)))
+    except OSError:
+        return []
+
+
+def gid(device: str, port: int, index: int, root: str = INFINIBAND) -> str:
+    """Return a GID by its index.
+
+    Raises:
+        AgentFault: ``setup`` when the entry is empty or not there.
+    """
+    value = read_text(root, device, "ports", str(port), "gids", str(index))
+    if value is None or value == ZERO_GID:
+        raise AgentFault("setup", "gid", f"{device} port {port} has no GID at index {index}")
+    return value
+
+
+def gid_address(value: str) -> Optional[str]:
+    """Return the IPv4 or IPv6 address inside a GID."""
+    packed = bytes.fromhex(value.replace(":", ""))
+    if packed[:12] == b"\0" * 10 + b"\xff\xff":
+        return socket.inet_ntop(socket.AF_INET, packed[12:])
+    return socket.inet_ntop(socket.AF_INET6, packed)
+
+
+def _gids(port_path: str) -> List[Dict[str, Any]]:
+    table = []
+    # The directory cannot be listed on every kernel while it can be read by number (rdma_rxe of 6.1), and the table
+    # of a device may have thousands of empty entries: stop after 16 empty ones.
+    empty = index = 0
+    while empty < 16:
+        value = read_text(port_path, "gids", str(index))
+        if value is None or value == ZERO_GID:
+            empty += 1
+        else:
+            empty = 0
+            table.append(
+                {
+                    "index": index,
+                    "gid": value,
+                    "address": gid_address(value),
+                    "type": read_text(port_path, "gid_attrs", "types", str(index)),
+                    "netdev": read_text(port_path, "gid_attrs", "ndevs", str(index)),
+                }
+            )
+        index += 1
+    return table
+
+
+def _state(text: Optional[str]) -> Optional[str]:
+    """Return ``ACTIVE`` of ``4: ACTIVE``."""
+    return text.split(":", 1)[-1].strip() if text else None
+
+
+def port_facts(port_path: str) -> Dict[str, Any]:
+    """Return what sysfs says of one port."""
+    gids = _gids(port_path)
+    netdev = next((entry["netdev"] for entry in gids if entry["netdev"]), None)
+    return {
+        "port": int(os.path.basename(port_path)),
+        "state": _state(read_text(port_path, "state")),
+        "physical_state": _state(read_text(port_path, "phys_state")),
+        "link_layer": read_text(port_path, "link_layer"),
+        "rate": read_text(port_path, "rate"),
+        "lid": read_text(port_path, "lid"),
+        "active_mtu": None,
+        "max_mtu": None,
+        "netdev": netdev,
+        "netdev_mtu": read_int("/sys/class/net", netdev, "mtu") if netdev else None,
+        "netdev_speed_mbps": read_int("/sys/class/net", netdev, "speed") if netdev else None,
+        "netdev_driver": ethtool.driver(netdev) if netdev else None,
+        "gids": gids,
+    }
+
+
+def _driver(device_path: str, name: str) -> Optional[str]:
+    try:
+        return os.path.basename(os.readlink(os.path.join(device_path, "device", "driver")))
+    except OSError:
+        # Software devices have no parent device, and no link that names their driver.
+        return next((driver for driver in ("rxe", "siw") if name.startswith(driver) or _is(device_path, driver)), None)
+
+
+def _is(device_path: str, driver: str) -> bool:
+    description = read_text(device_path, "node_desc") or ""
+    return driver in description.lower()
+
+
+def device_facts(name: str, root: str = INFINIBAND) -> Dict[str, Any]:
+    """Return what sysfs says of one RDMA device."""
+    path = os.path.join(root, name)
+    numa_node = read_int(path, "device", "numa_node")
+    return {
+        "name": name,
+        "driver": _driver(path, name),
+        "firmware": read_text(path, "fw_ver"),
+        "board_id": read_text(path, "board_id"),
+        "node_guid": read_text(path, "node_guid"),
+        "vendor": read_text(path, "device", "vendor"),
+        "part": read_text(path, "device", "device"),
+        "pci_address": _pci_address(path),
+        "pci_speed": read_text(path, "device", "current_link_speed"),
+        "pci_width": read_text(path, "device", "current_link_width"),
+        "pci_max_speed": read_text(path, "device", "max_link_speed"),
+        "pci_max_width": read_text(path, "device", "max_link_width"),
+        "numa_node": numa_node if numa_node is not None and numa_node >= 0 else None,
+        "ports": [port_facts(os.path.join(path, "ports", number)) for number in names(path, "ports")],
+        "limits": None,
+        "open_error": None,
+    }
+
+
+def _pci_address(device_path: str) -> Optional[str]:
+    try:
+        return os.path.basename(os.readlink(os.path.join(device_path, "device")))
+    except OSError:
+        return None
+
+
+def _add_limits(v: Verbs, device: Dict[str, Any]) -> None:
+    try:
+        context = v.Context(name=device["name"])
+        attributes = context.query_device()
+        device["limits"] = {name: getattr(attributes, name) for name in LIMITS}
+        for port in device["ports"]:
+            found = context.query_port(port["port"])
+            port["active_mtu"] = MTU_BYTES.get(found.active_mtu)
+            port["max_mtu"] = MTU_BYTES.get(found.max_mtu)
+        context.close()
+    except v.PyverbsError as error:
+        device["open_error"] = str(error)
+
+
+def gather(v: Optional[Verbs]) -> Dict[str, Any]:
+    """Return the facts of ``hello``. Opens every device when pyverbs is there, so it belongs into an engine process."""
+    devices = [device_facts(name) for name in names(INFINIBAND)]
+    if v is not None:
+        for device in devices:
+            _add_limits(v, device)
+    return {
+        "protocol": PROTOCOL,
+        "hostname": socket.gethostname(),
+        "machine": platform.machine(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "pyverbs": version() if v is not None else None,
+        "pyverbs_present": v is not None,
+        "cpus": os.cpu_count(),
+        "memory_bytes": memory.meminfo("MemTotal"),
+        "memory_available_bytes": memory.meminfo("MemAvailable"),
+        "numa_nodes": memory.numa_nodes(),
+        "devices": devices,
+        "clock": time.monotonic(),
+    }

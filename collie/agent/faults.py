@@ -1,0 +1,41 @@
+"""What can go wrong, in the words of the protocol."""
+
+from __future__ import annotations
+
+import errno as errno_module
+import os
+from typing import Any, Dict, Optional
+
+UNSUPPORTED_ERRNOS = frozenset({errno_module.EOPNOTSUPP, errno_module.ENOSYS, errno_module.EPROTONOSUPPORT})
+
+
+class AgentFault(Exception):
+    """A failed step, as the controller will read it: kind, step, message and errno."""
+
+    def __init__(self, kind: str, step: str, message: str, errno: Optional[int] = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.step = step
+        self.message = message
+        self.errno = errno
+
+    def to_json(self) -> Dict[str, Any]:
+        """Return the ``error`` object of a reply."""
+        name = errno_module.errorcode.get(self.errno) if self.errno is not None else None
+        return {"kind": self.kind, "step": self.step, "message": self.message, "errno": self.errno, "errno_name": name}
+
+    @classmethod
+    def from_json(cls, error: Dict[str, Any]) -> AgentFault:
+        """Rebuild a fault that the engine reported over its pipe."""
+        return cls(error["kind"], error["step"], error["message"], error["errno"])
+
+
+def bad_request(message: str, step: str = "request") -> AgentFault:
+    """Build the fault for a request that no host could carry out."""
+    return AgentFault("bad_request", step, message)
+
+
+def from_errno(step: str, errno: int, detail: str) -> AgentFault:
+    """Build the fault for a verb that failed: the device cannot do it, or it should have."""
+    kind = "unsupported" if errno in UNSUPPORTED_ERRNOS else "setup"
+    return AgentFault(kind, step, f"{step}: {os.strerror(errno)} ({detail})", errno)

@@ -1,0 +1,77 @@
+"""JSON lines over a pair of file descriptors that never block."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import Any, List
+
+READ_BYTES = 1 << 16
+
+
+def encode(message: Any) -> bytes:
+    """Return one line."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+class Lines:
+    """Lines in from one descriptor, lines out to another; both may be the same socket."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        self.source, self.sink = source, sink
+        self._in = bytearray()
+        self._out = bytearray()
+        self.closed = False
+        os.set_blocking(source, False)
+        os.set_blocking(sink, False)
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that the other side has not taken yet."""
+        return len(self._out)
+
+    def receive(self) -> List[bytes]:
+        """Return the complete lines that have arrived; ``closed`` is set at the end of the stream."""
+        while True:
+            try:
+                data = os.read(self.source, READ_BYTES)
+            except BlockingIOError:
+                break
+            except InterruptedError:
+                continue
+            except OSError:
+                data = b""
+            if not data:
+                self.closed = True
+                break
+            self._in += data
+            if len(data) < READ_BYTES:
+                break
+        if b"\n" not in self._in:
+            return []
+        *lines, rest = bytes(self._in).split(b"\n")
+        self._in = bytearray(rest)
+        return [line for line in lines if line.strip()]
+
+    def send(self, message: Any) -> None:
+        """Queue one line and write what the other side takes now."""
+        self._out += encode(message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what the other side takes now; ``closed`` is set when there is no other side any more."""
+        while self._out:
+            try:
+                written = os.write(self.sink, self._out)
+            except BlockingIOError:
+                return
+            except InterruptedError:
+                continue
+            except OSError as error:
+                if error.errno not in (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF):
+                    raise
+                self.closed = True
+                self._out.clear()
+                return
+            del self._out[:written]

@@ -1,0 +1,218 @@
+"""The loop that the resident agent lives in: one thread, polling stdin, stdout, the engine and the clock.
+
+Rules:
+
+1. Nothing here blocks for longer than killing an engine takes: reading and writing never do, verbs are the engine's.
+2. At most one step is under way. When its deadline passes the engine is killed, and the answer is ``timeout``.
+3. Whatever ends the loop (``bye``, end of stdin, a signal, a silent or unreachable controller) ends the engine too.
+4. A sample that the controller does not take is dropped and counted; answers never are.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Optional
+
+from .child import EngineProcess
+from .faults import AgentFault, bad_request
+from .lines import Lines
+from .report import Run, Sampling
+from .requests import Request, parse_request
+
+LEASE_SECONDS = 8.0
+# Time for an engine to destroy its queue pairs by itself when the agent ends, before it is killed.
+GRACE_SECONDS = 1.0
+MAX_BACKLOG_BYTES = 1 << 18
+LATE_SECONDS = 0.5
+
+
+def log(message: str) -> None:
+    """Tell people; never fail, as stderr may be gone first."""
+    try:
+        sys.stderr.write(f"collie-agent[{os.getpid()}]: {message}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+
+
+@dataclass
+class Step:
+    """The step under way."""
+
+    request: Request
+    ends_at: float
+    engine: EngineProcess
+
+
+class Loop:
+    """Hears a controller and an engine, keeps deadlines, and ends when one of them does.
+
+    What a request means is the subclass's: ``handle`` and ``finish``.
+    """
+
+    def __init__(self, lines: Lines, sampling: Sampling, clock: Callable[[], float]) -> None:
+        self.reason: Optional[str] = None  # why the loop ends, once it does
+        self._lines, self._sampling, self._clock = lines, sampling, clock
+        self._lease_seconds = LEASE_SECONDS
+        self._last_line = clock()
+        self._run: Optional[Run] = None
+        self._step: Optional[Step] = None
+
+    def handle(self, request: Request) -> Optional[Dict[str, Any]]:
+        """Carry out a request: return the answer, or None when the engine will give it."""
+        raise NotImplementedError
+
+    def finish(self, step: Step, reply: Dict[str, Any]) -> Dict[str, Any]:
+        """Turn the engine's answer to a step into the controller's."""
+        raise NotImplementedError
+
+    def serve(self, wakeup: Optional[int] = None) -> str:
+        """Serve until something ends it, and return what did.
+
+        ``wakeup`` becomes readable when a signal handler has set ``reason``.
+        """
+        try:
+            while self.reason is None:
+                self._turn(wakeup)
+        finally:
+            self.end_run()
+        self._lines.send({"event": "bye", "reason": self.reason})
+        return self.reason
+
+    def hand_over(self, request: Request, engine: EngineProcess, command: Dict[str, Any]) -> None:
+        """Make a request the step under way, for ``engine`` to carry out."""
+        self._step = Step(request, self._clock() + request.deadline_seconds, engine)
+        engine.send({"do": request.do, **command})
+
+    def lose_engine(self, engine: Optional[EngineProcess] = None) -> None:
+        """Forget the run and make sure that its engine (or the one of ``hello``) is gone."""
+        engine = engine or self._engine()
+        if engine is not None and not engine.kill():
+            log(f"engine {engine.pid} does not die: it hangs in the kernel")
+        self._step = None
+        if self._run is not None and self._run.engine is engine:
+            self._run = None
+        if not self._sampling.keep:
+            self._sampling.stop()
+
+    def end_run(self) -> None:
+        """End what is under way, gently if the engine listens."""
+        run = self._run
+        if run is not None and self._step is None and not run.engine.ended:
+            run.engine.send({"do": "destroy"})
+            run.engine.reap(GRACE_SECONDS)
+        self.lose_engine()
+
+    def _engine(self) -> Optional[EngineProcess]:
+        if self._step is not None:
+            return self._step.engine
+        return self._run.engine if self._run is not None else None
+
+    def _turn(self, wakeup: Optional[int]) -> None:
+        poller = select.poll()
+        poller.register(self._lines.source, select.POLLIN)
+        if self._lines.backlog:
+            poller.register(self._lines.sink, select.POLLOUT)
+        engine = self._engine()
+        if engine is not None:
+            poller.register(engine.fileno(), select.POLLIN | (select.POLLOUT if engine.wants_write else 0))
+        if wakeup is not None:
+            poller.register(wakeup, select.POLLIN)
+        started, wait = self._clock(), max(0.0, self._until_next())
+        poller.poll(wait * 1000)
+        late = self._clock() - started - wait
+        if late > LATE_SECONDS:
+            # The host gave this process no CPU, and the one that carries the controller's lines none either: a
+            # software device in a retransmission storm does that for seconds. Time when nobody is heard is no lease.
+            self._last_line += late
+        if self._lines.backlog:
+            self._lines.flush()
+        if engine is not None:
+            self._hear_engine(engine)
+        for line in self._lines.receive():
+            self._last_line = self._clock()
+            self._hear(line)
+        self._watch_clock()
+
+    def _until_next(self) -> float:
+        moments = [self._last_line + self._lease_seconds]
+        if self._step:
+            moments.append(self._step.ends_at)
+        if self._sampling.next is not None:
+            moments.append(self._sampling.next)
+        return min(moments) - self._clock()
+
+    def _watch_clock(self) -> None:
+        now = self._clock()
+        if self._lines.closed:
+            self.reason = self.reason or "eof"
+        elif now - self._last_line > self._lease_seconds:
+            self.reason = self.reason or "lease"
+        if self._step and now >= self._step.ends_at:
+            step = self._step
+            step.engine.kill()
+            message = f"{step.request.do} took longer than {step.request.deadline_seconds} s; the engine was killed"
+            self._engine_gone(step, AgentFault("timeout", step.request.do, message))
+        if self._sampling.next is not None and now >= self._sampling.next:
+            sample = self._sampling.sample(self._run, self._lines.backlog > MAX_BACKLOG_BYTES)
+            if sample is not None:
+                self._lines.send(sample)
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            request = parse_request(line)
+        except AgentFault as fault:
+            self._refuse(getattr(fault, "request_id", None), fault)
+            return
+        try:
+            if self._step and request.do not in ("ping", "sampling"):
+                raise bad_request(f"{request.do}: {self._step.request.do} is still under way")
+            reply = self.handle(request)
+        except AgentFault as fault:
+            self._refuse(request.id, fault)
+        else:
+            if reply is not None:
+                self._lines.send({"id": request.id, "ok": True, **reply})
+
+    def _refuse(self, request_id: Optional[int], fault: AgentFault) -> None:
+        log(f"{fault.kind} in {fault.step}: {fault.message}")
+        self._lines.send({"id": request_id, "ok": False, "error": fault.to_json()})
+
+    def _hear_engine(self, engine: EngineProcess) -> None:
+        engine.flush()
+        for reply in engine.receive():
+            step, self._step = self._step, None
+            if step is None:
+                continue
+            if reply["ok"]:
+                reply.pop("ok")
+                self._lines.send({"id": step.request.id, "ok": True, **self.finish(step, reply)})
+            else:
+                fault = AgentFault.from_json(reply["error"])
+                if step.request.do != "stop" and (fault.kind != "bad_request" or step.request.do == "prepare"):
+                    self.lose_engine(engine)
+                self._refuse(step.request.id, fault)
+        if engine.ended and (self._step or self._run) and engine.status is None:
+            self._engine_died(engine)
+
+    def _engine_died(self, engine: EngineProcess) -> None:
+        engine.kill()
+        step = self._step
+        if step:
+            self._engine_gone(step, AgentFault("died", step.request.do, engine.last_words()))
+        else:
+            self.lose_engine(engine)
+            log(engine.last_words())
+            self._lines.send({"event": "engine_died", "message": engine.last_words()})
+
+    def _engine_gone(self, step: Step, fault: AgentFault) -> None:
+        if step.request.do == "destroy":  # no answer, but what was asked for: nothing is left
+            log(fault.message)
+            reply = self.finish(step, {"flushed": None, "clean": False})
+            self._lines.send({"id": step.request.id, "ok": True, **reply})
+        else:
+            self.lose_engine(step.engine)
+            self._refuse(step.request.id, fault)

@@ -1,0 +1,198 @@
+"""RDMA netlink, as much as the agent needs: devices, hardware counters of a port, queue pairs and who owns them.
+
+Numbers are those of ``include/uapi/rdma/rdma_netlink.h``. A message type is ``5 << 10 | command`` (client NLDEV), an
+attribute's type is masked with 0x3fff because some kernels mark nesting in bit 15.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+NETLINK_RDMA = 20
+NLDEV = 5 << 10
+CMD_GET, CMD_RES_QP_GET, CMD_STAT_GET = 1, 10, 17
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+HEADER = struct.Struct("=IHHII")
+
+DEV_INDEX, DEV_NAME, PORT_INDEX = 1, 2, 3
+RES_QP, RES_LQPN, RES_TYPE, RES_STATE, RES_PID, RES_KERN_NAME = 19, 21, 26, 27, 28, 29
+STAT_HWCOUNTERS, STAT_HWCOUNTER_NAME, STAT_HWCOUNTER_VALUE = 80, 82, 83
+
+QP_TYPES = {0: "SMI", 1: "GSI", 2: "RC", 3: "UC", 4: "UD", 8: "RAW", 9: "XRC_INI", 10: "XRC_TGT"}
+QP_STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
+
+
+class QueuePair(NamedTuple):
+    """A queue pair as the kernel lists it; ``pid`` is None for the kernel's own, whose ``comm`` is the module."""
+
+    qpn: int
+    type: str
+    state: str
+    pid: Optional[int]
+    comm: Optional[str]
+
+
+def attributes(data: bytes) -> Iterator[Tuple[int, bytes]]:
+    """Yield type and payload of each attribute."""
+    offset = 0
+    while offset + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, offset)
+        if length < 4 or offset + length > len(data):
+            return
+        yield kind & 0x3FFF, data[offset + 4 : offset + length]
+        offset += (length + 3) & ~3
+
+
+def attribute_u32(kind: int, value: int) -> bytes:
+    """Return one 32-bit attribute."""
+    return struct.pack("=HHI", 8, kind, value)
+
+
+def messages(data: bytes) -> Iterator[Tuple[int, bytes]]:
+    """Yield type and payload of each netlink message in one datagram."""
+    offset = 0
+    while offset + HEADER.size <= len(data):
+        length, kind, _, _, _ = HEADER.unpack_from(data, offset)
+        if length < HEADER.size or offset + length > len(data):
+            return
+        yield kind, data[offset + HEADER.size : offset + length]
+        offset += (length + 3) & ~3
+
+
+def _u32(payload: bytes) -> int:
+    return int(struct.unpack_from("=I", payload)[0])
+
+
+def _text(payload: bytes) -> str:
+    return payload.rstrip(b"\0").decode("utf-8", "replace")
+
+
+def parse_device(payload: bytes) -> Tuple[Optional[str], Optional[int]]:
+    """Return name and index of one device of a CMD_GET dump."""
+    found = dict(attributes(payload))
+    name, index = found.get(DEV_NAME), found.get(DEV_INDEX)
+    return (_text(name) if name else None, _u32(index) if index else None)
+
+
+def parse_counters(payload: bytes) -> Dict[str, int]:
+    """Return the hardware counters of one STAT_GET reply."""
+    counters = {}
+    for kind, table in attributes(payload):
+        if kind != STAT_HWCOUNTERS:
+            continue
+        for _, entry in attributes(table):
+            fields = dict(attributes(entry))
+            if STAT_HWCOUNTER_NAME in fields and STAT_HWCOUNTER_VALUE in fields:
+                value = struct.unpack_from("=Q", fields[STAT_HWCOUNTER_VALUE])[0]
+                counters[_text(fields[STAT_HWCOUNTER_NAME])] = int(value)
+    return counters
+
+
+def parse_queue_pairs(payload: bytes) -> List[QueuePair]:
+    """Return the queue pairs of one RES_QP_GET reply."""
+    pairs = []
+    for kind, table in attributes(payload):
+        if kind != RES_QP:
+            continue
+        for _, entry in attributes(table):
+            fields = dict(attributes(entry))
+            if RES_LQPN not in fields:
+                continue
+            state = fields.get(RES_STATE, b"\xff")[0]
+            number = fields.get(RES_TYPE, b"\xff")[0]
+            pid = _u32(fields[RES_PID]) if RES_PID in fields else None
+            pairs.append(
+                QueuePair(
+                    _u32(fields[RES_LQPN]),
+                    QP_TYPES.get(number, str(number)),
+                    QP_STATES[state] if state < len(QP_STATES) else str(state),
+                    pid,
+                    _text(fields[RES_KERN_NAME]) if RES_KERN_NAME in fields else comm(pid),
+                )
+            )
+    return pairs
+
+
+def comm(pid: Optional[int]) -> Optional[str]:
+    """Return the name of a process, None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+class RdmaNetlink:
+    """One socket for the questions of the agent."""
+
+    def __init__(self) -> None:
+        """Open the socket.
+
+        Raises:
+            OSError: the kernel has no RDMA netlink.
+        """
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_RDMA)
+        self._socket.settimeout(1.0)
+        self._sequence = 0
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def _ask(self, command: int, flags: int, body: bytes = b"") -> List[bytes]:
+        self._sequence += 1
+        header = HEADER.pack(HEADER.size + len(body), NLDEV | command, NLM_F_REQUEST | flags, self._sequence, 0)
+        self._socket.send(header + body)
+        answers: List[bytes] = []
+        while True:
+            for kind, payload in messages(self._socket.recv(1 << 17)):
+                if kind == NLMSG_DONE:
+                    return answers
+                if kind == NLMSG_ERROR:
+                    code = -int(struct.unpack_from("=i", payload)[0])
+                    if code:
+                        raise OSError(code, os.strerror(code))
+                    return answers
+                answers.append(payload)
+
+    def device_index(self, device: str) -> Optional[int]:
+        """Return the kernel's number of a device."""
+        for payload in self._ask(CMD_GET, NLM_F_DUMP):
+            name, index = parse_device(payload)
+            if name == device:
+                return index
+        return None
+
+    def counters(self, index: int, port: int) -> Dict[str, int]:
+        """Return the hardware counters of a port in one system call or two."""
+        body = attribute_u32(DEV_INDEX, index) + attribute_u32(PORT_INDEX, port)
+        counters: Dict[str, int] = {}
+        for payload in self._ask(CMD_STAT_GET, NLM_F_ACK, body):
+            counters.update(parse_counters(payload))
+        return counters
+
+    def queue_pairs(self, index: int) -> List[QueuePair]:
+        """Return every queue pair of a device."""
+        pairs: List[QueuePair] = []
+        for payload in self._ask(CMD_RES_QP_GET, NLM_F_DUMP, attribute_u32(DEV_INDEX, index)):
+            pairs += parse_queue_pairs(payload)
+        return pairs
+
+
+def list_queue_pairs(device: str) -> Optional[List[QueuePair]]:
+    """Return every queue pair of a device, None when the kernel does not tell."""
+    try:
+        netlink = RdmaNetlink()
+    except OSError:
+        return None
+    try:
+        index = netlink.device_index(device)
+        return netlink.queue_pairs(index) if index is not None else None
+    except OSError:
+        return None
+    finally:
+        netlink.close()

@@ -1,0 +1,135 @@
+"""The parts of a run that own memory or descriptors: buffers, completion queues; and what the device can do at most."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+
+from . import memory
+from .faults import AgentFault, from_errno
+from .verbs import Verbs
+from .workload import Workload
+
+PAGE = mmap.PAGESIZE
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """Turn what pyverbs raises inside into an ``AgentFault`` that names the step."""
+    try:
+        yield
+    except AgentFault:
+        raise
+    except MemoryError as error:
+        raise from_errno(name, errno.ENOMEM, str(error)) from error
+    except OSError as error:
+        raise from_errno(name, error.errno or errno.EIO, str(error)) from error
+    except Exception as error:  # pyverbs' own tree, which cannot be named without importing it
+        code = getattr(error, "error_code", None)
+        if code is None:
+            raise AgentFault("setup", name, f"{name}: {error}") from error
+        raise from_errno(name, abs(code), str(error)) from error
+
+
+class Limits:
+    """What the device says it can do, as far as a run needs it."""
+
+    def __init__(self, attributes: Any) -> None:
+        self.max_qp_wr: int = attributes.max_qp_wr
+        self.max_sge: int = attributes.max_sge
+        self.max_cqe: int = attributes.max_cqe
+        self.max_srq_wr: int = attributes.max_srq_wr
+        self.max_srq_sge: int = attributes.max_srq_sge
+        self.max_qp: int = attributes.max_qp
+        self.max_mr: int = attributes.max_mr
+        self.max_rd_atomic: int = attributes.max_qp_init_rd_atom
+        self.max_dest_rd_atomic: int = attributes.max_qp_rd_atom
+
+    def check(self, workload: Workload, qps: int) -> None:
+        """Refuse what lies above a limit of the device.
+
+        Raises:
+            AgentFault: ``unsupported``, with the wish and the limit.
+        """
+        wishes = [
+            ("send_wq_depth", workload.send_wq_depth, self.max_qp_wr),
+            ("recv_wq_depth", workload.recv_wq_depth, self.max_srq_wr if workload.srq else self.max_qp_wr),
+            ("sge_count", workload.sge_count, min(self.max_sge, self.max_srq_sge) if workload.srq else self.max_sge),
+            ("queue pairs", qps, self.max_qp),
+            ("memory regions", qps * workload.mrs_per_qp, self.max_mr),
+        ]
+        if workload.qp_type == "RC":
+            wishes.append(("max_rd_atomic", workload.max_rd_atomic, self.max_rd_atomic))
+            wishes.append(("max_dest_rd_atomic", workload.max_dest_rd_atomic, self.max_dest_rd_atomic))
+        for name, wish, limit in wishes:
+            if wish > limit:
+                raise AgentFault("unsupported", "limits", f"{name} {wish} is above the device's {limit}", errno.EINVAL)
+
+
+class Buffers:
+    """The MRs of one end: ``per_qp`` for each queue pair, on pages of one mapping."""
+
+    def __init__(self, v: Verbs, pd: Any, qps: int, per_qp: int, length: int, numa_node: Optional[int]) -> None:
+        self.per_qp = per_qp
+        self.length = length
+        self.stride = -(-length // PAGE) * PAGE
+        total = self.stride * per_qp * qps
+        memory.require(total)
+        with step("allocate"), memory.on_node(numa_node):
+            self._mapping = mmap.mmap(-1, total)
+            self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._mapping))
+            access = v.e.IBV_ACCESS_LOCAL_WRITE | v.e.IBV_ACCESS_REMOTE_WRITE | v.e.IBV_ACCESS_REMOTE_READ
+            self.mrs: List[Any] = []
+            with step("reg_mr"):
+                for number in range(qps * per_qp):
+                    self.mrs.append(v.MR(pd, length, access, address=self.base + number * self.stride))
+        self.lkeys = [mr.lkey for mr in self.mrs]
+
+    def local(self, qp: int, mr: int) -> Tuple[int, int]:
+        """Return the address and lkey of one MR."""
+        number = qp * self.per_qp + mr
+        return self.base + number * self.stride, self.lkeys[number]
+
+    def describe(self) -> Dict[str, Any]:
+        """Return what the other end needs in order to name this memory."""
+        return {
+            "base": self.base,
+            "stride": self.stride,
+            "per_qp": self.per_qp,
+            "rkeys": [mr.rkey for mr in self.mrs],
+        }
+
+
+def _event_files() -> Set[int]:
+    """Return the descriptors of this process on which verbs deliver events."""
+    found = set()
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            if "infinibandevent" in os.readlink(f"/proc/self/fd/{number}"):
+                found.add(int(number))
+        except OSError:  # the one that the listing itself had open
+            continue
+    return found
+
+
+class CompletionQueue:
+    """A completion queue with a channel of its own, as pyverbs cannot tell which of several raised an event."""
+
+    def __init__(self, v: Verbs, context: Any, entries: int) -> None:
+        before = _event_files()
+        with step("create_comp_channel"):
+            self.channel = v.CompChannel(context)
+        # pyverbs keeps the channel's descriptor to itself, and without it there is no waiting with a limit.
+        self.fd = (_event_files() - before).pop()
+        os.set_blocking(self.fd, False)
+        with step("create_cq"):
+            self.cq = v.CQ(context, entries, None, self.channel, 0)
+
+    def close(self) -> None:
+        """Destroy queue and channel."""
+        self.cq.close()
+        self.channel.close()

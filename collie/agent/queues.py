@@ -1,0 +1,174 @@
+"""Prebuilt work: the send and receive queues of one run, ready to be posted by one call per chain.
+
+A work request id says what its completion proves, so that the traffic loop needs no table of what is outstanding::
+
+    bits 0-1    kind: RECEIVE, SEND (in the middle of a chain), SEND_END (the chain's last: its slots are free again)
+    bits 2-23   number of the queue
+    bits 24-63  payload bytes proved (sends; a receive's length comes with its completion)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from .objects import Buffers
+from .pattern import GRH_BYTES, Chain, ReceivePlan, Request, chains_in_queue, receive_plan, send_chains
+from .resources import UD_QKEY, End, Resources
+from .totals import EndLayout
+from .verbs import Verbs
+from .workload import Workload
+
+RECEIVE, SEND, SEND_END = 0, 1, 2
+KIND_MASK = 3
+QUEUE_SHIFT, BYTES_SHIFT = 2, 24
+QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1
+
+
+class Queue:
+    """A send or receive queue: chains posted in turn, and how many of them are outstanding.
+
+    One flat object for both directions: the traffic loop touches little else, so it has plain slots and no methods.
+    """
+
+    __slots__ = (
+        "alive",  # no completion of it has failed
+        "base",  # index of its flow's words in the totals
+        "batch",  # work requests per chain
+        "bytes",  # of completions not settled yet
+        "chain_bytes",  # payload of each chain
+        "chains",  # heads, in the order of posting
+        "count",  # completions not settled yet
+        "limit",  # chains that fit
+        "listed",  # already on the list of queues to settle
+        "messages_per_signal",
+        "next",  # number of the chain to be posted next
+        "outstanding",  # chains of sends
+        "overhead",  # bytes of a receive completion that are no payload
+        "post",
+        "qp_word",  # index of its queue pair's word in the totals
+        "refs",  # every work request: a head keeps only raw pointers to the rest of its chain
+        "sends",
+        "shared",  # a receive queue of many queue pairs
+        "used",  # receives completed and not posted again yet
+    )
+
+    def __init__(self, sends: bool, base: int, qp_word: int, post: Callable[[Any], None]) -> None:
+        self.sends, self.shared, self.alive, self.listed = sends, False, True, False
+        self.base, self.qp_word, self.post = base, qp_word, post
+        self.limit = self.batch = self.messages_per_signal = 1
+        self.overhead = self.next = self.outstanding = self.used = self.count = self.bytes = 0
+        self.chains: List[Any] = []
+        self.chain_bytes: List[int] = []
+        self.refs: List[Any] = []
+
+
+def send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> int:
+    """Return the flags of one send work request."""
+    flags = v.e.IBV_SEND_SIGNALED if request.signalled else 0
+    if workload.fence and first:
+        flags |= v.e.IBV_SEND_FENCE
+    if workload.max_inline_data >= request.message_bytes and workload.opcode != "READ":
+        flags |= v.e.IBV_SEND_INLINE
+    return int(flags)
+
+
+class SendBuilder:
+    """Builds the send queues of one requester's end."""
+
+    def __init__(self, resources: Resources, end: End) -> None:
+        self.v, self.workload, self.end = resources.v, resources.workload, end
+        self.chains = send_chains(self.workload, end.qps)
+        self.opcode = {
+            "SEND": self.v.e.IBV_WR_SEND,
+            "SEND_WITH_IMM": self.v.e.IBV_WR_SEND_WITH_IMM,
+            "WRITE": self.v.e.IBV_WR_RDMA_WRITE,
+            "WRITE_WITH_IMM": self.v.e.IBV_WR_RDMA_WRITE_WITH_IMM,
+            "READ": self.v.e.IBV_WR_RDMA_READ,
+        }[self.workload.opcode]
+        self.remote: Optional[Dict[str, Any]] = end.peer.get("buffers")
+
+    def build(self, number: int, pair: int, layout: EndLayout) -> Queue:
+        """Build the queue with this number for the end's queue pair ``pair``."""
+        workload = self.workload
+        queue = Queue(True, layout.base, layout.first_qp + pair, self.end.pairs[pair].post_send)
+        queue.limit = chains_in_queue(workload.send_wq_depth, workload.wqe_batch)
+        queue.batch = workload.wqe_batch
+        queue.messages_per_signal = 1 if workload.sq_sig_all else workload.wqe_batch
+        for chain in self.chains:
+            queue.chains.append(self._chain(queue, number, pair, chain))
+            queue.chain_bytes.append(chain.total_bytes)
+        return queue
+
+    def _chain(self, queue: Queue, number: int, pair: int, chain: Chain) -> Any:
+        following = None
+        for position in reversed(range(len(chain.requests))):
+            following = self._request(number, pair, chain.requests[position], position == 0, following)
+            queue.refs.append(following)
+        return following
+
+    def _request(self, number: int, pair: int, request: Request, first: bool, following: Any) -> Any:
+        kind = SEND_END if request.ends_chain else SEND
+        wr = self.v.SendWR(
+            wr_id=request.proves_bytes << BYTES_SHIFT | number << QUEUE_SHIFT | kind,
+            opcode=self.opcode,
+            num_sge=len(request.segments),
+            imm_data=0,
+            sg=scatter(self.v, self.end.buffers, pair, request.mr, request.segments),
+            send_flags=send_flags(self.v, self.workload, request, first),
+            next_wr=following,
+        )
+        if self.remote:
+            target = pair * self.remote["per_qp"] + request.mr % self.remote["per_qp"]
+            address = self.remote["base"] + target * self.remote["stride"]
+            wr.set_wr_rdma(self.remote["rkeys"][target], address)
+        elif self.end.address_handle is not None:
+            wr.set_wr_ud(self.end.address_handle, self.end.peer["qps"][pair][0], UD_QKEY)
+        return wr
+
+
+def scatter(v: Verbs, buffers: Optional[Buffers], pair: int, mr: int, segments: Sequence[int]) -> List[Any]:
+    """Return the SGEs of consecutive ``segments`` at the start of one MR."""
+    assert buffers is not None, "an end has buffers once it is created"
+    address, lkey = buffers.local(pair, mr)
+    entries = []
+    for length in segments:
+        entries.append(v.SGE(address, length, lkey))
+        address += length
+    return entries
+
+
+def receive_queues(resources: Resources, end: End, layout: EndLayout, first_number: int) -> List[Queue]:
+    """Build the receive queues of one responder's end: one per queue pair, or the shared one."""
+    workload, v = resources.workload, resources.v
+    overhead = GRH_BYTES if workload.qp_type == "UD" else 0
+    queues = []
+    for pair in range(end.qps):
+        plan = receive_plan(workload, workload.mrs_per_qp, end.qps)
+        queue = Queue(False, layout.base, layout.first_qp + pair, end.pairs[pair].post_recv)
+        queue.overhead = overhead
+        _fill(v, queue, plan, end, first_number + pair, [(pair, mr) for mr in range(workload.mrs_per_qp)])
+        queues.append(queue)
+    return queues
+
+
+def shared_receive_queue(resources: Resources, end: End, layout: EndLayout, number: int) -> Queue:
+    """Build the one queue that all queue pairs of ``end`` take their receives from, over all their MRs in turn."""
+    workload = resources.workload
+    plan = receive_plan(workload, workload.mrs_per_qp * end.qps, 1)
+    queue = Queue(False, layout.base, layout.first_qp, end.srq.post_recv)
+    queue.shared = True
+    queue.overhead = GRH_BYTES if workload.qp_type == "UD" else 0
+    places = [divmod(number, workload.mrs_per_qp) for number in range(workload.mrs_per_qp * end.qps)]
+    _fill(resources.v, queue, plan, end, number, places)
+    return queue
+
+
+def _fill(v: Verbs, queue: Queue, plan: ReceivePlan, end: End, number: int, places: List[Tuple[int, int]]) -> None:
+    queue.batch, queue.limit = plan.batch, plan.chains_in_queue
+    for chain in plan.chains:
+        following = None
+        for mr in reversed(chain):
+            sges = scatter(v, end.buffers, *places[mr], plan.segments)
+            following = v.RecvWR(wr_id=number << QUEUE_SHIFT | RECEIVE, num_sge=len(sges), sg=sges, next_wr=following)
+            queue.refs.append(following)
+        queue.chains.append(following)

@@ -1,0 +1,133 @@
+"""Samples: the engine's totals and the device's counters, read together and put into the words of the protocol."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Callable, Dict, Optional
+
+from . import facts
+from .child import EngineProcess
+from .sampler import CounterReader, Values, host_cpu, received_packets
+from .totals import EndLayout, Totals
+
+STALLED_SECONDS = 1.0
+PERIOD_SECONDS = 0.25
+
+
+class Run:
+    """What the resident agent knows of the run under way."""
+
+    def __init__(self, engine: EngineProcess, device: str, port: int, netdev: Optional[str]) -> None:
+        self.engine = engine
+        self.device, self.port, self.netdev = device, port, netdev
+        self.phase = "idle"
+        self.plans: Dict[str, Dict[str, Any]] = {}
+        self.first_packets: Optional[int] = None
+        self._progress: Dict[str, Any] = {}
+
+    def flows(self, counters: Dict[str, Values], now: float) -> Dict[str, Any]:
+        """Return the ``flows`` object of a sample."""
+        totals = self.engine.totals
+        return {layout.key: self._flow(totals, layout, counters, now) for layout in totals.ends}
+
+    def _flow(self, totals: Totals, layout: EndLayout, counters: Dict[str, Values], now: float) -> Dict[str, Any]:
+        flow = totals.end(layout)
+        plan = self.plans.get(layout.key, {})
+        counted_by = plan.get("counted_by")
+        if counted_by == "responder_packets":
+            flow.update(self._from_packets(layout, plan, counters))
+        elif counted_by is None:
+            flow.update(delivered_messages=None, delivered_bytes=None)
+        if not layout.key.endswith("/requester"):
+            flow.update(posted_messages=None, posted_bytes=None, completed_messages=None)
+        moves = flow["delivered_messages"] if flow["completed_messages"] is None else flow["completed_messages"]
+        flow["stalled"] = self._stalled(layout.key, moves, now)
+        return flow
+
+    def _from_packets(self, layout: EndLayout, plan: Dict[str, Any], counters: Dict[str, Values]) -> Dict[str, Any]:
+        packets = received_packets(counters)
+        if packets is None or self.first_packets is None:
+            return {"delivered_messages": None, "delivered_bytes": None}
+        responders = [end.qps for end in self.engine.totals.ends if end.key.endswith("/responder")]
+        share = (packets - self.first_packets) * layout.qps / sum(responders)
+        return {
+            "delivered_messages": int(share * plan["messages_per_packet"]),
+            "delivered_bytes": int(share * plan["payload_per_packet"]),
+        }
+
+    def _stalled(self, key: str, moves: Optional[int], now: float) -> Optional[bool]:
+        """Say whether nothing has completed for a second of running; null where nothing ever completes."""
+        if moves is None:
+            return None
+        last, since = self._progress.get(key, (None, now))
+        if moves != last or self.phase != "running":
+            self._progress[key] = (moves, now)
+            return False
+        return bool(now - since > STALLED_SECONDS)
+
+    def health(self) -> Dict[str, Any]:
+        """Return the ``health`` object of a sample."""
+        return {**self.engine.totals.health(), "cpu_seconds": self.engine.cpu_seconds()}
+
+
+def take(reader: Optional[CounterReader], run: Optional[Run]) -> Dict[str, Any]:
+    """Take one sample."""
+    clock = time.monotonic()
+    counters = reader.read() if reader else {}
+    sample: Dict[str, Any] = {"clock": clock, "counters": counters, "host": {"cpu_seconds": host_cpu()}}
+    if run is not None:
+        sample["phase"] = run.phase
+        sample["flows"] = run.flows(counters, clock)
+        sample["health"] = run.health()
+    else:
+        sample["phase"] = "idle"
+    sample["clock_end"] = time.monotonic()
+    return sample
+
+
+class Sampling:
+    """When to sample, and from which device."""
+
+    def __init__(
+        self, make_reader: Callable[[str, int, Optional[str]], CounterReader], clock: Callable[[], float]
+    ) -> None:
+        self._make_reader, self._clock = make_reader, clock
+        self.reader: Optional[CounterReader] = None
+        self.next: Optional[float] = None  # when the next sample is due
+        self.keep = False  # go on after the run: the controller asked for samples by themselves
+        self._period = PERIOD_SECONDS
+        self._taken = self._dropped = 0
+
+    def read_from(self, device: str, port: int, netdev: Optional[str]) -> CounterReader:
+        """Open the counters of a port; without ``netdev``, of the network device that its GIDs name."""
+        if self.reader is not None:
+            self.reader.close()
+        if netdev is None:
+            port_path = os.path.join(facts.INFINIBAND, device, "ports", str(port))
+            netdev = facts.port_facts(port_path)["netdev"] if os.path.isdir(port_path) else None
+        self.reader = self._make_reader(device, port, netdev)
+        return self.reader
+
+    def start(self, period_seconds: Optional[float]) -> None:
+        """Sample from now on, every ``period_seconds`` (None: as before)."""
+        self._period = float(period_seconds or self._period)
+        self.next = self._clock()
+
+    def stop(self) -> None:
+        """Sample no more, and close the counters."""
+        self.next = None
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+
+    def sample(self, run: Optional[Run], drop: bool) -> Optional[Dict[str, Any]]:
+        """Take the sample that is due; with ``drop`` only count that it was left out."""
+        assert self.next is not None, "sampling is on"
+        self.next = max(self.next + self._period, self._clock())
+        if drop:
+            self._dropped += 1
+            return None
+        event = {"event": "sample", "n": self._taken, **take(self.reader, run), "dropped_samples": self._dropped}
+        self._taken += 1
+        return event

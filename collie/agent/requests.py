@@ -1,0 +1,118 @@
+"""The requests of the protocol and their fields, checked before anything is done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Dict, Tuple
+
+from .faults import bad_request
+
+DEFAULT_DEADLINE_SECONDS = 10.0
+MAX_ENDS = 16
+NUMBER = (int, float)
+
+# name: (types, required)
+FIELDS: Dict[str, Dict[str, Tuple[Any, bool]]] = {
+    "hello": {"protocol": (int, True), "lease_seconds": (NUMBER, False)},
+    "ping": {},
+    "sampling": {
+        "on": (bool, True),
+        "device": (str, False),
+        "port": (int, False),
+        "netdev": (str, False),
+        "period_seconds": (NUMBER, False),
+    },
+    "prepare": {
+        "device": (str, True),
+        "port": (int, False),
+        "gid_index": (int, True),
+        "workload": (dict, True),
+        "flows": (list, True),
+    },
+    "connect": {"peers": (dict, True)},
+    "start": {"period_seconds": (NUMBER, False)},
+    "stop": {"drain_seconds": (NUMBER, False)},
+    "destroy": {},
+    "resources": {"device": (str, True)},
+    "bye": {},
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request whose fields have been checked."""
+
+    id: int
+    do: str
+    deadline_seconds: float
+    fields: Dict[str, Any]
+
+
+def parse_request(line: bytes) -> Request:
+    """Read one line.
+
+    Raises:
+        AgentFault: ``bad_request``, with the ``id`` (where there is one) as the attribute ``request_id``.
+    """
+    request_id = None
+    try:
+        try:
+            data = json.loads(line)
+        except ValueError as error:
+            raise bad_request(f"not a JSON line: {error}") from error
+        if not isinstance(data, dict):
+            raise bad_request("not a JSON object")
+        request_id = data.get("id")
+        return _check(data)
+    except Exception as error:
+        error.request_id = request_id if isinstance(request_id, int) else None  # type: ignore[attr-defined]
+        raise
+
+
+def _check(data: Dict[str, Any]) -> Request:
+    if type(data.get("id")) is not int:
+        raise bad_request("id must be an integer")
+    do = data.get("do")
+    if not isinstance(do, str) or do not in FIELDS:
+        raise bad_request(f"do must be one of {', '.join(FIELDS)}, not {do!r}")
+    deadline = data.get("deadline_seconds", DEFAULT_DEADLINE_SECONDS)
+    if not _positive(deadline):
+        raise bad_request("deadline_seconds must be a number above 0")
+    fields = {name: value for name, value in data.items() if name not in ("id", "do", "deadline_seconds")}
+    for name, value in fields.items():
+        if name not in FIELDS[do]:
+            raise bad_request(f"{do}: unknown field {name}")
+        kinds = FIELDS[do][name][0]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+            raise bad_request(f"{do}: {name} has the wrong type")
+        if name.endswith("_seconds") and not (_positive(value) or (name == "drain_seconds" and value == 0)):
+            raise bad_request(f"{do}: {name} must be a number above 0")
+    for name, (_, required) in FIELDS[do].items():
+        if required and name not in fields:
+            raise bad_request(f"{do}: {name} is missing")
+    return Request(data["id"], do, float(deadline), fields)
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, NUMBER) and not isinstance(value, bool) and value > 0
+
+
+def parse_flows(flows: Any, default_qps: int) -> Dict[str, Dict[str, Any]]:
+    """Return the ends of ``prepare`` by key, each with ``key``, ``role`` and ``qps``."""
+    ends: Dict[str, Dict[str, Any]] = {}
+    for entry in flows:
+        if not isinstance(entry, dict) or set(entry) - {"flow", "role", "qps", "peer"}:
+            raise bad_request("prepare: a flow has flow, role and perhaps qps and peer")
+        role, flow, qps = entry.get("role"), entry.get("flow"), entry.get("qps", default_qps)
+        if role not in ("requester", "responder") or not isinstance(flow, str) or "/" in flow:
+            raise bad_request("prepare: a flow needs a name without '/' and the role requester or responder")
+        if type(qps) is not int or qps < 1:
+            raise bad_request("prepare: qps of a flow must be at least 1")
+        key = f"{flow}/{role}"
+        if key in ends:
+            raise bad_request(f"prepare: {key} is listed twice")
+        ends[key] = {"key": key, "role": role, "qps": qps}
+    if not ends or len(ends) > MAX_ENDS:
+        raise bad_request(f"prepare: 1 to {MAX_ENDS} flows")
+    return ends

@@ -1,0 +1,209 @@
+"""Verbs objects of one run: made in the order of their dependence, destroyed in the reverse of it.
+
+Rules:
+
+1. Only the engine process calls this; a hang here costs that process and nothing else.
+2. Every verb runs inside ``step``, so that a failure names the verb and its errno.
+3. What the device says it cannot do is refused before it is tried: a failed creation is where drivers leak.
+4. Queue pairs are moved to ERR and their completions polled before they are destroyed (``quiesce``): destroying one
+   with much work outstanding makes rdma_rxe drain it in the kernel with no way out.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, List, Optional
+
+from .faults import AgentFault, bad_request
+from .objects import Buffers, CompletionQueue, Limits, step
+from .pattern import GRH_BYTES, group, receive_plan
+from .verbs import Verbs
+from .workload import Workload
+
+UD_QKEY = 0x11111111
+MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
+
+
+class End:
+    """One end of a flow: its role, queue pairs and buffers."""
+
+    def __init__(self, key: str, role: str, qps: int) -> None:
+        self.key = key
+        self.requester = role == "requester"
+        self.qps = qps
+        self.pairs: List[Any] = []
+        self.buffers: Optional[Buffers] = None
+        self.address_handle: Any = None
+        self.srq: Any = None
+        self.peer: Dict[str, Any] = {}
+
+
+class Resources:
+    """Everything of one run on one device."""
+
+    def __init__(self, v: Verbs, device: str, port: int, gid_index: int, gid: str, workload: Workload) -> None:
+        self.v, self.workload = v, workload
+        self.port, self.gid_index, self.gid = port, gid_index, gid
+        self.ends: List[End] = []
+        self.cqs: List[CompletionQueue] = []
+        with step("open_device"):
+            self.context = v.Context(name=device)
+            self.limits = Limits(self.context.query_device())
+            port_attributes = self.context.query_port(port)
+            self.lid: int = port_attributes.lid
+            self.active_mtu = port_attributes.active_mtu
+        with step("alloc_pd"):
+            self.pd = v.PD(self.context)
+
+    def create(self, ends: List[End]) -> None:
+        """Create what ``ends`` need; queue pairs are left in INIT (UD: in RTS)."""
+        workload = self.workload
+        if MTU_CODES[workload.mtu] > self.active_mtu:
+            raise AgentFault("unsupported", "limits", f"mtu {workload.mtu} is above the port's active MTU")
+        self.limits.check(workload, sum(end.qps for end in ends))
+        self.ends = ends
+        for end in ends:
+            length = workload.buffer_bytes + (GRH_BYTES if workload.qp_type == "UD" and not end.requester else 0)
+            node = workload.numa_node if end.requester else workload.peer_numa_node
+            end.buffers = Buffers(self.v, self.pd, end.qps, workload.mrs_per_qp, length, node)
+            if workload.srq and workload.receives and not end.requester:
+                with step("create_srq"):
+                    attributes = self.v.SrqAttr(max_wr=workload.recv_wq_depth, max_sge=self._receive_sges())
+                    end.srq = self.v.SRQ(self.pd, self.v.SrqInitAttr(attributes))
+        self._create_pairs()
+
+    def _receive_sges(self) -> int:
+        return len(receive_plan(self.workload, 1, 1).segments)
+
+    def _create_pairs(self) -> None:
+        workload = self.workload
+        # An unsignalled request completes too when its queue pair fails, so a CQ must hold every one of them.
+        needs = [
+            (workload.send_wq_depth if end.requester else workload.recv_wq_depth if self._owns_receives(end) else 1)
+            for end in self.ends
+            for _ in range(end.qps)
+        ]
+        reserve = sum(workload.recv_wq_depth for end in self.ends if end.srq is not None)
+        owner = {}
+        for indices in group(needs, self.limits.max_cqe, reserve):
+            wanted = sum(needs[index] for index in indices) + reserve
+            cq = CompletionQueue(self.v, self.context, min(max(wanted, 16), self.limits.max_cqe))
+            self.cqs.append(cq)
+            owner.update(dict.fromkeys(indices, cq.cq))
+        index = 0
+        for end in self.ends:
+            for _ in range(end.qps):
+                end.pairs.append(self._create_pair(end, owner[index]))
+                index += 1
+
+    def _owns_receives(self, end: End) -> bool:
+        return self.workload.receives and not end.requester and end.srq is None
+
+    def _create_pair(self, end: End, cq: Any) -> Any:
+        v, workload = self.v, self.workload
+        receives = self._owns_receives(end)
+        cap = v.QPCap(
+            max_send_wr=workload.send_wq_depth if end.requester else 1,
+            max_recv_wr=workload.recv_wq_depth if receives else 1,
+            max_send_sge=workload.sge_count if end.requester else 1,
+            max_recv_sge=self._receive_sges() if receives else 1,
+            max_inline_data=workload.max_inline_data if end.requester else 0,
+        )
+        qp_type = getattr(v.e, f"IBV_QPT_{workload.qp_type}")
+        attributes = v.QPInitAttr(
+            qp_type=qp_type, scq=cq, rcq=cq, srq=end.srq, cap=cap, sq_sig_all=1 if workload.sq_sig_all else 0
+        )
+        with step("create_qp"):
+            pair = v.QP(self.pd, attributes)
+        with step("modify_qp INIT"):
+            pair.to_init(self._attributes())
+        return pair
+
+    def _attributes(self) -> Any:
+        v = self.v
+        attributes = v.QPAttr(port_num=self.port)
+        attributes.qp_access_flags = v.e.IBV_ACCESS_REMOTE_WRITE | v.e.IBV_ACCESS_REMOTE_READ
+        attributes.pkey_index = 0
+        attributes.qkey = UD_QKEY
+        attributes.sq_psn = self.workload.sq_psn
+        return attributes
+
+    def endpoint(self, end: End) -> Dict[str, Any]:
+        """Return what the other end must know of this one."""
+        described: Dict[str, Any] = {
+            "gid": self.gid,
+            "lid": self.lid,
+            "qps": [[pair.qp_num, self.workload.sq_psn] for pair in end.pairs],
+        }
+        if not end.requester and self.workload.remote_memory and end.buffers:
+            described["buffers"] = end.buffers.describe()
+        return described
+
+    def connect(self, end: End, peer: Dict[str, Any]) -> None:
+        """Bring the queue pairs of ``end`` to RTS against ``peer``'s endpoint."""
+        if len(peer["qps"]) != end.qps:
+            raise bad_request(f"connect: {end.key} has {end.qps} queue pairs, its peer {len(peer['qps'])}")
+        end.peer = peer
+        path = self._path(peer)
+        if self.workload.qp_type == "UD":
+            with step("create_ah"):
+                end.address_handle = self.v.AH(self.pd, attr=path)
+        for index, pair in enumerate(end.pairs):
+            number, psn = peer["qps"][index]
+            attributes = self._attributes()
+            attributes.ah_attr = path
+            attributes.path_mtu = MTU_CODES[self.workload.mtu]
+            attributes.dest_qp_num = number
+            attributes.rq_psn = psn
+            for name in ("max_rd_atomic", "max_dest_rd_atomic", "timeout", "retry_cnt", "rnr_retry", "min_rnr_timer"):
+                setattr(attributes, name, getattr(self.workload, name))
+            with step("modify_qp RTR"):
+                pair.to_rtr(attributes)
+            with step("modify_qp RTS"):
+                pair.to_rts(attributes)
+
+    def _path(self, peer: Dict[str, Any]) -> Any:
+        route = self.v.GlobalRoute(
+            dgid=self.v.GID(peer["gid"]),
+            sgid_index=self.gid_index,
+            hop_limit=self.workload.hop_limit,
+            traffic_class=self.workload.traffic_class,
+        )
+        return self.v.AHAttr(gr=route, is_global=1, port_num=self.port, dlid=peer["lid"])
+
+    def quiesce(self, seconds: float) -> int:
+        """Move every queue pair to ERR and poll until nothing is flushed any more; return how many completions came."""
+        for end in self.ends:
+            for pair in end.pairs:
+                attributes = self.v.QPAttr(qp_state=self.v.e.IBV_QPS_ERR)
+                with step("modify_qp ERR"):
+                    pair.modify(attributes, self.v.e.IBV_QP_STATE)
+        flushed, quiet = 0, 0
+        deadline = time.monotonic() + seconds
+        while quiet < 3 and time.monotonic() < deadline:
+            found = sum(cq.cq.poll(64)[0] for cq in self.cqs)
+            flushed += found
+            quiet = 0 if found else quiet + 1
+            if not found:
+                time.sleep(0.002)
+        return flushed
+
+    def destroy(self) -> None:
+        """Destroy everything, users before what they use. Safe after a creation that failed half-way."""
+        with step("destroy_qp"):
+            for end in self.ends:
+                for pair in end.pairs:
+                    pair.close()
+                end.pairs = []
+        with step("destroy"):
+            for end in self.ends:
+                if end.address_handle is not None:
+                    end.address_handle.close()
+                for mr in end.buffers.mrs if end.buffers else ():
+                    mr.close()
+                if end.srq is not None:
+                    end.srq.close()
+            for cq in self.cqs:
+                cq.close()
+            self.pd.close()
+            self.context.close()

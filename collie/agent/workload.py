@@ -1,0 +1,158 @@
+"""The workload of one run as the controller sends it, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Dict, Mapping, Optional, Tuple, Union
+
+from .faults import AgentFault, bad_request
+
+QP_TYPES = ("RC", "UC", "UD")
+OPCODES = ("SEND", "SEND_WITH_IMM", "WRITE", "WRITE_WITH_IMM", "READ")
+MTUS = (256, 512, 1024, 2048, 4096)
+
+# The flows of `prepare` say the same with more detail, so these are accepted and not looked at.
+IGNORED = ("direction", "loopback")
+
+# The widths of the fields in the verbs API; a larger value would be cut silently on its way to the device.
+LIMITS: Dict[str, Tuple[int, int]] = {
+    "qps": (1, 1 << 20),
+    "mrs_per_qp": (1, 1 << 20),
+    "mr_bytes": (0, 1 << 40),
+    "wqe_batch": (1, 1 << 16),
+    "sge_count": (1, 1 << 10),
+    "send_wq_depth": (1, 1 << 20),
+    "recv_wq_depth": (1, 1 << 20),
+    "max_rd_atomic": (0, 255),
+    "max_dest_rd_atomic": (0, 255),
+    "timeout": (0, 31),
+    "retry_cnt": (0, 7),
+    "rnr_retry": (0, 7),
+    "min_rnr_timer": (0, 31),
+    "max_inline_data": (0, 1 << 16),
+    "sq_psn": (0, (1 << 24) - 1),
+    "traffic_class": (0, 255),
+    "hop_limit": (0, 255),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One workload. Names are those of the verbs API; sizes in bytes; the rest in the API's encodings."""
+
+    qp_type: str
+    opcode: str
+    messages: Tuple[int, ...]
+    qps: int = 1
+    mrs_per_qp: int = 1
+    mr_bytes: int = 0
+    mtu: int = 1024
+    wqe_batch: int = 1
+    sge_count: int = 1
+    sge_split: Union[str, Tuple[int, ...]] = "even"
+    send_wq_depth: int = 128
+    recv_wq_depth: int = 128
+    max_rd_atomic: int = 1
+    max_dest_rd_atomic: int = 1
+    timeout: int = 14
+    retry_cnt: int = 7
+    rnr_retry: int = 6
+    min_rnr_timer: int = 12
+    max_inline_data: int = 0
+    sq_sig_all: bool = False
+    srq: bool = False
+    fence: bool = False
+    sq_psn: int = 0
+    traffic_class: int = 0
+    hop_limit: int = 64
+    numa_node: Optional[int] = None
+    peer_numa_node: Optional[int] = None
+    memory: str = "dram"
+    peer_memory: str = "dram"
+
+    @property
+    def receives(self) -> bool:
+        """Whether the responder must post receives."""
+        return self.opcode in ("SEND", "SEND_WITH_IMM", "WRITE_WITH_IMM")
+
+    @property
+    def remote_memory(self) -> bool:
+        """Whether requests name the responder's memory."""
+        return self.opcode in ("WRITE", "WRITE_WITH_IMM", "READ")
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of each MR: as asked for, or the largest message."""
+        return self.mr_bytes or max(self.messages)
+
+
+def parse_workload(data: Any) -> Workload:
+    """Turn the request's object into a workload.
+
+    Raises:
+        AgentFault: ``bad_request`` naming the field, or ``unsupported`` for GPU memory.
+    """
+    if not isinstance(data, Mapping):
+        raise bad_request("workload: not an object")
+    fields = {field.name for field in dataclasses.fields(Workload)}
+    unknown = sorted(set(data) - fields - set(IGNORED))
+    if unknown:
+        raise bad_request(f"workload: unknown field {', '.join(unknown)}")
+    values = {name: value for name, value in data.items() if name in fields}
+    for name in ("qp_type", "opcode", "messages"):
+        if name not in values:
+            raise bad_request(f"workload: {name} is missing")
+    for name in ("messages", "sge_split"):
+        if isinstance(values.get(name), (list, tuple)):
+            values[name] = tuple(values[name])
+    workload = Workload(**values)
+    _check_types(workload)
+    _check_meaning(workload)
+    return workload
+
+
+def _check_types(workload: Workload) -> None:
+    for name, (low, high) in LIMITS.items():
+        value = getattr(workload, name)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise bad_request(f"workload: {name} must be an integer {low}..{high}, not {value!r}")
+    for name in ("sq_sig_all", "srq", "fence"):
+        if not isinstance(getattr(workload, name), bool):
+            raise bad_request(f"workload: {name} must be true or false")
+    for name in ("numa_node", "peer_numa_node"):
+        value = getattr(workload, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise bad_request(f"workload: {name} must be an integer or null")
+    if not _byte_list(workload.messages, 1) or not workload.messages:
+        raise bad_request("workload: messages must be a list of byte counts, each at least 1")
+    if workload.sge_split != "even" and not _byte_list(workload.sge_split, 0):
+        raise bad_request("workload: sge_split must be 'even' or a list of byte counts")
+
+
+def _byte_list(value: Any, lowest: int) -> bool:
+    return isinstance(value, tuple) and all(type(item) is int and lowest <= item < 1 << 31 for item in value)
+
+
+def _check_meaning(workload: Workload) -> None:
+    choices = (("qp_type", QP_TYPES), ("opcode", OPCODES), ("mtu", MTUS))
+    for name, allowed in choices:
+        if getattr(workload, name) not in allowed:
+            raise bad_request(f"workload: {name} must be one of {', '.join(map(str, allowed))}")
+    for name in ("memory", "peer_memory"):
+        if getattr(workload, name) not in ("dram", "gpu"):
+            raise bad_request(f"workload: {name} must be dram or gpu")
+        if getattr(workload, name) == "gpu":
+            raise AgentFault("unsupported", "register", "GPU memory is not supported by this agent")
+    if workload.qp_type == "UC" and workload.opcode == "READ":
+        raise bad_request("workload: UC has no READ")
+    if workload.qp_type == "UD" and not workload.opcode.startswith("SEND"):
+        raise bad_request(f"workload: UD has no {workload.opcode}")
+    if workload.qp_type == "UD" and max(workload.messages) > workload.mtu:
+        raise bad_request("workload: a UD message must fit one packet (mtu)")
+    if max(workload.messages) > workload.buffer_bytes:
+        raise bad_request("workload: a message must fit one MR (mr_bytes)")
+    if workload.wqe_batch > workload.send_wq_depth:
+        raise bad_request("workload: wqe_batch is deeper than send_wq_depth")
+    if len(workload.sge_split) > workload.sge_count and workload.sge_split != "even":
+        raise bad_request("workload: sge_split lists more entries than sge_count")

@@ -1,0 +1,243 @@
+"""What is missing on each host before it can measure, and the command that mends it. Changes nothing by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+
+from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
+from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, matching_gid
+from collie.hosts.session import Archive, HostSession
+from collie.hosts.testbed import SystemClock
+from collie.inventory.hosts import Host
+from collie.ports import Clock, Remote
+
+COMMAND_SECONDS = 20.0
+CLOCK_SECONDS = 1.0
+MOST_CLOCK_DRIFT = 0.02
+"""Rates are over a host's own clock, so a clock that runs 2 % fast makes a host 2 % slow; judging tolerates 20 %."""
+LARGEST_MTU = 4096
+ENOUGH_LOCKED_KIB = 1 << 20
+"""1 GiB: what the largest workloads of the shipped spaces register, and then some."""
+
+_INSTALL = {"debian": "apt-get install {}", "rhel": "dnf install {}", "suse": "zypper install {}"}
+_FAMILIES = {"debian": "debian ubuntu", "rhel": "rhel fedora centos rocky almalinux", "suse": "suse opensuse sles"}
+
+
+class State(StrEnum):
+    """How a finding stands."""
+
+    OK = "ok"
+    MISSING = "missing"
+    """Without it this host cannot measure."""
+    ADVICE = "advice"
+    """It can, but less, or less well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at on one host.
+
+    Attributes:
+        host: its name.
+        item: what was looked at, in a word or two.
+        state: ok, missing, advice.
+        detail: what was found.
+        command: what mends it, to be typed on the host unless it says otherwise; empty when nothing is to be mended.
+    """
+
+    host: str
+    item: str
+    state: State
+    detail: str
+    command: str = ""
+
+
+def check_hosts(
+    hosts: Sequence[Host],
+    connect: Callable[[Host], Remote],
+    archive: Archive | None = None,
+    clock: Clock | None = None,
+) -> tuple[Finding, ...]:
+    """Look at every host, all at once.
+
+    Args:
+        hosts: inventory entries.
+        connect: makes the remote of a host.
+        archive: program to run as the agent; Collie's own by default.
+        clock: of the controller.
+
+    Returns:
+        All findings, in the order of the hosts. What fails is a finding, never an exception.
+    """
+    if not hosts:
+        return ()
+    checks = [_HostCheck(host, connect(host), archive or Archive.agent(), clock or SystemClock()) for host in hosts]
+    with ThreadPoolExecutor(len(checks)) as executor:
+        return tuple(finding for findings in executor.map(_HostCheck.findings, checks) for finding in findings)
+
+
+class _HostCheck:
+    """The check of one host: what needs only a shell first, then what the agent tells."""
+
+    def __init__(self, host: Host, remote: Remote, archive: Archive, clock: Clock) -> None:
+        self._host = host
+        self._remote = remote
+        self._session = HostSession(host, remote, archive, clock)
+        self._clock = clock
+        self._install = _INSTALL["debian"]
+
+    def findings(self) -> list[Finding]:
+        found: list[Finding] = []
+        try:
+            found += self._shell()
+            if all(finding.state is not State.MISSING for finding in found):
+                found += self._agent()
+        except HostKeyMismatch as error:
+            found.append(
+                self._missing("ssh", str(error), f"here: ssh-keyscan {self._port_option()}{self._host.address}")
+            )
+        except HostUnreachable as error:
+            user = f"{self._host.user}@" if self._host.user else ""
+            key = f"-i {self._host.identity_file} " if self._host.identity_file else ""
+            command = f"here: ssh -v {key}{self._port_option()}{user}{self._host.address} true"
+            found.append(self._missing("ssh", str(error), command))
+        except TestbedError as error:
+            found.append(self._missing("agent", str(error), f"{self._host.python} --version; uptime; df -h ~"))
+        finally:
+            self._session.close()
+        return found
+
+    def _shell(self) -> Iterator[Finding]:
+        release = self._run("cat", "/etc/os-release").lower()
+        family = next((f for f, words in _FAMILIES.items() if any(w in release for w in words.split())), "debian")
+        self._install = _INSTALL[family]
+        yield self._ok("ssh", f"{self._host.address} answers, its host key is known")
+        yield self._python()
+        yield self._memlock()
+        if self._run("sh", "-c", "command -v ib_write_bw"):
+            yield self._ok("perftest", "installed")
+        else:
+            command = self._install.format("perftest")
+            yield Finding(self._host.name, "perftest", State.ADVICE, "not installed; only comparisons need it", command)
+
+    def _python(self) -> Finding:
+        words = self._run(self._host.python, "-c", "import sys; print(*sys.version_info[:2])").split()
+        if len(words) != 2 or not all(word.isdigit() for word in words):
+            detail = f"{self._host.python} is no Python interpreter; install one, or name another in the hosts file"
+            return self._missing("python", detail, self._install.format("python3"))
+        if (int(words[0]), int(words[1])) < (3, 9):
+            detail = f"{self._host.python} is Python {'.'.join(words)}; the agent needs 3.9 or newer"
+            return self._missing("python", detail, self._install.format("python3.9"))
+        return self._ok("python", f"{self._host.python} is Python {'.'.join(words)}")
+
+    def _memlock(self) -> Finding:
+        limit = self._run("sh", "-c", "ulimit -l").strip()
+        if limit == "unlimited" or self._run("id", "-u").strip() == "0":
+            return self._ok("locked memory", limit or "root has no limit")
+        command = "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # then log in again"
+        enough = limit.isdigit() and int(limit) >= ENOUGH_LOCKED_KIB
+        detail = f"limited to {limit or 'an unknown number of'} KiB; buffers of RDMA are locked memory"
+        return Finding(self._host.name, "locked memory", State.ADVICE if enough else State.MISSING, detail, command)
+
+    def _agent(self) -> Iterator[Finding]:
+        facts = self._session.facts
+        yield self._ok("agent", f"starts on Python {facts.python}, kernel {facts.kernel}")
+        if facts.pyverbs_missing:
+            detail = f"{self._host.python} cannot import it: {facts.pyverbs_missing}"
+            yield self._missing("pyverbs", detail, self._install.format("python3-pyverbs"))
+        else:
+            yield self._ok("pyverbs", "can be imported")
+        yield from self._device(facts)
+        yield self._clock_rate()
+
+    def _device(self, facts: HostFacts) -> Iterator[Finding]:
+        device = facts.device(self._host.device)
+        if device is None:
+            there = ", ".join(known.name for known in facts.devices) or "none"
+            detail = f"there is no {self._host.device}; RDMA devices: {there}"
+            yield self._missing("device", detail, self._create_device())
+            return
+        if device.open_error:
+            detail = f"{device.name} cannot be opened: {device.open_error}"
+            yield self._missing("device", detail, "ls -l /dev/infiniband; modprobe ib_uverbs")
+        else:
+            yield self._ok("device", f"{device.name}, driver {device.driver or 'unknown'}")
+        port = device.port(self._host.ib_port)
+        if port is None:
+            detail = f"{device.name} has no port {self._host.ib_port}; change ib_port in the hosts file"
+            yield self._missing("port", detail, f"rdma link show | grep {device.name}")
+            return
+        yield from self._port(device, port)
+
+    def _create_device(self) -> str:
+        if self._host.device.startswith("rxe"):
+            find = f"$(ip -o addr show to {self._host.data_address} | awk '{{print $2}}')"
+            return f"modprobe rdma_rxe && rdma link add {self._host.device} type rxe netdev {find}"
+        return "rdma link show   # then name one of these devices in the hosts file"
+
+    def _port(self, device: DeviceFacts, port: PortFacts) -> Iterator[Finding]:
+        netdev = port.netdev or "NETDEV"
+        if port.state == "ACTIVE":
+            yield self._ok("port", f"{device.name}/{port.number} is ACTIVE")
+        else:
+            detail = f"{device.name}/{port.number} is {port.state}, not ACTIVE"
+            yield self._missing("port", detail, f"ip link set {netdev} up")
+        yield self._gid(device, port, netdev)
+        if port.active_mtu is None or port.active_mtu >= LARGEST_MTU:
+            yield self._ok("mtu", f"{port.active_mtu or 'unknown'}")
+        else:
+            detail = f"{port.active_mtu}; workloads with a larger MTU will be unsupported"
+            # 4096 of payload and the headers of IPv6, UDP, BTH and the longest extension, rounded up.
+            yield Finding(self._host.name, "mtu", State.ADVICE, detail, f"ip link set {netdev} mtu 4200")
+
+    def _gid(self, device: DeviceFacts, port: PortFacts, netdev: str) -> Finding:
+        matching = matching_gid(port, self._host.data_address)
+        chosen = self._host.gid_index
+        if matching is None:
+            detail = f"{device.name}/{port.number} has no RoCE v2 GID for data_address {self._host.data_address}"
+            return self._missing("gid", detail, f"ip address add {self._host.data_address}/24 dev {netdev}")
+        if chosen is None or chosen == matching.index:
+            return self._ok("gid", f"index {matching.index} is the RoCE v2 GID of {self._host.data_address}")
+        if chosen in {gid.index for gid in port.gids}:
+            detail = f"index {chosen}, as the hosts file says; that of {self._host.data_address} is {matching.index}"
+            return Finding(
+                self._host.name, "gid", State.ADVICE, detail, f"in the hosts file: gid_index: {matching.index}"
+            )
+        detail = f"there is no GID at index {chosen}"
+        return self._missing("gid", detail, f"in the hosts file: gid_index: {matching.index}")
+
+    def _clock_rate(self) -> Finding:
+        begin, asked_first, told_first = self._host_clock()
+        self._clock.sleep(CLOCK_SECONDS)
+        end, asked_last, told_last = self._host_clock()
+        # The host read its clock somewhere between question and answer, so only what lies outside of that is drift.
+        elapsed = end - begin
+        slowest, fastest = elapsed / (told_last - asked_first), elapsed / max(1e-9, asked_last - told_first)
+        drift = min(0.0, fastest - 1) + max(0.0, slowest - 1)
+        if abs(drift) <= MOST_CLOCK_DRIFT:
+            return self._ok("clock", "runs as fast as this machine's")
+        detail = f"runs {abs(drift):.1%} {'faster' if drift > 0 else 'slower'} than this machine's"
+        command = "cat /sys/devices/system/clocksource/clocksource0/current_clocksource; uptime"
+        return Finding(self._host.name, "clock", State.ADVICE, detail, command)
+
+    def _host_clock(self) -> tuple[float, float, float]:
+        """Return the host's clock, and the controller's before asking and after hearing."""
+        asked = self._clock.monotonic()
+        clock = float(self._session.request("ping")["clock"])
+        return clock, asked, self._clock.monotonic()
+
+    def _run(self, *argv: str) -> str:
+        done = self._remote.run(argv, COMMAND_SECONDS)
+        return done.stdout if done.status == 0 else ""
+
+    def _port_option(self) -> str:
+        return f"-p {self._host.port} " if self._host.port else ""
+
+    def _ok(self, item: str, detail: str) -> Finding:
+        return Finding(self._host.name, item, State.OK, detail)
+
+    def _missing(self, item: str, detail: str, command: str) -> Finding:
+        return Finding(self._host.name, item, State.MISSING, detail, command)

@@ -1,0 +1,208 @@
+"""What an agent says of its host, as typed values, and what follows from it. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from collie.detect.bounds import UNBOUNDED, Bound, packets_per_byte
+from collie.errors import TestbedError
+from collie.inventory.hosts import Host
+from collie.workloads.workload import Workload
+
+_VOLATILE = frozenset({"id", "ok", "clock", "pid", "memory_available_bytes", "protocol"})
+
+WIRE_OVERHEAD_BYTES = 82
+"""Around the payload of a RoCE v2 packet: preamble and gap 20, Ethernet 14 + 4, IPv4 20, UDP 8, BTH 12, ICRC 4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gid:
+    """One entry of a port's GID table."""
+
+    index: int
+    address: str | None
+    type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """One port of an RDMA device; None is unknown.
+
+    Attributes:
+        state: `ACTIVE` when it carries traffic.
+        active_mtu: path MTU in bytes.
+        rate_bps: signalling rate; of a software device without meaning.
+        netdev: network device behind it.
+    """
+
+    number: int
+    state: str | None
+    active_mtu: int | None
+    rate_bps: float | None
+    netdev: str | None
+    gids: tuple[Gid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """One RDMA device; None is unknown."""
+
+    name: str
+    driver: str | None
+    numa_node: int | None
+    open_error: str | None
+    ports: tuple[PortFacts, ...]
+
+    def port(self, number: int) -> PortFacts | None:
+        """Return a port by its number."""
+        return next((port for port in self.ports if port.number == number), None)
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """One host.
+
+    Attributes:
+        pyverbs_missing: why pyverbs cannot be imported; None when it can.
+        numa_nodes: their numbers.
+        devices: all RDMA devices.
+        description: everything that the agent said and that stays the same from one start to the next; plain values.
+    """
+
+    kernel: str
+    python: str
+    pyverbs_missing: str | None
+    numa_nodes: tuple[int, ...]
+    devices: tuple[DeviceFacts, ...]
+    description: Mapping[str, Any]
+
+    def device(self, name: str) -> DeviceFacts | None:
+        """Return a device by its name."""
+        return next((device for device in self.devices if device.name == name), None)
+
+
+def parse_facts(raw: Mapping[str, Any]) -> HostFacts:
+    """Read the answer to `hello`.
+
+    Raises:
+        KeyError, TypeError, ValueError: the agent speaks another protocol.
+    """
+    missing = None if raw["pyverbs_present"] else str(raw["pyverbs_error"] or "unknown reason")
+    return HostFacts(
+        kernel=raw["kernel"],
+        python=raw["python"],
+        pyverbs_missing=missing,
+        numa_nodes=tuple(raw["numa_nodes"]),
+        devices=tuple(_device(device) for device in raw["devices"]),
+        description={key: value for key, value in raw.items() if key not in _VOLATILE},
+    )
+
+
+def _device(raw: Mapping[str, Any]) -> DeviceFacts:
+    ports = tuple(_port(port) for port in raw["ports"])
+    return DeviceFacts(raw["name"], raw["driver"], raw["numa_node"], raw["open_error"], ports)
+
+
+def _port(raw: Mapping[str, Any]) -> PortFacts:
+    gids = tuple(Gid(gid["index"], gid["address"], gid["type"]) for gid in raw["gids"])
+    rate = re.match(r"([\d.]+) Gb/sec", raw["rate"] or "")
+    rate_bps = float(rate[1]) * 1e9 if rate else None
+    return PortFacts(raw["port"], raw["state"], raw["active_mtu"], rate_bps, raw["netdev"], gids)
+
+
+def matching_gid(port: PortFacts, data_address: str) -> Gid | None:
+    """Return the RoCE v2 GID that holds an address."""
+    wanted = ipaddress.ip_address(data_address)
+    for gid in port.gids:
+        if gid.type == "RoCE v2" and gid.address and ipaddress.ip_address(gid.address) == wanted:
+            return gid
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaPort:
+    """The port that an inventory entry means, as the agent must be told.
+
+    Attributes:
+        netdev: network device behind it; None when unknown.
+        explanation: how the GID index was chosen; for the log.
+        numa_nodes: nodes of the host, the NIC's own first; empty when the kernel does not tell which that is.
+    """
+
+    device: str
+    driver: str
+    port: int
+    netdev: str | None
+    gid_index: int
+    rate_bps: float | None
+    explanation: str
+    numa_nodes: tuple[int, ...]
+
+
+def rdma_port(host: Host, facts: HostFacts) -> RdmaPort:
+    """Find the port of an inventory entry.
+
+    Raises:
+        TestbedError: pyverbs, the device, the port or the GID is missing; says how to mend it.
+    """
+    mend = f"; `collie hosts check` shows everything that is missing on {host.name}"
+    if facts.pyverbs_missing:
+        raise TestbedError(
+            f"host {host.name}: {host.python} cannot import pyverbs ({facts.pyverbs_missing}); install it with "
+            f"`apt-get install python3-pyverbs`, or name another interpreter as `python` in the hosts file{mend}"
+        )
+    device = facts.device(host.device)
+    if device is None:
+        there = ", ".join(known.name for known in facts.devices) or "none"
+        raise TestbedError(f"host {host.name} has no RDMA device {host.device}; there is: {there}{mend}")
+    port = device.port(host.ib_port)
+    if port is None:
+        raise TestbedError(f"host {host.name}: {host.device} has no port {host.ib_port}{mend}")
+    if port.state != "ACTIVE":
+        raise TestbedError(f"host {host.name}: {host.device} port {port.number} is {port.state}, not ACTIVE{mend}")
+    index, explanation = _gid_index(host, port, mend)
+    own = device.numa_node
+    nodes = () if own is None else (own, *(node for node in facts.numa_nodes if node != own))
+    driver = device.driver or "unknown"
+    return RdmaPort(device.name, driver, port.number, port.netdev, index, port.rate_bps, explanation, nodes)
+
+
+def _gid_index(host: Host, port: PortFacts, mend: str) -> tuple[int, str]:
+    place = f"host {host.name}: {host.device} port {port.number}"
+    if host.gid_index is not None:
+        if host.gid_index not in {gid.index for gid in port.gids}:
+            raise TestbedError(f"{place} has no GID at index {host.gid_index}{mend}")
+        return host.gid_index, f"{place}: GID index {host.gid_index}, as the hosts file says"
+    gid = matching_gid(port, host.data_address)
+    if gid is None:
+        known = ", ".join(f"{gid.index}: {gid.address} ({gid.type})" for gid in port.gids) or "none"
+        raise TestbedError(f"{place} has no RoCE v2 GID for data_address {host.data_address}; it has {known}{mend}")
+    return gid.index, f"{place}: GID index {gid.index}, the RoCE v2 GID of data_address {host.data_address}"
+
+
+def numa_node(port: RdmaPort, distance: int) -> int | None:
+    """Return the node at a distance from the NIC: 0 is its own. None leaves it to the kernel.
+
+    Raises:
+        ValueError: the host has no node that far away.
+    """
+    if distance < len(port.numa_nodes):
+        return port.numa_nodes[distance]
+    if distance == 0:
+        return None
+    raise ValueError(f"NUMA distance {distance}, but {len(port.numa_nodes) or 'an unknown number of'} nodes")
+
+
+def line_rate(ports: tuple[RdmaPort, ...], workload: Workload) -> Bound:
+    """Return what the slowest port can carry of a workload; unbounded on software devices."""
+    rates = [port.rate_bps for port in ports]
+    known = [rate for rate in rates if rate is not None]
+    if any(port.driver in {"rxe", "siw"} for port in ports) or len(known) < len(rates):
+        return UNBOUNDED
+    per_byte = packets_per_byte(workload)
+    bps = min(known) / (1 + WIRE_OVERHEAD_BYTES * per_byte)
+    return Bound(bps, bps / 8 * per_byte, "specification")

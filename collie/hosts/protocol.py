@@ -1,0 +1,218 @@
+"""One conversation with one agent: requests and their answers, samples, and signs of life.
+
+Rules:
+
+1. Every request has a deadline at the agent, and a little more at this end. An answer that misses both ends the
+   conversation: nobody knows any more what the agent is doing.
+2. The agent hears a ping every two seconds and answers it, so a silent line means a dead agent or a dead host.
+3. Once the conversation has failed it stays failed; every request under way and to come raises what it failed of. The
+   channel is closed, so that the agent, if it still lives, sees the end of its input and cleans up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
+from collie.hosts.samples import AgentSample, parse_sample
+from collie.ports import Channel
+
+PING_SECONDS = 2.0
+SILENCE_SECONDS = 10.0
+"""Five pings without an answer. The agent's lease is 8 s, so by then it has ended itself."""
+FIRST_WORD_SECONDS = 45.0
+"""An agent says nothing before it has imported pyverbs: 2 s on an idle emulated CPU, many times that on a busy one."""
+PING_ID = 0
+GRACE_SECONDS = 4.0
+"""For an answer to travel, on a host that is busy enough to miss its own deadline."""
+
+
+class StepFailed(AgentError):
+    """The agent answered that a step failed; the conversation goes on.
+
+    Attributes:
+        kind: `unsupported`, `setup`, `timeout`, `died`, `bad_request` or `internal`.
+        cause: short and countable, such as `create_qp ENOMEM`.
+    """
+
+    def __init__(self, host: str, error: dict[str, Any], do: str) -> None:
+        self.kind = str(error.get("kind", "internal"))
+        step = str(error.get("step") or do)
+        super().__init__(host, step, str(error.get("message", "no message")), unsupported=self.kind == "unsupported")
+        causes = {
+            "setup": " ".join(filter(None, (step, error.get("errno_name")))),
+            "timeout": f"{step} timeout",
+            "died": "engine died",
+            "bad_request": "refused by the agent",
+            "internal": "agent fault",
+        }
+        self.cause = causes.get(self.kind, self.kind)
+
+
+class AgentGone(AgentError):
+    """The agent ended, and the conversation with it."""
+
+    def __init__(self, host: str, message: str) -> None:
+        super().__init__(host, "conversation", message)
+
+
+@dataclass
+class _Pending:
+    """A request that waits for its answer."""
+
+    answered: threading.Event = field(default_factory=threading.Event)
+    answer: dict[str, Any] | None = None
+
+
+class AgentClient:
+    """Speaks to the agent at the other end of a channel. Requests may come from several threads.
+
+    Args:
+        host: name for messages.
+        channel: to an agent that was just started.
+        monotonic: the controller's clock, to stamp samples with.
+    """
+
+    def __init__(self, host: str, channel: Channel, monotonic: Callable[[], float]) -> None:
+        self._host = host
+        self._channel = channel
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._last_id = 0
+        self._pending: dict[int, _Pending] = {}
+        self._samples: list[AgentSample] = []
+        self._engine_death: str | None = None
+        self._failure: TestbedError | None = None
+        self._said_bye = ""
+        self._closing = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._listen, name=f"listen to {host}", daemon=True),
+            threading.Thread(target=self._ping, name=f"ping {host}", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def failure(self) -> TestbedError | None:
+        """What ended the conversation, if anything has."""
+        return self._failure
+
+    @property
+    def engine_death(self) -> str | None:
+        """The last words of an engine that ended during the run, if it did."""
+        return self._engine_death
+
+    def request(self, do: str, deadline_seconds: float = 10.0, **fields: Any) -> dict[str, Any]:
+        """Ask the agent to do something and return its answer.
+
+        Raises:
+            StepFailed: it answered that this failed.
+            TestbedError: the conversation has ended.
+        """
+        pending = _Pending()
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            self._last_id += 1
+            number = self._last_id
+            self._pending[number] = pending
+        try:
+            line = json.dumps({"id": number, "do": do, "deadline_seconds": deadline_seconds, **fields})
+            self._channel.send_line(line)
+        except HostUnreachable as error:
+            self._fail(error)
+            raise
+        if not pending.answered.wait(deadline_seconds + GRACE_SECONDS):
+            self._fail(CommandTimeout(self._host, f"agent step {do}", deadline_seconds + GRACE_SECONDS))
+        return self._answer(do, number, pending)
+
+    def take_samples(self) -> tuple[AgentSample, ...]:
+        """Return all samples since `forget_samples`."""
+        with self._lock:
+            return tuple(self._samples)
+
+    def forget_samples(self) -> None:
+        """Start anew, for the next run."""
+        with self._lock:
+            self._samples.clear()
+            self._engine_death = None
+
+    def stderr_tail(self) -> str:
+        """Return what the agent said to people."""
+        return self._channel.stderr_tail()
+
+    def close(self) -> None:
+        """Say goodbye and end the conversation; the agent destroys what is left."""
+        if self._failure is None:
+            with contextlib.suppress(TestbedError):
+                self.request("bye", 3.0)
+        self._fail(AgentGone(self._host, "the conversation was closed"))
+        for thread in self._threads:
+            thread.join(1.0)
+
+    def _answer(self, do: str, number: int, pending: _Pending) -> dict[str, Any]:
+        with self._lock:
+            self._pending.pop(number, None)
+        answer = pending.answer
+        if answer is None:
+            assert self._failure is not None, "only a failure leaves a request without an answer"
+            raise self._failure
+        if not answer.get("ok"):
+            raise StepFailed(self._host, answer.get("error") or {}, do)
+        return answer
+
+    def _fail(self, error: TestbedError) -> None:
+        with self._lock:
+            if self._failure is not None:
+                return
+            self._failure = error
+            pending, self._pending = self._pending, {}
+        self._closing.set()
+        for waiting in pending.values():
+            waiting.answered.set()
+        self._channel.close()
+
+    def _ping(self) -> None:
+        while not self._closing.wait(PING_SECONDS):
+            # Nobody waits for the answer: that it comes is enough, and the listener sees it.
+            with contextlib.suppress(HostUnreachable):
+                self._channel.send_line(json.dumps({"id": PING_ID, "do": "ping"}))
+
+    def _listen(self) -> None:
+        silence = FIRST_WORD_SECONDS
+        try:
+            while (line := self._channel.read_line(silence)) is not None:
+                self._hear(line)
+                silence = SILENCE_SECONDS
+        except CommandTimeout:
+            self._fail(CommandTimeout(self._host, "a sign of life from the agent", silence))
+        except HostUnreachable as error:
+            self._fail(error)
+        except (KeyError, TypeError, ValueError) as error:
+            self._fail(AgentGone(self._host, f"the agent said something else than the protocol has: {error!r}"))
+        else:
+            words = self._said_bye or self._channel.stderr_tail().strip()[-400:] or "without a word"
+            self._fail(AgentGone(self._host, f"the agent ended: {words}"))
+
+    def _hear(self, line: str) -> None:
+        message = json.loads(line)
+        event = message.get("event")
+        if event == "sample":
+            sample = parse_sample(message, self._monotonic())
+            with self._lock:
+                self._samples.append(sample)
+        elif event == "engine_died":
+            self._engine_death = str(message.get("message", "no message"))
+        elif event == "bye":
+            self._said_bye = str(message.get("reason", ""))
+        elif event is None:
+            with self._lock:
+                pending = self._pending.get(message["id"]) if message.get("id") is not None else None
+            if pending is not None:
+                pending.answer = message
+                pending.answered.set()

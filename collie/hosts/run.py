@@ -1,0 +1,212 @@
+"""One run on two hosts: prepare, connect, start, watch, stop, destroy.
+
+Rules:
+
+1. The two hosts' steps run side by side where their order does not matter. Both are waited for, whatever becomes of
+   one.
+2. Queue pair data goes from agent to agent through here and is not looked at.
+3. Whatever ends a run early, both hosts are told to destroy. A host that cannot be told ends its agent by itself: its
+   input closes, or its lease runs out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from collie.counters.catalog import Catalog
+from collie.detect.measurement import Measurement
+from collie.errors import HostUnreachable, TestbedError
+from collie.hosts.facts import RdmaPort, numa_node
+from collie.hosts.protocol import AgentGone, StepFailed
+from collie.hosts.samples import AgentSample
+from collie.hosts.session import HostSession
+from collie.hosts.window import Recording, WindowPolicy, measurement
+from collie.ports import Clock
+from collie.workloads.plan import HOST_B, flows
+from collie.workloads.workload import Workload, render
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 0.05
+LATE_SECONDS = 3.0
+"""How long samples may be overdue before a run goes on without them."""
+DRAIN_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Party:
+    """One host in a run.
+
+    Attributes:
+        role: `a` or `b`.
+        session: to its agent.
+        port: what its inventory entry means.
+    """
+
+    role: str
+    session: HostSession
+    port: RdmaPort
+
+
+class Impossible(Exception):
+    """The workload asks for what a host does not have."""
+
+
+class Run:
+    """One run of one workload.
+
+    Args:
+        parties: hosts A and B, with live agents.
+        workload: what to run.
+        executor: runs the two hosts' steps side by side.
+    """
+
+    def __init__(self, parties: tuple[Party, Party], workload: Workload, executor: Executor, clock: Clock) -> None:
+        self._parties = {party.role: party for party in parties}
+        self._workload = workload
+        self._executor = executor
+        self._clock = clock
+        self._flows = flows(workload)
+
+    def measure(self, catalog: Catalog, policy: WindowPolicy) -> Measurement:
+        """Run from first to last step.
+
+        Raises:
+            Impossible: a host cannot do this.
+            StepFailed: a step failed.
+            TestbedError: a host or an agent is gone.
+        """
+        requests = {role: self._prepare_request(party) for role, party in self._parties.items()}
+        try:
+            self._set_up(requests)
+            began = self._start(policy)
+            measured = self._watch(began, catalog, policy)
+            self._stop()
+        finally:
+            self._destroy()
+        return measured
+
+    def _set_up(self, requests: Mapping[str, dict[str, Any]]) -> None:
+        # Building work requests dominates: some 30 us each on an emulated CPU, 65536 of them at most.
+        seconds = (
+            15.0 + 0.02 * self._workload.qps * len(self._flows) + 0.001 * self._workload.qps * self._workload.mrs_per_qp
+        )
+        prepared = self._both(lambda party: party.session.request("prepare", seconds, **requests[party.role]))
+        endpoints = {key: endpoint for answer in prepared.values() for key, endpoint in answer["endpoints"].items()}
+        peers = {
+            role: {f"{flow}/{end}": endpoints[f"{flow}/{other}"] for flow, end, other in self._ends(role)}
+            for role in self._parties
+        }
+        self._both(lambda party: party.session.request("connect", seconds, peers=peers[party.role]))
+
+    def _start(self, policy: WindowPolicy) -> float:
+        for party in self._parties.values():
+            party.session.client_under_way().forget_samples()
+        # Responders first: the requester's host of the first flow starts last.
+        for role in self._in_order(last=self._flows[0].requester):
+            self._parties[role].session.request("start", period_seconds=policy.period_seconds)
+        return self._clock.monotonic()
+
+    def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy) -> Measurement:
+        """Wait until the window is full and, within the policy's patience, stable."""
+        wanted = policy.warm_up_seconds + policy.window_seconds
+        last = wanted + policy.patience_seconds
+        while True:
+            recording = self._record(began, wanted)
+            measured = measurement(self._workload, recording, catalog, policy)
+            if measured.stable or measured.problems or wanted >= last:
+                return measured
+            wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
+
+    def _record(self, began: float, wanted: float) -> Recording:
+        """Return the samples once every host has been heard up to a moment of the run, or is too late."""
+        while True:
+            recording = Recording({role: self._samples(party) for role, party in self._parties.items()}, began)
+            if recording.end >= wanted or self._clock.monotonic() > began + wanted + LATE_SECONDS:
+                return recording
+            self._clock.sleep(LOOK_SECONDS)
+
+    def _samples(self, party: Party) -> tuple[AgentSample, ...]:
+        client = party.session.client_under_way()
+        if client.engine_death is not None:
+            error = {"kind": "died", "step": "run", "message": client.engine_death}
+            raise StepFailed(party.session.host.name, error, "run")
+        return client.take_samples()
+
+    def _stop(self) -> None:
+        """Stop posting, requesters first. The window is complete by now, so a stop that fails takes nothing from it."""
+        for role in reversed(self._in_order(last=self._flows[0].requester)):
+            try:
+                self._parties[role].session.request("stop", drain_seconds=DRAIN_SECONDS)
+            except TestbedError as error:
+                logger.warning("%s", error)
+
+    def _destroy(self) -> None:
+        def destroy(party: Party) -> None:
+            try:
+                left = party.session.request("destroy").get("qps_left")
+            except TestbedError as error:
+                logger.warning("%s; its agent ends and takes the queue pairs with it", error)
+                party.session.abandon()
+                return
+            if left:
+                logger.warning("host %s: %d of our queue pairs are left after a run", party.session.host.name, left)
+                party.session.abandon()
+
+        self._both(destroy)
+
+    def _in_order(self, last: str) -> list[str]:
+        return sorted(self._parties, key=lambda role: role == last)
+
+    def _ends(self, role: str) -> list[tuple[str, str, str]]:
+        """Return (flow, this end, the other end) of every end that a host has."""
+        ends = [(flow.name, "requester", "responder") for flow in self._flows if flow.requester == role]
+        return ends + [(flow.name, "responder", "requester") for flow in self._flows if flow.responder == role]
+
+    def _prepare_request(self, party: Party) -> dict[str, Any]:
+        workload = render(self._workload)
+        own = "peer_" if party.role == HOST_B else ""
+        # The agent knows requester and responder, not A and B: on each host, both ends are on that host's memory.
+        try:
+            node = numa_node(party.port, workload[f"{own}numa_node"])
+        except ValueError as error:
+            raise Impossible(f"host {party.session.host.name}: {error}") from error
+        memory = workload[f"{own}memory"]
+        workload |= {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
+        return {
+            "device": party.port.device,
+            "port": party.port.port,
+            "gid_index": party.port.gid_index,
+            "workload": workload,
+            "flows": [{"flow": flow, "role": end} for flow, end, _ in self._ends(party.role)],
+        }
+
+    def _both(self, step: Callable[[Party], T]) -> dict[str, T]:
+        return side_by_side(self._executor, {role: partial(step, party) for role, party in self._parties.items()})
+
+
+def side_by_side(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+    """Do steps of several hosts at once and wait for all.
+
+    Raises:
+        Exception: of those that were raised the gravest: a host that is gone, then an agent, then a step.
+    """
+    futures = {name: executor.submit(step) for name, step in steps.items()}
+    failures = [failure for future in futures.values() if (failure := future.exception()) is not None]
+    if failures:
+        raise min(failures, key=_gravity)
+    return {name: future.result() for name, future in futures.items()}
+
+
+def _gravity(failure: BaseException) -> int:
+    kinds: tuple[type[BaseException] | tuple[type[BaseException], ...], ...] = (HostUnreachable, AgentGone, StepFailed)
+    if not isinstance(failure, TestbedError):
+        return 0  # a mistake of ours, or an interrupt: never hidden behind what it caused
+    return next((rank for rank, kind in enumerate(kinds, 1) if isinstance(failure, kind)), len(kinds))

@@ -1,0 +1,111 @@
+"""Samples as agents send them, as typed values. Unknown keys are ignored: a newer agent may say more. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from collie.counters.catalog import Catalog
+from collie.counters.series import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTotals:
+    """One end of a flow, since the engine was prepared; None where this end cannot know.
+
+    Attributes:
+        posted_messages: work requests handed to the device; None at a responder.
+        delivered_bytes: payload that reached the receiver; exactly one end of each flow knows.
+        slowest_qp_messages, fastest_qp_messages: of the queue pairs of this end.
+        failed_qps: queue pairs that ended with an error.
+    """
+
+    posted_messages: int | None
+    delivered_bytes: int | None
+    slowest_qp_messages: int
+    fastest_qp_messages: int
+    failed_qps: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTotals:
+    """The traffic generator itself, since it was prepared.
+
+    Attributes:
+        iterations: rounds over all completion queues.
+        idle_polls: rounds that found nothing.
+        queue_empty: times that a send queue was found empty when it was its turn to be filled.
+        errors: completions with an error by status, flushes not included.
+        post_errors: posts that the device refused.
+    """
+
+    iterations: int
+    idle_polls: int
+    queue_empty: int
+    errors: Mapping[str, int]
+    post_errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSample:
+    """One sample of one host.
+
+    Attributes:
+        clock: the host's monotonic clock at the middle of the reading.
+        arrived: the controller's clock when the sample came.
+        flows: by `FLOW/ROLE`.
+        engine: None without a run.
+        counters: by source, then by name; None for a counter that could not be read.
+        dropped: samples that the agent could not deliver so far.
+    """
+
+    clock: float
+    arrived: float
+    flows: Mapping[str, FlowTotals]
+    engine: EngineTotals | None
+    counters: Mapping[str, Mapping[str, int | None]]
+    dropped: int
+
+
+def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
+    """Return the counters of a sample that a catalog knows; None for those that the sample lacks."""
+    values = {counter.name: sample.counters.get(counter.source, {}).get(counter.name) for counter in catalog.counters}
+    return Snapshot(sample.clock, values)
+
+
+def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
+    """Read a sample event.
+
+    Raises:
+        KeyError, TypeError, ValueError: the agent speaks another protocol.
+    """
+    health = raw.get("health")
+    return AgentSample(
+        clock=(float(raw["clock"]) + float(raw["clock_end"])) / 2,
+        arrived=arrived,
+        flows={key: _flow(flow) for key, flow in raw.get("flows", {}).items()},
+        engine=_engine(health) if health else None,
+        counters=raw.get("counters", {}),
+        dropped=int(raw.get("dropped_samples", 0)),
+    )
+
+
+def _flow(raw: Mapping[str, Any]) -> FlowTotals:
+    return FlowTotals(
+        posted_messages=raw["posted_messages"],
+        delivered_bytes=raw["delivered_bytes"],
+        slowest_qp_messages=int(raw["qp_messages"]["min"]),
+        fastest_qp_messages=int(raw["qp_messages"]["max"]),
+        failed_qps=int(raw["failed_qps"]),
+    )
+
+
+def _engine(raw: Mapping[str, Any]) -> EngineTotals:
+    return EngineTotals(
+        iterations=int(raw["iterations"]),
+        idle_polls=int(raw["idle_polls"]),
+        queue_empty=int(raw["queue_empty"]),
+        errors=dict(raw["errors"]),
+        post_errors=int(raw["post_errors"]),
+    )

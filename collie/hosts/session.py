@@ -1,0 +1,195 @@
+"""One host: the agent is shipped once per content, started when needed, and started again when it is gone.
+
+Rules:
+
+1. There is at most one agent of ours per session; a new one is started only after the old conversation has failed, and
+   its channel is closed first, so the old one is ending.
+2. Starting is tried a finite number of times, with growing pauses, and only for what may pass: a host that does not
+   answer, an agent that ends. A wrong host key, a missing interpreter or missing pyverbs are reported at once.
+3. Nothing is written to a host but the agent's archive, under a name made of its content.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from collie.agent.build import build, digest
+from collie.errors import CommandFailed, CommandTimeout, HostUnreachable, TestbedError
+from collie.hosts.facts import HostFacts, parse_facts
+from collie.hosts.protocol import AgentClient, AgentGone
+from collie.inventory.hosts import Host
+from collie.ports import Clock, Remote
+
+logger = logging.getLogger(__name__)
+
+PROTOCOL = 1
+LEASE_SECONDS = 8.0
+HELLO_SECONDS = 40.0
+"""Importing pyverbs and opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
+COMMAND_SECONDS = 20.0
+START_PAUSES_SECONDS = (0.5, 2.0, 6.0)
+"""Between attempts. A host whose one CPU still tears down what a hard workload left behind answers nobody for half a
+minute; one that is gone refuses at once, and is given up after nine seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The program that is shipped.
+
+    Attributes:
+        data: a zip archive, or any Python program.
+        path: on the host, relative to the home directory; names the content.
+    """
+
+    data: bytes
+    path: str
+
+    @classmethod
+    def of(cls, data: bytes) -> Archive:
+        """Name a program after its content."""
+        return cls(data, f".cache/collie/agent-{digest(data)}.pyz")
+
+    @classmethod
+    def agent(cls) -> Archive:
+        """Build Collie's agent."""
+        return cls.of(build())
+
+
+class HostSession:
+    """A host and the agent on it. Does nothing until first asked.
+
+    Args:
+        host: inventory entry.
+        remote: how to reach it.
+        archive: the agent.
+        clock: for pauses and for the stamps of samples.
+    """
+
+    def __init__(self, host: Host, remote: Remote, archive: Archive, clock: Clock) -> None:
+        self.host = host
+        self._remote = remote
+        self._archive = archive
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._client: AgentClient | None = None
+        self._facts: HostFacts | None = None
+
+    @property
+    def facts(self) -> HostFacts:
+        """What the agent says of the host.
+
+        Raises:
+            TestbedError: there is no agent to ask.
+        """
+        self.client()
+        assert self._facts is not None, "a client has said hello"
+        return self._facts
+
+    def client(self) -> AgentClient:
+        """Return a conversation that was sound when last heard of; starts an agent when there is none.
+
+        Raises:
+            HostUnreachable: the host does not answer, after all attempts.
+            TestbedError: no agent can be started there.
+        """
+        with self._lock:
+            if self._client is not None and self._client.failure is None:
+                return self._client
+            self._drop()
+            for pause in (*START_PAUSES_SECONDS, None):
+                try:
+                    self._client = self._start()
+                    return self._client
+                except (HostUnreachable, CommandTimeout, AgentGone) as error:
+                    if pause is None:
+                        raise
+                    logger.info("%s; next attempt in %g s", error, pause)
+                    self._clock.sleep(pause)
+        raise AssertionError("unreachable")
+
+    def client_under_way(self) -> AgentClient:
+        """Return the conversation of the run under way; unlike `client`, never a new one: a run dies with its agent.
+
+        Raises:
+            TestbedError: the conversation has ended.
+        """
+        client = self._client
+        if client is None:
+            raise AgentGone(self.host.name, "no agent is running")
+        if client.failure is not None:
+            raise client.failure
+        return client
+
+    def request(self, do: str, deadline_seconds: float = 10.0, **fields: Any) -> dict[str, Any]:
+        """Ask the agent of the run under way.
+
+        Raises:
+            StepFailed: it answered that this failed.
+            TestbedError: the conversation has ended.
+        """
+        return self.client_under_way().request(do, deadline_seconds, **fields)
+
+    def abandon(self) -> None:
+        """End the agent, with whatever it holds; the next use starts a new one."""
+        with self._lock:
+            self._drop()
+
+    def close(self) -> None:
+        """End the agent and the connection."""
+        with self._lock:
+            self._drop()
+            self._remote.close()
+
+    def _drop(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _start(self) -> AgentClient:
+        self._ship()
+        channel = self._remote.open([self.host.python, self._archive.path])
+        client = AgentClient(self.host.name, channel, self._clock.monotonic)
+        try:
+            answer = client.request("hello", HELLO_SECONDS, protocol=PROTOCOL, lease_seconds=LEASE_SECONDS)
+            self._facts = parse_facts(answer)
+        except AgentGone as error:
+            client.close()
+            self._explain_interpreter(error)
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            client.close()
+            raise AgentGone(self.host.name, f"its hello is not of this protocol: {error!r}") from error
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def _ship(self) -> None:
+        """Write the archive unless the host has it, whole."""
+        found = self._remote.run(["sha256sum", self._archive.path], COMMAND_SECONDS)
+        if found.status == 0 and digest_of(found.stdout) == digest(self._archive.data):
+            return
+        logger.info("host %s: shipping %s (%d bytes)", self.host.name, self._archive.path, len(self._archive.data))
+        self._remote.put(self._archive.data, self._archive.path)
+
+    def _explain_interpreter(self, error: AgentGone) -> None:
+        """Replace "the agent ended" by what is wrong with the interpreter, if that is what is wrong."""
+        argv = [self.host.python, "-c", "import sys; print(*sys.version_info[:2])"]
+        answer = self._remote.run(argv, COMMAND_SECONDS)
+        words = answer.stdout.split()
+        if answer.status != 0 or len(words) != 2 or not all(word.isdigit() for word in words):
+            message = answer.stderr or "it is no Python interpreter; change `python` in the hosts file"
+            raise CommandFailed(self.host.name, argv, answer.status, message) from error
+        if (int(words[0]), int(words[1])) < (3, 9):
+            raise TestbedError(
+                f"host {self.host.name}: {self.host.python} is Python {'.'.join(words)}; the agent needs 3.9 or newer; "
+                "change `python` in the hosts file"
+            ) from error
+
+
+def digest_of(sha256sum_output: str) -> str:
+    """Return the short digest, as the agent's build names it, of what `sha256sum` printed."""
+    return sha256sum_output.split(maxsplit=1)[0][:16] if sha256sum_output.strip() else ""

@@ -1,0 +1,169 @@
+"""A pair of real hosts as a testbed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+
+from collie.counters.catalog import Catalog
+from collie.detect.bounds import Bound
+from collie.errors import CommandTimeout, HostUnreachable, TestbedError
+from collie.hosts.facts import RdmaPort, line_rate, rdma_port
+from collie.hosts.protocol import AgentGone, StepFailed
+from collie.hosts.run import Impossible, Party, Run, side_by_side
+from collie.hosts.session import Archive, HostSession
+from collie.hosts.window import WindowPolicy
+from collie.inventory.hosts import Host, Pair
+from collie.ports import Clock, Measured, Remote, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.workloads.plan import HOST_A, HOST_B
+from collie.workloads.workload import Workload
+
+logger = logging.getLogger(__name__)
+
+AGENT_ATTEMPTS = 2
+
+
+class SystemClock:
+    """Time as this machine has it."""
+
+    def monotonic(self) -> float:
+        """Seconds since some moment."""
+        return time.monotonic()
+
+    def utc(self) -> str:
+        """The time of day, RFC 3339."""
+        return datetime.now(UTC).isoformat(timespec="seconds")
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+class HostsTestbed:
+    """`Testbed` over two hosts of an inventory. Contacts them when first asked for anything.
+
+    An agent that ends during a run is started again and the run repeated, once; a host that is gone is looked for a few
+    times. What still fails then is raised, naming the host. A host too busy to answer in time is another matter: that
+    run could not be set up, and the next one waits for the host to recover.
+
+    Args:
+        pair: hosts A and B.
+        connect: makes the remote of a host.
+        catalog_for: counters of a driver by its name, such as `rxe` or `mlx5_core`.
+        policy: warm-up, window and stability.
+        clock: of the controller.
+        archive: program to run as the agent; Collie's own by default.
+    """
+
+    def __init__(
+        self,
+        pair: Pair,
+        connect: Callable[[Host], Remote],
+        catalog_for: Callable[[str], Catalog],
+        *,
+        policy: WindowPolicy | None = None,
+        clock: Clock | None = None,
+        archive: Archive | None = None,
+    ) -> None:
+        self._pair = pair
+        self._catalog_for = catalog_for
+        self._policy = policy or WindowPolicy()
+        self._clock = clock or SystemClock()
+        archive = archive or Archive.agent()
+        self._sessions = {
+            role: HostSession(host, connect(host), archive, self._clock)
+            for role, host in ((HOST_A, pair.a), (HOST_B, pair.b))
+        }
+        self._executor = ThreadPoolExecutor(2, thread_name_prefix=f"hosts {pair.name}")
+        self._explained: set[str] = set()
+        self._catalog: Catalog | None = None
+        self._info: TestbedInfo | None = None
+        self._ports: tuple[RdmaPort, ...] = ()
+        self._closed = False
+
+    @property
+    def info(self) -> TestbedInfo:
+        """What this testbed is.
+
+        Raises:
+            TestbedError: a host cannot be asked.
+        """
+        if self._info is None:
+            parties = self._ready()
+            hosts = {party.session.host.name: dict(party.session.facts.description) for party in parties}
+            self._info = TestbedInfo("hosts", self._pair.name, self._catalog_of(parties), {"hosts": hosts})
+        return self._info
+
+    def specification(self, workload: Workload) -> Bound:
+        """Return what the slower port can carry; unbounded on a software device.
+
+        Raises:
+            TestbedError: a host cannot be asked.
+        """
+        if not self._ports:
+            self._ports = tuple(party.port for party in self._ready())
+        return line_rate(self._ports, workload)
+
+    def measure(self, workload: Workload, run: int) -> RunResult:
+        """Set up fresh queue pairs, run one workload, and tear everything down."""
+        started = self._clock.monotonic()
+        for attempt in range(1, AGENT_ATTEMPTS + 1):
+            parties = self._ready()
+            try:
+                return self._measure(parties, workload, started)
+            except (AgentGone, HostUnreachable) as error:
+                logger.warning("run %d, attempt %d of %d: %s", run, attempt, AGENT_ATTEMPTS, error)
+                if attempt == AGENT_ATTEMPTS:
+                    raise
+            except CommandTimeout as error:
+                logger.warning("run %d: %s", run, error)
+                return SetupFailed(f"{error.step} timeout", str(error), self._clock.monotonic() - started)
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Leave nothing behind on any host."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            side_by_side(self._executor, {role: session.close for role, session in self._sessions.items()})
+        finally:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _measure(self, parties: tuple[Party, Party], workload: Workload, started: float) -> RunResult:
+        try:
+            one = Run(parties, workload, self._executor, self._clock)
+            measured = one.measure(self._catalog_of(parties), self._policy)
+        except Impossible as error:
+            return Unsupported(str(error), self._clock.monotonic() - started)
+        except StepFailed as error:
+            elapsed = self._clock.monotonic() - started
+            return (
+                Unsupported(str(error), elapsed) if error.unsupported else SetupFailed(error.cause, str(error), elapsed)
+            )
+        return Measured(measured, self._clock.monotonic() - started)
+
+    def _ready(self) -> tuple[Party, Party]:
+        """Return both hosts with live agents, started side by side where needed."""
+        parties = side_by_side(self._executor, {role: partial(self._party, role) for role in self._sessions})
+        return parties[HOST_A], parties[HOST_B]
+
+    def _party(self, role: str) -> Party:
+        session = self._sessions[role]
+        port = rdma_port(session.host, session.facts)
+        if port.explanation not in self._explained:
+            self._explained.add(port.explanation)
+            logger.info(port.explanation)
+        return Party(role, session, port)
+
+    def _catalog_of(self, parties: tuple[Party, Party]) -> Catalog:
+        if self._catalog is None:
+            drivers = {party.port.driver for party in parties}
+            if len(drivers) > 1:
+                raise TestbedError(f"hosts {self._pair.name} have different drivers: {', '.join(sorted(drivers))}")
+            self._catalog = self._catalog_for(drivers.pop())
+        return self._catalog

@@ -1,0 +1,75 @@
+"""Watching the counters of hosts without running any traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from collie.counters.catalog import Catalog
+from collie.counters.series import Snapshot, rates
+from collie.hosts.facts import rdma_port
+from collie.hosts.samples import AgentSample
+from collie.hosts.session import Archive, HostSession
+from collie.inventory.hosts import Host
+from collie.ports import Clock, Remote
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How fast the counters of one host move.
+
+    Attributes:
+        host: its name.
+        rates: by counter name, advance per second or mean of a gauge; None when unknown.
+    """
+
+    host: str
+    rates: Mapping[str, float | None]
+
+
+def watch(
+    hosts: Sequence[Host],
+    connect: Callable[[Host], Remote],
+    catalog_for: Callable[[str], Catalog],
+    clock: Clock,
+    period_seconds: float,
+) -> Iterator[Reading]:
+    """Yield a reading of every host each period, until the caller stops asking.
+
+    Raises:
+        TestbedError: a host cannot be asked.
+    """
+    archive = Archive.agent()
+    sessions = [HostSession(host, connect(host), archive, clock) for host in hosts]
+    try:
+        catalogs = [_begin(session, catalog_for, period_seconds) for session in sessions]
+        while True:
+            clock.sleep(period_seconds)
+            for session, catalog in zip(sessions, catalogs, strict=True):
+                last_two = session.client().take_samples()[-2:]
+                if len(last_two) == 2:
+                    yield Reading(
+                        session.host.name, rates(catalog, [_snapshot(sample, catalog) for sample in last_two])
+                    )
+                    session.client().forget_samples()
+    finally:
+        for session in sessions:
+            session.close()
+
+
+def _begin(session: HostSession, catalog_for: Callable[[str], Catalog], period_seconds: float) -> Catalog:
+    port = rdma_port(session.host, session.facts)
+    # Two samples per period, so that each period has a difference of its own.
+    session.request(
+        "sampling",
+        on=True,
+        device=session.host.device,
+        port=session.host.ib_port,
+        period_seconds=period_seconds / 2,
+    )
+    return catalog_for(port.driver)
+
+
+def _snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
+    values = {counter.name: sample.counters.get(counter.source, {}).get(counter.name) for counter in catalog.counters}
+    return Snapshot(sample.clock, values)

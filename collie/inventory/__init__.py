@@ -1,0 +1,1 @@
+"""Who takes part: hosts, pairs and roles. Pure: no I/O."""

@@ -1,0 +1,143 @@
+"""A command that runs on a host over SSH."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+import paramiko
+
+from collie.errors import CommandTimeout, HostUnreachable
+from collie.inventory.hosts import Host
+from collie.ssh.lines import LineBuffer, Tail
+
+CHUNK_BYTES = 65536
+SEND_TIMEOUT_SECONDS = 10.0
+CLOSE_SECONDS = 2.0
+SLICE_SECONDS = 0.2
+
+
+class SshChannel:
+    """`Channel` over a session of paramiko. One thread may read while others send.
+
+    A line that is sent to a command which has ended is dropped: reading tells how it ended.
+    """
+
+    def __init__(self, session: paramiko.Channel, host: Host, command: str) -> None:
+        self._session = session
+        self._host = host
+        self._command = command
+        self._lines = LineBuffer()
+        self._tail = Tail()
+        self._sending = threading.Lock()
+        # A channel has one timeout for both directions, so each waits in slices and minds its own deadline.
+        session.settimeout(SLICE_SECONDS)
+        self._collector = threading.Thread(target=self._collect, name=f"stderr of {host.name}", daemon=True)
+        self._collector.start()
+
+    def send_line(self, line: str) -> None:
+        """Write one line to the command's standard input."""
+        data = f"{line}\n".encode()
+        deadline = time.monotonic() + SEND_TIMEOUT_SECONDS
+        with self._sending:
+            while data:
+                try:
+                    data = data[self._session.send(data) :]
+                except OSError as error:
+                    if isinstance(error, TimeoutError) and time.monotonic() < deadline:
+                        continue
+                    if self._ended():
+                        return
+                    raise self._lost(str(error) or "it takes no more input") from error
+
+    def read_line(self, timeout_seconds: float) -> str | None:
+        """Return the next line of standard output, or None at its end."""
+        deadline = time.monotonic() + timeout_seconds
+        while (line := self._lines.pop()) is None:
+            try:
+                data = self._session.recv(CHUNK_BYTES)
+                self._lines.feed(data)
+            except TimeoutError:
+                if time.monotonic() < deadline:
+                    continue
+                raise CommandTimeout(self._host.name, f"a line from `{self._command}`", timeout_seconds) from None
+            except (OSError, ValueError) as error:
+                raise self._lost(str(error)) from error
+            if not data:
+                if not self._ended():
+                    raise self._lost("connection lost")
+                return self._lines.rest()
+        return line
+
+    def read_all(self, timeout_seconds: float) -> str:
+        """Return everything that is still to come on standard output.
+
+        Raises:
+            CommandTimeout: it did not end in time.
+            HostUnreachable: the connection is gone.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        parts: list[bytes] = []
+        while True:
+            try:
+                data = self._session.recv(CHUNK_BYTES)
+            except TimeoutError:
+                if time.monotonic() >= deadline:
+                    raise CommandTimeout(self._host.name, f"`{self._command}`", timeout_seconds) from None
+                continue
+            if not data and not self._ended():
+                raise self._lost("connection lost")
+            if not data:
+                return b"".join(parts).decode(errors="replace")
+            parts.append(data)
+
+    def status(self, timeout_seconds: float) -> int:
+        """Return the exit status.
+
+        Raises:
+            CommandTimeout: the command has not ended in time.
+            HostUnreachable: the connection is gone.
+        """
+        if not self._session.status_event.wait(timeout_seconds):
+            raise CommandTimeout(self._host.name, f"`{self._command}`", timeout_seconds)
+        if not self._ended():
+            raise self._lost("connection lost")
+        return self._session.recv_exit_status()
+
+    def stderr_tail(self) -> str:
+        """Return the last lines that the command wrote to standard error."""
+        if self._ended():
+            self._collector.join(CLOSE_SECONDS)
+        return self._tail.text()
+
+    def close_stdin(self) -> None:
+        """End the command's standard input."""
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._session.shutdown_write()
+
+    def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
+        """Close standard input and wait shortly for the command to end."""
+        self.close_stdin()
+        self._session.status_event.wait(wait_seconds)
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._session.close()
+
+    def _collect(self) -> None:
+        while True:
+            try:
+                data = self._session.recv_stderr(CHUNK_BYTES)
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+            if not data:
+                return
+            self._tail.feed(data)
+
+    def _ended(self) -> bool:
+        """Whether the command itself ended, rather than the connection."""
+        return bool(self._session.eof_received) or self._session.exit_status >= 0
+
+    def _lost(self, reason: str) -> HostUnreachable:
+        return HostUnreachable(self._host.name, self._host.address, reason)

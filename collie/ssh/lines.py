@@ -1,0 +1,65 @@
+"""Framing of lines, and the last words of a command."""
+
+from __future__ import annotations
+
+from collections import deque
+
+KEPT_STDERR_LINES = 50
+LONGEST_LINE_BYTES = 16 << 20
+"""An endpoint of 20,000 queue pairs is under 1 MB; a line that grows beyond this is not from an agent."""
+
+
+class LineBuffer:
+    """Bytes in, whole lines out."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._lines: deque[str] = deque()
+
+    def feed(self, data: bytes) -> None:
+        """Take what arrived.
+
+        Raises:
+            ValueError: a line without an end.
+        """
+        *whole, rest = data.split(b"\n")
+        for piece in whole:
+            self._parts.append(piece)
+            self._lines.append(b"".join(self._parts).decode("utf-8", errors="replace"))
+            self._parts.clear()
+            self._size = 0
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+            if self._size > LONGEST_LINE_BYTES:
+                raise ValueError(f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB")
+
+    def pop(self) -> str | None:
+        """Return the next whole line, if there is one."""
+        return self._lines.popleft() if self._lines else None
+
+    def rest(self) -> str | None:
+        """Return, once and at the end, what came after the last line break."""
+        text = b"".join(self._parts).decode("utf-8", errors="replace")
+        self._parts.clear()
+        return text or None
+
+
+class Tail:
+    """The last lines of a stream."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=KEPT_STDERR_LINES)
+        self._partial = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take what arrived."""
+        *whole, rest = (self._partial + data).split(b"\n")
+        self._lines.extend(line.decode("utf-8", errors="replace") for line in whole)
+        self._partial = rest[-4096:]
+
+    def text(self) -> str:
+        """Return the last lines, the unfinished one included."""
+        partial = self._partial.decode("utf-8", errors="replace")
+        return "\n".join([*self._lines, partial] if partial else self._lines)

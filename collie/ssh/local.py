@@ -1,0 +1,196 @@
+"""This machine as a host: for tests, and for measuring on one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import secrets
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, cast
+
+from collie.errors import CommandFailed, CommandTimeout, HostUnreachable
+from collie.ports import Completed
+from collie.ssh.lines import LineBuffer, Tail
+
+CLOSE_SECONDS = 2.0
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+
+
+class LocalRemote:
+    """`Remote` by subprocesses.
+
+    Args:
+        name: of the host.
+        home: where relative paths and commands start.
+    """
+
+    def __init__(self, name: str, home: Path) -> None:
+        self._name = name
+        self._home = home
+        self._channels: list[LocalChannel] = []
+
+    @property
+    def name(self) -> str:
+        """The host's name in the inventory."""
+        return self._name
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        """Run a command to its end."""
+        try:
+            process = self._popen(argv, subprocess.DEVNULL)
+        except OSError as error:
+            # What a shell on the other end of an SSH connection would answer.
+            status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+            return Completed(status, "", f"{argv[0]}: {error.strerror}")
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_seconds)
+        except subprocess.TimeoutExpired:
+            raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds) from None
+        finally:
+            _end(process)
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+        return Completed(process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+
+    def put(self, data: bytes, path: str) -> None:
+        """Write a file atomically."""
+        target = self._home / path
+        temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+        try:
+            self._make_directory(target.parent)
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+            temporary.replace(target)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise CommandFailed(self.name, ["write", path], 1, str(error)) from error
+
+    def open(self, argv: Sequence[str]) -> LocalChannel:
+        """Start a command and talk to it."""
+        try:
+            process = self._popen(argv, subprocess.PIPE)
+        except OSError as error:
+            # A shell on the other end of an SSH connection would say so on stderr and end; do the same.
+            text = f"echo {shlex.quote(f'{argv[0]}: {error.strerror}')} >&2; exit {NOT_FOUND}"
+            process = self._popen(["sh", "-c", text], subprocess.PIPE)
+        channel = LocalChannel(process, self.name, shlex.join(argv))
+        self._channels.append(channel)
+        return channel
+
+    def close(self) -> None:
+        """End every command that is still open."""
+        for channel in self._channels:
+            channel.close()
+        self._channels.clear()
+
+    def _popen(self, argv: Sequence[str], stdin: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            argv,
+            cwd=self._home,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def _make_directory(self, directory: Path) -> None:
+        if not directory.is_dir():
+            self._make_directory(directory.parent)
+            with contextlib.suppress(FileExistsError):
+                directory.mkdir(0o700)
+
+
+class LocalChannel:
+    """`Channel` over the pipes of a subprocess. A line that is sent to a command which has ended is dropped."""
+
+    def __init__(self, process: subprocess.Popen[bytes], host: str, command: str) -> None:
+        self._process = process
+        self._host = host
+        self._command = command
+        self._tail = Tail()
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._closed = False
+        self._sending = threading.Lock()
+        assert None not in (process.stdin, process.stdout, process.stderr), "all three are pipes"
+        self._stdin = cast("IO[bytes]", process.stdin)
+        self._readers = [
+            threading.Thread(target=self._read_lines, args=(cast("IO[bytes]", process.stdout),), daemon=True),
+            threading.Thread(target=self._read_tail, args=(cast("IO[bytes]", process.stderr),), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def send_line(self, line: str) -> None:
+        """Write one line to the command's standard input."""
+        with self._sending:
+            if self._closed:
+                raise HostUnreachable(self._host, "local", "the channel is closed")
+            with contextlib.suppress(BrokenPipeError):
+                self._stdin.write(f"{line}\n".encode())
+                self._stdin.flush()
+
+    def read_line(self, timeout_seconds: float) -> str | None:
+        """Return the next line of standard output, or None at its end."""
+        try:
+            line = self._lines.get(timeout=max(0.0, timeout_seconds))
+        except queue.Empty:
+            raise CommandTimeout(self._host, f"a line from `{self._command}`", timeout_seconds) from None
+        if line is None:
+            self._lines.put(None)
+        return line
+
+    def stderr_tail(self) -> str:
+        """Return the last lines that the command wrote to standard error."""
+        if self._process.poll() is not None:
+            self._readers[1].join(CLOSE_SECONDS)
+        return self._tail.text()
+
+    def close(self) -> None:
+        """Close standard input and wait shortly for the command to end."""
+        with self._sending:
+            self._closed = True
+            with contextlib.suppress(BrokenPipeError):
+                self._stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(CLOSE_SECONDS)
+        _end(self._process)
+        for reader in self._readers:
+            reader.join(CLOSE_SECONDS)
+
+    def _read_lines(self, stream: IO[bytes]) -> None:
+        buffer = LineBuffer()
+        with stream:
+            while data := os.read(stream.fileno(), 65536):
+                buffer.feed(data)
+                while (line := buffer.pop()) is not None:
+                    self._lines.put(line)
+        if rest := buffer.rest():
+            self._lines.put(rest)
+        self._lines.put(None)
+
+    def _read_tail(self, stream: IO[bytes]) -> None:
+        with stream:
+            while data := os.read(stream.fileno(), 65536):
+                self._tail.feed(data)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End whatever is left of a command and of its children, and reap it."""
+    for number, patience_seconds in ((signal.SIGTERM, 0.5), (signal.SIGKILL, 1.0)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        deadline = time.monotonic() + patience_seconds
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if process.poll() is not None:
+            break

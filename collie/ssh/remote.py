@@ -1,0 +1,168 @@
+"""A host over SSH."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import posixpath
+import secrets
+import shlex
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import paramiko
+
+from collie.errors import CommandFailed, CommandTimeout, HostUnreachable
+from collie.inventory.hosts import Host
+from collie.ports import Completed
+from collie.ssh.channel import SshChannel
+from collie.ssh.connection import Connection, Timeouts, connect
+from collie.ssh.route import USER_CONFIG, route
+
+T = TypeVar("T")
+
+GRACE_SECONDS = 3.0
+"""How much longer than the host itself the controller waits for a command with a deadline."""
+
+TIMED_OUT = (124, 137)
+"""Exit status of coreutils' `timeout` when it ended the command, by SIGTERM or by SIGKILL."""
+
+FILE_TIMEOUT_SECONDS = 30.0
+
+
+class SshRemote:
+    """`Remote` over SSH. Connects when first used; a lost connection is made anew by the next call.
+
+    Commands are run under the host's own `timeout`, so that they end there even when the connection does not live to
+    see it. Relative paths and commands start at the user's home directory.
+
+    Args:
+        host: inventory entry.
+        timeouts: of the connection.
+        config_file: OpenSSH client configuration.
+    """
+
+    def __init__(self, host: Host, timeouts: Timeouts | None = None, config_file: str = USER_CONFIG) -> None:
+        self._host = host
+        self._timeouts = timeouts or Timeouts()
+        self._config_file = config_file
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+
+    @property
+    def name(self) -> str:
+        """The host's name in the inventory."""
+        return self._host.name
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        """Run a command to its end."""
+        started = time.monotonic()
+        channel = self._start(["timeout", "-k", "1", f"{timeout_seconds:.3f}", *argv])
+        try:
+            channel.close_stdin()
+            deadline = started + timeout_seconds + GRACE_SECONDS
+            stdout = channel.read_all(deadline - time.monotonic())
+            status = channel.status(max(0.0, deadline - time.monotonic()))
+        except CommandTimeout:
+            raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds) from None
+        finally:
+            channel.close(wait_seconds=0.0)
+        if status in TIMED_OUT and time.monotonic() - started >= timeout_seconds:
+            raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds)
+        return Completed(status, stdout, channel.stderr_tail())
+
+    def put(self, data: bytes, path: str) -> None:
+        """Write a file atomically.
+
+        Raises:
+            CommandFailed: the host does not let us write there.
+        """
+
+        def write(sftp: paramiko.SFTPClient) -> None:
+            _make_directories(sftp, posixpath.dirname(path))
+            temporary = f"{path}.{secrets.token_hex(4)}"
+            try:
+                with sftp.open(temporary, "wx") as file:
+                    file.chmod(0o600)
+                    file.set_pipelined(True)
+                    file.write(data)
+                sftp.posix_rename(temporary, path)
+            except BaseException:
+                with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+                    sftp.remove(temporary)
+                raise
+
+        self._with_sftp(path, write)
+
+    def open(self, argv: Sequence[str]) -> SshChannel:
+        """Start a command and talk to it."""
+        return self._start(argv)
+
+    def close(self) -> None:
+        """End the connection."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _start(self, argv: Sequence[str]) -> SshChannel:
+        def start(transport: paramiko.Transport) -> SshChannel:
+            session = transport.open_session(timeout=self._timeouts.open_channel)
+            session.settimeout(self._timeouts.open_channel)
+            session.exec_command(shlex.join(argv))
+            return SshChannel(session, self._host, shlex.join(argv))
+
+        return self._reached(start)
+
+    def _with_sftp(self, path: str, work: Callable[[paramiko.SFTPClient], None]) -> None:
+        def run(transport: paramiko.Transport) -> None:
+            sftp = paramiko.SFTPClient.from_transport(transport)
+            assert sftp is not None, "a session channel was opened"
+            with contextlib.closing(sftp):
+                channel = sftp.get_channel()
+                assert channel is not None, "the client is open"
+                channel.settimeout(FILE_TIMEOUT_SECONDS)
+                try:
+                    work(sftp)
+                except TimeoutError as error:
+                    raise CommandTimeout(self.name, f"writing {path}", FILE_TIMEOUT_SECONDS) from error
+                except OSError as error:
+                    if error.errno in (errno.EPIPE, errno.ECONNRESET):
+                        raise
+                    raise CommandFailed(self.name, ["write", path], 1, str(error)) from error
+
+        self._reached(run)
+
+    def _reached(self, work: Callable[[paramiko.Transport], T]) -> T:
+        """Do something with the connection, and tell what ends it from what the host answers."""
+        connection = self._connect()
+        try:
+            return work(connection.transport)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            if connection.is_alive and isinstance(error, TimeoutError):
+                raise CommandTimeout(self.name, "opening a channel", self._timeouts.open_channel) from error
+            self.close()
+            raise HostUnreachable(self.name, self._host.address, f"connection lost: {error}") from error
+
+    def _connect(self) -> Connection:
+        with self._lock:
+            if self._connection is not None and not self._connection.is_alive:
+                self._connection.close()
+                self._connection = None
+            if self._connection is None:
+                self._connection = connect(route(self._host, self._config_file), self._timeouts)
+            return self._connection
+
+
+def _make_directories(sftp: paramiko.SFTPClient, directory: str) -> None:
+    """Create what is missing of a directory, for its owner alone."""
+    if not directory or directory == "/":
+        return
+    try:
+        sftp.stat(directory)
+    except FileNotFoundError:
+        _make_directories(sftp, posixpath.dirname(directory))
+        with contextlib.suppress(OSError):  # somebody else just made it; if not, writing the file will say so
+            sftp.mkdir(directory, 0o700)

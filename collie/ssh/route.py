@@ -1,0 +1,98 @@
+"""From an inventory entry and `~/.ssh/config` to the hops that lead to a host."""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+
+from collie.errors import HostUnreachable
+from collie.inventory.hosts import Host
+from collie.ssh.trust import Trust, from_known_hosts, pinned
+
+USER_CONFIG = "~/.ssh/config"
+USER_KNOWN_HOSTS = "~/.ssh/known_hosts"
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One SSH server on the way.
+
+    Attributes:
+        label: for messages.
+        address, port, user: where and as whom.
+        identity_files: private keys to offer besides those of the SSH agent.
+        trust: the keys that it may present.
+    """
+
+    label: str
+    address: str
+    port: int
+    user: str
+    identity_files: tuple[str, ...]
+    trust: Trust
+
+
+def route(host: Host, config_file: str = USER_CONFIG) -> tuple[Hop, ...]:
+    """Return the hops to a host, itself last. What the inventory states wins over the configuration file.
+
+    Raises:
+        HostUnreachable: the configuration file cannot be read, or asks for what Collie does not do.
+    """
+    config = _load(host, config_file)
+    options = config.lookup(host.address)
+    jump = host.jump or options.get("proxyjump") or ""
+    if "proxycommand" in options and not jump:
+        raise HostUnreachable(
+            host.name, host.address, f"{config_file} has a ProxyCommand for it; use ProxyJump instead"
+        )
+    jumps = [_jump(host, text, config) for text in jump.split(",") if jump.lower() != "none" and text.strip()]
+    return (*jumps, _hop(host, host.name, config))
+
+
+def _load(host: Host, config_file: str) -> paramiko.SSHConfig:
+    path = Path(config_file).expanduser()
+    try:
+        return paramiko.SSHConfig.from_path(str(path)) if path.is_file() else paramiko.SSHConfig()
+    except (OSError, paramiko.SSHException) as error:
+        raise HostUnreachable(host.name, host.address, f"{config_file} cannot be read: {error}") from error
+
+
+def _jump(target: Host, text: str, config: paramiko.SSHConfig) -> Hop:
+    user, _, place = text.strip().rpartition("@")
+    if place.startswith("["):
+        address, _, port = place[1:].partition("]")
+        port = port.lstrip(":")
+    else:
+        address, _, port = place.partition(":")
+    own_keys = "identityfile" in config.lookup(address)
+    jump = Host(
+        name=f"{target.name} (jump host {address})",
+        address=address,
+        data_address="",
+        device="",
+        port=int(port) if port else None,
+        user=user or None,
+        identity_file=None if own_keys else target.identity_file,
+    )
+    return _hop(jump, jump.name, config)
+
+
+def _hop(host: Host, label: str, config: paramiko.SSHConfig) -> Hop:
+    options = config.lookup(host.address)
+    address = str(options.get("hostname", host.address))
+    port = host.port or int(options.get("port", 22))
+    files = [host.identity_file] if host.identity_file else list(options.get("identityfile", []))
+    known_hosts = str(options.get("userknownhostsfile", USER_KNOWN_HOSTS)).split()
+    alias = str(options.get("hostkeyalias", address))
+    return Hop(
+        label,
+        address,
+        port,
+        host.user or str(options.get("user", "")) or getpass.getuser(),
+        tuple(str(Path(file).expanduser()) for file in files),
+        pinned(label, f"{address}:{port}", host.host_key, host.host_key_fingerprint)
+        or from_known_hosts(label, alias, port, known_hosts),
+    )

@@ -1,0 +1,111 @@
+"""Which host key to believe: the inventory's, else `known_hosts`. A key is never accepted unseen."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+
+from collie.errors import HostKeyMismatch
+
+SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
+
+_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
+"""Signature algorithms of a key type, where they are called differently."""
+
+_ANY_TYPE = (
+    ("ssh-ed25519",),
+    ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
+    ("rsa-sha2-512", "rsa-sha2-256"),
+)
+
+
+def fingerprint(blob: bytes) -> str:
+    """Return the fingerprint of a public key as OpenSSH prints it."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+def known_hosts_name(address: str, port: int) -> str:
+    """Return the name under which `known_hosts` lists a host."""
+    return address if port == 22 else f"[{address}]:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The keys that a host may present.
+
+    Attributes:
+        host: name for messages.
+        address: where it is, for messages.
+        fingerprints: of the acceptable keys; none means that the host is unknown.
+        attempts: signature algorithms to offer, one tuple per connection attempt. A server shows one key per
+            connection, chosen by what we offer, so a pinned fingerprint of unknown type may take several.
+        source: where the keys come from, for messages.
+    """
+
+    host: str
+    address: str
+    fingerprints: tuple[str, ...]
+    attempts: tuple[tuple[str, ...], ...]
+    source: str
+
+    def verify(self, key: paramiko.PKey) -> None:
+        """Accept a key or raise.
+
+        Raises:
+            HostKeyMismatch: says what was expected, what came, and what to do.
+        """
+        presented = fingerprint(key.asbytes())
+        if presented in self.fingerprints:
+            return
+        if not self.fingerprints:
+            raise HostKeyMismatch(
+                self.host,
+                self.address,
+                f"{self.source} has no key for it. It presents {key.get_name()} {presented}; compare that with "
+                "`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host itself, then give it as "
+                f"`host_key_fingerprint: {presented}` in the hosts file",
+            )
+        raise HostKeyMismatch(
+            self.host,
+            self.address,
+            f"it presents {key.get_name()} {presented}, but {self.source} expects {' or '.join(self.fingerprints)}. "
+            "Either another machine answers there, or this one was installed anew: find out which, then change "
+            f"{self.source}",
+        )
+
+
+def pinned(host: str, address: str, host_key: str | None, host_key_fingerprint: str | None) -> Trust | None:
+    """Return the trust that the inventory states, or None when it states none."""
+    if host_key:
+        key_type, blob = host_key.split()
+        expected = fingerprint(base64.b64decode(blob))
+        return Trust(host, address, (expected,), (_algorithms(key_type),), "host_key in the hosts file")
+    if host_key_fingerprint:
+        return Trust(host, address, (host_key_fingerprint,), _ANY_TYPE, "host_key_fingerprint in the hosts file")
+    return None
+
+
+def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -> Trust:
+    """Return the trust that OpenSSH's files state; unreadable and missing files state none."""
+    keys: dict[str, str] = {}
+    for file in [*files, SYSTEM_KNOWN_HOSTS]:
+        store = paramiko.HostKeys()
+        try:
+            store.load(str(Path(file).expanduser()))
+        except OSError:
+            continue
+        if found := store.lookup(known_hosts_name(address, port)):
+            keys |= {fingerprint(found[name].asbytes()): name for name in found}
+    algorithms = tuple(algorithm for name in keys.values() for algorithm in _algorithms(name))
+    everything = tuple(algorithm for group in _ANY_TYPE for algorithm in group)
+    source = files[0] if files else SYSTEM_KNOWN_HOSTS
+    return Trust(host, f"{address}:{port}", tuple(keys), (algorithms or everything,), source)
+
+
+def _algorithms(key_type: str) -> tuple[str, ...]:
+    return _ALGORITHMS.get(key_type, (key_type,))

@@ -1,0 +1,210 @@
+"""An SSH server in this process, so that the SSH side is tested without any other machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import paramiko
+import pytest
+from paramiko.common import (
+    AUTH_FAILED,
+    AUTH_SUCCESSFUL,
+    OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED,
+    OPEN_SUCCEEDED,
+)
+from paramiko.sftp import SFTP_OK
+
+from collie.inventory.hosts import Host
+
+
+@pytest.fixture
+def ssh_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    """The inventory entry of a server whose users start in `tmp_path/home`; its host key is pinned."""
+    home = tmp_path / "home"
+    home.mkdir()
+    # Nothing of whoever runs the tests: no agent, no keys, no configuration, no known hosts.
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    key_file = tmp_path / "id"
+    paramiko.ECDSAKey.generate().write_private_key_file(str(key_file))
+    server = _Listener(home, paramiko.ECDSAKey(filename=str(key_file)))
+    yield Host(
+        name="server",
+        address="127.0.0.1",
+        data_address="192.0.2.1",
+        device="rxe0",
+        port=server.port,
+        user="me",
+        identity_file=str(key_file),
+        host_key=f"{server.host_key.get_name()} {server.host_key.get_base64()}",
+    )
+    server.close()
+
+
+class _Listener:
+    def __init__(self, home: Path, client_key: paramiko.PKey) -> None:
+        self.host_key = paramiko.ECDSAKey.generate()
+        self._home, self._client_key = home, client_key
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self._transports: list[paramiko.Transport] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._socket.close()
+        for transport in self._transports:
+            transport.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                transport = paramiko.Transport(connection)
+                transport.add_server_key(self.host_key)
+                transport.set_subsystem_handler("sftp", paramiko.SFTPServer, _Files, str(self._home))
+                self._transports.append(transport)
+                server = _Server(self._home, self._client_key)
+                with contextlib.suppress(paramiko.SSHException, EOFError):
+                    transport.start_server(event=threading.Event(), server=server)
+                threading.Thread(target=server.tunnel, args=(transport,), daemon=True).start()
+
+
+class _Server(paramiko.ServerInterface):
+    def __init__(self, home: Path, client_key: paramiko.PKey) -> None:
+        self._home, self._client_key = home, client_key
+        self._tunnels: dict[int, socket.socket] = {}
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        known = username == "me" and key.asbytes() == self._client_key.asbytes()
+        return AUTH_SUCCESSFUL if known else AUTH_FAILED
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "publickey"
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return OPEN_SUCCEEDED if kind == "session" else OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+
+    def check_channel_direct_tcpip_request(
+        self, chanid: int, origin: tuple[str, int], destination: tuple[str, int]
+    ) -> int:
+        self._tunnels[chanid] = socket.create_connection(destination)
+        return int(OPEN_SUCCEEDED)
+
+    def tunnel(self, transport: paramiko.Transport) -> None:
+        """Connect the channels that lead elsewhere."""
+        while (channel := transport.accept()) is not None:
+            if (target := self._tunnels.pop(channel.get_id(), None)) is not None:
+                threading.Thread(target=_pump, args=(target.fileno(), channel.sendall), daemon=True).start()
+                threading.Thread(target=_tunnel, args=(channel, target), daemon=True).start()
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        threading.Thread(target=self._execute, args=(channel, command), daemon=True).start()
+        return True
+
+    def _execute(self, channel: paramiko.Channel, command: bytes) -> None:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(["sh", "-c", command], cwd=self._home, stdin=pipe, stdout=pipe, stderr=pipe)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        outputs = [
+            threading.Thread(target=_pump, args=(process.stdout.fileno(), channel.sendall), daemon=True),
+            threading.Thread(target=_pump, args=(process.stderr.fileno(), channel.sendall_stderr), daemon=True),
+        ]
+        for output in outputs:
+            output.start()
+        stdin = threading.Thread(target=_feed, args=(channel, process.stdin), daemon=True)
+        stdin.start()
+        for output in outputs:
+            output.join()
+        status = process.wait()
+        with contextlib.suppress(OSError, EOFError):
+            channel.send_exit_status(status if status >= 0 else 128 - status)
+            channel.shutdown_write()
+            channel.close()
+        stdin.join(5)
+        for stream in (process.stdout, process.stderr):
+            stream.close()
+
+
+def _pump(descriptor: int, send: object) -> None:
+    assert callable(send)
+    with contextlib.suppress(OSError):
+        while data := os.read(descriptor, 65536):
+            send(data)
+
+
+def _tunnel(channel: paramiko.Channel, target: socket.socket) -> None:
+    with contextlib.suppress(OSError), target:
+        while data := channel.recv(65536):
+            target.sendall(data)
+
+
+def _feed(channel: paramiko.Channel, stdin: object) -> None:
+    assert hasattr(stdin, "write")
+    with contextlib.suppress(OSError), contextlib.closing(stdin):  # type: ignore[type-var]
+        while data := channel.recv(65536):
+            stdin.write(data)
+            stdin.flush()  # type: ignore[attr-defined]
+
+
+class _Files(paramiko.SFTPServerInterface):
+    def __init__(self, server: paramiko.ServerInterface, home: str) -> None:
+        super().__init__(server)
+        self._home = Path(home)
+
+    def _place(self, path: str) -> Path:
+        return self._home / path
+
+    def canonicalize(self, path: str) -> str:
+        return str(self._place(path))
+
+    def stat(self, path: str) -> paramiko.SFTPAttributes | int:
+        try:
+            return paramiko.SFTPAttributes.from_stat(self._place(path).stat())
+        except OSError as error:
+            return paramiko.SFTPServer.convert_errno(error.errno or 0)
+
+    lstat = stat
+
+    def open(self, path: str, flags: int, attr: paramiko.SFTPAttributes) -> paramiko.SFTPHandle | int:
+        try:
+            descriptor = os.open(self._place(path), flags, 0o666)
+        except OSError as error:
+            return paramiko.SFTPServer.convert_errno(error.errno or 0)
+        handle = _Handle(flags)
+        handle.writefile = os.fdopen(descriptor, "wb")  # type: ignore[attr-defined]
+        handle.place = self._place(path)
+        return handle
+
+    def remove(self, path: str) -> int:
+        return self._try(lambda: self._place(path).unlink())
+
+    def posix_rename(self, oldpath: str, newpath: str) -> int:
+        return self._try(lambda: self._place(oldpath).replace(self._place(newpath)))
+
+    def mkdir(self, path: str, attr: paramiko.SFTPAttributes) -> int:
+        return self._try(lambda: self._place(path).mkdir(attr.st_mode or 0o777))
+
+    @staticmethod
+    def _try(act: object) -> int:
+        assert callable(act)
+        try:
+            act()
+        except OSError as error:
+            return paramiko.SFTPServer.convert_errno(error.errno or 0)
+        return SFTP_OK
+
+
+class _Handle(paramiko.SFTPHandle):
+    place: Path
+
+    def chattr(self, attr: paramiko.SFTPAttributes) -> int:
+        self.place.chmod((attr.st_mode or 0) & 0o777)
+        return SFTP_OK

@@ -1,0 +1,165 @@
+"""Every `Remote` does what the port says, and SSH trusts nobody unseen."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from collie.errors import HostKeyMismatch, HostUnreachable
+from collie.inventory.hosts import Host
+from collie.ports import Remote
+from collie.ssh import LocalRemote, SshRemote
+from collie.ssh.connection import Timeouts
+from collie.ssh.trust import fingerprint
+from collie.testing.remote_suite import SOON, RemoteSuite
+
+
+class TestLocalRemote(RemoteSuite):
+    @pytest.fixture
+    def remote(self, tmp_path: Path) -> Iterator[Remote]:
+        remote = LocalRemote("here", tmp_path)
+        yield remote
+        remote.close()
+
+
+class TestSshRemote(RemoteSuite):
+    @pytest.fixture
+    def remote(self, ssh_host: Host) -> Iterator[Remote]:
+        remote = SshRemote(ssh_host)
+        yield remote
+        remote.close()
+
+
+def answer(host: Host, config_file: str = "/nonexistent") -> str:
+    remote = SshRemote(host, Timeouts(connect=3, banner=5, authenticate=5), config_file)
+    try:
+        return remote.run(["echo", "hello"], SOON).stdout.strip()
+    finally:
+        remote.close()
+
+
+def own_fingerprint(host: Host) -> str:
+    assert host.host_key
+    return fingerprint(base64.b64decode(host.host_key.split()[1]))
+
+
+def without_key(host: Host, fingerprint: str | None = None) -> Host:
+    return dataclasses.replace(host, host_key=None, host_key_fingerprint=fingerprint)
+
+
+def known_hosts(host: Host, directory: Path, key: str) -> None:
+    (directory / ".ssh").mkdir()
+    (directory / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{host.port} {key}\n")
+
+
+def test_a_host_with_another_key_than_the_pinned_one_is_refused_and_both_fingerprints_are_named(ssh_host: Host) -> None:
+    other = paramiko.ECDSAKey.generate()
+    wrong = dataclasses.replace(ssh_host, host_key=f"{other.get_name()} {other.get_base64()}")
+    with pytest.raises(HostKeyMismatch) as caught:
+        answer(wrong)
+    text = str(caught.value)
+    assert own_fingerprint(ssh_host) in text
+    assert fingerprint(other.asbytes()) in text
+    assert "server" in text
+    assert "host_key" in text
+
+
+def test_a_host_without_a_key_of_the_pinned_type_is_refused(ssh_host: Host) -> None:
+    ed25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+    with pytest.raises(HostKeyMismatch, match="no key of the type"):
+        answer(dataclasses.replace(ssh_host, host_key=ed25519))
+
+
+def test_a_pinned_fingerprint_is_as_good_as_a_key_whatever_its_type(ssh_host: Host) -> None:
+    assert answer(without_key(ssh_host, own_fingerprint(ssh_host))) == "hello"
+    with pytest.raises(HostKeyMismatch, match="host_key_fingerprint in the hosts file expects SHA256:A"):
+        answer(without_key(ssh_host, "SHA256:" + "A" * 43))
+
+
+def test_a_host_that_nobody_knows_is_refused_and_its_fingerprint_offered(ssh_host: Host) -> None:
+    with pytest.raises(HostKeyMismatch) as caught:
+        answer(without_key(ssh_host))
+    assert f"host_key_fingerprint: {own_fingerprint(ssh_host)}" in str(caught.value)
+
+
+def test_known_hosts_is_believed_for_and_against_a_host(ssh_host: Host, tmp_path: Path) -> None:
+    assert ssh_host.host_key
+    known_hosts(ssh_host, tmp_path, ssh_host.host_key)
+    assert answer(without_key(ssh_host)) == "hello"
+    other = paramiko.ECDSAKey.generate()
+    (tmp_path / ".ssh" / "known_hosts").write_text(
+        f"[127.0.0.1]:{ssh_host.port} {other.get_name()} {other.get_base64()}\n"
+    )
+    with pytest.raises(HostKeyMismatch, match="known_hosts expects"):
+        answer(without_key(ssh_host))
+
+
+def test_what_the_inventory_leaves_out_comes_from_the_ssh_configuration(ssh_host: Host, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host lab\n  HostName 127.0.0.1\n  Port {ssh_host.port}\n  User me\n  IdentityFile {ssh_host.identity_file}\n"
+    )
+    short = dataclasses.replace(ssh_host, address="lab", port=None, user=None, identity_file=None)
+    assert answer(short, str(config)) == "hello"
+
+
+def test_a_jump_host_is_gone_through_once_its_own_key_is_known(ssh_host: Host, tmp_path: Path) -> None:
+    assert ssh_host.host_key
+    # The server is its own bastion here.
+    through = dataclasses.replace(ssh_host, jump=f"me@127.0.0.1:{ssh_host.port}")
+    with pytest.raises(HostKeyMismatch, match=r"server \(jump host 127\.0\.0\.1\).*known_hosts has no key"):
+        answer(through)
+    known_hosts(ssh_host, tmp_path, ssh_host.host_key)
+    assert answer(through) == "hello"
+
+
+def test_a_user_who_is_not_let_in_is_told_which_keys_were_tried(ssh_host: Host) -> None:
+    with pytest.raises(HostUnreachable, match=r"server .*user you is not let in with any of the keys .*/id"):
+        answer(dataclasses.replace(ssh_host, user="you"))
+    with pytest.raises(HostUnreachable, match="/lost does not exist"):
+        answer(dataclasses.replace(ssh_host, identity_file="/lost"))
+
+
+def test_a_port_where_nobody_listens_is_named(ssh_host: Host) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(HostUnreachable, match=rf"host server \(127\.0\.0\.1:{port}\) .*[Rr]efused"):
+        answer(dataclasses.replace(ssh_host, port=port))
+
+
+def test_a_name_that_does_not_exist_is_named(ssh_host: Host) -> None:
+    with pytest.raises(HostUnreachable, match=r"no-such-host\.invalid"):
+        answer(dataclasses.replace(ssh_host, address="no-such-host.invalid"))
+
+
+def test_a_server_that_never_greets_costs_no_more_than_the_deadline(ssh_host: Host) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        mute = dataclasses.replace(ssh_host, port=listener.getsockname()[1])
+        remote = SshRemote(mute, Timeouts(connect=1, banner=1, authenticate=1), "/nonexistent")
+        started = time.monotonic()
+        with pytest.raises(HostUnreachable):
+            remote.run(["true"], SOON)
+        assert time.monotonic() - started < 10
+
+
+def test_a_lost_connection_is_told_and_made_anew(ssh_host: Host) -> None:
+    remote = SshRemote(ssh_host, config_file="/nonexistent")
+    channel = remote.open(["cat"])
+    channel.send_line("one")
+    assert channel.read_line(SOON) == "one"
+    assert remote._connection is not None
+    remote._connection.transport.sock.close()
+    with pytest.raises(HostUnreachable, match="server"):
+        channel.read_line(SOON)
+    with pytest.raises(HostUnreachable, match="server"):
+        channel.send_line("two")
+    channel.close()
+    assert remote.run(["echo", "again"], SOON).stdout == "again\n"
+    remote.close()

@@ -1,0 +1,337 @@
+"""Sessions, runs and checks against agents that only pretend: everything about real hosts but the hosts."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collie import ports
+from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.detect.bounds import UNBOUNDED
+from collie.errors import AgentError, CommandFailed, HostUnreachable, TestbedError
+from collie.hosts import HostsTestbed, State, WindowPolicy, check_hosts
+from collie.hosts.session import Archive
+from collie.inventory.hosts import Host, Pair
+from collie.ports import Channel, Completed, Measured, Remote, SetupFailed, Unsupported
+from collie.ssh import LocalRemote
+from collie.testing.fake_agent import fake_agent_program
+from collie.testing.testbed_suite import TestbedSuite
+from collie.workloads.workload import Direction, Memory, Opcode, Workload
+
+CATALOG = Catalog(
+    "rxe",
+    (
+        Counter("rcvd_pkts", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "software", role=Role.RX_PACKETS),
+        Counter("send_err", "hw_counters", Unit.EVENTS, Kind.ERROR, "software"),
+    ),
+)
+QUICK = WindowPolicy(period_seconds=0.01, warm_up_seconds=0.03, window_seconds=0.1, patience_seconds=0.1)
+ARCHIVE = Archive.of(fake_agent_program())
+PAIR = Pair(
+    Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable),
+    Host("right", "mgmt-right", "192.0.2.1", "rxe0", python=sys.executable),
+)
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A testbed whose two hosts are directories of this machine."""
+
+    directory: Path
+    testbed: HostsTestbed
+
+    def behave(self, host: str, **behaviour: Any) -> None:
+        (self.directory / host / "behaviour.json").write_text(json.dumps(behaviour))
+
+    def asked(self, host: str) -> list[str]:
+        file = self.directory / host / "asked"
+        return file.read_text().split() if file.exists() else []
+
+
+def local(directory: Path) -> Callable[[Host], Remote]:
+    def connect(host: Host) -> Remote:
+        (directory / host.name).mkdir(exist_ok=True)
+        return LocalRemote(host.name, directory / host.name)
+
+    return connect
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    for host in (PAIR.a, PAIR.b):
+        (tmp_path / host.name).mkdir()
+    testbed = HostsTestbed(PAIR, local(tmp_path), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE)
+    yield Rig(tmp_path, testbed)
+    testbed.close()
+
+
+class TestHostsTestbed(TestbedSuite):
+    __test__ = True
+    unsupported = Workload(numa_node=1)
+
+    @pytest.fixture
+    def testbed(self, rig: Rig) -> ports.Testbed:
+        return rig.testbed
+
+
+def test_the_catalog_is_chosen_by_the_driver_and_the_hosts_are_described(rig: Rig) -> None:
+    info = rig.testbed.info
+    assert (info.kind, info.name, info.catalog) == ("hosts", "left,right", CATALOG)
+    assert info.description["hosts"]["left"]["kernel"] == "6.1.0"
+    assert "pid" not in info.description["hosts"]["left"]
+    assert rig.testbed.specification(Workload()) is UNBOUNDED
+
+
+def test_hosts_with_different_drivers_are_no_pair(tmp_path: Path) -> None:
+    program = fake_agent_program().replace(b'"driver": "rxe"', b'"driver": Path.cwd().name')
+    testbed = HostsTestbed(PAIR, local(tmp_path), lambda driver: CATALOG, archive=Archive.of(program))
+    with pytest.raises(TestbedError, match="different drivers: left, right"):
+        _ = testbed.info
+    testbed.close()
+
+
+def test_the_agent_is_shipped_once_for_its_owner_alone(rig: Rig) -> None:
+    rig.testbed.measure(Workload(), 1)
+    file = rig.directory / "left" / ARCHIVE.path
+    assert file.read_bytes() == ARCHIVE.data
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    written = file.stat().st_mtime_ns
+    second = HostsTestbed(PAIR, local(rig.directory), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE)
+    second.measure(Workload(), 1)
+    second.close()
+    assert file.stat().st_mtime_ns == written
+
+
+def test_a_run_measures_what_the_sink_received(rig: Rig) -> None:
+    rig.behave("left", bytes_per_second=2e9)
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    a, b = result.measurement.hosts
+    assert a.delivered_bps is None
+    assert b.delivered_bps == pytest.approx(16e9, rel=0.05)
+    assert b.delivered_pps == pytest.approx(2e9 / 4096, rel=0.05)
+    assert b.counters["rcvd_pkts"] == pytest.approx(1000, rel=0.2)
+    assert b.counters["send_err"] is None
+    assert result.measurement.stable
+    assert result.measurement.health.idle_poll_ratio == 0.5
+
+
+def test_the_steps_of_a_run_come_in_order(rig: Rig) -> None:
+    rig.testbed.measure(Workload(), 1)
+    assert rig.asked("left") == ["hello", "prepare", "connect", "start", "stop", "destroy"]
+    assert rig.asked("left") == rig.asked("right")
+    rig.testbed.close()
+    assert rig.asked("left")[-1] == "bye"
+
+
+def test_both_directions_and_loopback_find_their_peers(rig: Rig) -> None:
+    workload = Workload(direction=Direction.BIDIRECTIONAL, loopback=True, opcode=Opcode.SEND)
+    result = rig.testbed.measure(workload, 1)
+    assert isinstance(result, Measured)
+    a, b = result.measurement.hosts
+    assert a.delivered_bps == pytest.approx(8e9, rel=0.05)
+    assert b.delivered_bps == pytest.approx(16e9, rel=0.05)
+
+
+def test_a_step_that_fails_is_a_failed_set_up_with_a_countable_cause(rig: Rig) -> None:
+    error = {
+        "kind": "setup",
+        "step": "create_qp",
+        "message": "create_qp: Cannot allocate memory",
+        "errno_name": "ENOMEM",
+    }
+    rig.behave("right", fail={"prepare": error})
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, SetupFailed)
+    assert result.cause == "create_qp ENOMEM"
+    assert "right" in result.detail
+    assert rig.asked("left")[-1] == rig.asked("right")[-1] == "destroy"
+
+
+def test_what_the_device_cannot_do_is_unsupported(rig: Rig) -> None:
+    error = {"kind": "unsupported", "step": "register", "message": "no GPU here", "errno_name": None}
+    rig.behave("left", fail={"prepare": error})
+    result = rig.testbed.measure(Workload(memory=Memory.GPU), 1)
+    assert isinstance(result, Unsupported)
+    assert "no GPU here" in result.reason
+
+
+def test_an_engine_that_dies_fails_the_run_at_once(rig: Rig) -> None:
+    rig.behave("left", engine_dies=True)
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, SetupFailed)
+    assert result.cause == "engine died"
+    assert "signal 9" in result.detail
+
+
+def test_an_agent_that_dies_once_is_replaced_and_the_run_repeated(rig: Rig) -> None:
+    rig.behave("right", die="start", die_times=1)
+    assert isinstance(rig.testbed.measure(Workload(), 1), Measured)
+    assert rig.asked("right").count("hello") == 2
+    assert rig.asked("left").count("hello") == 1
+    assert rig.asked("left").count("destroy") == 2
+
+
+def test_an_agent_that_dies_twice_ends_the_testbed_and_its_last_words_are_told(rig: Rig) -> None:
+    rig.behave("right", die="start")
+    with pytest.raises(AgentError, match=r"host right: .*out of cheese"):
+        rig.testbed.measure(Workload(), 1)
+    assert rig.asked("left")[-1] == "destroy"
+
+
+def test_a_stop_that_fails_takes_nothing_from_a_complete_window(rig: Rig) -> None:
+    error = {"kind": "timeout", "step": "stop", "message": "stop took longer than 10 s", "errno_name": None}
+    rig.behave("left", fail={"stop": error})
+    assert isinstance(rig.testbed.measure(Workload(), 1), Measured)
+
+
+def test_a_host_without_samples_voids_the_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collie.hosts.run.LATE_SECONDS", 0.1)
+    rig.behave("left", silent=True)
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    assert result.measurement.problems == ("host a sent no samples",)
+
+
+def test_a_step_without_an_answer_fails_the_run_and_the_next_one_starts_anew(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collie.hosts.protocol.GRACE_SECONDS", -9.5)  # of a deadline of 10 s
+    rig.behave("left", hang="start")
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, SetupFailed)
+    assert result.cause == "agent step start timeout"
+    rig.behave("left")
+    assert isinstance(rig.testbed.measure(Workload(), 2), Measured)
+
+
+def test_error_counters_that_move_void_the_run(rig: Rig) -> None:
+    rig.behave("right", counters={"hw_counters": {"rcvd_pkts": 1000, "send_err": 100}})
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    assert result.measurement.problems == ("host b: error counter send_err moved",)
+
+
+def test_missing_pyverbs_is_one_clear_message(rig: Rig) -> None:
+    rig.behave("right", pyverbs=False)
+    with pytest.raises(TestbedError, match=r"host right: .* cannot import pyverbs .*apt-get install python3-pyverbs"):
+        rig.testbed.measure(Workload(), 1)
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/no/such/python", "/bin/echo"])
+def test_an_interpreter_that_is_none_is_one_clear_message(tmp_path: Path, program: str) -> None:
+    pair = Pair(PAIR.a, replace(PAIR.b, python=program))
+    testbed = HostsTestbed(pair, local(tmp_path), lambda driver: CATALOG, archive=ARCHIVE)
+    with pytest.raises(CommandFailed, match=f"host right: `{program} -c") as caught:
+        testbed.measure(Workload(), 1)
+    testbed.close()
+    assert len(str(caught.value).splitlines()) == 1
+
+
+class Unreachable:
+    """A remote that was never there, or is gone."""
+
+    def __init__(self, host: Host) -> None:
+        self.name = host.name
+        self.tries = 0
+
+    def run(self, argv: object, timeout_seconds: float) -> Completed:
+        self.tries += 1
+        raise HostUnreachable(self.name, "mgmt", "No route to host")
+
+    def put(self, data: bytes, path: str) -> None:
+        raise HostUnreachable(self.name, "mgmt", "No route to host")
+
+    def open(self, argv: object) -> Channel:
+        raise HostUnreachable(self.name, "mgmt", "No route to host")
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_unreachable_host_is_named_after_finite_tries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", (0.01, 0.02))
+    gone = Unreachable(PAIR.b)
+    here = local(tmp_path)
+    testbed = HostsTestbed(
+        PAIR, lambda host: gone if host is PAIR.b else here(host), lambda driver: CATALOG, archive=ARCHIVE
+    )
+    with pytest.raises(HostUnreachable, match="host right"):
+        testbed.measure(Workload(), 1)
+    assert gone.tries == 3
+    testbed.close()
+
+
+def test_closing_ends_the_agents(rig: Rig) -> None:
+    rig.testbed.measure(Workload(), 1)
+    pids = [facts["pid"] for facts in _hellos(rig)]
+    rig.testbed.close()
+    deadline = time.monotonic() + 5
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def _hellos(rig: Rig) -> list[dict[str, Any]]:
+    return [session.request("hello") for session in rig.testbed._sessions.values()]
+
+
+def states(tmp_path: Path, host: Host) -> dict[str, State]:
+    return {finding.item: finding.state for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collie.hosts.check.CLOCK_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_finds_a_good_host_good(tmp_path: Path) -> None:
+    found = states(tmp_path, PAIR.a)
+    needed = {"ssh", "python", "agent", "pyverbs", "device", "port", "gid", "mtu", "clock"}
+    assert needed <= set(found)
+    assert {item: found[item] for item in needed} == dict.fromkeys(needed, State.OK)
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize(
+    ("change", "item", "command"),
+    [
+        ({"device": "rxe7"}, "device", "rdma link add rxe7 type rxe netdev"),
+        ({"ib_port": 2}, "port", "rdma link"),
+        ({"data_address": "192.0.2.9"}, "gid", "ip address add 192.0.2.9/24 dev eth1"),
+        ({"gid_index": 5}, "gid", "gid_index: 3"),
+        ({"python": "/bin/false"}, "python", "python3"),
+    ],
+)
+def test_check_says_what_is_missing_and_what_mends_it(
+    tmp_path: Path, change: dict[str, Any], item: str, command: str
+) -> None:
+    found = check_hosts([replace(PAIR.a, **change)], local(tmp_path), ARCHIVE)
+    missing = [finding for finding in found if finding.state is State.MISSING]
+    assert [finding.item for finding in missing] == [item]
+    assert command in missing[0].command
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_reports_missing_pyverbs_with_its_package(tmp_path: Path) -> None:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "behaviour.json").write_text('{"pyverbs": false}')
+    found = {finding.item: finding for finding in check_hosts([PAIR.a], local(tmp_path), ARCHIVE)}
+    assert found["pyverbs"].state is State.MISSING
+    assert "python3-pyverbs" in found["pyverbs"].command
+
+
+def test_check_of_an_unreachable_host_is_one_finding(tmp_path: Path) -> None:
+    found = check_hosts([PAIR.a], Unreachable, ARCHIVE)
+    assert [(finding.item, finding.state) for finding in found] == [("ssh", State.MISSING)]
+    assert "No route to host" in found[0].detail
+    assert found[0].command.startswith("here: ssh -v ")

@@ -1,0 +1,63 @@
+"""RDMA netlink answers, as recorded on a machine with rdma_rxe (kernel 6.1)."""
+
+from __future__ import annotations
+
+import struct
+
+from collie.agent import ethtool, netlink
+
+DEVICE = bytes.fromhex(
+    "080001000000000009000200727865300000000008000300010000000c000400763c2201000000000c000600017adafeff005450"
+    "0c000700017adafeff00545005000e0001000000050054000000000009004300726f636500000000"
+)
+COUNTERS = bytes.fromhex(
+    "0800010000000000090002007278653000000000080003000100000070005080"
+    "200051800e00520073656e745f706b74730000000c0053005c23480000000000"
+    "200051800e005200726376645f706b74730000000c0053001d1d170000000000"
+    "2c0051801b00520072657472795f726e725f65786365656465645f65727200000c0053000500000000000000"
+)
+QUEUE_PAIRS = bytes.fromhex(
+    "080001000000000009000200727865300000000090001300540014000800030001000000080015003f08000008003c00db000000"
+    "08001c009e04000008001600450800000800170000000000080018003d0f0000050019000000000005001a000200000005001b00"
+    "0300000038001400080003000100000008001500010000000c001d0069625f636f726500080018000000000005001a0001000000"
+    "05001b0003000000"
+)
+
+
+def test_a_device_has_a_name_and_an_index() -> None:
+    assert netlink.parse_device(DEVICE) == ("rxe0", 0)
+
+
+def test_hardware_counters_are_read_from_the_nested_table() -> None:
+    assert netlink.parse_counters(COUNTERS) == {
+        "sent_pkts": 4727644,
+        "rcvd_pkts": 1514781,
+        "retry_rnr_exceeded_err": 5,
+    }
+
+
+def test_queue_pairs_name_their_owner() -> None:
+    user, kernel = netlink.parse_queue_pairs(QUEUE_PAIRS)
+    assert (user.qpn, user.type, user.state, user.pid) == (2111, "RC", "RTS", 1182)
+    assert (kernel.qpn, kernel.type, kernel.state, kernel.pid, kernel.comm) == (1, "GSI", "RTS", None, "ib_core")
+
+
+def test_a_datagram_holds_several_messages() -> None:
+    header = netlink.HEADER
+    first = header.pack(header.size + 4, netlink.NLDEV | netlink.CMD_GET, 0, 1, 0) + b"abcd"
+    last = header.pack(header.size + 4, netlink.NLMSG_DONE, 0, 1, 0) + b"\0\0\0\0"
+    assert list(netlink.messages(first + last)) == [
+        (netlink.NLDEV | netlink.CMD_GET, b"abcd"),
+        (netlink.NLMSG_DONE, b"\0\0\0\0"),
+    ]
+
+
+def test_what_is_cut_off_is_left_out_rather_than_misread() -> None:
+    assert netlink.parse_counters(COUNTERS[:60]) == {}
+    assert list(netlink.attributes(struct.pack("=HH", 0, 1))) == []
+    assert list(netlink.messages(b"\x10\0\0\0")) == []
+
+
+def test_driver_statistics_with_one_name_stay_apart() -> None:
+    data = b"".join(name.ljust(ethtool.NAME_BYTES, b"\0") for name in (b"rx_pause", b"drops", b"drops"))
+    assert ethtool.split_names(data, 3) == ["rx_pause", "drops", "drops#2"]

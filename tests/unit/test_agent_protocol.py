@@ -1,0 +1,342 @@
+"""The resident agent against a fake engine: answers, deadlines, the lease, and what is left when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from collie.agent.agent import Agent
+from collie.agent.faults import AgentFault
+from collie.agent.lines import Lines
+from collie.agent.netlink import QueuePair
+from collie.agent.requests import parse_flows, parse_request
+from collie.agent.totals import Totals
+
+WORKLOAD = {"qp_type": "RC", "opcode": "WRITE", "messages": [64], "qps": 2}
+FLOWS = [{"flow": "a-b", "role": "requester"}]
+PREPARE = {"do": "prepare", "device": "rxe0", "gid_index": 1, "workload": WORKLOAD, "flows": FLOWS}
+PEER = {"gid": "::", "lid": 0, "qps": [[1, 0], [2, 0]]}
+
+
+class FakeEngine:
+    """Answers at once with what ``answers`` has for a command, or never."""
+
+    def __init__(self, ends: dict[str, int], answers: dict[str, Any]) -> None:
+        self.totals = Totals(ends)
+        self.pid = 4711
+        self.status: int | None = None
+        self.ended = False
+        self.wants_write = False
+        self.commands: list[dict[str, Any]] = []
+        self._answers, self._waiting = answers, list[dict[str, Any]]()
+        self._read, self._write = os.pipe()
+
+    def fileno(self) -> int:
+        return self._read
+
+    def flush(self) -> None:
+        pass
+
+    def send(self, command: dict[str, Any]) -> None:
+        self.commands.append(command)
+        answer = self._answers.get(command["do"])
+        if answer == "dies":
+            self.ended = True
+        elif answer is not None:
+            self._waiting.append(dict(answer))
+        os.write(self._write, b"!")
+
+    def receive(self) -> list[dict[str, Any]]:
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def cpu_seconds(self) -> float:
+        return 0.0
+
+    def reap(self, seconds: float) -> bool:
+        if any(command["do"] in ("destroy", "hello") for command in self.commands):
+            self.status = 0
+        return self.status is not None
+
+    def kill(self, seconds: float = 2.0) -> bool:
+        self.status = 9 if self.status is None else self.status
+        return True
+
+    def last_words(self) -> str:
+        return "the engine was killed by SIGKILL"
+
+
+class FakeReader:
+    def __init__(self) -> None:
+        self.sources = {"hw_counters": "sysfs"}
+
+    def read(self) -> dict[str, dict[str, int | None]]:
+        return {"hw_counters": {"rcvd_pkts": 1}}
+
+    def close(self) -> None:
+        pass
+
+
+ANSWERS: dict[str, Any] = {
+    "hello": {"ok": True, "protocol": 1, "devices": []},
+    "prepare": {"ok": True, "endpoints": {"a-b/requester": PEER}, "flows": {"a-b/requester": {"counted_by": None}}},
+    "connect": {"ok": True},
+    "start": {"ok": True},
+    "stop": {"ok": True, "drained": True},
+    "destroy": {"ok": True, "flushed": 0, "clean": True},
+}
+
+
+class Controller:
+    """The other end of the agent's pipes, with the agent in a thread."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self._to: int | None
+        agent_in, self._to = os.pipe()
+        self._from, agent_out = os.pipe()
+        self._out = os.fdopen(self._from, "rb")
+        self.engines: list[FakeEngine] = []
+        self.left = [QueuePair(2, "RC", "RTS", 4711, "python3"), QueuePair(1, "GSI", "RTS", None, "ib_core")]
+
+        def make_engine(ends: dict[str, int]) -> Any:
+            self.engines.append(FakeEngine(ends, answers))
+            return self.engines[-1]
+
+        def make_reader(device: str, port: int, netdev: str | None) -> Any:
+            return FakeReader()
+
+        def queue_pairs(device: str) -> list[QueuePair]:
+            return [] if self.engines and self.engines[-1].status is not None else self.left
+
+        self.agent = Agent(Lines(agent_in, agent_out), make_engine, make_reader, queue_pairs)
+        self.thread = threading.Thread(target=self.agent.serve, daemon=True)
+        self.thread.start()
+        self._number = 0
+
+    def write(self, data: bytes) -> None:
+        assert self._to is not None
+        os.write(self._to, data)
+
+    def line(self) -> dict[str, Any]:
+        return dict(json.loads(self._out.readline()))
+
+    def ask(self, do: str, **fields: Any) -> dict[str, Any]:
+        self._number += 1
+        self.write(json.dumps({"id": self._number, "do": do, **fields}).encode() + b"\n")
+        while True:
+            message = self.line()
+            if message.get("id") == self._number:
+                return message
+
+    def bring_to(self, phase: str) -> None:
+        steps: list[dict[str, Any]] = [PREPARE, {"do": "connect", "peers": {"a-b/requester": PEER}}, {"do": "start"}]
+        for step, reached in zip(steps, ("prepared", "connected", "running"), strict=True):
+            assert self.ask(**step)["ok"]
+            if reached == phase:
+                return
+
+    def hang_up(self) -> None:
+        if self._to is not None:
+            os.close(self._to)
+            self._to = None
+            self.thread.join(5)
+
+    def close(self) -> None:
+        self.hang_up()
+        self._out.close()
+
+
+@pytest.fixture
+def controllers() -> Iterator[Any]:
+    made: list[Controller] = []
+
+    def make(**changed: Any) -> Controller:
+        made.append(Controller({**ANSWERS, **changed}))
+        return made[-1]
+
+    yield make
+    for controller in made:
+        controller.close()
+
+
+def test_a_whole_run(controllers: Any) -> None:
+    controller = controllers()
+    assert controller.ask("hello", protocol=1)["devices"] == []
+    prepared = controller.ask(**PREPARE)
+    assert prepared["engine_pid"] == 4711
+    assert controller.ask("ping")["phase"] == "prepared"
+    assert controller.ask("connect", peers={"a-b/requester": PEER})["ok"]
+    assert controller.ask("start", period_seconds=0.01)["ok"]
+    sample = controller.line()
+    assert sample["event"] == "sample"
+    assert sample["counters"] == {"hw_counters": {"rcvd_pkts": 1}}
+    assert sample["flows"]["a-b/requester"]["posted_messages"] == 0
+    stopped = controller.ask("stop")
+    assert stopped["totals"]["phase"] == "running"
+    assert controller.ask("destroy")["qps_left"] == 0
+    assert controller.ask("destroy")["clean"] is True
+    assert controller.ask("bye")["ok"]
+    assert controller.line() == {"event": "bye", "reason": "request"}
+
+
+def test_queue_pairs_that_stay_behind_are_counted(controllers: Any) -> None:
+    controller = controllers()
+    controller.bring_to("prepared")
+    assert controller.ask("resources", device="rxe0")["qps"][0]["pid"] == 4711
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"nonsense\n", b"[]\n", b'{"id": 1, "do": "fly"}\n', b'{"do": "ping"}\n', b'{"id": 1, "do": "ping", "x": 1}\n'],
+)
+def test_nonsense_is_refused_and_the_agent_lives_on(controllers: Any, line: bytes) -> None:
+    controller = controllers()
+    controller.write(line)
+    assert controller.line()["error"]["kind"] == "bad_request"
+    assert controller.ask("ping")["ok"]
+
+
+@pytest.mark.parametrize("do", ["start", "stop"])
+def test_a_request_out_of_order_is_refused(controllers: Any, do: str) -> None:
+    controller = controllers()
+    controller.bring_to("prepared")
+    assert controller.ask(do)["error"]["kind"] == "bad_request"
+    assert controller.ask("ping")["phase"] == "prepared"
+
+
+def test_a_step_past_its_deadline_costs_the_engine_and_not_the_agent(controllers: Any) -> None:
+    controller = controllers(connect=None)
+    controller.bring_to("prepared")
+    reply = controller.ask("connect", peers={"a-b/requester": PEER}, deadline_seconds=0.05)
+    assert reply["error"]["kind"] == "timeout"
+    assert controller.engines[0].status == 9
+    assert controller.ask("ping")["phase"] == "idle"
+    assert controller.ask(**PREPARE)["ok"]
+
+
+def test_pings_are_answered_while_a_step_is_under_way_and_other_steps_are_not(controllers: Any) -> None:
+    controller = controllers(connect=None)
+    controller.bring_to("prepared")
+    request = {"id": 90, "do": "connect", "deadline_seconds": 5, "peers": {"a-b/requester": PEER}}
+    controller.write(json.dumps(request).encode() + b"\n")
+    assert controller.ask("ping")["ok"]
+    assert "still under way" in controller.ask("destroy")["error"]["message"]
+
+
+def test_an_engine_that_dies_in_a_step_is_its_answer(controllers: Any) -> None:
+    controller = controllers(connect="dies")
+    controller.bring_to("prepared")
+    reply = controller.ask("connect", peers={"a-b/requester": PEER})
+    assert reply["error"]["kind"] == "died"
+    assert "SIGKILL" in reply["error"]["message"]
+
+
+def test_an_engine_that_dies_while_running_is_an_event(controllers: Any) -> None:
+    controller = controllers()
+    controller.bring_to("running")
+    controller.engines[0].ended = True
+    while controller.line().get("event") != "engine_died":
+        pass
+    assert controller.ask("ping")["phase"] == "idle"
+
+
+def test_destroy_succeeds_when_the_engine_has_to_be_killed(controllers: Any) -> None:
+    controller = controllers(destroy=None)
+    controller.bring_to("connected")
+    reply = controller.ask("destroy", deadline_seconds=0.05)
+    assert (reply["ok"], reply["clean"], reply["qps_left"]) == (True, False, 0)
+
+
+def test_a_refusal_of_the_engine_reaches_the_controller_and_ends_the_run(controllers: Any) -> None:
+    fault = AgentFault("setup", "create_qp", "create_qp: Cannot allocate memory", 12)
+    controller = controllers(prepare={"ok": False, "error": fault.to_json()})
+    reply = controller.ask(**PREPARE)
+    assert reply["error"]["errno_name"] == "ENOMEM"
+    assert reply["error"]["step"] == "create_qp"
+    assert controller.ask("ping")["phase"] == "idle"
+
+
+def test_a_silent_controller_loses_its_lease(controllers: Any) -> None:
+    controller = controllers()
+    controller.ask("hello", protocol=1, lease_seconds=0.2)
+    controller.bring_to("running")
+    started = time.monotonic()
+    while controller.line().get("event") != "bye":
+        pass
+    controller.thread.join(5)
+    assert controller.agent.reason == "lease"
+    assert time.monotonic() - started < 3
+    assert controller.engines[-1].status is not None
+
+
+def test_the_end_of_input_ends_agent_and_engine(controllers: Any) -> None:
+    controller = controllers()
+    controller.bring_to("running")
+    controller.hang_up()
+    assert controller.agent.reason == "eof"
+    assert controller.engines[-1].commands[-1] == {"do": "destroy"}
+    assert controller.engines[-1].status is not None
+
+
+def test_sampling_without_a_run_starts_and_stops(controllers: Any) -> None:
+    controller = controllers()
+    assert controller.ask("sampling", on=True, device="rxe0", port=1, netdev="eth0", period_seconds=0.01)["sources"]
+    sample = controller.line()
+    assert sample["phase"] == "idle"
+    assert "flows" not in sample
+    assert controller.ask("sampling", on=False)["ok"]
+    assert controller.ask("ping")["ok"]
+
+
+def test_another_protocol_is_refused(controllers: Any) -> None:
+    assert "protocol 1" in controllers().ask("hello", protocol=2)["error"]["message"]
+
+
+def test_flows_have_keys_and_numbers_of_queue_pairs() -> None:
+    ends = parse_flows([*FLOWS, {"flow": "b-b", "role": "responder", "qps": 7}], 2)
+    assert {key: end["qps"] for key, end in ends.items()} == {"a-b/requester": 2, "b-b/responder": 7}
+
+
+@pytest.mark.parametrize(
+    "flows",
+    [[], FLOWS * 2, [{"flow": "a/b", "role": "requester"}], [{"flow": "a", "role": "sender"}], [{"flow": "a"}], ["a"]],
+)
+def test_impossible_flows_are_refused(flows: list[Any]) -> None:
+    with pytest.raises(AgentFault):
+        parse_flows(flows, 1)
+
+
+@pytest.mark.parametrize("value", [0, -1, "4", True])
+def test_a_deadline_is_a_positive_number(value: Any) -> None:
+    with pytest.raises(AgentFault, match="deadline_seconds"):
+        parse_request(json.dumps({"id": 1, "do": "ping", "deadline_seconds": value}).encode())
+
+
+def test_lines_arrive_whole_however_they_are_cut() -> None:
+    read, write = os.pipe()
+    lines = Lines(read, os.open(os.devnull, os.O_WRONLY))
+    os.write(write, b'{"a": 1}\n{"b"')
+    assert lines.receive() == [b'{"a": 1}']
+    os.write(write, b": 2}\n\n")
+    assert lines.receive() == [b'{"b": 2}']
+    os.close(write)
+    assert lines.receive() == []
+    assert lines.closed
+
+
+def test_a_reader_that_is_slow_or_gone_never_blocks_the_agent() -> None:
+    read, write = os.pipe()
+    lines = Lines(os.open(os.devnull, os.O_RDONLY), write)
+    for _ in range(300):
+        lines.send({"x": "y" * 1000})
+    assert lines.backlog > 0
+    os.close(read)
+    lines.flush()
+    assert lines.closed
+    assert lines.backlog == 0

@@ -1,0 +1,146 @@
+"""Counters and facts from a fake sysfs, and samples from fake totals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collie.agent import facts, report, sampler, totals
+from collie.agent.faults import AgentFault
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Path:
+    port = tmp_path / "rxe0" / "ports" / "1"
+    write(port / "state", "4: ACTIVE")
+    write(port / "link_layer", "Ethernet")
+    write(port / "gids" / "0", "fe80:0000:0000:0000:5054:00ff:feda:7a01")
+    write(port / "gids" / "1", "0000:0000:0000:0000:0000:ffff:c0a8:4d01")
+    write(port / "gids" / "2", facts.ZERO_GID)
+    write(port / "gid_attrs" / "types" / "1", "RoCE v2")
+    write(port / "hw_counters" / "rcvd_pkts", "17")
+    write(port / "hw_counters" / "lifespan", "12")
+    write(port / "hw_counters" / "broken", "N/A")
+    return tmp_path
+
+
+def test_a_counter_that_is_no_number_is_null_and_a_setting_is_no_counter(sysfs: Path) -> None:
+    counters = sampler.SysfsCounters(str(sysfs / "rxe0" / "ports" / "1" / "hw_counters"))
+    assert counters.read() == {"rcvd_pkts": 17, "broken": None}
+    counters.close()
+
+
+def test_a_kept_descriptor_sees_the_counter_move(sysfs: Path) -> None:
+    counters = sampler.SysfsCounters(str(sysfs / "rxe0" / "ports" / "1" / "hw_counters"))
+    (sysfs / "rxe0" / "ports" / "1" / "hw_counters" / "rcvd_pkts").write_text("99\n")
+    assert counters.read()["rcvd_pkts"] == 99
+    counters.close()
+
+
+def test_a_source_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert not sampler.SysfsCounters(str(tmp_path / "nothing"))
+    reader = sampler.CounterReader("no-such-device", 1, None)
+    assert reader.sources == {"hw_counters": None, "counters": None, "netdev": None, "ethtool": None}
+    assert reader.read() == {"hw_counters": {}, "counters": {}, "netdev": {}, "ethtool": {}}
+
+
+def test_received_packets_come_from_the_first_counter_that_tells() -> None:
+    assert sampler.received_packets({"hw_counters": {"rcvd_pkts": 5}, "counters": {"port_rcv_packets": 6}}) == 5
+    assert sampler.received_packets({"hw_counters": {}, "counters": {"port_rcv_packets": 6}}) == 6
+    assert sampler.received_packets({}) is None
+
+
+def test_gids_have_addresses_and_types(sysfs: Path) -> None:
+    port = facts.port_facts(str(sysfs / "rxe0" / "ports" / "1"))
+    assert port["state"] == "ACTIVE"
+    assert [(gid["index"], gid["address"], gid["type"]) for gid in port["gids"]] == [
+        (0, "fe80::5054:ff:feda:7a01", None),
+        (1, "192.168.77.1", "RoCE v2"),
+    ]
+
+
+def test_an_empty_gid_is_refused(sysfs: Path) -> None:
+    assert facts.gid("rxe0", 1, 1, str(sysfs)).endswith("4d01")
+    for index in (2, 9):
+        with pytest.raises(AgentFault, match="no GID"):
+            facts.gid("rxe0", 1, index, str(sysfs))
+
+
+def test_a_software_device_has_no_numa_node_and_no_pci(sysfs: Path) -> None:
+    device = facts.device_facts("rxe0", str(sysfs))
+    assert (device["driver"], device["numa_node"], device["pci_address"]) == ("rxe", None, None)
+
+
+def test_cpu_time_of_the_host_is_in_seconds(tmp_path: Path) -> None:
+    write(tmp_path / "stat", "cpu  100 0 200 300 0 0 400 0 0 0")
+    assert sampler.host_cpu(str(tmp_path / "stat"))["softirq"] == 4.0
+    assert sampler.host_cpu(str(tmp_path / "gone")) == {}
+
+
+class StillEngine:
+    """An engine whose totals a test sets."""
+
+    pid = 1
+
+    def __init__(self, ends: dict[str, int]) -> None:
+        self.totals = totals.Totals(ends)
+
+    def cpu_seconds(self) -> float:
+        return 1.5
+
+
+def run_of(ends: dict[str, int], plans: dict[str, Any]) -> report.Run:
+    run = report.Run(StillEngine(ends), "rxe0", 1, None)  # type: ignore[arg-type]
+    run.plans, run.phase = plans, "running"
+    return run
+
+
+def test_only_the_end_that_counts_says_what_was_delivered() -> None:
+    plans = {
+        "a-b/requester": {"counted_by": "requester_completions"},
+        "b-a/responder": {"counted_by": None},
+    }
+    run = run_of({"a-b/requester": 2, "b-a/responder": 1}, plans)
+    layout = run.engine.totals.ends[0]
+    words = run.engine.totals.words
+    words[layout.base + totals.DELIVERED_BYTES] = 500
+    words[layout.first_qp], words[layout.first_qp + 1] = 3, 5
+    flows = run.flows({}, 0.0)
+    assert flows["a-b/requester"]["delivered_bytes"] == 500
+    assert flows["a-b/requester"]["qp_messages"] == {"min": 3, "mean": 4.0, "max": 5}
+    assert flows["b-a/responder"]["delivered_bytes"] is None
+    assert flows["b-a/responder"]["posted_messages"] is None
+    assert flows["b-a/responder"]["stalled"] is None
+
+
+def test_uc_write_is_counted_in_packets_and_shared_by_queue_pairs() -> None:
+    plan = {"counted_by": "responder_packets", "payload_per_packet": 1000.0, "messages_per_packet": 0.5}
+    run = run_of({"a-b/responder": 3, "b-b/responder": 1}, {"a-b/responder": plan, "b-b/responder": plan})
+    run.first_packets = 100
+    flows = run.flows({"hw_counters": {"rcvd_pkts": 500}}, 0.0)
+    assert flows["a-b/responder"]["delivered_bytes"] == 300_000
+    assert flows["b-b/responder"]["delivered_messages"] == 50
+    assert run.flows({}, 0.0)["a-b/responder"]["delivered_bytes"] is None
+
+
+def test_a_flow_is_stalled_when_nothing_completed_for_a_second() -> None:
+    run = run_of({"a-b/requester": 1}, {"a-b/requester": {"counted_by": "requester_completions"}})
+    assert run.flows({}, 10.0)["a-b/requester"]["stalled"] is False
+    assert run.flows({}, 10.9)["a-b/requester"]["stalled"] is False
+    assert run.flows({}, 11.1)["a-b/requester"]["stalled"] is True
+    run.engine.totals.words[run.engine.totals.ends[0].base + totals.COMPLETED_MESSAGES] = 1
+    assert run.flows({}, 11.2)["a-b/requester"]["stalled"] is False
+
+
+def test_errors_are_named_in_words() -> None:
+    run = run_of({"a-b/requester": 1}, {})
+    run.engine.totals.words[totals.ERRORS + 13] = 2
+    assert run.health()["errors"] == {"RNR retry exceeded": 2}
+    assert run.health()["cpu_seconds"] == 1.5

@@ -1,0 +1,109 @@
+"""What follows from what an agent says of its host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collie.detect.bounds import UNBOUNDED
+from collie.errors import TestbedError
+from collie.hosts.facts import RdmaPort, line_rate, numa_node, parse_facts, rdma_port
+from collie.inventory.hosts import Host
+from collie.workloads.workload import Workload
+
+HOST = Host("lab-a", "127.0.0.1", "192.168.77.1", "mlx5_0")
+GIDS = [
+    {"index": 0, "gid": "", "address": "fe80::1", "type": "RoCE v2", "netdev": "eth1"},
+    {"index": 2, "gid": "", "address": "192.168.77.1", "type": "IB/RoCE v1", "netdev": "eth1"},
+    {"index": 3, "gid": "", "address": "192.168.77.1", "type": "RoCE v2", "netdev": "eth1"},
+]
+
+
+def hello(**port: Any) -> dict[str, Any]:
+    own = {
+        "port": 1,
+        "state": "ACTIVE",
+        "rate": "100 Gb/sec (4X EDR)",
+        "active_mtu": 4096,
+        "netdev": "eth1",
+        "gids": GIDS,
+    }
+    device = {"name": "mlx5_0", "driver": "mlx5_core", "numa_node": 1, "open_error": None, "ports": [own | port]}
+    return {
+        "id": 1,
+        "ok": True,
+        "pid": 7,
+        "clock": 1.0,
+        "memory_available_bytes": 5,
+        "kernel": "6.1",
+        "python": "3.11",
+        "pyverbs_present": True,
+        "pyverbs_error": None,
+        "numa_nodes": [0, 1],
+        "devices": [device],
+    }
+
+
+def test_the_gid_is_the_roce_v2_one_of_the_data_address_and_that_is_explained() -> None:
+    port = rdma_port(HOST, parse_facts(hello()))
+    assert (port.gid_index, port.driver, port.rate_bps) == (3, "mlx5_core", 100e9)
+    assert "GID index 3, the RoCE v2 GID of data_address 192.168.77.1" in port.explanation
+
+
+def test_a_gid_index_in_the_hosts_file_wins() -> None:
+    port = rdma_port(replace(HOST, gid_index=0), parse_facts(hello()))
+    assert port.gid_index == 0
+    assert "as the hosts file says" in port.explanation
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "message"),
+    [
+        (replace(HOST, device="rxe0"), {}, "no RDMA device rxe0; there is: mlx5_0"),
+        (replace(HOST, ib_port=2), {}, "mlx5_0 has no port 2"),
+        (HOST, {"state": "DOWN"}, "port 1 is DOWN, not ACTIVE"),
+        (replace(HOST, data_address="10.0.0.1"), {}, r"no RoCE v2 GID for data_address 10.0.0.1; it has 0: fe80::1"),
+        (replace(HOST, gid_index=9), {}, "no GID at index 9"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_host_and_the_way_to_mend_it(
+    host: Host, port: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TestbedError, match=f"lab-a.*{message}.*collie hosts check"):
+        rdma_port(host, parse_facts(hello(**port)))
+
+
+def test_what_changes_from_start_to_start_is_not_in_the_description() -> None:
+    description = parse_facts(hello()).description
+    assert not {"id", "ok", "pid", "clock", "memory_available_bytes"} & set(description)
+    assert description["kernel"] == "6.1"
+
+
+def test_numa_distance_is_counted_from_the_nic() -> None:
+    port = rdma_port(HOST, parse_facts(hello()))
+    assert [numa_node(port, distance) for distance in (0, 1)] == [1, 0]
+    with pytest.raises(ValueError, match="NUMA distance 2, but 2 nodes"):
+        numa_node(port, 2)
+    unknown = replace(port, numa_nodes=())
+    assert numa_node(unknown, 0) is None
+    with pytest.raises(ValueError, match="unknown number"):
+        numa_node(unknown, 1)
+
+
+def port(driver: str, rate: float | None) -> RdmaPort:
+    return RdmaPort("d", driver, 1, "eth1", 3, rate, "", ())
+
+
+def test_the_slower_port_bounds_a_workload_by_its_payload_share() -> None:
+    bound = line_rate((port("mlx5_core", 200e9), port("mlx5_core", 100e9)), Workload(mtu=4096, messages=(65536,)))
+    assert bound.bps == pytest.approx(100e9 * 4096 / (4096 + 82))
+    assert bound.pps == pytest.approx(100e9 / 8 / (4096 + 82))
+    small = line_rate((port("mlx5_core", 100e9),), Workload(messages=(64,)))
+    assert small.pps == pytest.approx(100e9 / 8 / (64 + 82))
+
+
+def test_a_software_device_or_an_unknown_rate_has_no_specification() -> None:
+    assert line_rate((port("rxe", 2.5e9),), Workload()) is UNBOUNDED
+    assert line_rate((port("mlx5_core", None),), Workload()) is UNBOUNDED

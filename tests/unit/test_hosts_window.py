@@ -1,0 +1,271 @@
+"""From samples to a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.hosts.health import generator_health
+from collie.hosts.samples import AgentSample, EngineTotals, FlowTotals, parse_sample
+from collie.hosts.window import Recording, WindowPolicy, measurement
+from collie.workloads.workload import Direction, Opcode, QpType, Workload
+
+CATALOG = Catalog(
+    "some",
+    (
+        Counter("rx", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS, width=32),
+        Counter("lost", "hw_counters", Unit.PACKETS, Kind.DIAGNOSTIC, "wire", role=Role.OUT_OF_SEQUENCE),
+        Counter("pause_0", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
+        Counter("pause_3", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
+        Counter("level", "hw_counters", Unit.PERCENT, Kind.INFO, "cache", gauge=True),
+        Counter("bad", "hw_counters", Unit.EVENTS, Kind.ERROR, "wire"),
+    ),
+)
+POLICY = WindowPolicy(warm_up_seconds=0.75, window_seconds=1.5)
+PERIOD = 0.25
+IDLE_ENGINE = (100.0, 60.0, 0.0)
+BEGAN = 1000.0
+
+Bytes = Callable[[float], float]
+
+
+def host(
+    clock_zero: float,
+    flows: dict[str, Bytes | None],
+    *,
+    engine: tuple[float, float, float] = IDLE_ENGINE,
+    counters: dict[str, dict[str, Bytes | None]] | None = None,
+    errors: dict[str, int] | None = None,
+    delay: float = 0.01,
+    samples: int = 12,
+    dropped: int = 0,
+) -> list[AgentSample]:
+    """Samples of a host whose clock read `clock_zero` when traffic began; quantities are functions of seconds."""
+    made = []
+    for number in range(samples):
+        t = number * PERIOD
+        iterations, idle, empty = (int(rate * t) for rate in engine)
+        made.append(
+            AgentSample(
+                clock=clock_zero + t,
+                # Every third sample is held up on its way.
+                arrived=BEGAN + t + delay + (0.2 if number % 3 == 1 else 0.0),
+                flows={
+                    key: FlowTotals(
+                        posted_messages=int(100 * t) if key.endswith("/requester") else None,
+                        delivered_bytes=None if counted is None else int(counted(t)),
+                        slowest_qp_messages=int(50 * t),
+                        fastest_qp_messages=int(100 * t),
+                        failed_qps=0,
+                    )
+                    for key, counted in flows.items()
+                },
+                engine=EngineTotals(iterations, idle, empty, errors or {}, 0),
+                counters={
+                    source: {name: None if value is None else int(value(t)) for name, value in values.items()}
+                    for source, values in (counters or {}).items()
+                },
+                dropped=dropped * number,
+            )
+        )
+    return made
+
+
+def steady(rate: float) -> Bytes:
+    return lambda t: rate * t
+
+
+def measure(workload: Workload, a: list[AgentSample], b: list[AgentSample], policy: WindowPolicy = POLICY):  # type: ignore[no-untyped-def]
+    return measurement(workload, Recording({"a": a, "b": b}, BEGAN), CATALOG, policy)
+
+
+def unidirectional(a_counts: Bytes | None, b_counts: Bytes | None) -> tuple[list[AgentSample], list[AgentSample]]:
+    return host(50.0, {"a-b/requester": a_counts}), host(9000.0, {"a-b/responder": b_counts})
+
+
+def test_a_write_is_counted_at_the_requester_and_attributed_to_the_responder() -> None:
+    measured = measure(Workload(), *unidirectional(steady(1e6), None))
+    assert measured.host("a").delivered_bps is None
+    assert measured.host("b").delivered_bps == pytest.approx(8e6)
+    assert measured.host("b").delivered_pps == pytest.approx(1e6 / 4096)
+    assert measured.stable
+    assert measured.problems == ()
+    assert measured.window_seconds == pytest.approx(1.5, abs=0.2)
+
+
+def test_a_send_is_counted_at_the_responder() -> None:
+    measured = measure(Workload(opcode=Opcode.SEND, messages=(64,)), *unidirectional(None, steady(64e3)))
+    assert measured.host("b").delivered_bps == pytest.approx(512e3)
+    assert measured.host("b").delivered_pps == pytest.approx(1000, rel=0.01)
+
+
+def test_a_read_is_received_by_its_requester() -> None:
+    measured = measure(Workload(opcode=Opcode.READ), *unidirectional(steady(1e6), None))
+    assert measured.host("a").delivered_bps == pytest.approx(8e6)
+    assert measured.host("b").delivered_bps is None
+
+
+def test_both_directions_and_loopback_add_up_at_each_sink() -> None:
+    workload = Workload(direction=Direction.BIDIRECTIONAL, loopback=True)
+    a = host(50.0, {"a-b/requester": steady(1e6), "b-a/responder": None})
+    own = {"b-b/requester": steady(5e6), "b-b/responder": None}
+    b = host(9000.0, {"a-b/responder": None, "b-a/requester": steady(3e6), **own})
+    measured = measure(workload, a, b)
+    assert measured.host("a").delivered_bps == pytest.approx(24e6)
+    assert measured.host("b").delivered_bps == pytest.approx(48e6, rel=0.001)
+
+
+def test_a_flow_that_nobody_counts_has_no_throughput_rather_than_zero() -> None:
+    measured = measure(Workload(qp_type=QpType.UC), *unidirectional(None, None))
+    assert measured.host("b").delivered_bps is None
+    assert not measured.stable
+
+
+def test_start_up_is_not_in_the_window() -> None:
+    measured = measure(Workload(), *unidirectional(lambda t: 1e6 * max(0.0, t - 0.7), None))
+    assert measured.stable
+    assert measured.host("b").delivered_bps == pytest.approx(8e6, rel=0.01)
+    early = [s.values["delivered_bps"] for s in measured.series if s.host == "b" and s.seconds < 0.6]
+    assert early
+    assert early == pytest.approx([0.0] * len(early), abs=1.0)
+
+
+def test_traffic_that_swings_is_not_stable() -> None:
+    def swing(t: float) -> float:
+        return 1e6 * t + (1e5 if int(t / PERIOD) % 2 else 0.0)
+
+    assert not measure(Workload(messages=(1024,)), *unidirectional(swing, None)).stable
+
+
+def test_fewer_than_four_samples_of_a_rate_are_not_stable() -> None:
+    a, b = unidirectional(steady(1e6), None)
+    measured = measure(Workload(), a[:7], b[:7])
+    assert not measured.stable
+    assert measured.problems == ()
+
+
+def test_traffic_that_stands_still_is_a_stable_zero() -> None:
+    measured = measure(Workload(), *unidirectional(lambda t: 0, None))
+    assert measured.stable
+    assert measured.host("b").delivered_bps == 0.0
+
+
+def test_steps_of_a_chain_are_no_instability_but_must_be_fine_enough() -> None:
+    workload = Workload(messages=(65536,), wqe_batch=16, send_wq_depth=64)
+    step = 16 * 65536
+
+    def stepped(rate: float) -> Bytes:
+        return lambda t: int(rate * t / step) * step
+
+    assert measure(workload, *unidirectional(stepped(40e6), None)).stable
+    assert not measure(workload, *unidirectional(stepped(5e6), None)).stable
+
+
+def test_a_host_that_sends_no_samples_voids_the_run() -> None:
+    measured = measure(Workload(), host(0.0, {"a-b/requester": steady(1)}), [])
+    assert measured.problems == ("host b sent no samples",)
+    assert not measured.stable
+
+
+def test_lost_samples_void_the_run() -> None:
+    a = host(50.0, {"a-b/requester": steady(1e6)}, dropped=1)
+    b = host(9000.0, {"a-b/responder": None})
+    assert "host a lost 6 samples in the window" in measure(Workload(), a, b).problems
+
+
+def b_with(counters: dict[str, dict[str, Bytes | None]], errors: dict[str, int] | None = None):  # type: ignore[no-untyped-def]
+    a = host(50.0, {"a-b/requester": steady(1e6)})
+    b = host(9000.0, {"a-b/responder": None}, counters=counters, errors=errors)
+    return measure(Workload(), a, b)
+
+
+def test_counters_are_rates_gauges_are_means_and_missing_is_none() -> None:
+    def wrapping(t: float) -> float:
+        return (2**32 - 500 + 1000 * t) % 2**32
+
+    measured = b_with({"hw_counters": {"rx": wrapping, "lost": None, "level": lambda t: 40}})
+    counters = measured.host("b").counters
+    assert counters["rx"] == pytest.approx(1000, rel=0.01)
+    assert counters["level"] == 40
+    assert counters["lost"] is None
+    assert counters["pause_0"] is None
+    assert measured.host("b").loss_ratio is None
+    assert measured.host("b").tx_pause_ratio is None
+
+
+def test_pause_is_the_largest_share_of_time_over_the_priorities() -> None:
+    measured = b_with({"ethtool": {"pause_0": steady(1000), "pause_3": steady(20_000)}})
+    assert measured.host("b").tx_pause_ratio == pytest.approx(0.02, rel=0.01)
+    assert measured.host("a").tx_pause_ratio is None
+
+
+def test_loss_is_a_share_of_the_packets_received() -> None:
+    measured = b_with({"hw_counters": {"rx": steady(1000), "lost": steady(10)}})
+    assert measured.host("b").loss_ratio == pytest.approx(0.01, rel=0.1)
+
+
+def test_error_counters_void_a_run_unless_completions_explain_them() -> None:
+    moving: dict[str, dict[str, Bytes | None]] = {"hw_counters": {"bad": steady(8)}}
+    assert b_with(moving).problems == ("host b: error counter bad moved",)
+    explained = b_with(moving, errors={"RNR retry exceeded": 2})
+    assert explained.problems == ()
+    assert explained.health.completion_errors == {"RNR retry exceeded": 2}
+
+
+@pytest.mark.parametrize(
+    ("engine", "depth", "driven"),
+    [
+        ((1000.0, 600.0, 50.0), 128, True),  # idle: it had time to fill the queue
+        ((1000.0, 10.0, 50.0), 128, False),  # busy, and the queue was empty half the time
+        ((1000.0, 10.0, 0.0), 128, True),  # busy, but the queue was never empty: the device is the slower one
+        ((1000.0, 10.0, 100.0), 2, True),  # a queue of two is always empty
+    ],
+)
+def test_a_generator_drove_a_run_unless_its_queue_ran_empty_while_it_was_busy(
+    engine: tuple[float, float, float], depth: int, driven: bool
+) -> None:
+    a = host(0.0, {"a-b/requester": steady(1e6)}, engine=engine)
+    b = host(0.0, {"a-b/responder": None})
+    health = generator_health(Workload(send_wq_depth=depth), {"a": a, "b": b})
+    assert health.driven is driven
+    assert bool(health.reason) is not driven
+    assert health.qp_rate_ratio is None
+    assert health.empty_queue_ratio == pytest.approx(engine[2] / 100, rel=0.05)
+
+
+def test_unfair_queue_pairs_show_in_their_ratio() -> None:
+    a, b = unidirectional(steady(1e6), None)
+    assert generator_health(Workload(qps=2), {"a": a, "b": b}).qp_rate_ratio == pytest.approx(0.5, rel=0.05)
+
+
+def test_a_sample_of_the_protocol_is_read() -> None:
+    raw = {
+        "event": "sample",
+        "n": 12,
+        "clock": 10.0,
+        "clock_end": 10.002,
+        "phase": "running",
+        "flows": {
+            "a-b/requester": {
+                "posted_messages": 4096,
+                "posted_bytes": 1,
+                "completed_messages": 3968,
+                "delivered_messages": 3968,
+                "delivered_bytes": 260046848,
+                "qp_messages": {"min": 990, "mean": 992.0, "max": 994},
+                "failed_qps": 0,
+                "stalled": False,
+            }
+        },
+        "health": {"iterations": 9, "idle_polls": 5, "queue_empty": 3, "posts": 64, "errors": {}, "post_errors": 0},
+        "counters": {"hw_counters": {"rcvd_pkts": 1}, "counters": {}},
+        "dropped_samples": 0,
+    }
+    sample = parse_sample(raw, arrived=5.0)
+    assert sample.clock == pytest.approx(10.001)
+    assert sample.flows["a-b/requester"].delivered_bytes == 260046848
+    assert sample.engine is not None
+    assert sample.engine.idle_polls == 5
+    assert parse_sample({"clock": 1, "clock_end": 1, "counters": {}}, 0.0).engine is None
