@@ -5,6 +5,7 @@ The product's controller is ``collie.hosts``; this one exists so that the agent 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import queue
@@ -88,25 +89,29 @@ class RemoteAgent:
             host.argv(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self.stop_pinging = threading.Event()
-        for target in (self._read, self._ping, self._discard_log):
-            threading.Thread(target=target, daemon=True).start()
+        self._threads = [threading.Thread(target=target) for target in (self._read, self._ping, self._discard_log)]
+        for thread in self._threads:
+            thread.daemon = True
+            thread.start()
         self.facts = self.ask("hello", protocol=1, deadline_seconds=20)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            message = json.loads(line)
-            if message.get("event") == "sample":
-                self.samples.append(message)
-            elif "event" in message:
-                self.events.append(message)
-            elif message["id"] != 0:
-                self._replies.put(message)
+        with self.process.stdout as lines:
+            for line in lines:
+                message = json.loads(line)
+                if message.get("event") == "sample":
+                    self.samples.append(message)
+                elif "event" in message:
+                    self.events.append(message)
+                elif message["id"] != 0:
+                    self._replies.put(message)
 
     def _discard_log(self) -> None:
         assert self.process.stderr is not None
-        for _ in self.process.stderr:
-            pass
+        with self.process.stderr as lines:
+            for _ in lines:
+                pass
 
     def _ping(self) -> None:
         while not self.stop_pinging.wait(PING_SECONDS) and self.process.poll() is None:
@@ -134,11 +139,18 @@ class RemoteAgent:
         return reply
 
     def close(self) -> None:
-        """End the agent."""
+        """End the agent by hanging up, and kill the connection where that does not help."""
         self.stop_pinging.set()
         assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(15)
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for thread in self._threads:
+            thread.join()
 
 
 @dataclass

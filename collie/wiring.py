@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -198,22 +197,6 @@ def known_sets(known: str | None) -> tuple[Mfs, ...]:
     return tuple(reference.conditions for reference in load_references(known))
 
 
-class SystemClock:
-    """The time of this computer."""
-
-    def monotonic(self) -> float:
-        """Seconds since some moment."""
-        return time.monotonic()
-
-    def utc(self) -> str:
-        """The time of day, RFC 3339."""
-        return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
-
-
 @dataclass(frozen=True)
 class OpenCampaign:
     """A campaign that is ready to run, with what has to be closed after it.
@@ -257,7 +240,7 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
             recipe=parts.recipe.name,
             settings=choice.to_settings(),
             seed=choice.seed,
-            started=SystemClock().utc(),
+            started=_now(),
         )
         return _open(choice, parts, testbed, SqliteStore.create(directory, header))
     except BaseException:
@@ -392,7 +375,7 @@ def bench(choice: TestbedChoice, space: str | None, seed: int, sink: ProgressSin
     loaded = space_of(choice, space)
     recipe = recipe_of(choice, None)
     testbed = open_testbed(choice, seed)
-    header = CampaignHeader("bench", {}, loaded.name, recipe.name, {}, seed, SystemClock().utc())
+    header = CampaignHeader("bench", {}, loaded.name, recipe.name, {}, seed, _now())
     try:
         yield Bench(testbed, MemoryStore(header), loaded, recipe.thresholds, sink)
     finally:
@@ -463,7 +446,7 @@ def catalog_of(choice: TestbedChoice) -> Catalog:
         testbed.close()
 
 
-def watch(hosts: str, period_seconds: float) -> Iterator[Reading]:
+def watch(hosts: str, period_seconds: float) -> Iterator[tuple[Reading, ...]]:
     """Yield how fast the counters of every host of an inventory move.
 
     Raises:
@@ -472,7 +455,7 @@ def watch(hosts: str, period_seconds: float) -> Iterator[Reading]:
     from collie.hosts.watch import watch as watch_hosts
     from collie.ssh.remote import SshRemote
 
-    return watch_hosts(open_inventory(hosts).hosts, SshRemote, load_catalog, SystemClock(), period_seconds)
+    return watch_hosts(open_inventory(hosts).hosts, SshRemote, load_catalog, period_seconds)
 
 
 def check(hosts: str) -> tuple[Finding, ...]:
@@ -481,3 +464,7 @@ def check(hosts: str) -> tuple[Finding, ...]:
     from collie.ssh.remote import SshRemote
 
     return check_hosts(open_inventory(hosts).hosts, SshRemote)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -51,10 +51,12 @@ def watch(seconds: float | None, period: float, everything: bool, output: str, *
     choice = testbed_choice(options)
     if choice.hosts is None:
         raise UsageError("a simulated subsystem carries no traffic of its own; give --hosts, or use `collie measure`")
-    started = time.monotonic()
+    started: float | None = None
     try:
-        for reading in wiring.watch(choice.hosts, period):
-            _show(reading, everything, output)
+        for readings in wiring.watch(choice.hosts, period):
+            for reading in readings:
+                _show(reading, everything, output)
+            started = started or time.monotonic()  # connecting is not watching
             if seconds is not None and time.monotonic() - started >= seconds:
                 break
     except KeyboardInterrupt:

@@ -21,7 +21,7 @@ class ConsoleProgress:
     """A `ProgressSink` for people. Use as a context manager, so that the live line is always taken down."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._console = Console(file=sys.stderr, highlight=False)
+        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._quiet = quiet
         self._anomalies = 0
         self._last_line = time.monotonic()
@@ -85,9 +85,8 @@ class ConsoleProgress:
             )
         elif time.monotonic() - self._last_line >= _PLAIN_PERIOD_SECONDS:
             self._last_line = time.monotonic()
-            self._console.print(
-                f"{record.run} runs, {elapsed}, {event.budget_share:.0%} of the budget, {self._anomalies} anomalies"
-            )
+            share = f", {event.budget_share:.0%} of the budget" if event.budget_share else ""
+            self._console.print(f"{record.run} runs, {elapsed}{share}, {self._anomalies} anomalies")
 
 
 class Silence:

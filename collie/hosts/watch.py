@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.counters.catalog import Catalog
-from collie.counters.series import Snapshot, rates
+from collie.counters.series import rates
 from collie.hosts.facts import rdma_port
-from collie.hosts.samples import AgentSample
+from collie.hosts.samples import AgentSample, snapshot
 from collie.hosts.session import Archive, HostSession
+from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
 
@@ -31,27 +32,32 @@ def watch(
     hosts: Sequence[Host],
     connect: Callable[[Host], Remote],
     catalog_for: Callable[[str], Catalog],
-    clock: Clock,
     period_seconds: float,
-) -> Iterator[Reading]:
+    clock: Clock | None = None,
+) -> Iterator[tuple[Reading, ...]]:
     """Yield a reading of every host each period, until the caller stops asking.
 
     Raises:
         TestbedError: a host cannot be asked.
     """
+    clock = clock or SystemClock()
     archive = Archive.agent()
     sessions = [HostSession(host, connect(host), archive, clock) for host in hosts]
     try:
         catalogs = [_begin(session, catalog_for, period_seconds) for session in sessions]
+        before: dict[str, AgentSample] = {}
         while True:
             clock.sleep(period_seconds)
+            readings = []
             for session, catalog in zip(sessions, catalogs, strict=True):
-                last_two = session.client().take_samples()[-2:]
-                if len(last_two) == 2:
-                    yield Reading(
-                        session.host.name, rates(catalog, [_snapshot(sample, catalog) for sample in last_two])
-                    )
-                    session.client().forget_samples()
+                name = session.host.name
+                samples = [*([before[name]] if name in before else []), *session.client().take_samples()]
+                session.client().forget_samples()
+                if len(samples) > 1:
+                    before[name] = samples[-1]
+                    readings.append(Reading(name, rates(catalog, [snapshot(sample, catalog) for sample in samples])))
+            if readings:
+                yield tuple(readings)
     finally:
         for session in sessions:
             session.close()
@@ -68,8 +74,3 @@ def _begin(session: HostSession, catalog_for: Callable[[str], Catalog], period_s
         period_seconds=period_seconds / 2,
     )
     return catalog_for(port.driver)
-
-
-def _snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
-    values = {counter.name: sample.counters.get(counter.source, {}).get(counter.name) for counter in catalog.counters}
-    return Snapshot(sample.clock, values)

@@ -68,7 +68,7 @@ class Workload:
     """One point of the space (paper section 4): topology, memory, transport and message pattern.
 
     Attributes:
-        direction: `unidirectional` is host A sending to (or reading from) host B; `bidirectional` adds its mirror image.
+        direction: `unidirectional` is host A sending to or reading from host B; `bidirectional` adds its mirror image.
         loopback: the host that receives from its peer also sends as many queue pairs of the same traffic to itself.
         numa_node, peer_numa_node: NUMA distance of the buffers on host A and on host B: 0 is the NIC's own node.
         memory, peer_memory: kind of memory of the buffers on host A and on host B.

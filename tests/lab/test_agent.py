@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,14 +46,38 @@ TRAFFIC: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-def agents(running_lab: RunningLab) -> Iterator[list[RemoteAgent]]:
-    pair = [RemoteAgent(host) for host in read_inventory(running_lab.inventory)]
-    yield pair
-    for agent in pair:
-        with contextlib.suppress(OSError):
+class Crew:
+    """One agent on each machine, kept from test to test: starting one takes seconds on an emulated CPU."""
+
+    def __init__(self, inventory: Path) -> None:
+        self._hosts = read_inventory(inventory)
+        self._agents: list[RemoteAgent] = []
+
+    def agents(self) -> list[RemoteAgent]:
+        """The agents that still live, or new ones in place of all of them."""
+        if any(agent.process.poll() is not None or agent.stop_pinging.is_set() for agent in self._agents):
+            self.close()
+        if not self._agents:
+            with ThreadPoolExecutor() as pool:
+                self._agents = list(pool.map(RemoteAgent, self._hosts))
+        return self._agents
+
+    def close(self) -> None:
+        for agent in self._agents:
             agent.close()
-        agent.process.kill()
+        self._agents = []
+
+
+@pytest.fixture(scope="module")
+def crew(running_lab: RunningLab) -> Iterator[Crew]:
+    crew = Crew(running_lab.inventory)
+    yield crew
+    crew.close()
+
+
+@pytest.fixture
+def agents(crew: Crew) -> list[RemoteAgent]:
+    return crew.agents()
 
 
 def foreign_queue_pairs(agent: RemoteAgent) -> list[str]:
@@ -114,6 +139,7 @@ def test_what_the_device_cannot_do_is_unsupported(agents: list[RemoteAgent]) -> 
     with pytest.raises(AgentRefused, match="above the device's") as caught:
         begin(agents, workload, ends())
     assert caught.value.error["kind"] == "unsupported"
+    assert agents[0].ask("destroy")["qps_left"] == 0
 
 
 def test_buffers_that_do_not_fit_are_refused_before_the_machine_suffers(agents: list[RemoteAgent]) -> None:
@@ -149,6 +175,7 @@ def test_a_controller_that_falls_silent_leaves_nothing(agents: list[RemoteAgent]
 def test_an_engine_dies_with_its_agent(agents: list[RemoteAgent]) -> None:
     begin(agents, {**BASE, "opcode": "WRITE"}, ends())
     agents[0].host.run(f"kill -9 {agents[0].facts['pid']}")
+    agents[0].process.wait(5)
     assert gone_within(agents[0], 5)
     agents[1].ask("destroy")
 
@@ -163,12 +190,17 @@ def test_an_engine_that_hangs_is_killed_at_the_deadline(agents: list[RemoteAgent
     agents[1].ask("destroy")
 
 
-def test_a_host_without_pyverbs_says_so(agents: list[RemoteAgent]) -> None:
-    host = agents[0].host
-    lines = '{"id":1,"do":"hello","protocol":1}'
+def test_a_host_without_pyverbs_says_so(running_lab: RunningLab, crew: Crew) -> None:
+    crew.close()
+    host = read_inventory(running_lab.inventory)[0]
     # -S leaves out the distribution's packages, and pyverbs with them.
-    command = f"(echo '{lines}'; sleep 3) | {host.python} -S /tmp/collie-agent.pyz"
-    with contextlib.suppress(subprocess.CalledProcessError):
-        output = host.run(command)
-    assert '"pyverbs_present":false' in output
-    assert "ModuleNotFoundError" in output
+    agent = RemoteAgent(dataclasses.replace(host, python=f"{host.python} -S"))
+    try:
+        assert agent.facts["pyverbs_present"] is False
+        assert "ModuleNotFoundError" in agent.facts["pyverbs_error"]
+        assert [device["name"] for device in agent.facts["devices"]] == [host.device]
+        with pytest.raises(AgentRefused, match="pyverbs") as caught:
+            begin([agent], {**BASE, "opcode": "WRITE"}, ends()[:1])
+        assert caught.value.error["kind"] == "unsupported"
+    finally:
+        agent.close()
