@@ -25,6 +25,7 @@ from collie.ports import CampaignStore, Measured, ProgressSink, SetupFailed
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.extract import extract
 from collie.search.recipe import Recipe
+from collie.search.resolution import as_wide_as_it_may_be
 from collie.search.strategy import Answer, Fate, Strategy
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
@@ -194,7 +195,7 @@ class Engine:
             extraction_runs=self._measurer.runs - first,
             complete=extracted.complete,
         )
-        self._known.add(extracted.mfs)
+        self._known.add(as_wide_as_it_may_be(extracted.mfs, self._space))
         self._keep(anomaly)
         self._sink.on_event(AnomalyExplained(anomaly))
 

@@ -14,6 +14,7 @@ from collie.search.annealing import Annealing
 from collie.search.breaking import broken
 from collie.search.objective import Objective, rank
 from collie.search.recipe import Recipe, Schedule, StrategyName
+from collie.search.resolution import as_wide_as_it_may_be
 from collie.search.strategy import STRATEGIES, Answer, Fate, build
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import QpType, Workload
@@ -170,3 +171,16 @@ def test_breaking_a_condition_keeps_all_others(workload: Workload, conditions: l
         assert control is not None, condition
         assert SPACE.allows(control)
         assert [c.holds(control) for c in mfs.conditions] == [c is not condition for c in mfs.conditions]
+
+
+def test_a_workload_between_two_steps_of_the_ladder_is_the_same_anomaly() -> None:
+    found = Mfs((
+        Condition("sge_count", Op.AT_LEAST, 3),
+        Condition("min_segment_bytes", Op.AT_MOST, 1024),
+        Condition("max_segment_bytes", Op.AT_LEAST, 65536),
+    ))  # fmt: skip
+    between = SPACE.base.with_(sge_count=3, sge_split=(128,), messages=(128 + 2 * 50000,), mr_bytes=1 << 22)
+    assert not found.covers(between)
+    assert as_wide_as_it_may_be(found, SPACE).covers(between)
+    refuted = between.with_(messages=(128 + 2 * 32768,))
+    assert not as_wide_as_it_may_be(found, SPACE).covers(refuted)

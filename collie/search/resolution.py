@@ -1,0 +1,35 @@
+"""How sharp a minimal feature set is: thresholds are exact to one step of the ladder."""
+
+from __future__ import annotations
+
+from collie.workloads.dimension import Ordered, Vector
+from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.space import Space
+
+
+def as_wide_as_it_may_be(mfs: Mfs, space: Space) -> Mfs:
+    """Widen every threshold up to the step that did not show.
+
+    Extraction knows that one step shows and the next does not; where between them the anomaly begins it cannot say. A
+    workload in that gap (scatter/gather entries have sizes off the ladder) is the same anomaly, not a new one.
+    """
+    return Mfs(tuple(_widened(condition, space) for condition in mfs.conditions))
+
+
+def _widened(condition: Condition, space: Space) -> Condition:
+    ladder = _ladder(condition.dimension, space)
+    if condition.op is Op.AT_LEAST:
+        below = [step for step in ladder if step < condition.value]
+        return Condition(condition.dimension, Op.AT_LEAST, below[-1] + 1) if below else condition
+    if condition.op is Op.AT_MOST:
+        above = [step for step in ladder if step > condition.value]
+        return Condition(condition.dimension, Op.AT_MOST, above[0] - 1) if above else condition
+    return condition
+
+
+def _ladder(feature: str, space: Space) -> tuple[int, ...]:
+    if feature.endswith(("_message_bytes", "_segment_bytes")):
+        messages = space.dimensions.get("messages")
+        return messages.element.ladder if isinstance(messages, Vector) else ()
+    dimension = space.dimensions.get(feature)
+    return dimension.ladder if isinstance(dimension, Ordered) else ()
