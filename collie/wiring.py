@@ -28,11 +28,13 @@ from collie.ports import CampaignHeader, ProgressSink, Testbed
 from collie.search.recipe import Recipe
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
+from collie.store import calibrations
 from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
 from collie.workloads.feature import Mfs
 from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.space import Space
+from collie.workloads.units import format_seconds
 from collie.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class SearchChoice:
         known: `nsdi22` or a campaign whose anomalies need not be found again.
         budget: as written; None for the recipe's.
         seed: of every random choice.
+        calibrated: the campaign began with a calibration that `collie hosts calibrate` had kept; else it makes its own.
     """
 
     testbed: TestbedChoice = field(default_factory=TestbedChoice)
@@ -92,6 +95,23 @@ class SearchChoice:
     known: str | None = None
     budget: str | None = None
     seed: int = 0
+    calibrated: bool = False
+
+    def with_absolute_paths(self) -> SearchChoice:
+        """Return the same choice for a reader in any working directory."""
+
+        def absolute(name: str | None) -> str | None:
+            named_file = name is not None and ("/" in name or name.endswith((".yaml", ".yml")) or Path(name).is_dir())
+            return str(Path(name).absolute()) if name is not None and named_file else name
+
+        testbed = dataclasses.replace(
+            self.testbed,
+            hosts=absolute(self.testbed.hosts),
+            subsystem=absolute(self.testbed.subsystem) or DEFAULT_SUBSYSTEM,
+        )
+        return dataclasses.replace(
+            self, testbed=testbed, space=absolute(self.space), recipe=absolute(self.recipe), known=absolute(self.known)
+        )
 
     def to_settings(self) -> dict[str, Any]:
         """Return plain values from which `from_settings` makes the same choice."""
@@ -230,9 +250,12 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
     Raises:
         CollieError: anything that the user chose is wrong, before anything is written.
     """
+    choice = choice.with_absolute_paths()
     parts = _parts(choice)
     testbed = open_testbed(choice.testbed, choice.seed)
     try:
+        kept = kept_calibration(choice.testbed, testbed, parts.space)
+        choice = dataclasses.replace(choice, calibrated=kept is not None)
         header = CampaignHeader(
             campaign=directory.name,
             testbed={"kind": testbed.info.kind, "name": testbed.info.name, **testbed.info.description},
@@ -242,7 +265,10 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
             seed=choice.seed,
             started=_now(),
         )
-        return _open(choice, parts, testbed, SqliteStore.create(directory, header))
+        store = SqliteStore.create(directory, header)
+        if kept is not None:
+            store.set_calibration(kept)
+        return _open(choice, parts, testbed, store)
     except BaseException:
         testbed.close()
         raise
@@ -263,6 +289,7 @@ def resume(directory: Path, budget: str | None) -> OpenCampaign:
         choice = SearchChoice.from_settings(store.header.settings)
         choice = dataclasses.replace(choice, budget=budget or choice.budget)
         parts = _parts(choice)
+        _refuse_less_than_used(parts.budget, store)
         testbed = open_testbed(choice.testbed, choice.seed)
     except BaseException:
         store.close()
@@ -271,7 +298,18 @@ def resume(directory: Path, budget: str | None) -> OpenCampaign:
         testbed.close()
         store.close()
         raise StoreError(f"{directory} was begun on {store.header.testbed['name']}, not on {testbed.info.name}")
+    store.replace_settings(choice.to_settings())
     return _open(choice, parts, testbed, store)
+
+
+def _refuse_less_than_used(budget: Budget, store: SqliteStore) -> None:
+    """Refuse a budget under which some of the recorded runs would not have been begun: they cannot be undone."""
+    used = list(store.runs())[:-1]
+    if used and budget.spent(used[-1].finished_at_seconds, used[-1].run):
+        raise UsageError(
+            f"budget {budget} is less than the campaign has used: {used[-1].run + 1} runs, "
+            f"{format_seconds(used[-1].finished_at_seconds)} before the last; give more, or leave --budget out"
+        )
 
 
 @dataclass(frozen=True)
@@ -282,12 +320,23 @@ class _Parts:
     known: tuple[Mfs, ...]
 
 
-def _parts(choice: SearchChoice) -> _Parts:
+def narrowed_space_of(choice: SearchChoice) -> Space:
+    """Load the space of a search and narrow it.
+
+    Raises:
+        ContentError: there is no such space, or it is wrong.
+        UsageError: what is fixed and limited leaves nothing.
+    """
     space = space_of(choice.testbed, choice.space)
+    fixes, limits = parse_fixes(choice.fix), parse_limits(choice.limit)
     try:
-        space = space.narrowed(parse_fixes(choice.fix), parse_limits(choice.limit))
+        return space.narrowed(fixes, limits) if fixes or limits else space
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _parts(choice: SearchChoice) -> _Parts:
+    space = narrowed_space_of(choice)
     recipe = recipe_of(choice.testbed, choice.recipe)
     return _Parts(space, recipe, parse_budget(choice.budget or recipe.budget), known_sets(choice.known))
 
@@ -301,8 +350,8 @@ def _open(choice: SearchChoice, parts: _Parts, testbed: Testbed, store: SqliteSt
         budget=parts.budget,
         seed=choice.seed,
         known=parts.known,
-        # A data sheet is ceiling enough; a device without one is measured first.
-        calibration=Calibration() if choice.testbed.is_simulated else None,
+        # A data sheet is ceiling enough; a device without one is measured first, unless it has been.
+        calibration=store.calibration() if choice.testbed.is_simulated or choice.calibrated else None,
     )
     return OpenCampaign(choice, campaign, testbed, store)
 
@@ -331,7 +380,7 @@ def write_report(store: SqliteStore, path: Path, wall_seconds: float | None = No
     from collie.report.html import write_report as write  # matplotlib takes a second to import
     from collie.report.view import ReportContext
 
-    space = _parts(SearchChoice.from_settings(store.header.settings)).space
+    space = narrowed_space_of(SearchChoice.from_settings(store.header.settings))
     write(store, path, ReportContext(str(store.directory.path), space, wall_seconds))
     return path
 
@@ -366,20 +415,46 @@ def score(choice: SearchChoice, summary: Summary) -> Score:
     from collie.simulator.truth import Truth
 
     subsystem = subsystem_of(choice.testbed)
-    return Truth(subsystem, _parts(choice).space).score(summary.anomalies)
+    return Truth(subsystem, narrowed_space_of(choice)).score(summary.anomalies)
 
 
 @contextmanager
-def bench(choice: TestbedChoice, space: str | None, seed: int, sink: ProgressSink) -> Iterator[Bench]:
-    """Open a testbed for single workloads, and close it."""
-    loaded = space_of(choice, space)
-    recipe = recipe_of(choice, None)
-    testbed = open_testbed(choice, seed)
-    header = CampaignHeader("bench", {}, loaded.name, recipe.name, {}, seed, _now())
+def bench(choice: SearchChoice, sink: ProgressSink, calibration: Calibration | None = None) -> Iterator[Bench]:
+    """Open a testbed for single workloads, and close it.
+
+    Args:
+        choice: testbed, space, recipe (for its thresholds) and seed of a search that would judge alike.
+        sink: who watches.
+        calibration: ceilings that are known already.
+    """
+    space = narrowed_space_of(choice)
+    recipe = recipe_of(choice.testbed, choice.recipe)
+    testbed = open_testbed(choice.testbed, choice.seed)
+    header = CampaignHeader("bench", {}, space.name, recipe.name, {}, choice.seed, _now())
     try:
-        yield Bench(testbed, MemoryStore(header), loaded, recipe.thresholds, sink)
+        ceilings = calibration or kept_calibration(choice.testbed, testbed, space) or Calibration()
+        yield Bench(testbed, MemoryStore(header), space, recipe.thresholds, ceilings, sink)
     finally:
         testbed.close()
+
+
+def kept_calibration(choice: TestbedChoice, testbed: Testbed, space: Space) -> Calibration | None:
+    """Return what `collie hosts calibrate` has kept of these very hosts."""
+    if choice.is_simulated:
+        return None
+    return calibrations.load(calibrations.fingerprint(testbed.info.description, space.base))
+
+
+def calibrate(choice: SearchChoice, repeats: int, sink: ProgressSink) -> tuple[Calibration, Path]:
+    """Measure what plain traffic achieves on real hosts, and keep it for later searches.
+
+    Raises:
+        TestbedError: the hosts cannot be used.
+    """
+    with bench(choice, sink) as opened:
+        calibration = opened.calibrate(repeats)
+        name = calibrations.fingerprint(opened.testbed.info.description, opened.space.base)
+    return calibration, calibrations.save(calibration, name)
 
 
 def workload_named(name: str, space: Space) -> Workload:
@@ -395,17 +470,17 @@ def workload_named(name: str, space: Space) -> Workload:
 
 @dataclass(frozen=True)
 class NamedCase:
-    """An anomaly that a user named, with the testbed it comes from.
+    """An anomaly that a user named, with the search it comes from.
 
     Attributes:
         case: what to run.
-        testbed: of the campaign that found it; the paper's subsystem for one of the paper's.
-        space: of that campaign.
+        choice: of the campaign that found it; for one of the paper's, its subsystem and the usual rest.
+        calibration: of that campaign.
     """
 
     case: Case
-    testbed: TestbedChoice
-    space: str | None
+    choice: SearchChoice
+    calibration: Calibration
 
 
 def case_named(name: str) -> NamedCase:
@@ -418,17 +493,18 @@ def case_named(name: str) -> NamedCase:
     if "/" not in name:
         reference = load_reference(name)
         case = Case(name, reference.trigger, Symptom(reference.symptom), reference.conditions)
-        return NamedCase(case, TestbedChoice(subsystem=reference.subsystem), None)
+        return NamedCase(case, SearchChoice(TestbedChoice(subsystem=reference.subsystem)), Calibration())
     directory, _, identifier = name.rstrip("/").rpartition("/")
     # Both CAMPAIGN/a1 and the path of its folder, CAMPAIGN/anomalies/a1, name it.
     campaign = Path(directory).parent if Path(directory).name == "anomalies" else Path(directory)
     with read_campaign(campaign) as store:
         choice = SearchChoice.from_settings(store.header.settings)
         found = {anomaly.id: anomaly for anomaly in store.anomalies()}
+        calibration = store.calibration()
     if identifier not in found:
         raise StoreError(f"campaign {campaign} has no anomaly {identifier!r}; it has {', '.join(found) or 'none'}")
     anomaly = found[identifier]
-    return NamedCase(Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs), choice.testbed, choice.space)
+    return NamedCase(Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs), choice, calibration)
 
 
 def catalog_of(choice: TestbedChoice) -> Catalog:

@@ -61,14 +61,22 @@ class Bench:
         store: takes the runs.
         space: gives plain values.
         thresholds: from where on a reading is an anomaly.
+        calibration: ceilings that are known already.
         sink: who watches.
     """
 
     def __init__(
-        self, testbed: Testbed, store: CampaignStore, space: Space, thresholds: Thresholds, sink: ProgressSink
+        self,
+        testbed: Testbed,
+        store: CampaignStore,
+        space: Space,
+        thresholds: Thresholds,
+        calibration: Calibration,
+        sink: ProgressSink,
     ) -> None:
         self.space = space
-        self._bounds = Bounds(testbed.specification, Calibration(), space)
+        self.testbed = testbed
+        self._bounds = Bounds(testbed.specification, calibration, space)
         self._measurer = Measurer(testbed, store, self._bounds, thresholds, Budget(), sink)
 
     def measure(self, workload: Workload) -> JudgedRun:

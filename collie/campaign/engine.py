@@ -92,6 +92,8 @@ class Engine:
         self._known = known
         self._found: list[Anomaly] = []
         self._skipped = 0
+        self._on_record = {anomaly.id for anomaly in store.anomalies()}
+        self._refused: set[Workload] = set()
 
     def run(self) -> Summary:
         """Search until the budget is spent.
@@ -128,10 +130,15 @@ class Engine:
             self._skipped += 1
             self._strategy.tell(workload, Answer(Fate.SKIPPED))
             return False
+        if workload in self._refused:
+            self._strategy.tell(workload, Answer(Fate.UNSUPPORTED))
+            return False
         self._measurer.driven = self._strategy.driven
         result, verdict = self._measurer.judged(workload, "search")
         if not isinstance(result, Measured):
             fate = Fate.FAILED if isinstance(result, SetupFailed) else Fate.UNSUPPORTED
+            if fate is Fate.UNSUPPORTED:
+                self._refused.add(workload)
             self._strategy.tell(workload, Answer(fate))
             return True
         found = verdict is not None and verdict.is_anomalous and self._investigate(workload, verdict)
@@ -143,7 +150,7 @@ class Engine:
         symptom = suspicion.symptom
         assert symptom is not None
         run = self._measurer.runs
-        if any(not anomaly.mfs.conditions and anomaly.symptom is symptom for anomaly in self._found):
+        if any(a.complete and not a.mfs.conditions and a.symptom is symptom for a in self._found):
             return True  # everything shows this symptom, whatever runs: there is nothing left to explain
         self._freshen_bound(workload, symptom)
         confirmed = self._drive(confirm(workload, symptom, self._recipe.confirmation), "confirm", reuse=False)
@@ -195,7 +202,8 @@ class Engine:
             extraction_runs=self._measurer.runs - first,
             complete=extracted.complete,
         )
-        self._known.add(as_wide_as_it_may_be(extracted.mfs, self._space))
+        if extracted.complete:  # a set that lacks conditions would hide what it does not explain
+            self._known.add(as_wide_as_it_may_be(extracted.mfs, self._space))
         self._keep(anomaly)
         self._sink.on_event(AnomalyExplained(anomaly))
 
@@ -204,7 +212,9 @@ class Engine:
             self._found[-1] = anomaly
         else:
             self._found.append(anomaly)
-        self._store.add_anomaly(anomaly)
+        # What is being replayed is on record already, possibly in a later and better state.
+        if not (self._measurer.replaying and anomaly.id in self._on_record):
+            self._store.add_anomaly(anomaly)
 
     def _drive(self, probes: Generator[Workload, Verdict | None, Result], purpose: str, *, reuse: bool) -> Result:
         """Answer a generator's probes by measuring, or from what was measured before."""

@@ -6,6 +6,7 @@ deterministic function of seed and results, so telling it the recorded results a
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Tally
 from collections.abc import Mapping
 
@@ -78,7 +79,8 @@ class Measurer:
         verdict = self._judge(workload, record.result.measurement) if isinstance(record.result, Measured) else None
         if verdict is not None:
             self._evidence.setdefault(workload, []).append(verdict)
-            self._store.annotate(record.run, verdict, self.driven)
+            if not self.replaying:
+                self._store.annotate(record.run, verdict, self.driven)
         self._announce(record, verdict)
         return record.result, verdict
 
@@ -98,6 +100,11 @@ class Measurer:
             if isinstance(result, SetupFailed):
                 cause = result.cause
         return inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}")
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the last run was taken from the record of an earlier process, and more of it is to come."""
+        return self.runs < len(self._recorded)
 
     def evidence(self, workload: Workload) -> tuple[Verdict, ...]:
         """Return every verdict on a workload so far."""
@@ -128,14 +135,17 @@ class Measurer:
 
     def _judge(self, workload: Workload, measurement: Measurement) -> Verdict:
         verdict = judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
-        if verdict.is_normal or self._bounds.known(workload):
+        if verdict.is_normal or (self._bounds.known(workload) and math.isfinite(self._bounds.tightest(workload).bps)):
             return verdict
         if not judge(workload, measurement, NOTHING_EXPECTED, self._thresholds).is_normal:
             return verdict  # something other than throughput decides, so the bound has no say
         self.measure_sibling(workload)
-        if not self._bounds.known(workload):
-            return inconclusive("the plain sibling, which gives the bound, could not be measured")
-        return judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
+        bound = self._bounds.tightest(workload)
+        if not self._bounds.known(workload) or math.isinf(bound.bps):
+            return inconclusive(
+                "the plain sibling, which gives the bound, could not be measured or is itself anomalous"
+            )
+        return judge(workload, measurement, bound, self._thresholds)
 
     def _run(self, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
         if self._budget.spent(self.elapsed_seconds, self.runs):

@@ -58,19 +58,36 @@ class Reproduction:
         symptom: what had to show.
         trial: the anomaly itself.
         controls: one per condition that can be broken alone, when asked for.
+        uncontrolled: the conditions that no value of the space breaks alone, when controls were asked for.
     """
 
     symptom: Symptom
     trial: Trial
     controls: tuple[Trial, ...]
+    uncontrolled: tuple[Condition, ...] = ()
 
     @property
     def answer(self) -> Reproduced:
         """Yes at ceil(0.6 N) runs with the same symptom; inconclusive when more than a third of the runs were."""
-        runs = len(self.trial.verdicts)
-        if self.trial.shown(self.symptom) >= math.ceil(_SHARE_TO_REPRODUCE * runs):
+        return self._answer(self.trial)
+
+    def explains(self, control: Trial) -> bool | None:
+        """Whether the symptom goes with the condition that a control breaks.
+
+        Returns:
+            None when nothing can be said: the anomaly itself did not show, or too many runs of the control were
+            inconclusive.
+        """
+        answer = self._answer(control)
+        if answer is Reproduced.YES:
+            return False
+        return True if answer is Reproduced.NO and self.answer is Reproduced.YES else None
+
+    def _answer(self, trial: Trial) -> Reproduced:
+        runs = len(trial.verdicts)
+        if trial.shown(self.symptom) >= math.ceil(_SHARE_TO_REPRODUCE * runs):
             return Reproduced.YES
-        void = sum(verdict.is_inconclusive for verdict in self.trial.verdicts)
+        void = sum(verdict.is_inconclusive for verdict in trial.verdicts)
         return Reproduced.INCONCLUSIVE if void > _SHARE_TO_GIVE_UP * runs else Reproduced.NO
 
 
@@ -85,11 +102,13 @@ def reproduce(
         TestbedError: the testbed is gone.
     """
     cases: list[tuple[Workload, Condition | None]] = [(workload, None)]
-    if controls:
-        for condition in mfs.conditions:
-            control = broken(workload, mfs, condition, space)
-            if control is not None:
-                cases.append((control, condition))
+    uncontrolled: list[Condition] = []
+    for condition in mfs.conditions if controls else ():
+        control = broken(workload, mfs, condition, space)
+        if control is None:
+            uncontrolled.append(condition)
+        else:
+            cases.append((control, condition))
     verdicts: list[list[Verdict]] = [[] for _ in cases]
     for _ in range(repeat):
         for (case, _condition), answers in zip(cases, verdicts, strict=True):
@@ -97,7 +116,7 @@ def reproduce(
             verdict = measurer.probe(case, "reproduce")
             answers.append(inconclusive("the device cannot run this workload") if verdict is None else verdict)
     trials = _trials(cases, verdicts)
-    return Reproduction(symptom, trials[0], tuple(trials[1:]))
+    return Reproduction(symptom, trials[0], tuple(trials[1:]), tuple(uncontrolled))
 
 
 def _trials(cases: Sequence[tuple[Workload, Condition | None]], verdicts: Sequence[list[Verdict]]) -> list[Trial]:

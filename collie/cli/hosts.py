@@ -43,12 +43,13 @@ def check(hosts: str, output: str) -> int:
 @click.option("--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each; medians count.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
 def calibrate(hosts: str, space: str, repeat: int, output: str) -> int:
-    """Measure what plain traffic achieves: every opcode and transport at five message sizes."""
-    choice = wiring.TestbedChoice(hosts=hosts)
-    with ConsoleProgress() as progress, wiring.bench(choice, space, 0, progress) as bench:
-        calibration = bench.calibrate(repeat)
+    """Measure what plain traffic achieves: every opcode and transport at five message sizes; keep it as the ceiling."""
+    choice = wiring.SearchChoice(wiring.TestbedChoice(hosts=hosts), space)
+    with ConsoleProgress() as progress:
+        calibration, path = wiring.calibrate(choice, repeat, progress)
     if output == "json":
-        print_json({"schema_version": 1, "points": [_point(point) for point in calibration.points]})
+        points = [_point(point) for point in calibration.points]
+        print_json({"schema_version": 1, "kept_in": str(path), "points": points})
         return 0 if calibration.points else 5
     table = Table(box=None)
     for heading in ("transport", "opcode", "message", "delivered", "messages/s", "spread"):
@@ -63,6 +64,7 @@ def calibrate(hosts: str, space: str, repeat: int, output: str) -> int:
             f"{point.spread:.0%}",
         )
     Console().print(table)
+    click.echo(f"kept in {path}; later searches, measurements and reproductions on these hosts are judged by it")
     return 0 if calibration.points else 5
 
 

@@ -17,14 +17,16 @@ from collie.report.text import render_measurement
 @click.command("measure")
 @click.argument("workload")
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: nsdi22; soft-roce with --hosts]")
+@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: nsdi22; soft-roce with --hosts]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
 @testbed_options
-def command(workload: str, space: str | None, seed: int, output: str, **options: Any) -> int:
+def command(workload: str, space: str | None, recipe: str | None, seed: int, output: str, **options: Any) -> int:
     """Run one workload and its plain sibling; print the whole measurement and the verdict.
 
     WORKLOAD is a YAML file, or the id of an anomaly such as nsdi22-01, whose trigger is run.
     """
-    with wiring.bench(testbed_choice(options), space, seed, Silence()) as bench:
+    choice = wiring.SearchChoice(testbed_choice(options), space, recipe, seed=seed)
+    with wiring.bench(choice, Silence()) as bench:
         measured = bench.measure(wiring.workload_named(workload, bench.space))
     if output == "json":
         print_json(render_measure(measured))

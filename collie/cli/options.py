@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from collie.errors import UsageError
 from collie.wiring import DEFAULT_SUBSYSTEM, TestbedChoice
@@ -50,6 +52,21 @@ def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
         parse_settings(options["settings"]),
         options["noise"],
     )
+
+
+def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
+    """Return a testbed with those of its options changed that stand on the command line.
+
+    Raises:
+        UsageError: they contradict each other.
+    """
+    said = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    chosen = testbed_choice(ctx.params)
+    if "hosts" in said or "subsystem" in said:
+        given = dataclasses.replace(given, hosts=chosen.hosts, subsystem=chosen.subsystem)
+    if "settings" in said:
+        given = dataclasses.replace(given, settings={**given.settings, **chosen.settings})
+    return dataclasses.replace(given, noise=chosen.noise) if "noise" in said else given
 
 
 def space_options(command: F) -> F:

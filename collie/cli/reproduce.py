@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import click
 
 from collie import wiring
 from collie.campaign.reproduce import Reproduced
-from collie.cli.options import print_json, testbed_choice, testbed_options
+from collie.cli.options import changed_testbed, print_json, testbed_options
 from collie.cli.progress import ConsoleProgress
 from collie.report.json_output import render_reproduction
 from collie.report.text import render_trials
@@ -21,9 +22,11 @@ _EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each workload.")
 @click.option("--controls", is_flag=True, help="Also run it with each condition broken in turn, which must be normal.")
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: the campaign's, or nsdi22]")
+@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: the campaign's, or nsdi22]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
 @testbed_options
-def command(anomaly: str, repeat: int, controls: bool, output: str, **options: Any) -> int:
+@click.pass_context
+def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **options: Any) -> int:
     """Run an anomaly again.
 
     ANOMALY is one of the paper's, such as nsdi22-01, or CAMPAIGN/ID, such as campaigns/20261120T101500Z-F-1/a1, which
@@ -31,11 +34,14 @@ def command(anomaly: str, repeat: int, controls: bool, output: str, **options: A
     least 60 % of the runs.
     """
     named = wiring.case_named(anomaly)
-    testbed = named.testbed
-    if options["hosts"] or options["subsystem"] or options["settings"]:
-        testbed = testbed_choice(options)
-    space = options["space"] or named.space
-    with ConsoleProgress() as progress, wiring.bench(testbed, space, options["seed"], progress) as bench:
+    choice = dataclasses.replace(
+        named.choice,
+        testbed=changed_testbed(named.choice.testbed, ctx),
+        space=options["space"] or named.choice.space,
+        recipe=options["recipe"] or named.choice.recipe,
+        seed=options["seed"],
+    )
+    with ConsoleProgress() as progress, wiring.bench(choice, progress, named.calibration) as bench:
         found = bench.reproduce(named.case, repeat=repeat, controls=controls)
     if output == "json":
         print_json(render_reproduction(named.case.name, found))

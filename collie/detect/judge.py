@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from collie.detect.bounds import Bound
@@ -44,7 +45,8 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
         return inconclusive("; ".join(measurement.problems))
     receiving = [measurement.host(name) for name in sinks(workload)]
     deficits = {host.host: _deficit(host, bound) for host in receiving}
-    worst_deficit = max((deficit for deficit in deficits.values() if deficit is not None), default=0.0)
+    known = [deficit for deficit in deficits.values() if deficit is not None and math.isfinite(bound.bps)]
+    worst_deficit = max(known, default=0.0)
 
     paused = _worst(measurement, "tx_pause_ratio")
     if paused and paused[1] > thresholds.pause_ratio:

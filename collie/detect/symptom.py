@@ -19,6 +19,14 @@ class Symptom(StrEnum):
     COMPLETION_ERRORS = "completion_errors"
     """Work requests complete with an error although nothing was wrong with them."""
 
+    def is_kin(self, other: Symptom | None) -> bool:
+        """Whether two symptoms may be one cause that shows now so, now so.
+
+        What retransmits too early loses throughput, packets or whole queue pairs, from one run to the next. Pause is
+        kin to nothing else: a paused sender loses throughput too, and pause is what is named then.
+        """
+        return other is self or (other is not None and Symptom.PAUSE not in (self, other))
+
 
 class Outcome(StrEnum):
     """The three values of a verdict."""

@@ -127,8 +127,14 @@ def render_reproduction(name: str, reproduction: Reproduction) -> Json:
         "reproduced": str(reproduction.answer),
         **_trial(reproduction.trial, reproduction),
         "controls": [
-            {"broken": plain(control.broken), **_trial(control, reproduction)} for control in reproduction.controls
+            {
+                "broken": plain(control.broken),
+                **_trial(control, reproduction),
+                "explains": reproduction.explains(control),
+            }
+            for control in reproduction.controls
         ],
+        "uncontrolled": [plain(condition) for condition in reproduction.uncontrolled],
     }
 
 
@@ -155,6 +161,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "found_at_run": anomaly.found_at_run,
         "found_at_seconds": plain(anomaly.found_at_seconds),
         "extraction_runs": anomaly.extraction_runs,
+        "complete": anomaly.complete,
     }
     if score is not None:
         document["mechanism"] = score.mechanisms.get(anomaly.id)

@@ -73,6 +73,12 @@ def render_trials(name: str, reproduction: Reproduction) -> str:
         lines.append(Text(f"    {verdict.outcome}: {verdict.reason}", "dim"))
     for control in reproduction.controls:
         lines.append(f"without {control.broken}: {symptom} in {_trial(control, reproduction)}")
+        if reproduction.explains(control) is False:
+            lines.append(
+                Text(f"    still shows without {control.broken}: that condition does not explain it", "bold yellow")
+            )
+    for condition in reproduction.uncontrolled:
+        lines.append(Text(f"no value of the space breaks {condition} alone", "bold yellow"))
     return _styled(lines)
 
 
@@ -94,7 +100,7 @@ def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
     when = f"found in run {anomaly.found_at_run}, after {format_seconds(anomaly.found_at_seconds)}"
     explained = f"explained in {runs(anomaly.extraction_runs)}"
     if not anomaly.complete:
-        explained = "not explained to the end: the budget was spent"
+        explained = "not explained to the end"
     yield Text.assemble(
         (anomaly.id, "bold red"), f"  {symptom}, severity {percent(anomaly.severity)}, {when}, {explained}"
     )

@@ -63,9 +63,12 @@ class Annealing:
 
     def ask(self) -> Workload:
         """Propose a random point or a neighbour of the current one."""
-        if self._current is None:
-            return self._space.sample(self._rng)
-        return self._space.mutate(self._current.workload, self._rng)
+        if self._current is not None:
+            try:
+                return self._space.mutate(self._current.workload, self._rng)
+            except ValueError:  # a narrow space may leave a point without any neighbour
+                self._current = None
+        return self._space.sample(self._rng)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Move, stay or start afresh."""

@@ -21,13 +21,13 @@ class Anomaly:
         severity: max(pause ratio, 1 - delivered / bound) of the confirming runs, median.
         workload: the simplest workload that extraction left; satisfies `mfs`.
         found_as: the workload as the search met it.
-        mfs: the conditions; empty when extraction did not finish.
+        mfs: the conditions; some or all are missing when extraction did not finish.
         reason: the verdict's sentence with its figures.
         host: the host that shows it.
         found_at_run: number of the run that raised the suspicion.
         found_at_seconds: elapsed testbed time at the end of confirmation.
         extraction_runs: runs that extraction took.
-        complete: extraction ended by itself, and not because the budget did.
+        complete: extraction ended by itself: neither the budget nor its own limit of runs cut it short.
     """
 
     id: str
@@ -46,10 +46,15 @@ class Anomaly:
     @property
     def sentence(self) -> str:
         """What an engineer reads first."""
-        traffic = describe_traffic(self.workload, self.mfs)
+        if not self.mfs.conditions:
+            workload = self.workload
+            unexplained = f"{workload.qp_type} {workload.opcode}, not explained yet"
+            return f"{'Any workload of the space' if self.complete else unexplained}: {self.reason}."
+        traffic = describe_traffic(self.workload, self.mfs, complete=self.complete)
         conditions = [phrase for condition in self.mfs.conditions if (phrase := _phrase(condition))]
         needs = f" when {_enumerate(conditions)}" if conditions else ""
-        return f"{traffic}{needs}: {self.reason}."
+        cut_short = "" if self.complete else " (not explained to the end)"
+        return f"{traffic}{needs}: {self.reason}{cut_short}."
 
 
 class KnownAnomalies:
@@ -67,10 +72,15 @@ class KnownAnomalies:
         return any(mfs.covers(workload) for mfs in self._sets)
 
 
-def describe_traffic(workload: Workload, mfs: Mfs) -> str:
-    """Name the traffic of an anomaly: transport and operation, as far as they matter or one forces the other."""
+def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:
+    """Name the traffic of an anomaly: transport and operation, as far as they matter or one forces the other.
+
+    Without a complete explanation nobody knows whether they matter, and both are named.
+    """
     stated = {condition.dimension: condition for condition in mfs.conditions}
     qp_type, opcode = stated.get("qp_type"), stated.get("opcode")
+    if not complete:
+        return f"{_alternatives(qp_type, workload.qp_type)} {_alternatives(opcode, workload.opcode)}"
     if qp_type is None and opcode is None:
         return f"Any traffic (seen with {workload.qp_type} {workload.opcode})"
     forced = (qp_type is None and workload.opcode is Opcode.READ) or (opcode is None and workload.qp_type is QpType.UD)
@@ -98,24 +108,28 @@ _SIZES = {
 }
 
 _NOUNS = {
-    "qps": "queue pairs per direction",
-    "total_qps": "queue pairs over both directions",
-    "mrs_per_qp": "memory regions per queue pair",
-    "total_mrs": "memory regions in all",
-    "mr_bytes": "bytes per memory region",
-    "wqe_batch": "work requests per post",
-    "sge_count": "scatter/gather entries",
-    "send_wq_depth": "send queue entries",
-    "recv_wq_depth": "receive queue entries",
-    "total_send_wqes": "send queue entries in all",
-    "total_recv_wqes": "receive queue entries in all",
-    "max_rd_atomic": "outstanding READs per queue pair",
-    "max_dest_rd_atomic": "inbound READs per queue pair",
+    "mr_bytes": "a memory region",
     "min_message_bytes": "the smallest message",
     "max_message_bytes": "the largest message",
     "min_segment_bytes": "the smallest scatter/gather entry",
     "max_segment_bytes": "the largest scatter/gather entry",
 }
+
+_COUNTED = {
+    "qps": ("queue pair", "queue pairs", " per direction"),
+    "total_qps": ("queue pair", "queue pairs", " over both directions"),
+    "mrs_per_qp": ("memory region", "memory regions", " per queue pair"),
+    "total_mrs": ("memory region", "memory regions", " in all"),
+    "wqe_batch": ("work request", "work requests", " per post"),
+    "sge_count": ("scatter/gather entry", "scatter/gather entries", ""),
+    "send_wq_depth": ("send queue entry", "send queue entries", ""),
+    "recv_wq_depth": ("receive queue entry", "receive queue entries", ""),
+    "total_send_wqes": ("send queue entry", "send queue entries", " in all"),
+    "total_recv_wqes": ("receive queue entry", "receive queue entries", " in all"),
+    "max_rd_atomic": ("outstanding READ", "outstanding READs", " per queue pair"),
+    "max_dest_rd_atomic": ("inbound READ", "inbound READs", " per queue pair"),
+}
+"""One, several, and what follows."""
 
 
 def _phrase(condition: Condition) -> str:
@@ -132,12 +146,12 @@ def _phrase(condition: Condition) -> str:
         return f"{name} is {_value(value)}"
     side = "at least" if op is Op.AT_LEAST else "at most"
     shown = format_bytes(value) if name in _SIZES else str(value)
-    if name.endswith("_bytes") and name != "mr_bytes":
+    if name in _NOUNS:
         return f"{_NOUNS[name]} has {side} {shown}"
-    if name == "mr_bytes":
-        return f"a memory region has {side} {shown}"
-    noun = _NOUNS.get(name)
-    return f"there are {side} {shown} {noun}" if noun else f"{name} is {side} {shown}"
+    if name not in _COUNTED:
+        return f"{name} is {side} {shown}"
+    one, several, where = _COUNTED[name]
+    return f"there {'is' if value == 1 else 'are'} {side} {shown} {one if value == 1 else several}{where}"
 
 
 def _value(value: object) -> str:

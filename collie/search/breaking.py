@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
+from itertools import chain, combinations
 from typing import Any
 
 from collie.workloads.dimension import Choice, Ordered, Vector
-from collie.workloads.feature import DERIVED, Condition, Mfs
+from collie.workloads.feature import PRODUCTS, Condition, Mfs, feature_value
 from collie.workloads.space import Space
-from collie.workloads.workload import Workload
+from collie.workloads.workload import FIELD_NAMES, Workload
 
-_FACTORS = {"total_mrs": "mrs_per_qp", "total_recv_wqes": "recv_wq_depth", "total_send_wqes": "send_wq_depth"}
-"""The dimension that is changed to break a condition on a product."""
+_FACTORS = {**PRODUCTS, "total_qps": ("direction", "qps")}
+"""The dimensions that are changed, one at a time, to break a condition on a feature of two."""
 
 
 def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> Workload | None:
     """Return the workload with one condition broken and all others kept.
 
-    The plain value is preferred, then the value furthest from the present one: a control should stand well clear of
-    the threshold.
+    A control should stand well clear of the threshold. A dimension goes to its plain value, or else as far from the
+    threshold as the space has values. A derived feature goes as far from the threshold as any mixture of the dimensions
+    that make it allows; of several such mixtures the one is taken that changes the fewest dimensions. Where that breaks
+    another condition or a constraint, one more dimension may make up for it: more queue pairs when only one host sends.
 
     Args:
         workload: satisfies `mfs`.
@@ -29,57 +33,98 @@ def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> 
     Returns:
         None when no value of the space breaks this condition alone.
     """
-    others = [other for other in mfs.conditions if other is not condition]
-    for candidate in _candidates(workload, condition, space):
-        if condition.holds(candidate) or not space.allows(candidate):
-            continue
-        if all(other.holds(candidate) for other in others):
+    others = [other for other in mfs.conditions if other != condition]
+    breaking = [w for w in _candidates(workload, condition, space) if not condition.holds(w)]
+    for candidate in chain(breaking, _helped(breaking, workload, condition, space)):
+        if (
+            not condition.holds(candidate)
+            and all(other.holds(candidate) for other in others)
+            and space.allows(candidate)
+        ):
             return candidate
     return None
 
 
-def _candidates(workload: Workload, condition: Condition, space: Space) -> Iterator[Workload]:
-    name = _FACTORS.get(condition.dimension, condition.dimension)
-    if name in DERIVED:
-        yield from _other_messages(workload, space)
-        yield from (
-            workload.with_(**{d: v}) for d in ("sge_split", "sge_count", "qps") for v in _values(space, d, workload)
-        )
-        return
-    for value in _values(space, name, workload):
-        yield workload.with_(**{name: value})
+def _candidates(workload: Workload, condition: Condition, space: Space) -> list[Workload]:
+    """Return workloads that may break a condition, best first."""
+    name = condition.dimension
+    if name in FIELD_NAMES and name != "messages":
+        varied = [workload.with_(**{name: value}) for value in _values(space, name)]
+        plain = space.base.get(name)
+        return sorted(varied, key=lambda w: (w.get(name) != plain, -_distance(w, condition)))
+    if name in _FACTORS:
+        varied = [workload.with_(**{factor: v}) for factor in _FACTORS[name] for v in _values(space, factor)]
+    else:
+        varied = list(_other_segments(workload, space))
+    return sorted(varied, key=lambda w: (-_distance(w, condition), _changes(w, workload)))
 
 
-def _values(space: Space, name: str, workload: Workload) -> list[Any]:
-    match space.dimensions.get(name):
-        case Choice() as dimension:
-            return [dimension.plain, *dimension.values]
-        case Ordered() as dimension:
-            present = workload.get(name)
-            return [
-                dimension.plain,
-                *sorted(dimension.ladder, key=lambda value: -abs(_steps(dimension, value, present))),
-            ]
-        case _:
-            return []
+def _helped(breaking: Iterable[Workload], workload: Workload, condition: Condition, space: Space) -> Iterator[Workload]:
+    """Yield the best workload of each feature value with one dimension more changed."""
+    best: dict[Any, Workload] = {}
+    for candidate in breaking:
+        best.setdefault(feature_value(candidate, condition.dimension), candidate)
+    for candidate in best.values():
+        for name in space.dimensions:
+            if candidate.get(name) == workload.get(name):
+                yield from (candidate.with_(**{name: value}) for value in _values(space, name))
 
 
-def _steps(dimension: Ordered, value: int, present: int) -> int:
-    return sum(1 for step in dimension.ladder if step < value) - sum(1 for step in dimension.ladder if step < present)
+def _distance(workload: Workload, condition: Condition) -> float:
+    """Return how many doublings lie between a feature and the threshold; 0 where there is no order."""
+    actual, threshold = feature_value(workload, condition.dimension), condition.value
+    if not isinstance(actual, int) or not isinstance(threshold, int):
+        return 0.0
+    return abs(math.log2((actual + 1) / (threshold + 1)))  # some dimensions begin at 0
 
 
-def _other_messages(workload: Workload, space: Space) -> Iterator[Workload]:
+def _changes(workload: Workload, other: Workload) -> int:
+    return sum(workload.get(name) != other.get(name) for name in FIELD_NAMES)
+
+
+def _values(space: Space, name: str) -> tuple[Any, ...]:
+    dimension = space.dimensions.get(name)
+    return dimension.candidates() if isinstance(dimension, Choice | Ordered) else ()
+
+
+def _other_segments(workload: Workload, space: Space) -> Iterator[Workload]:
+    """Yield workloads with other entries: each split with each list of messages, and with each count of entries."""
+    splits = _values(space, "sge_split") or (workload.sge_split,)
+    for messages in _other_messages(workload, space):
+        roomy = _with_room(workload.with_(messages=messages), space)
+        for split in splits:
+            yield roomy.with_(sge_split=split)
+    for count in _values(space, "sge_count"):
+        for split in splits:
+            yield workload.with_(sge_count=count, sge_split=split)
+
+
+def _other_messages(workload: Workload, space: Space) -> Iterator[tuple[int, ...]]:
+    """Yield lists of messages: of one size, the present list with either end moved away, and pairs of two sizes.
+
+    Sizes are those of the ladder, those of the present messages, and those whose even split gives entries of a size on
+    the ladder.
+    """
     dimension = space.dimensions.get("messages")
     if not isinstance(dimension, Vector):
+        yield workload.messages
         return
-    sizes = workload.messages
-    small, large = min(sizes), max(sizes)
-    # Uniform messages first (they break a mix), then either end moved away.
-    uniform: list[tuple[int, ...]] = [dimension.plain, (small,), (large,)]
-    moved = [
-        tuple(value if size == end else size for size in sizes)
-        for end in (small, large)
-        for value in (dimension.element.ladder[0], dimension.element.ladder[-1], *dimension.element.ladder)
-    ]
-    for messages in uniform + moved:
-        yield workload.with_(messages=messages, mr_bytes=max(workload.mr_bytes, *messages))
+    element, present = dimension.element, workload.messages
+    multiples = (size * workload.sge_count for size in element.ladder)
+    sizes = sorted({*element.ladder, *present, *(size for size in multiples if size <= element.high)})
+    yield from ((size,) for size in sizes)
+    for end in sorted({min(present), max(present)}):
+        for size in sizes:
+            yield tuple(size if message == end else message for message in present)
+    if dimension.max_length > 1:
+        yield from combinations(sizes, 2)
+
+
+def _with_room(workload: Workload, space: Space) -> Workload:
+    """Return the workload with memory regions that its messages fit, if the space has any."""
+    longest = max(workload.messages)
+    if longest <= workload.mr_bytes:
+        return workload
+    return workload.with_(
+        mr_bytes=next((size for size in _values(space, "mr_bytes") if size >= longest), workload.mr_bytes)
+    )

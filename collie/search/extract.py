@@ -1,7 +1,7 @@
 """Extraction of a minimal feature set (MFS) from one anomalous workload (paper section 5.3).
 
 Terms. A *probe* is a workload whose verdict the extraction asks for. A probe *shows* when it is anomalous with the
-symptom of the finding. *Plain* is each dimension's unremarkable value.
+symptom of the finding or a kin of it. *Plain* is each dimension's unremarkable value.
 
 Method, in three phases over one funnel, `_Prober.shows`:
 
@@ -28,21 +28,14 @@ from dataclasses import dataclass
 from collie.detect.symptom import Symptom, Verdict
 from collie.search.recipe import Extraction
 from collie.workloads.dimension import Choice, Ordered, Vector
-from collie.workloads.feature import DERIVED, Condition, Mfs, Op
+from collie.workloads.feature import DERIVED, PRODUCTS, Condition, Mfs, Op
 from collie.workloads.space import Space
-from collie.workloads.workload import EVEN, FIELD_NAMES, Workload
+from collie.workloads.workload import EVEN, Workload
 
 Probes = Generator[Workload, Verdict | None, "Extracted"]
 """Yields workloads; receives a verdict, or None when the workload cannot be run; returns the result."""
 
 _Ask = Generator[Workload, Verdict | None, bool]
-
-_PRODUCTS = {
-    "total_mrs": ("qps", "mrs_per_qp"),
-    "total_recv_wqes": ("qps", "recv_wq_depth"),
-    "total_send_wqes": ("qps", "send_wq_depth"),
-}
-"""Derived features that are products of two dimensions."""
 
 _MOST_VOID = 3
 """A probe that says nothing is asked again this often before it counts as "does not show"."""
@@ -111,12 +104,16 @@ class _Prober:
         return self._space.allows(probe) and not self._elsewhere(probe)
 
     def shows(self, probe: Workload) -> _Ask:
-        """Whether a probe shows the anomaly; False when it cannot be run or says nothing."""
-        return (yield from self._decide(probe, self._policy.agreeing))
+        """Whether a probe shows the anomaly; False when it cannot be run or says nothing.
+
+        One run that shows is enough: a disturbance hardly ever takes the shape of the symptom, while an anomaly that
+        shows in most runs does not show in all.
+        """
+        return (yield from self._decide(probe, 1))
 
     def surely_shows(self, probe: Workload) -> _Ask:
         """Whether a probe shows so often that the finding may be moved there."""
-        return (yield from self._decide(probe, max(self._policy.agreeing, self._policy.accepting)))
+        return (yield from self._decide(probe, self._policy.accepting))
 
     def refuted(self, probe: Workload) -> bool:
         """Whether a probe ran and did not show: only that proves a condition."""
@@ -138,7 +135,7 @@ class _Prober:
                 self._silent.add(probe)
                 return False
             if not verdict.is_inconclusive:
-                votes[verdict.symptom is self._symptom] += 1
+                votes[self._symptom.is_kin(verdict.symptom)] += 1
         return votes[True] >= needed
 
 
@@ -239,9 +236,13 @@ def _last_showing(
         values: away from the present value, nearest first.
     """
     values = [value for value in values if prober.possible(probe(value))]
-    if not values or (yield from prober.shows(probe(values[-1]))):
-        return None
-    if not prober.refuted(probe(values[-1])):
+    while values:
+        if (yield from prober.shows(probe(values[-1]))):
+            return None
+        if prober.refuted(probe(values[-1])):
+            break
+        values.pop()  # it said nothing: the next one inwards may
+    if not values:
         return None
     # Invariant: ends[low] shows (or is the present value), ends[high] does not.
     ends = [present, *values]
@@ -397,7 +398,7 @@ def _another_form_shows(prober: _Prober, space: Space, simplest: Workload, small
 def _join_products(
     prober: _Prober, space: Space, simplest: Workload, conditions: list[Condition]
 ) -> Generator[Workload, Verdict | None, list[Condition]]:
-    for feature, (first, second) in _PRODUCTS.items():
+    for feature, (first, second) in PRODUCTS.items():
         pair = [c for c in conditions if c.dimension in (first, second) and c.op is Op.AT_LEAST]
         if {condition.dimension for condition in pair} != {first, second}:
             continue
@@ -432,6 +433,3 @@ def _trades(prober: _Prober, space: Space, simplest: Workload, pair: list[Condit
             return False
         tried += 1
     return tried > 0
-
-
-assert all(name in FIELD_NAMES for pair in _PRODUCTS.values() for name in pair)

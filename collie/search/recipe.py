@@ -38,7 +38,7 @@ class Extraction:
     """How a minimal feature set is found.
 
     Attributes:
-        agreeing: verdicts of one kind that decide a probe: 1 on a quiet testbed, 2 on a noisy one.
+        agreeing: runs that must not show before a probe counts as refuted: 1 on a quiet testbed, 2 on a noisy one.
         accepting: runs that must show before the finding is moved to a simpler workload. Everything after such a move
             rests on it, so one disturbed run must not be enough.
         most_runs: runs at most for one anomaly.

@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -102,6 +103,11 @@ class SqliteStore:
     def header(self) -> CampaignHeader:
         """What fixes the campaign."""
         return self._header
+
+    def replace_settings(self, settings: Mapping[str, Any]) -> None:
+        """Change the settings that the campaign goes on with, such as a longer budget."""
+        self._header = replace(self._header, settings=dict(settings))
+        self._write("UPDATE campaign SET header = ?", codec.dumps(codec.encode_header(self._header)))
 
     def add_run(self, record: RunRecord) -> None:
         """Record a run; on disk when this returns."""

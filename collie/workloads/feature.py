@@ -25,6 +25,15 @@ DERIVED: Mapping[str, Callable[[Workload], int]] = {
 }
 """Features that are computed. `total_qps` counts both directions; the other totals are per sending direction."""
 
+PRODUCTS: Mapping[str, tuple[str, str]] = {
+    "total_mrs": ("qps", "mrs_per_qp"),
+    "total_recv_wqes": ("qps", "recv_wq_depth"),
+    "total_send_wqes": ("qps", "send_wq_depth"),
+}
+"""The two dimensions of which a derived feature is the product."""
+
+assert all(name in FIELD_NAMES for pair in PRODUCTS.values() for name in pair)
+
 FEATURE_NAMES = FIELD_NAMES + tuple(DERIVED)
 
 

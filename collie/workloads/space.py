@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 from collie.workloads.constraint import VERBS, Constraint, Limits, within
-from collie.workloads.dimension import Dimension, Ordered, Vector
+from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.workload import Workload
 
 _DRAW_ORDER = (
@@ -88,13 +88,29 @@ class Space:
         Raises:
             ValueError: the constraints leave no workload that drawing finds.
         """
-        first = [name for name in _DRAW_ORDER if name in self.dimensions]
-        order = first + [name for name in self.dimensions if name not in first]
+
+        def pick(dimension: Dimension, fitting: list[Any]) -> Any:
+            if isinstance(dimension, Vector):
+                length = rng.randint(1, dimension.max_length)
+                return tuple(rng.choice(fitting)[0] for _ in range(length))
+            return rng.choice(fitting)
+
         for _ in range(_MOST_TRIES):
-            drawn = self._draw(order, rng)
+            drawn = self._draw(pick)
             if drawn is not None:
                 return drawn
         raise ValueError(f"space {self.name}: no workload satisfies all constraints; widen a dimension or a limit")
+
+    def plainest(self) -> Workload:
+        """Return the workload with every dimension plain, or as near to plain as the constraints allow.
+
+        Raises:
+            ValueError: the constraints leave none.
+        """
+        plainest = self._draw(_nearest_to_plain)
+        if plainest is None:
+            raise ValueError(f"space {self.name}: no workload satisfies all constraints; widen a dimension or a limit")
+        return plainest
 
     def mutate(self, workload: Workload, rng: Random) -> Workload:
         """Return a valid workload that differs in exactly one dimension.
@@ -113,7 +129,10 @@ class Space:
                     return candidate
         raise ValueError(f"space {self.name}: a workload has no valid neighbour; widen a dimension or a limit")
 
-    def _draw(self, order: list[str], rng: Random) -> Workload | None:
+    def _draw(self, pick: Callable[[Dimension, list[Any]], Any]) -> Workload | None:
+        """Choose dimension by dimension among the values that the choices so far allow; None in a dead end."""
+        first = [name for name in _DRAW_ORDER if name in self.dimensions]
+        order = first + [name for name in self.dimensions if name not in first]
         free = set(order)
         draft = SimpleNamespace(**{name: self.base.get(name) for name in _FIELDS})
         for name in order:
@@ -127,19 +146,17 @@ class Space:
                     fitting.append(value)
             if not fitting:
                 return None
-            if isinstance(dimension, Vector):
-                length = rng.randint(1, dimension.max_length)
-                setattr(draft, name, tuple(rng.choice(fitting)[0] for _ in range(length)))
-            else:
-                setattr(draft, name, rng.choice(fitting))
+            setattr(draft, name, pick(dimension, fitting))
         workload = Workload(**vars(draft))
         return workload if self.allows(workload) else None
 
     def narrowed(self, fix: Mapping[str, Any], at_most: Mapping[str, int]) -> Space:
         """Return a smaller space: some dimensions fixed to a value, some ordered ones limited from above.
 
+        Plain values that do not go with what is fixed give way to the nearest that do.
+
         Raises:
-            ValueError: a dimension is unknown, a value is outside it, or a limit leaves nothing.
+            ValueError: a dimension is unknown, a value is outside it, or nothing is left that could be varied or run.
         """
         dimensions = dict(self.dimensions)
         fixed = dict(self.fixed)
@@ -159,10 +176,28 @@ class Space:
                 dimensions[name] = _limited(dimension, limit)
             else:
                 raise ValueError(f"space {self.name} has no ordered dimension {name!r} to limit")
-        return Space(self.name, dimensions, self.limits, fixed)
+        if not dimensions:
+            raise ValueError(
+                f"space {self.name}: every dimension is fixed; run that one workload with `collie measure`"
+            )
+        narrowed = Space(self.name, dimensions, self.limits, fixed)
+        if narrowed.allows(narrowed.base):
+            return narrowed
+        plainest = narrowed.plainest()
+        replaced = {name: replace(dimension, plain=plainest.get(name)) for name, dimension in dimensions.items()}
+        return Space(self.name, replaced, self.limits, fixed)
 
 
 _FIELDS = frozenset(Workload.__dataclass_fields__)
+
+
+def _nearest_to_plain(dimension: Dimension, fitting: list[Any]) -> Any:
+    if dimension.plain in fitting:
+        return dimension.plain
+    if isinstance(dimension, Choice):
+        return fitting[0]
+    plain = dimension.plain[0] if isinstance(dimension, Vector) else dimension.plain
+    return min(fitting, key=lambda value: abs((value[0] if isinstance(value, tuple) else value) - plain))
 
 
 def _limited(dimension: Ordered, limit: int) -> Ordered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import cycle
 from random import Random
 
 from hypothesis import assume, given, settings
@@ -158,6 +159,30 @@ def test_another_symptom_is_not_this_anomaly() -> None:
 
     found, _ = run(SPACE.base.with_(loopback=True), answer)
     assert found.mfs.conditions == (Condition("loopback", Op.EQUAL, True),)
+
+
+def test_one_cause_may_show_as_errors_in_one_run_and_as_low_throughput_in_the_next() -> None:
+    errors = Verdict(Outcome.ANOMALOUS, "errors", Symptom.COMPLETION_ERRORS, 0.9, "b")
+    mfs = Mfs((Condition("qps", Op.AT_LEAST, 64),))
+    shown = cycle([errors, OTHER])
+    probes = extract(SPACE.base.with_(qps=512, loopback=True), Symptom.COMPLETION_ERRORS, SPACE, Extraction(), never)
+    probe = next(probes)
+    try:
+        while True:
+            probe = probes.send(next(shown) if mfs.covers(probe) else NORMAL)
+    except StopIteration as stop:
+        found: Extracted = stop.value
+    assert found.mfs == mfs
+
+
+def test_a_probe_that_says_nothing_does_not_hide_the_threshold_behind_it() -> None:
+    mfs = Mfs((Condition("qps", Op.AT_LEAST, 64),))
+
+    def answer(workload: Workload) -> Verdict:
+        return inconclusive("the generator was slow") if workload.qps <= 2 else planted(mfs)(workload)
+
+    found, _ = run(SPACE.base.with_(qps=512), answer)
+    assert found.mfs == mfs
 
 
 def test_a_known_anomaly_is_not_drifted_into() -> None:

@@ -179,7 +179,7 @@ def test_every_run_is_on_record_with_its_verdict() -> None:
 
 
 def bench(testbed: FakeTestbed) -> Bench:
-    return Bench(testbed, MemoryStore(HEADER), SPACE, Thresholds(), ListSink())
+    return Bench(testbed, MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink())
 
 
 CASE = Case("case", SPACE.base.with_(sge_count=16), Symptom.PAUSE, MANY_SGES)
@@ -191,6 +191,24 @@ def test_an_anomaly_reproduces_and_its_controls_are_normal() -> None:
     assert found.trial.shown(Symptom.PAUSE) == 5
     assert [control.broken for control in found.controls] == list(MANY_SGES.conditions)
     assert [control.normal for control in found.controls] == [5, 5]
+
+
+def test_a_condition_that_cannot_be_broken_alone_is_named() -> None:
+    forced = Mfs((Condition("opcode", Op.EQUAL, Opcode.READ), Condition("qp_type", Op.EQUAL, QpType.RC)))
+    case = Case("case", SPACE.base.with_(opcode=Opcode.READ), Symptom.PAUSE, forced)
+    found = bench(FakeTestbed((Planted(forced),))).reproduce(case, repeat=3, controls=True)
+    assert [control.broken for control in found.controls] == [forced.conditions[0]]
+    assert found.uncontrolled == (forced.conditions[1],)
+    assert bench(FakeTestbed((Planted(forced),))).reproduce(case, repeat=3, controls=False).uncontrolled == ()
+
+
+def test_a_control_that_still_shows_explains_nothing() -> None:
+    claimed = Mfs((*MANY_SGES.conditions, Condition("wqe_batch", Op.AT_MOST, 1)))
+    case = Case("case", CASE.workload, Symptom.PAUSE, claimed)
+    found = bench(FakeTestbed((Planted(MANY_SGES),))).reproduce(case, repeat=5, controls=True)
+    assert [found.explains(control) for control in found.controls] == [True, True, False]
+    gone = bench(FakeTestbed()).reproduce(case, repeat=5, controls=True)
+    assert [gone.explains(control) for control in gone.controls] == [None, None, None]
 
 
 def test_an_anomaly_that_is_gone_does_not_reproduce() -> None:

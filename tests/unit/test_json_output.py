@@ -73,6 +73,7 @@ ANOMALY_KEYS = [
     "found_at_run",
     "found_at_seconds",
     "extraction_runs",
+    "complete",
 ]
 
 
@@ -160,6 +161,7 @@ def make_reproduction() -> Reproduction:
         case.symptom,
         Trial(case.workload, None, (shown, shown, inconclusive("link changed"))),
         (Trial(Workload(qps=8), PAUSING.conditions[0], (normal, normal, normal)),),
+        (PAUSING.conditions[1],),
     )
 
 
@@ -170,6 +172,21 @@ def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction
     (control,) = document["controls"]
     assert control["broken"] == {"dimension": "qps", "op": ">=", "value": 64}
     assert (control["runs"], control["shown"], control["normal"]) == (3, 0, 3)
+    assert control["explains"] is True
+    assert document["uncontrolled"] == [{"dimension": "opcode", "op": "==", "value": "SEND"}]
+
+
+def test_a_control_that_still_shows_is_said_to_explain_nothing(reproduction: Reproduction) -> None:
+    still = replace(reproduction.controls[0], verdicts=reproduction.trial.verdicts)
+    found = replace(reproduction, controls=(still,), uncontrolled=())
+    assert through_json(render_reproduction("nsdi22-01", found))["controls"][0]["explains"] is False
+    assert render_trials("nsdi22-01", found).splitlines()[-2:] == [
+        "without qps >= 64: pause in 2 of 3 runs, normal in 0",
+        "    still shows without qps >= 64: that condition does not explain it",
+    ]
+    void = replace(still, verdicts=(inconclusive("link changed"),) * 3)
+    silent = replace(reproduction, controls=(void,))
+    assert through_json(render_reproduction("nsdi22-01", silent))["controls"][0]["explains"] is None
 
 
 class Colour(StrEnum):
@@ -235,7 +252,7 @@ def test_the_summary_is_sentences_without_colour_codes(summary: Summary) -> None
     for anomaly in summary.anomalies:
         assert f"    {anomaly.sentence}" in lines
         assert f"    {anomaly.mfs}" in lines
-    assert "a2  low throughput, severity 62%, found in run 5, after 3 min, not explained to the end" in text
+    assert "a2  low throughput, severity 62%, found in run 5, after 3 min, not explained to the end" in lines
     assert "3 runs could not be set up: 1 x agent gone, 2 x qp timeout." in lines
     assert "10 runs asked for what the device cannot do." in lines
     assert "Ended early: what was found explains all that could still be proposed." in lines
@@ -291,6 +308,7 @@ def test_a_reproduction_is_told_with_its_controls(reproduction: Reproduction) ->
         "    anomalous: host b sends pause",
         "    inconclusive: link changed",
         "without qps >= 64: pause in 0 of 3 runs, normal in 3",
+        "no value of the space breaks opcode == SEND alone",
     ]
 
 

@@ -115,7 +115,7 @@ def test_the_page_says_what_was_found(html: str) -> None:
     assert "qps >= 64" in text
     assert "opcode == SEND" in text
     assert "collie reproduce 'campaigns/my example/a1' --controls" in text
-    assert "The budget ended before the explanation was complete" in text
+    assert "Not explained to the end: conditions may be missing" in text
     assert "set-up failed: qp timeout" in text
     assert "unsupported by the device 10" in text
     assert "12.3 s" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from statistics import median
 
@@ -10,14 +11,18 @@ import pytest
 from collie.content.spaces import load_space
 from collie.counters.catalog import Catalog, Counter, Kind, Unit
 from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.symptom import Symptom
 from collie.search.annealing import Annealing
+from collie.search.anomaly import Anomaly
 from collie.search.breaking import broken
 from collie.search.objective import Objective, rank
 from collie.search.recipe import Recipe, Schedule, StrategyName
 from collie.search.resolution import as_wide_as_it_may_be
 from collie.search.strategy import STRATEGIES, Answer, Fate, build
-from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import QpType, Workload
+from collie.workloads.dimension import Vector
+from collie.workloads.feature import Condition, Mfs, Op, feature_value
+from collie.workloads.space import Space
+from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
 SPACE = load_space("nsdi22")
 CATALOG = Catalog(
@@ -157,6 +162,30 @@ def test_every_named_strategy_can_be_built() -> None:
             Workload(messages=(128, 65536), sge_count=4, mtu=4096),
             [("min_message_bytes", "<=", 1024), ("max_message_bytes", ">=", 65536), ("sge_count", ">=", 3)],
         ),
+        (
+            Workload(
+                direction=Direction.BIDIRECTIONAL,
+                sge_count=3,
+                sge_split=(128, 65536),
+                messages=(66688,),
+                mr_bytes=1 << 22,
+            ),
+            [
+                ("direction", "==", Direction.BIDIRECTIONAL),
+                ("sge_count", ">=", 3),
+                ("min_segment_bytes", "<=", 1024),
+                ("max_segment_bytes", ">=", 65536),
+            ],
+        ),
+        # One host alone needs twice the queue pairs; a UD message can be longer only where the MTU is.
+        (
+            Workload(direction=Direction.BIDIRECTIONAL, qps=80),
+            [("direction", "==", Direction.BIDIRECTIONAL), ("total_qps", ">=", 160)],
+        ),
+        (
+            Workload(qp_type=QpType.UD, opcode=Opcode.SEND, mtu=1024, messages=(512,)),
+            [("max_message_bytes", "<=", 1024)],
+        ),
         (Workload(qp_type=QpType.RC, loopback=True), [("loopback", "==", True), ("qp_type", "in", ("RC", "UC"))]),
     ],
 )
@@ -171,6 +200,83 @@ def test_breaking_a_condition_keeps_all_others(workload: Workload, conditions: l
         assert control is not None, condition
         assert SPACE.allows(control)
         assert [c.holds(control) for c in mfs.conditions] == [c is not condition for c in mfs.conditions]
+
+
+@pytest.mark.parametrize(
+    ("broken_condition", "factor"),
+    [(Condition("min_segment_bytes", Op.AT_MOST, 1024), 64), (Condition("max_segment_bytes", Op.AT_LEAST, 65536), 64)],
+)
+def test_a_control_stands_well_clear_of_the_threshold(broken_condition: Condition, factor: int) -> None:
+    workload = Workload(sge_count=3, sge_split=(128, 65536), messages=(66688,), mr_bytes=1 << 22)
+    mfs = Mfs((
+        Condition("sge_count", Op.AT_LEAST, 3),
+        Condition("min_segment_bytes", Op.AT_MOST, 1024),
+        Condition("max_segment_bytes", Op.AT_LEAST, 65536),
+    ))  # fmt: skip
+    control = broken(workload, mfs, broken_condition, SPACE)
+    assert control is not None
+    value = feature_value(control, broken_condition.dimension)
+    assert max(value / broken_condition.value, broken_condition.value / value) > factor
+
+
+def test_messages_that_do_not_vary_give_no_control() -> None:
+    fixed = SPACE.narrowed({"messages": (65536,)}, {})
+    condition = Condition("min_message_bytes", Op.AT_LEAST, 1024)
+    assert broken(fixed.base, Mfs((condition,)), condition, fixed) is None
+
+
+def test_messages_of_one_size_are_never_paired() -> None:
+    dimension = SPACE.dimensions["messages"]
+    assert isinstance(dimension, Vector)
+    single = Space("single", {"messages": replace(dimension, max_length=1)})
+    condition = Condition("max_message_bytes", Op.AT_LEAST, 65536)
+    control = broken(single.base, Mfs((condition,)), condition, single)
+    assert control is not None
+    assert control.messages == (64,)
+
+
+def finding(*conditions: Condition, complete: bool) -> Anomaly:
+    workload = Workload(qp_type=QpType.UC, loopback=True)
+    mfs = Mfs(conditions)
+    return Anomaly("a1", Symptom.PAUSE, 0.2, workload, workload, mfs, "host b sends pause", "b", 1, 1.0, 1, complete)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "complete", "sentence"),
+    [
+        ([], False, "UC WRITE, not explained yet: host b sends pause."),
+        ([], True, "Any workload of the space: host b sends pause."),
+        (
+            [Condition("loopback", Op.EQUAL, True)],
+            False,
+            "UC WRITE when loopback traffic runs beside it: host b sends pause (not explained to the end).",
+        ),
+        (
+            [Condition("qp_type", Op.ONE_OF, ("RC", "UC"))],
+            False,
+            "RC/UC WRITE: host b sends pause (not explained to the end).",
+        ),
+        (
+            [Condition("loopback", Op.EQUAL, True)],
+            True,
+            "Any traffic (seen with UC WRITE) when loopback traffic runs beside it: host b sends pause.",
+        ),
+        (
+            [Condition("opcode", Op.EQUAL, "WRITE"), Condition("wqe_batch", Op.AT_MOST, 1)],
+            True,
+            "WRITE when there is at most 1 work request per post: host b sends pause.",
+        ),
+        (
+            [Condition("opcode", Op.EQUAL, "WRITE"), Condition("sge_count", Op.AT_LEAST, 2)],
+            True,
+            "WRITE when there are at least 2 scatter/gather entries: host b sends pause.",
+        ),
+    ],
+)
+def test_a_sentence_claims_no_more_than_was_explained(
+    conditions: list[Condition], complete: bool, sentence: str
+) -> None:
+    assert finding(*conditions, complete=complete).sentence == sentence
 
 
 def test_a_workload_between_two_steps_of_the_ladder_is_the_same_anomaly() -> None:

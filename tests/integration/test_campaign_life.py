@@ -1,0 +1,93 @@
+"""A campaign over several processes: extended, resumed when finished, moved; and spaces narrowed to the bone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collie import wiring
+from collie.cli.main import run
+from collie.search.anomaly import Anomaly
+
+
+def anomalies(campaign: Path) -> tuple[Anomaly, ...]:
+    with wiring.read_campaign(campaign) as store:
+        return store.anomalies()
+
+
+def test_a_finished_campaign_can_be_resumed_without_losing_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["search", "--seed", "1", "--budget", "60m", "--campaign", "c"]) == 0
+    assert run(["search", "--resume", "c", "--budget", "3h"]) == 0
+    extended = anomalies(tmp_path / "c")
+    assert [anomaly.complete for anomaly in extended].count(True) >= 2
+    assert run(["search", "--resume", "c"]) == 0  # goes on with the longer budget, which is spent
+    assert anomalies(tmp_path / "c") == extended
+    assert run(["search", "--resume", "c", "--budget", "15runs"]) == 2
+    assert anomalies(tmp_path / "c") == extended
+    assert run(["search", "--seed", "1", "--budget", "3h", "--campaign", "whole"]) == 0
+    assert anomalies(tmp_path / "whole") == extended
+
+
+def test_a_campaign_is_read_and_resumed_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["search", "--seed", "1", "--budget", "80m", "--campaign", "first"]) == 0
+    assert run(["search", "--seed", "2", "--budget", "20runs", "--known", "first", "--campaign", "second"]) == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert run(["search", "--resume", "../second", "--budget", "30runs"]) == 0
+    assert run(["report", "../second"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--fix", "opcode=READ", "--fix", "qp_type=UD"], "no workload satisfies"),
+        (["--fix", "messages=1MiB", "--limit", "mr_bytes<=4KiB"], "no workload satisfies"),
+        (["--fix", "sge_split=128,65536", "--fix", "sge_count=1"], "no workload satisfies"),
+    ],
+)
+def test_what_leaves_no_workload_is_refused_before_anything_is_written(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["search", "--budget", "5runs", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--fix", "mr_bytes=4KiB"],
+        ["--fix", "qp_type=UD"],
+        ["--fix", "send_wq_depth=1"],
+        ["--limit", "messages<=1KiB", "--limit", "qps<=16"],
+        ["--fix", "qp_type=UD", "--fix", "messages=64", "--fix", "qps=1", "--fix", "mtu=256"],
+    ],
+)
+def test_a_narrowed_space_is_searched_and_its_plain_workload_runs(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["search", "--budget", "40runs", "--campaign", "c", *words]) == 0
+    with wiring.read_campaign(tmp_path / "c") as store:
+        choice = wiring.SearchChoice.from_settings(store.header.settings)
+    space = wiring.narrowed_space_of(choice)
+    assert space.complaints(space.base) == []
+
+
+def test_a_reproduction_runs_on_the_campaigns_own_testbed_and_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--set", "relaxed_ordering=forced", "--fix", "mtu=1024", "--seed", "1", "--budget", "2h"]
+    assert run(["search", "--campaign", "c", *words]) == 0
+    named = wiring.case_named("c/a1")
+    assert named.choice.testbed.settings == {"relaxed_ordering": "forced"}
+    assert wiring.narrowed_space_of(named.choice).base.mtu == 1024
+    assert run(["reproduce", "c/a1", "--repeat", "3"]) == 0
