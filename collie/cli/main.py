@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
+import traceback
 from typing import Any
 
 import click
@@ -22,12 +25,14 @@ _COMMANDS = {
     "lab": ("collie.cli.lab", "Two Soft-RoCE machines on this computer."),
 }
 
+_DEBUG_VARIABLE = "COLLIE_DEBUG"
+
 _EXIT_CODES = """\b
 Exit codes:
   0    done; findings of `search` and `measure` are their result
   1    the answer is bad: an anomaly was not reproduced
   2    bad usage or bad input
-  3    could not measure: a host, the lab or something on it is missing
+  3    could not measure: a host, the lab or something on it is missing, or Collie itself failed
   4    inconclusive
   5    nothing was run
   130  interrupted, after cleaning up"""
@@ -60,7 +65,8 @@ def cli() -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command line and exit with its code."""
+    """Run the command line and exit with its code. SIGTERM is Ctrl-C: whoever cancels a job wants it cleaned up."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(argv))
 
 
@@ -84,4 +90,14 @@ def run(argv: list[str] | None = None) -> int:
         # The reader of our output has gone (`collie ... | head`); keep Python from complaining while it shuts down.
         sys.stdout = None
         return 0
+    except Exception as error:
+        # The one boundary for what nobody foresaw: exit 1 would say that the answer is bad.
+        if os.environ.get(_DEBUG_VARIABLE):
+            traceback.print_exc()
+        click.echo(
+            f"collie: unforeseen {type(error).__name__}: {error}\nThis is a fault of Collie; {_DEBUG_VARIABLE}=1 shows "
+            "where. Campaigns are kept and can be resumed.",
+            err=True,
+        )
+        return 3
     return result if isinstance(result, int) else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +45,8 @@ def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
     Raises:
         UsageError: they contradict each other.
     """
+    if not math.isfinite(options["noise"]):
+        raise UsageError(f"--noise {options['noise']} is no number to multiply with; 0 switches noise off, 1 is usual")
     if options["hosts"] and options["subsystem"]:
         raise UsageError("--hosts names real hosts and --subsystem a simulated one; give one of them")
     return TestbedChoice(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from collie import wiring
 from collie.campaign.engine import Summary
@@ -25,13 +27,14 @@ from collie.report.text import render_summary
 @click.option("--budget", metavar="10h|45m|800runs", help="How long.  [default: the recipe's]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
 @click.option(
-    "--campaign", "directory", metavar="DIR", help="Where to keep the record.  [default: campaigns/TIME-NAME]"
+    "--campaign", "directory", metavar="DIR", help="Where to keep the record.  [default: campaigns/TIME-NAME-SEED]"
 )
 @click.option("--resume", metavar="DIR", help="Go on with a campaign that was interrupted; --budget may extend it.")
 @click.option("--score", is_flag=True, help="Simulator only: compare what was found with what is planted.")
 @click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 @testbed_options
-def command(**options: Any) -> int:
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
     r"""Search a space of workloads for anomalies; confirm each, and explain it by its minimal feature set.
 
     \b
@@ -39,7 +42,7 @@ def command(**options: Any) -> int:
     collie search --hosts lab --space soft-roce --budget 20m
     collie search --resume campaigns/20261120T101500Z-F
     """
-    choice, directory = _choice(options)
+    choice, directory = _choice(ctx, options)
     if options["score"] and not choice.testbed.is_simulated:
         raise UsageError("--score compares with what is planted in a simulated subsystem; real hosts have no such list")
     if options["dry_run"]:
@@ -63,11 +66,12 @@ def command(**options: Any) -> int:
         opened.close()
 
 
-def _choice(options: dict[str, Any]) -> tuple[wiring.SearchChoice, Path]:
+def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[wiring.SearchChoice, Path]:
     if options["resume"]:
-        _refuse_what_is_fixed(options)
+        _refuse_what_is_fixed(ctx)
         directory = existing_campaign(options["resume"])
-        return wiring.recorded_choice(directory), directory
+        choice = wiring.recorded_choice(directory)
+        return dataclasses.replace(choice, budget=options["budget"] or choice.budget), directory
     testbed = testbed_choice(options)
     choice = wiring.SearchChoice(
         testbed,
@@ -84,19 +88,16 @@ def _choice(options: dict[str, Any]) -> tuple[wiring.SearchChoice, Path]:
     return choice, Path(options["directory"] or f"campaigns/{stamp}-{name}-{options['seed']}")
 
 
-def _refuse_what_is_fixed(options: dict[str, Any]) -> None:
-    fixed = {
-        "--hosts": options["hosts"],
-        "--subsystem": options["subsystem"],
-        "--space": options["space"],
-        "--recipe": options["recipe"],
-        "--fix": options["fixes"],
-        "--limit": options["limits"],
-        "--known": options["known"],
-        "--set": options["settings"],
-        "--campaign": options["directory"],
-    }
-    given = [name for name, value in fixed.items() if value]
+_FREE_ON_RESUME = {"resume", "budget", "score", "dry_run", "output"}
+
+
+def _refuse_what_is_fixed(ctx: click.Context) -> None:
+    given = [
+        option.opts[0]
+        for option in ctx.command.params
+        if option.name not in _FREE_ON_RESUME
+        and ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+    ]
     if given:
         raise UsageError(f"--resume goes on with what the campaign began with; leave out {', '.join(given)}")
 

@@ -154,6 +154,8 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
         (["search", "--hosts", "absent.yaml", "--subsystem", "F"], 2, "give one of them"),
         (["search", "--hosts", "absent.yaml", "--score"], 2, "real hosts have no such list"),
         (["search", "--resume", "absent"], 2, "holds no campaign"),
+        (["search", "--resume", "absent", "--seed", "7", "--noise", "0"], 2, "leave out --seed, --noise"),
+        (["search", "--noise", "nan"], 2, "--noise nan"),
         (["search", "--frobnicate"], 2, "--frobnicate"),
         (["reproduce", "nsdi22-99"], 2, "no anomaly has this name"),
         (["measure", "absent.yaml"], 2, "absent.yaml"),
@@ -208,9 +210,21 @@ def test_a_campaign_is_never_written_over(searched: tuple[Path, dict[str, Any]])
     assert (folder / "one" / "campaign.sqlite").read_bytes() == before
 
 
+def _heed_interrupts() -> None:
+    """A shell starts background jobs with SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "collie", *SEARCH, "--budget", "100000h", "--campaign", "long"]
-    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        argv,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_heed_interrupts,
+    )
     deadline = time.monotonic() + 60
     while _runs(tmp_path / "long" / "campaign.sqlite") < 20:
         assert time.monotonic() < deadline
