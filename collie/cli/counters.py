@@ -47,7 +47,10 @@ def list_(driver: str | None, output: str, **options: Any) -> int:
 @click.option("--all", "everything", is_flag=True, help="Also print counters that stand still.")
 @testbed_options
 def watch(seconds: float | None, period: float, everything: bool, output: str, **options: Any) -> int:
-    """Print how fast the counters of every host move, whatever traffic there is. Real hosts only; changes nothing."""
+    """Print how fast the counters of every host move, whatever traffic there is. Real hosts only; changes nothing.
+
+    With --format json: one object per host and period, a line each.
+    """
     choice = testbed_choice(options)
     if choice.hosts is None:
         raise UsageError("a simulated subsystem carries no traffic of its own; give --hosts, or use `collie measure`")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from collie import wiring
-from collie.cli.options import print_json
+from collie.cli.options import format_option, print_json
 from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint
 from collie.hosts.check import Finding, State
@@ -25,7 +25,7 @@ def command() -> None:
 
 @command.command("check")
 @click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
+@format_option
 def check(hosts: str, output: str) -> int:
     """Say per host what is missing before it can measure, and the command that mends it. Changes nothing."""
     findings = wiring.check(hosts)
@@ -41,7 +41,7 @@ def check(hosts: str, output: str) -> int:
 @click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
 @click.option("--space", metavar="NAME|FILE", default="soft-roce", show_default=True, help="Gives the plain values.")
 @click.option("--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each; medians count.")
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
+@format_option
 def calibrate(hosts: str, space: str, repeat: int, output: str) -> int:
     """Measure what plain traffic achieves: every opcode and transport at five message sizes; keep it as the ceiling."""
     choice = wiring.SearchChoice(wiring.TestbedChoice(hosts=hosts), space)

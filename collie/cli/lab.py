@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
-from collie.cli.options import print_json
+from collie.cli.options import format_option, print_json
 from collie.lab import lab
 
 
@@ -25,31 +26,24 @@ def _say(line: str) -> None:
     "--release", type=click.Choice(["bookworm", "trixie"]), default=None, help="Debian release.  [default: bookworm]"
 )
 @click.option("--mirror", metavar="URL", help="Where to get Debian's packages from, for the first build.")
-def up(machines: int | None, release: str | None, mirror: str | None) -> int:
+@format_option
+def up(machines: int | None, release: str | None, mirror: str | None, output: str) -> int:
     """Build the image if there is none, start the machines, and write their inventory."""
     status = lab.up(machines=machines, release=release, mirror=mirror, say=_say)
-    click.echo(status.inventory)
+    if output == "json":
+        print_json(_as_json(status))
+    else:
+        click.echo(status.inventory)
     return 0
 
 
 @command.command("status")
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
+@format_option
 def status(output: str) -> int:
     """Say which machines run and answer."""
     found = lab.status()
     if output == "json":
-        machines = [
-            {
-                "name": one.name,
-                "pid": one.pid,
-                "ssh_port": one.ssh_port,
-                "data_address": one.data_address,
-                "answering": one.answering,
-            }
-            for one in found.machines
-        ]
-        inventory = str(found.inventory) if found.inventory else None
-        print_json({"schema_version": 1, "release": found.release, "inventory": inventory, "machines": machines})
+        print_json(_as_json(found))
     elif not found.machines:
         click.echo("no lab is up; start one with `collie lab up`")
     else:
@@ -71,7 +65,28 @@ def ssh(name: str, words: tuple[str, ...]) -> None:
 
 
 @command.command("down")
-def down() -> int:
+@format_option
+def down(output: str) -> int:
     """Stop the machines; the image stays cached."""
-    lab.down(say=_say)
+    stopped = lab.down(say=_say)
+    if output == "json":
+        print_json({"schema_version": 1, "stopped": list(stopped)})
     return 0
+
+
+def _as_json(status: lab.LabStatus) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "release": status.release,
+        "inventory": str(status.inventory) if status.inventory else None,
+        "machines": [
+            {
+                "name": one.name,
+                "pid": one.pid,
+                "ssh_port": one.ssh_port,
+                "data_address": one.data_address,
+                "answering": one.answering,
+            }
+            for one in status.machines
+        ],
+    }

@@ -18,12 +18,17 @@ from collie.wiring import DEFAULT_SUBSYSTEM, TestbedChoice
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def format_option(command: F) -> F:
+    """Add `--format`."""
+    return click.option(
+        "--format", "output", type=click.Choice(["text", "json"]), default="text", help="What to print on stdout."
+    )(command)
+
+
 def testbed_options(command: F) -> F:
     """Add what chooses and shapes a testbed."""
     for option in (
-        click.option(
-            "--format", "output", type=click.Choice(["text", "json"]), default="text", help="What to print on stdout."
-        ),
+        format_option,
         click.option(
             "--noise",
             type=click.FloatRange(min=0),

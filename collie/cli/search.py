@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from collie import wiring
 from collie.campaign.engine import Summary
+from collie.cli.logs import logged_to
 from collie.cli.options import existing_campaign, print_json, space_options, testbed_choice, testbed_options
 from collie.cli.progress import ConsoleProgress
 from collie.errors import TestbedError, UsageError
@@ -50,7 +51,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     opened = wiring.resume(directory, options["budget"]) if options["resume"] else wiring.begin(choice, directory)
     started = time.monotonic()
     try:
-        with ConsoleProgress() as progress:
+        with logged_to(opened.store.directory.log), ConsoleProgress() as progress:
             summary = opened.run(progress)
         return _finish(opened, summary, time.monotonic() - started, directory, options)
     except TestbedError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from collie.cli.options import print_json
+from collie.cli.options import format_option, print_json
 from collie.content.spaces import load_space
 from collie.workloads.constraint import Limits
 from collie.workloads.dimension import Choice, Dimension, Ordered
@@ -22,7 +22,7 @@ def command() -> None:
 
 @command.command("show")
 @click.argument("space", default="nsdi22")
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text")
+@format_option
 def show(space: str, output: str) -> int:
     """Show the dimensions of a space, their values and its size."""
     loaded = load_space(space)
@@ -42,10 +42,14 @@ def show(space: str, output: str) -> int:
 
 @command.command("validate")
 @click.argument("space")
-def validate(space: str) -> int:
+@format_option
+def validate(space: str, output: str) -> int:
     """Check a space file; every problem is printed with its line."""
     loaded = load_space(space)
-    click.echo(f"{space}: {len(loaded.dimensions)} dimensions, 10^{loaded.log10_size():.1f} workloads")
+    if output == "json":
+        print_json(_as_json(loaded))
+    else:
+        click.echo(f"{space}: {len(loaded.dimensions)} dimensions, 10^{loaded.log10_size():.1f} workloads")
     return 0
 
 

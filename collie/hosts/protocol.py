@@ -136,6 +136,13 @@ class AgentClient:
         with self._lock:
             return tuple(self._samples)
 
+    def drain_samples(self) -> tuple[AgentSample, ...]:
+        """Return all samples since the last call, each once."""
+        with self._lock:
+            samples = tuple(self._samples)
+            self._samples.clear()
+            return samples
+
     def forget_samples(self) -> None:
         """Start anew, for the next run."""
         with self._lock:

@@ -45,14 +45,17 @@ def watch(
     sessions = [HostSession(host, connect(host), archive, clock) for host in hosts]
     try:
         catalogs = [_begin(session, catalog_for, period_seconds) for session in sessions]
+        watched = {session.host.name: session.client() for session in sessions}
         before: dict[str, AgentSample] = {}
         while True:
             clock.sleep(period_seconds)
             readings = []
             for session, catalog in zip(sessions, catalogs, strict=True):
                 name = session.host.name
-                samples = [*([before[name]] if name in before else []), *session.client().take_samples()]
-                session.client().forget_samples()
+                if session.client() is not watched[name]:  # the agent was started again and samples nothing yet
+                    _begin(session, catalog_for, period_seconds)
+                    watched[name] = session.client()
+                samples = [*([before[name]] if name in before else []), *session.client().drain_samples()]
                 if len(samples) > 1:
                     before[name] = samples[-1]
                     readings.append(Reading(name, rates(catalog, [snapshot(sample, catalog) for sample in samples])))
@@ -65,7 +68,7 @@ def watch(
 
 def _begin(session: HostSession, catalog_for: Callable[[str], Catalog], period_seconds: float) -> Catalog:
     port = rdma_port(session.host, session.facts)
-    # Two samples per period, so that each period has a difference of its own.
+    # Two samples per period: a period without a sample of its own would have no rate.
     session.request(
         "sampling",
         on=True,

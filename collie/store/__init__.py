@@ -1,8 +1,7 @@
 """Where campaigns are kept: a directory whose SQLite file is the record, and files for people written from it."""
 
-from collie.store.browse import is_campaign, list_campaigns, peek_header
 from collie.store.directory import CampaignDirectory
 from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
 
-__all__ = ["CampaignDirectory", "MemoryStore", "SqliteStore", "is_campaign", "list_campaigns", "peek_header"]
+__all__ = ["CampaignDirectory", "MemoryStore", "SqliteStore"]

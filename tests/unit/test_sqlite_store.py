@@ -16,7 +16,8 @@ import pytest
 
 import collie
 from collie.errors import StoreError
-from collie.store import SqliteStore, is_campaign, list_campaigns, peek_header, schema
+from collie.ports import CampaignHeader
+from collie.store import SqliteStore, schema
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 
 WRITER = """
@@ -71,10 +72,16 @@ def test_every_run_that_was_recorded_survives_a_kill(tmp_path: Path) -> None:
     assert [json.loads(line)["run"] for line in lines] == [record.run for record in runs]
 
 
+def header_of(path: Path) -> CampaignHeader:
+    with SqliteStore.open(path, read_only=True) as store:
+        return store.header
+
+
 def test_a_creation_that_was_killed_is_no_campaign_and_not_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "campaign.sqlite.new").write_bytes(b"half of something")
     (tmp_path / "campaign.lock").write_text("1\n")
-    assert not is_campaign(tmp_path)
+    with pytest.raises(StoreError):
+        SqliteStore.open(tmp_path)
     with SqliteStore.create(tmp_path, HEADER) as store:
         assert store.header == HEADER
 
@@ -87,7 +94,7 @@ def test_a_campaign_is_one_process_at_a_time(tmp_path: Path) -> None:
         writer.stdout.readline()
         with pytest.raises(StoreError, match=f"is in use by process {writer.pid}"):
             SqliteStore.open(path)
-        assert peek_header(path) == HEADER
+        assert header_of(path) == HEADER
     finally:
         writer.kill()
         writer.wait()
@@ -150,7 +157,7 @@ def test_a_reader_brings_an_older_schema_up_to_date_first(tmp_path: Path, monkey
     SqliteStore.create(path, HEADER).close()
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, lambda connection: None))
     monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
-    assert peek_header(path) == HEADER
+    assert header_of(path) == HEADER
     assert schema.require_readable(path / "campaign.sqlite") == 2
 
 
@@ -260,15 +267,3 @@ def test_an_anomaly_takes_along_what_is_needed_to_run_it_again(tmp_path: Path) -
     assert mfs["sentence"] == ANOMALY.sentence
     assert "collie reproduce 'my campaign/a1' --controls" in files["reproduce.txt"].decode()
     assert len(files["series.jsonl"].splitlines()) == 3
-
-
-def test_campaigns_are_listed_with_what_is_wrong_with_them(tmp_path: Path) -> None:
-    SqliteStore.create(tmp_path / "good", replace(HEADER, campaign="good")).close()
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "campaign.sqlite").write_bytes(b"?")
-    (tmp_path / "other").mkdir()
-    found = dict(list_campaigns(tmp_path))
-    assert set(found) == {tmp_path / "bad", tmp_path / "good"}
-    assert isinstance(found[tmp_path / "bad"], StoreError)
-    assert found[tmp_path / "good"] == replace(HEADER, campaign="good")
-    assert list(list_campaigns(tmp_path / "absent")) == []
