@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from collie import wiring
+from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli.options import format_option, print_json
 from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint
@@ -44,7 +45,7 @@ def check(hosts: str, output: str) -> int:
 @format_option
 def calibrate(hosts: str, space: str, repeat: int, output: str) -> int:
     """Measure what plain traffic achieves: every opcode and transport at five message sizes; keep it as the ceiling."""
-    choice = wiring.SearchChoice(wiring.TestbedChoice(hosts=hosts), space)
+    choice = SearchChoice(TestbedChoice(hosts=hosts), space)
     with ConsoleProgress() as progress:
         calibration, path = wiring.calibrate(choice, repeat, progress)
     if output == "json":

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from collie import wiring
+from collie.campaign.choice import SearchChoice
 from collie.cli.options import print_json, testbed_choice, testbed_options
 from collie.cli.progress import Silence
 from collie.detect.symptom import Outcome
@@ -25,7 +26,7 @@ def command(workload: str, space: str | None, recipe: str | None, seed: int, out
 
     WORKLOAD is a YAML file, or the id of an anomaly such as nsdi22-01, whose trigger is run.
     """
-    choice = wiring.SearchChoice(testbed_choice(options), space, recipe, seed=seed)
+    choice = SearchChoice(testbed_choice(options), space, recipe, seed=seed)
     with wiring.bench(choice, Silence()) as bench:
         measured = bench.measure(wiring.workload_named(workload, bench.space))
     if output == "json":

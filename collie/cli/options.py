@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
 from collie.errors import UsageError
-from collie.wiring import DEFAULT_SUBSYSTEM, TestbedChoice
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from collie import wiring
+from collie.campaign.choice import SearchChoice
 from collie.campaign.engine import Summary
 from collie.cli.logs import logged_to
 from collie.cli.options import existing_campaign, print_json, space_options, testbed_choice, testbed_options
@@ -67,14 +68,14 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         opened.close()
 
 
-def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[wiring.SearchChoice, Path]:
+def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, Path]:
     if options["resume"]:
         _refuse_what_is_fixed(ctx)
         directory = existing_campaign(options["resume"])
         choice = wiring.recorded_choice(directory)
         return dataclasses.replace(choice, budget=options["budget"] or choice.budget), directory
     testbed = testbed_choice(options)
-    choice = wiring.SearchChoice(
+    choice = SearchChoice(
         testbed,
         options["space"],
         options["recipe"],
@@ -103,7 +104,7 @@ def _refuse_what_is_fixed(ctx: click.Context) -> None:
         raise UsageError(f"--resume goes on with what the campaign began with; leave out {', '.join(given)}")
 
 
-def _dry_run(choice: wiring.SearchChoice, output: str) -> int:
+def _dry_run(choice: SearchChoice, output: str) -> int:
     plan = wiring.describe(choice)
     if output == "json":
         print_json(plan)

@@ -3,7 +3,7 @@
 Terms. A *probe* is a workload whose verdict the extraction asks for. A probe *shows* when it is anomalous with the
 symptom of the finding or a kin of it. *Plain* is each dimension's unremarkable value.
 
-Method, in three phases over one funnel, `_Prober.shows`:
+Method, in three phases over one funnel, `Prober.shows`:
 
 1. **Simplify.** Move dimensions to plain, many at once, halving the group when the anomaly goes (delta debugging).
    What is left differs from plain only where it has to. A workload with two causes keeps the one that survives.
@@ -26,6 +26,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from collie.detect.symptom import Symptom, Verdict
+from collie.search.prober import Ask, Prober
 from collie.search.recipe import Extraction
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.feature import DERIVED, PRODUCTS, Condition, Mfs, Op
@@ -34,11 +35,6 @@ from collie.workloads.workload import EVEN, Workload
 
 Probes = Generator[Workload, Verdict | None, "Extracted"]
 """Yields workloads; receives a verdict, or None when the workload cannot be run; returns the result."""
-
-_Ask = Generator[Workload, Verdict | None, bool]
-
-_MOST_VOID = 3
-"""A probe that says nothing is asked again this often before it counts as "does not show"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ def extract(
         known: whether an anomaly found before covers a workload. Such a probe is not asked: it would show whatever this
             anomaly does, and simplifying would drift into the known one.
     """
-    prober = _Prober(symptom, space, policy, known)
+    prober = Prober(symptom, space, policy, known)
     simplest = yield from _simplify(prober, space, workload)
     roomy = yield from _with_room(prober, space, simplest)
     conditions: list[Condition] = []
@@ -86,63 +82,10 @@ def extract(
     return Extracted(Mfs(tuple(conditions)), simplest, complete=not prober.exhausted)
 
 
-class _Prober:
-    """The one funnel through which every probe goes: validity, memory, repetition, budget."""
-
-    def __init__(self, symptom: Symptom, space: Space, policy: Extraction, known: Callable[[Workload], bool]) -> None:
-        self._symptom = symptom
-        self._elsewhere = known
-        self._space = space
-        self._policy = policy
-        self._votes: dict[Workload, dict[bool, int]] = {}
-        self._silent: set[Workload] = set()
-        self._runs = 0
-        self.exhausted = False
-
-    def possible(self, probe: Workload) -> bool:
-        """Whether a probe may be run and would tell something about this anomaly."""
-        return self._space.allows(probe) and not self._elsewhere(probe)
-
-    def shows(self, probe: Workload) -> _Ask:
-        """Whether a probe shows the anomaly; False when it cannot be run or says nothing.
-
-        One run that shows is enough: a disturbance hardly ever takes the shape of the symptom, while an anomaly that
-        shows in most runs does not show in all.
-        """
-        return (yield from self._decide(probe, 1))
-
-    def surely_shows(self, probe: Workload) -> _Ask:
-        """Whether a probe shows so often that the finding may be moved there."""
-        return (yield from self._decide(probe, self._policy.accepting))
-
-    def refuted(self, probe: Workload) -> bool:
-        """Whether a probe ran and did not show: only that proves a condition."""
-        return self._votes.get(probe, {}).get(False, 0) >= self._policy.agreeing
-
-    def _decide(self, probe: Workload, needed: int) -> _Ask:
-        if probe in self._silent or not self.possible(probe):
-            return False
-        votes = self._votes.setdefault(probe, {True: 0, False: 0})
-        void = 0
-        while votes[True] < needed and votes[False] < self._policy.agreeing:
-            if self._runs >= self._policy.most_runs:
-                self.exhausted = True
-                return False
-            self._runs += 1
-            verdict = yield probe
-            void += verdict is None or verdict.is_inconclusive
-            if verdict is None or void >= _MOST_VOID:
-                self._silent.add(probe)
-                return False
-            if not verdict.is_inconclusive:
-                votes[self._symptom.is_kin(verdict.symptom)] += 1
-        return votes[True] >= needed
-
-
 # --- Phase 1: simplify ------------------------------------------------------------------------------------------------
 
 
-def _simplify(prober: _Prober, space: Space, workload: Workload) -> Generator[Workload, Verdict | None, Workload]:
+def _simplify(prober: Prober, space: Space, workload: Workload) -> Generator[Workload, Verdict | None, Workload]:
     names = list(space.dimensions)
     current = yield from _make_plain(prober, space, workload, names)
     for name, dimension in space.dimensions.items():
@@ -152,7 +95,7 @@ def _simplify(prober: _Prober, space: Space, workload: Workload) -> Generator[Wo
 
 
 def _make_plain(
-    prober: _Prober, space: Space, current: Workload, names: list[str]
+    prober: Prober, space: Space, current: Workload, names: list[str]
 ) -> Generator[Workload, Verdict | None, Workload]:
     names = [name for name in names if current.get(name) != space.base.get(name)]
     if not names:
@@ -167,7 +110,7 @@ def _make_plain(
     return (yield from _make_plain(prober, space, current, names[middle:]))
 
 
-def _simplify_messages(prober: _Prober, current: Workload, name: str) -> Generator[Workload, Verdict | None, Workload]:
+def _simplify_messages(prober: Prober, current: Workload, name: str) -> Generator[Workload, Verdict | None, Workload]:
     sizes: tuple[int, ...] = current.get(name)
     if len(sizes) == 1:
         return current
@@ -184,7 +127,7 @@ def _simplify_messages(prober: _Prober, current: Workload, name: str) -> Generat
 
 
 def _delimit_choice(
-    prober: _Prober, simplest: Workload, dimension: Choice
+    prober: Prober, simplest: Workload, dimension: Choice
 ) -> Generator[Workload, Verdict | None, list[Condition]]:
     present = simplest.get(dimension.name)
     showing, refuted = [present], False
@@ -205,7 +148,7 @@ def _delimit_choice(
 
 
 def _delimit_ordered(
-    prober: _Prober, simplest: Workload, name: str, ladder: tuple[int, ...]
+    prober: Prober, simplest: Workload, name: str, ladder: tuple[int, ...]
 ) -> Generator[Workload, Verdict | None, list[Condition]]:
     present = simplest.get(name)
     below = [value for value in ladder if value < present]
@@ -225,7 +168,7 @@ def _delimit_ordered(
 
 
 def _last_showing(
-    prober: _Prober, probe: Callable[[int], Workload], present: int, values: list[int]
+    prober: Prober, probe: Callable[[int], Workload], present: int, values: list[int]
 ) -> Generator[Workload, Verdict | None, int | None]:
     """Return the value furthest from the present one that still shows, or None when no value refutes.
 
@@ -256,7 +199,7 @@ def _last_showing(
     return ends[low]
 
 
-def _with_room(prober: _Prober, space: Space, simplest: Workload) -> Generator[Workload, Verdict | None, Workload]:
+def _with_room(prober: Prober, space: Space, simplest: Workload) -> Generator[Workload, Verdict | None, Workload]:
     """Return the workload with the largest memory regions that still show.
 
     Longer messages need longer regions. With room for them from the start, a probe of another message size changes
@@ -271,7 +214,7 @@ def _with_room(prober: _Prober, space: Space, simplest: Workload) -> Generator[W
 
 
 def _delimit_messages(
-    prober: _Prober, simplest: Workload, dimension: Vector
+    prober: Prober, simplest: Workload, dimension: Vector
 ) -> Generator[Workload, Verdict | None, list[Condition]]:
     """Delimit the smallest and the largest message.
 
@@ -304,7 +247,7 @@ def _delimit_messages(
 
 
 def _delimit_outside(
-    prober: _Prober, replaced: Callable[[int, int], Workload], small: int, large: int, ladder: tuple[int, ...]
+    prober: Prober, replaced: Callable[[int, int], Workload], small: int, large: int, ladder: tuple[int, ...]
 ) -> Generator[Workload, Verdict | None, list[Condition]]:
     conditions = []
     smaller = [value for value in reversed(ladder) if value < small]
@@ -319,7 +262,7 @@ def _delimit_outside(
 
 
 def _which_end(
-    prober: _Prober, simplest: Workload, name: str, showing: int, refuting: int
+    prober: Prober, simplest: Workload, name: str, showing: int, refuting: int
 ) -> Generator[Workload, Verdict | None, str]:
     """Return the feature that a threshold on uniform messages is about.
 
@@ -340,7 +283,7 @@ _MIX = ("min_message_bytes", "max_message_bytes", "messages", "sge_split", "sge_
 
 
 def _join_segments(
-    prober: _Prober, space: Space, simplest: Workload, conditions: list[Condition]
+    prober: Prober, space: Space, simplest: Workload, conditions: list[Condition]
 ) -> Generator[Workload, Verdict | None, list[Condition]]:
     """Replace conditions on messages and splits by conditions on entries, if another way to the same entries shows.
 
@@ -381,7 +324,7 @@ def _join_segments(
     return joined
 
 
-def _another_form_shows(prober: _Prober, space: Space, simplest: Workload, small: int, large: int) -> _Ask:
+def _another_form_shows(prober: Prober, space: Space, simplest: Workload, small: int, large: int) -> Ask:
     """Whether messages of one size show as well, cut by a split of the space into entries so short and so long."""
     splits = space.dimensions.get("sge_split")
     for split in splits.values if isinstance(splits, Choice) else ():
@@ -396,7 +339,7 @@ def _another_form_shows(prober: _Prober, space: Space, simplest: Workload, small
 
 
 def _join_products(
-    prober: _Prober, space: Space, simplest: Workload, conditions: list[Condition]
+    prober: Prober, space: Space, simplest: Workload, conditions: list[Condition]
 ) -> Generator[Workload, Verdict | None, list[Condition]]:
     for feature, (first, second) in PRODUCTS.items():
         pair = [c for c in conditions if c.dimension in (first, second) and c.op is Op.AT_LEAST]
@@ -411,7 +354,7 @@ def _join_products(
     return conditions
 
 
-def _trades(prober: _Prober, space: Space, simplest: Workload, pair: list[Condition], first: str, second: str) -> _Ask:
+def _trades(prober: Prober, space: Space, simplest: Workload, pair: list[Condition], first: str, second: str) -> Ask:
     """Whether less of one dimension is made up for by more of the other, in both directions."""
     least = {condition.dimension: condition.value for condition in pair}
     tried = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collie import ports
+from collie.campaign.choice import TestbedChoice
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.judge import Thresholds, judge
 from collie.detect.symptom import Symptom
@@ -12,7 +13,7 @@ from collie.errors import TestbedError
 from collie.ports import Measured, SetupFailed
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.testing.testbed_suite import TestbedSuite
-from collie.wiring import TestbedChoice, open_testbed
+from collie.wiring import open_testbed
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.space import Space
 from collie.workloads.workload import Memory, Workload

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collie import wiring
+from collie.campaign.choice import SearchChoice
 from collie.cli.main import run
 from collie.search.anomaly import Anomaly
 
@@ -76,7 +77,7 @@ def test_a_narrowed_space_is_searched_and_its_plain_workload_runs(
     monkeypatch.chdir(tmp_path)
     assert run(["search", "--budget", "40runs", "--campaign", "c", *words]) == 0
     with wiring.read_campaign(tmp_path / "c") as store:
-        choice = wiring.SearchChoice.from_settings(store.header.settings)
+        choice = SearchChoice.from_settings(store.header.settings)
     space = wiring.narrowed_space_of(choice)
     assert space.complaints(space.base) == []
 

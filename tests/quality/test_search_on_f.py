@@ -6,6 +6,7 @@ import pytest
 
 from collie import wiring
 from collie.campaign.budget import parse_budget
+from collie.campaign.choice import TestbedChoice
 from collie.campaign.engine import Summary
 from collie.campaign.run import Campaign
 from collie.content.recipes import load_recipe
@@ -16,7 +17,7 @@ from collie.simulator.truth import Score, Truth
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
 
-CHOICE = wiring.TestbedChoice()
+CHOICE = TestbedChoice()
 SPACE = load_space("nsdi22")
 TRUTH = Truth(wiring.subsystem_of(CHOICE), SPACE)
 

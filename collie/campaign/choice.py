@@ -1,0 +1,89 @@
+"""What a user says about a search: written into the campaign, so that a resumed one is the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+DEFAULT_SUBSYSTEM = "F"
+
+
+@dataclass(frozen=True)
+class TestbedChoice:
+    """What a user says about the testbed.
+
+    Attributes:
+        hosts: inventory file, or `lab`; None for the simulator.
+        subsystem: name or file of a simulated subsystem.
+        settings: changes to it.
+        noise: of simulated readings; 0 switches it off.
+    """
+
+    __test__ = False
+
+    hosts: str | None = None
+    subsystem: str = DEFAULT_SUBSYSTEM
+    settings: Mapping[str, str] = field(default_factory=dict)
+    noise: float = 1.0
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nothing real is touched."""
+        return self.hosts is None
+
+
+@dataclass(frozen=True)
+class SearchChoice:
+    """What a user says about a search; written into the campaign, so that a resumed one is the same.
+
+    Attributes:
+        testbed: where.
+        space, recipe: names or files; None for the testbed's usual ones.
+        fix: dimensions fixed to a value, as the user wrote them.
+        limit: ordered dimensions limited from above, as the user wrote them.
+        known: `nsdi22` or a campaign whose anomalies need not be found again.
+        budget: as written; None for the recipe's.
+        seed: of every random choice.
+        calibrated: the campaign began with a calibration that `collie hosts calibrate` had kept; else it makes its own.
+    """
+
+    testbed: TestbedChoice = field(default_factory=TestbedChoice)
+    space: str | None = None
+    recipe: str | None = None
+    fix: tuple[str, ...] = ()
+    limit: tuple[str, ...] = ()
+    known: str | None = None
+    budget: str | None = None
+    seed: int = 0
+    calibrated: bool = False
+
+    def with_absolute_paths(self) -> SearchChoice:
+        """Return the same choice for a reader in any working directory."""
+
+        def absolute(name: str | None) -> str | None:
+            named_file = name is not None and ("/" in name or name.endswith((".yaml", ".yml")) or Path(name).is_dir())
+            return str(Path(name).absolute()) if name is not None and named_file else name
+
+        testbed = dataclasses.replace(
+            self.testbed,
+            hosts=absolute(self.testbed.hosts),
+            subsystem=absolute(self.testbed.subsystem) or DEFAULT_SUBSYSTEM,
+        )
+        return dataclasses.replace(
+            self, testbed=testbed, space=absolute(self.space), recipe=absolute(self.recipe), known=absolute(self.known)
+        )
+
+    def to_settings(self) -> dict[str, Any]:
+        """Return plain values from which `from_settings` makes the same choice."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> SearchChoice:
+        """Inverse of `to_settings`."""
+        values = dict(settings)
+        values["testbed"] = TestbedChoice(**values["testbed"])
+        values["fix"], values["limit"] = tuple(values["fix"]), tuple(values["limit"])
+        return cls(**values)
