@@ -71,7 +71,8 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
     said = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     chosen = testbed_choice(ctx.params)
     if "hosts" in said or "subsystem" in said:
-        given = dataclasses.replace(given, hosts=chosen.hosts, subsystem=chosen.subsystem)
+        # Settings belong to the subsystem that has them.
+        given = dataclasses.replace(given, hosts=chosen.hosts, subsystem=chosen.subsystem, settings={})
     if "settings" in said:
         given = dataclasses.replace(given, settings={**given.settings, **chosen.settings})
     return dataclasses.replace(given, noise=chosen.noise) if "noise" in said else given

@@ -43,6 +43,7 @@ class _ConditionFile(Strict):
 class _AnomalyFile(Strict):
     title: _Text
     subsystem: _Text
+    settings: dict[str, str] = Field(default_factory=dict)
     source: _Text
     trigger: dict[str, Any]
     conditions: list[_ConditionFile] = Field(min_length=1)
@@ -112,6 +113,7 @@ def _load(path: Path) -> ReferenceAnomaly:
         cause=file.cause,
         fix=file.fix.status,
         fix_text=file.fix.text,
+        settings=file.settings,
         note=file.note,
     )
 

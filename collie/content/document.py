@@ -72,6 +72,16 @@ class Document:
                 return None
         return value
 
+    def over(self, base: Document) -> Document:
+        """Return this document with the values of another one where it says nothing itself; lines are its own."""
+        return Document(self.path, _merged(base.data, self.data), self._lines)
+
+
+def _merged(below: Any, above: Any) -> Any:
+    if not (isinstance(below, dict) and isinstance(above, dict)):
+        return above
+    return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
+
 
 def read_document(path: Path, shown: str | None = None) -> Document:
     """Read one YAML file whose top is a mapping.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from statistics import median
 
 from collie.workloads.dimension import Ordered
@@ -18,6 +19,7 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, QpType, Workload
 
 MOST_SIBLING_QPS = 16
+_REMEMBERED_SIBLINGS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,24 +166,34 @@ def _deepest(space: Space, workload: Workload) -> int:
     return dimension.high if isinstance(dimension, Ordered) else max(space.base.send_wq_depth, workload.send_wq_depth)
 
 
+def remembered_siblings(space: Space) -> Callable[[Workload], Workload]:
+    """Return `plain_sibling` in a space, remembering the last few thousand."""
+    return lru_cache(maxsize=_REMEMBERED_SIBLINGS)(partial(plain_sibling, space=space))
+
+
 class Bounds:
     """Bounds of one testbed, as far as they are known by now. `calibration` may be set once it has been measured.
 
     Args:
         specification: line rate, PCIe and message rate as payload figures for a workload.
         calibration: measured ceilings; empty on a testbed whose specification says enough.
+        space: gives the plain values of siblings.
+        siblings: gives the plain sibling of a workload; shared by bounds of one space that are asked for the same
+            workloads.
     """
 
-    def __init__(self, specification: Specification, calibration: Calibration, space: Space) -> None:
+    def __init__(
+        self,
+        specification: Specification,
+        calibration: Calibration,
+        space: Space,
+        siblings: Callable[[Workload], Workload] | None = None,
+    ) -> None:
         self._specification = specification
         self.calibration = calibration
-        self._space = space
+        self.sibling = siblings or remembered_siblings(space)
         self._siblings: dict[Workload, list[Bound]] = {}
         self._packet_rate = 0.0
-
-    def sibling(self, workload: Workload) -> Workload:
-        """Return the plain sibling of a workload."""
-        return plain_sibling(workload, self._space)
 
     def ceiling(self, workload: Workload) -> Bound:
         """Return the bound that costs no run: the specification, or the calibration where that is lower."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -84,7 +84,7 @@ class Measurement:
     stable: bool = True
     health: GeneratorHealth = field(default_factory=GeneratorHealth)
     problems: tuple[str, ...] = ()
-    series: tuple[Sample, ...] = ()
+    series: Sequence[Sample] = ()
 
     def host(self, name: str) -> HostMeasurement:
         """Return what one host showed.

@@ -1,9 +1,11 @@
-"""Hit ratios from working sets."""
+"""Hit ratios from working sets, and what overruns a fixed amount of room."""
 
 from __future__ import annotations
 
+from collie.simulator.numbers import Numbers, Quantity
 
-def miss_ratio(working_set: float, entries: float, sharpness: float, conflict_ratio: float) -> float:
+
+def miss_ratio(working_set: Quantity, entries: float, sharpness: float, conflict_ratio: float) -> Quantity:
     """Return the share of lookups that miss a cache.
 
     With x = working set / entries, capacity misses follow x^k / (1 + x^k): half of the lookups when the working set is
@@ -15,24 +17,25 @@ def miss_ratio(working_set: float, entries: float, sharpness: float, conflict_ra
         working_set: entries in use, in any order, equally often.
         entries: capacity.
         sharpness: k.
-        conflict_ratio: share of lookups that miss by conflict at x = 1, and twice that in the limit.
+        conflict_ratio: share of lookups that miss by conflict at x = 1, and twice that in the limit; at most 1/2.
     """
     x = working_set / entries
-    power = x**sharpness if x < 1e6 else float("inf")
-    capacity = 1.0 if power == float("inf") else power / (1.0 + power)
-    conflict = min(1.0, 2.0 * conflict_ratio / (1.0 + 1.0 / (x * x))) if x else 0.0
-    return 1.0 - (1.0 - capacity) * (1.0 - conflict)
+    square = x * x
+    conflict = 2.0 * conflict_ratio * square / (1.0 + square)
+    return 1.0 - (1.0 - conflict) / (1.0 + x**sharpness)
 
 
-def overrun(amount: float, window: float) -> float:
-    """Return the share of demand that a double-buffered window of fetches does not hide.
-
-    Up to one window everything is ahead in time. From two windows on the second half of the buffer is overwritten
-    before it is used and nothing is; between the two the share grows linearly.
-    """
-    return min(1.0, max(0.0, amount / window - 1.0))
+def overrun(numbers: Numbers, amount: Quantity, room: float) -> Quantity:
+    """Return to what degree an amount exceeds the room for it: 0 as long as it fits, 1 from a quarter more on."""
+    return numbers.share(4.0 * (amount / room - 1.0))
 
 
-def pressure(amount: float, limit: float) -> float:
-    """Return how close demand comes to where it overruns a window, 0..1, quadratically: the counters' early part."""
-    return min(1.0, amount / limit) ** 2
+def within(numbers: Numbers, amount: Quantity, limit: float) -> Quantity:
+    """Return to what degree an amount counts as small: 1 up to the limit, 0 from twice that on."""
+    return numbers.share(2.0 - amount / limit)
+
+
+def pressure(numbers: Numbers, amount: Quantity, room: float) -> Quantity:
+    """Return how close demand comes to overrunning its room, 0..1, quadratically: the counters' early part."""
+    ratio = numbers.least(1.0, amount / (1.25 * room))
+    return ratio * ratio

@@ -1,220 +1,399 @@
-"""What one message costs each side of a flow, whoever the sides are.
+"""What one message costs each host that it touches.
 
 A cost is the time for which one message occupies a resource; messages/s times cost is the resource's utilisation.
-`STEADY` resources hold the sender back when they are busy. `RECEIVE` resources meet what has already arrived: when they
-are slower than the arrivals, the receive buffer fills.
+`STEADY` resources hold the sender back when they are busy. `ARRIVAL` resources meet what has already been sent: when
+they are slower than that, the receive buffer fills.
+
+On either host a message leaves (`out`), comes in (`into`), or goes round inside the NIC (`loop`). What comes in also
+costs the host that it left (its acknowledgement has to be taken), so `out` has entries on arrival resources, too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from collie.simulator.caches import overrun
-from collie.simulator.pattern import Pattern
+from collie.simulator.caches import overrun, within
+from collie.simulator.demand import WorkingSets, receive_queues, working_sets
+from collie.simulator.numbers import Numbers, Quantity, Vector
 from collie.simulator.pcie import COMPLETION_HEADER_BYTES, READ_HEADER_BYTES, WRITE_HEADER_BYTES
-from collie.simulator.subsystem import Subsystem
+from collie.simulator.subsystem import ReceiveQueues, Subsystem, WhenMissing
+from collie.simulator.traffic import Traffic
 from collie.simulator.wire import ACK_BYTES, READ_REQUEST_BYTES
-from collie.workloads.workload import Opcode, QpType, Workload
 
 STEADY: Final = (
     "doorbells",
     "transmit engine",
     "PCIe downstream",
     "PCIe read tags",
-    "wire",
     "context cache",
     "translation cache",
-    "ordered reads",
+    "receive credits",
+    "transmit staging",
     "memory",
-    "loopback path",
+    "wire",
+    "ordered reads",
+    "peer-to-peer reads",
 )
-"""Resources of one host that hold senders back; the names below are their indices."""
-DOORBELLS, TRANSMIT, DOWNSTREAM, TAGS, EGRESS = range(5)
-CONTEXT, TRANSLATION, ORDERED_READS, MEMORY, LOOPBACK = range(5, len(STEADY))
+"""Resources of one host that hold senders back."""
+TRANSMIT, TAGS, CONTEXT, TRANSLATION = 1, 3, 4, 5
+CREDITS, STAGING, PEER_READS = 6, 7, 11
 
-RECEIVE: Final = ("receive engine", "receive WQE fetch", "ordered writes")
+ARRIVAL: Final = (
+    "receive engine",
+    "placement",
+    "receive WQE fetch",
+    "pending READs",
+    "duplex arbiter",
+    "socket link",
+    "ordered writes",
+    "peer-to-peer writes",
+)
 """Resources of one host that arrivals meet, besides PCIe upstream."""
-ENGINE, WQE_FETCH, ORDERED_WRITES = range(len(RECEIVE))
+ENGINE, PLACEMENT, ARBITER, SOCKET_LINK, ORDERED_WRITES, PEER_WRITES = 0, 1, 4, 5, 6, 7
 
 CQE_BYTES: Final = 64 + WRITE_HEADER_BYTES
-_ANSWERED_IN_ORDER: Final = frozenset({Opcode.WRITE, Opcode.WRITE_WITH_IMM})
+_NEVER_LOOPED: Final = 3
+"""So many trailing STEADY resources belong to the way to the network alone."""
+_NOTHING: Final = (0.0,) * _NEVER_LOOPED
 
-Costs = tuple[tuple[int, float], ...]
-"""(index of the resource, cost)."""
+
+class Ways(NamedTuple):
+    """Costs of one message by resource, for each way through a host; `loop` is empty where nothing goes round."""
+
+    out: Vector
+    into: Vector
+    loop: Vector
 
 
-@dataclass(frozen=True, slots=True)
-class MessageCosts:
-    """Costs of one message, on average over the request vector.
+class HostCosts(NamedTuple):
+    """Costs of one message at one host.
 
     Attributes:
-        source, sink: on STEADY resources of the host that the payload leaves and of the one that it reaches.
-        network_source, network_sink: in addition, on a flow over the network.
-        loopback: on the loopback path, on a flow that stays in one host.
-        read_tag_share: tags that one second of read latency at the source occupies.
-        context_load: of a context that is missed by the responder, where that blocks; else 0.
-        translation_load: the same of a translation.
-        receive: on RECEIVE resources of the sink.
-        ordered_read, ordered_write: through strictly ordered PCIe at the source and at the sink; 0 when nothing waits.
-        upstream_out, upstream_in: bytes of PCIe upstream at the source and at the sink.
-        window: messages that all queue pairs may have in flight.
-        fetch_limit: messages/s for which the queue pairs can fetch WQEs.
-        visit_wqes: WQEs served per context load.
+        sets: what the host keeps in use.
+        steady, arrival: by resource of `STEADY` and of `ARRIVAL`.
+        dropping: time in which a receive queue that drops takes one message; 0 where nothing is dropped.
+        trip: seconds for which a message that leaves this host is in flight.
+        round_trip: the same of one that goes round inside the NIC.
     """
 
-    source: Costs
-    sink: Costs
-    network_source: Costs
-    network_sink: Costs
-    loopback: float
-    read_tag_share: float
-    context_load: float
-    translation_load: float
-    receive: Costs
-    ordered_read: float
-    ordered_write: float
-    upstream_out: float
-    upstream_in: float
-    window: float
-    fetch_limit: float
-    visit_wqes: float
+    sets: WorkingSets
+    steady: Ways
+    arrival: Ways
+    dropping: Quantity
+    trip: Quantity
+    round_trip: Quantity
 
 
-def message_costs(subsystem: Subsystem, workload: Workload, pattern: Pattern) -> MessageCosts:
-    """Cost one message of a workload."""
-    fetches = _wqe_fetches(subsystem, workload, pattern.send_wqe_bytes)
-    received = workload.opcode.consumes_receive
-    receive_fetches = _wqe_fetches(subsystem, workload, pattern.receive_wqe_bytes) if received else 0.0
-    visit_wqes = max(workload.wqe_batch, workload.send_wq_depth / subsystem.engine.visits_per_send_queue, 1.0)
-    source, sink = _steady(subsystem, workload, pattern, fetches, receive_fetches)
-    network_source, network_sink = _network(subsystem, workload, pattern)
-    context_load, translation_load = _blocking(subsystem, workload, visit_wqes)
-    ordered_read, ordered_write = _ordered(subsystem, pattern)
-    upstream_out, upstream_in = _upstream(subsystem, workload, pattern, fetches, receive_fetches)
-    at_once = workload.qps * subsystem.engine.wqe_fetches_per_qp
-    return MessageCosts(
-        source=source,
-        sink=sink,
-        network_source=network_source,
-        network_sink=network_sink,
-        loopback=pattern.payload_bytes * 8 / subsystem.loopback.rate_bps,
-        read_tag_share=pattern.gather_requests / subsystem.pcie.read_tags,
-        context_load=context_load,
-        translation_load=translation_load,
-        receive=_receive(subsystem, workload, pattern),
-        ordered_read=ordered_read,
-        ordered_write=ordered_write,
-        upstream_out=upstream_out,
-        upstream_in=upstream_in,
-        window=workload.qps * _in_flight(workload),
-        fetch_limit=at_once / (fetches * subsystem.pcie.read_latency_seconds),
-        visit_wqes=visit_wqes,
+class Costs(NamedTuple):
+    """Costs of one message.
+
+    Attributes:
+        source, sink: at the two hosts.
+        loopback: time on the loopback path.
+        upstream_out, upstream_in: bytes of PCIe upstream where the payload comes from and where it goes.
+        fetch_limit: messages/s of one flow for which its queue pairs can fetch WQEs.
+        visit_wqes: WQEs served per context load.
+        answers, answer_bytes: packets that go against the payload, per message: acknowledgements or READ requests.
+    """
+
+    source: HostCosts
+    sink: HostCosts
+    loopback: Quantity
+    upstream_out: Quantity
+    upstream_in: Quantity
+    fetch_limit: Quantity
+    visit_wqes: Quantity
+    answers: Quantity
+    answer_bytes: Quantity
+
+
+class _Place(NamedTuple):
+    """Where the buffers of one host are.
+
+    Attributes:
+        far: on another socket.
+        gpu: in GPU memory.
+        near_gpu: and that hangs on the NIC's own bridge.
+        late: what reaching them takes beyond memory next to the NIC, in seconds.
+        loops: whether any message goes round inside this host's NIC.
+    """
+
+    far: Quantity
+    gpu: Quantity
+    near_gpu: Quantity
+    late: Quantity
+    loops: bool
+
+
+class _Receives(NamedTuple):
+    """What the receives of one message cost.
+
+    Attributes:
+        fetches: PCIe reads for them; one brings several of one post.
+        wqe_read: time on PCIe downstream.
+        withheld, waiting, dropping: time for which a message whose receive is not on chip keeps its sender waiting,
+            keeps the pipeline waiting, or occupies the fetcher before it is dropped.
+        pushed_out: time for which one waits whose prefetched receive was overrun: in the pipeline, and in placement.
+    """
+
+    fetches: Quantity
+    wqe_read: Quantity
+    withheld: Quantity
+    waiting: Quantity
+    dropping: Quantity
+    pushed_out: tuple[Quantity, Quantity]
+
+
+_NO_RECEIVES: Final = _Receives(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0))
+
+
+class _Message(NamedTuple):
+    """What one message costs on either host.
+
+    Attributes:
+        asks: 1 where the requester stands where the payload leaves; of a READ it stands where the payload comes in.
+        fetches: PCIe reads for WQEs; one brings several of one post.
+        receives: what its receives cost.
+        visit_wqes: WQEs served per context load.
+        answers, answer_bytes: against the payload.
+        doorbell, transmit, place: time at the send scheduler and in the packet engines.
+        gathered, wqe_read: time on PCIe downstream.
+        wqe_tags: of PCIe read tags, for WQEs.
+        moving, answering: time on the wire.
+        payload_bits: of the application.
+        ordered_read, ordered_write: time in strictly ordered PCIe; 0 when no short segment follows a bulk one.
+        flushes: streamed both ways at once, and each write is flushed before it is acknowledged.
+        pending: time of looking up spilled READ requests.
+        turned: time in the arbiter when it switches for every burst.
+        scatter, answered: how long a message that left may hold up placement of what comes in.
+    """
+
+    asks: Quantity
+    fetches: Quantity
+    receives: _Receives
+    visit_wqes: Quantity
+    answers: Quantity
+    answer_bytes: Quantity
+    doorbell: Quantity
+    transmit: Quantity
+    place: Quantity
+    gathered: Quantity
+    wqe_read: Quantity
+    wqe_tags: Quantity
+    moving: Quantity
+    answering: Quantity
+    payload_bits: Quantity
+    ordered_read: Quantity
+    ordered_write: Quantity
+    flushes: Quantity
+    pending: Quantity
+    turned: Quantity
+    scatter: Quantity
+    answered: Quantity
+
+
+def costs_of(subsystem: Subsystem, t: Traffic, n: Numbers) -> Costs:
+    """Cost one message of some traffic."""
+    engine = subsystem.engine
+    m = _message(subsystem, t, n)
+    source, sink = _places(subsystem, t, n)
+    sets = working_sets(subsystem, t, n)
+    cqe = CQE_BYTES / engine.completions_per_cqe_write
+    asking = m.fetches * READ_HEADER_BYTES + cqe * t.signals
+    return Costs(
+        source=_host(subsystem, t, n, m, sets[0], source, sink),
+        sink=_host(subsystem, t, n, m, sets[1], sink, source),
+        loopback=m.payload_bits / subsystem.loopback.rate_bps,
+        upstream_out=t.gather_requests * READ_HEADER_BYTES + m.asks * asking,
+        upstream_in=t.place + m.receives.fetches * READ_HEADER_BYTES + t.receives * cqe + t.is_read * asking,
+        fetch_limit=t.qps * engine.wqe_fetches_per_qp / (m.fetches * subsystem.pcie.read_latency_seconds),
+        visit_wqes=m.visit_wqes,
+        answers=m.answers,
+        answer_bytes=m.answer_bytes,
     )
 
 
-def _wqe_fetches(subsystem: Subsystem, workload: Workload, wqe_bytes: int) -> float:
-    """PCIe reads for WQEs per message: one read brings several WQEs of one post."""
-    return 1.0 / min(workload.wqe_batch, max(1, subsystem.engine.wqe_fetch_bytes // wqe_bytes))
+def _message(subsystem: Subsystem, t: Traffic, n: Numbers) -> _Message:
+    engine, pcie, reads = subsystem.engine, subsystem.pcie, subsystem.reads
+    arbiter, acks = subsystem.arbiter, subsystem.acknowledgements
+    rate, tlp, bit = engine.packets_per_second, pcie.bytes_per_second, 8 / subsystem.wire.line_rate_bps
+    fetches = 1.0 / n.least(t.wqe_batch, n.most(1.0, engine.wqe_fetch_bytes // t.send_wqe))
+    answers = n.choose(t.is_read, 1.0, t.is_rc / engine.messages_per_ack)
+    answer_bytes = answers * n.choose(t.is_read, READ_REQUEST_BYTES, ACK_BYTES)
+    spilled = unheld = 0.0
+    if n.anywhere(t.is_read):
+        spilled = t.is_read * overrun(n, t.qps * t.started, reads.pending_requests)
+        unheld = t.is_read * t.long_list * overrun(n, t.wqe_batch, t.outstanding)
+    bursts = t.is_rc * t.one_turn * overrun(n, t.wqe_batch, arbiter.burst_wqes)
+    answered = t.is_rc_write * t.small_beside_bulk * overrun(n, t.wqe_batch, acks.burst_messages)
+    moving = t.wire * bit
+    ordered = t.two_way * (t.ordering_waits > 0)  # reads and writes share the ordered queue of a host
+    return _Message(
+        asks=1.0 - t.is_read,
+        fetches=fetches,
+        receives=_receives(subsystem, t, n, tlp) if n.anywhere(t.receives) else _NO_RECEIVES,
+        visit_wqes=n.most(t.wqe_batch, t.send_depth / engine.visits_per_send_queue, 1.0),
+        answers=answers,
+        answer_bytes=answer_bytes,
+        doorbell=1.0 / (t.wqe_batch * engine.doorbells_per_second),
+        transmit=t.packets / n.choose(t.slow, reads.responder_slow_packets_per_second, rate),
+        place=t.packets / n.choose(t.slow, reads.requester_slow_packets_per_second, rate),
+        gathered=t.gather / tlp,
+        wqe_read=(t.send_wqe + COMPLETION_HEADER_BYTES * fetches) / tlp,
+        wqe_tags=fetches * pcie.read_latency_seconds / pcie.read_tags,
+        moving=moving,
+        answering=answer_bytes * bit,
+        payload_bits=t.payload * 8,
+        ordered_read=ordered * (moving + t.ordering_waits * pcie.ordered_read_wait_seconds),
+        ordered_write=ordered * (moving + t.ordering_waits * pcie.ordered_write_wait_seconds),
+        flushes=t.is_rc * t.streamed * t.two_way,
+        pending=spilled * t.packets / reads.spilled_packets_per_second,
+        turned=bursts * t.packets / arbiter.packets_per_second,
+        scatter=unheld * t.packets * reads.scatter_wait_seconds,
+        answered=answered * acks.wait_seconds * acks.blocks_data,
+    )
 
 
-def _in_flight(workload: Workload) -> int:
-    if workload.opcode is not Opcode.READ:
-        return workload.send_wq_depth
-    return min(workload.send_wq_depth, workload.max_rd_atomic, workload.max_dest_rd_atomic)
+def _places(subsystem: Subsystem, t: Traffic, n: Numbers) -> tuple[_Place, _Place]:
+    far, gpu = subsystem.memory.far_latency_seconds, subsystem.memory.gpu_latency_seconds
+    source_late = t.far_source * far + t.gpu_source * gpu
+    sink_late = t.far_sink * far + t.gpu_sink * gpu
+    return (
+        _Place(t.far_source, t.gpu_source, t.near_gpu_source, source_late, loops=False),
+        _Place(t.far_sink, t.gpu_sink, t.near_gpu_sink, sink_late, loops=n.anywhere(t.loop)),
+    )
 
 
-def _steady(
-    subsystem: Subsystem, workload: Workload, pattern: Pattern, fetches: float, receive_fetches: float
-) -> tuple[Costs, Costs]:
-    engine, pcie = subsystem.engine, subsystem.pcie
-    made = engine.read_responder_slow_packets_per_second if pattern.slow else engine.packets_per_second
-    memory = (MEMORY, pattern.payload_bytes * 8 / subsystem.memory.bandwidth_bps)
-    doorbells = (DOORBELLS, 1.0 / (workload.wqe_batch * engine.doorbells_per_second))
-    transmit = (TRANSMIT, pattern.packets / made)
-    asked = pattern.send_wqe_bytes + COMPLETION_HEADER_BYTES * fetches
-    waits = fetches * pcie.read_latency_seconds / pcie.read_tags
-    if workload.opcode is Opcode.READ:
-        answered: Costs = (transmit, memory, (DOWNSTREAM, pattern.gather_bytes / pcie.bytes_per_second))
-        return answered, (doorbells, memory, (DOWNSTREAM, asked / pcie.bytes_per_second), (TAGS, waits))
-    downstream = (DOWNSTREAM, (pattern.gather_bytes + asked) / pcie.bytes_per_second)
-    source: Costs = (transmit, memory, downstream, doorbells, (TAGS, waits))
-    if not receive_fetches:
-        return source, (memory,)
-    read = pattern.receive_wqe_bytes + COMPLETION_HEADER_BYTES * receive_fetches
-    return source, (memory, (DOWNSTREAM, read / pcie.bytes_per_second))
+def _receives(subsystem: Subsystem, t: Traffic, n: Numbers, tlp: float) -> _Receives:
+    fetches = t.receives / n.least(t.wqe_batch, n.most(1.0, subsystem.engine.wqe_fetch_bytes // t.receive_wqe))
+    withheld = waiting = dropping = 0.0
+    for queues, used in receive_queues(subsystem, t):
+        late = used * _fetching(queues, t, n)
+        withheld = withheld + late * (queues.when_missing is WhenMissing.WITHHOLD)
+        waiting = waiting + late * (queues.when_missing is WhenMissing.WAIT)
+        dropping = dropping + late * (queues.when_missing is WhenMissing.DROP)
+    datagram, reliable = subsystem.datagram_receives, subsystem.reliable_receives
+    # A message of one packet uses up its receive at once; a longer one comes back for it when it is no longer there.
+    returning = t.is_rc * t.several_packets * reliable.overrun_wait_seconds * _pushed_out(reliable, t, n)
+    demanding = t.is_ud * t.packets * datagram.overrun_wait_seconds * _pushed_out(datagram, t, n)
+    return _Receives(
+        fetches=fetches,
+        wqe_read=(t.receives * t.receive_wqe + COMPLETION_HEADER_BYTES * fetches) / tlp,
+        withheld=withheld,
+        waiting=waiting,
+        dropping=dropping,
+        pushed_out=(returning, demanding),
+    )
 
 
-def _network(subsystem: Subsystem, workload: Workload, pattern: Pattern) -> tuple[Costs, Costs]:
-    """Time on the wire out of the source, and of the answers out of the sink."""
-    bit = 8 / subsystem.wire.line_rate_bps
-    source = ((EGRESS, pattern.wire_bytes * bit),)
-    if workload.opcode is Opcode.READ:
-        return source, ((EGRESS, READ_REQUEST_BYTES * bit),)
-    if workload.qp_type is QpType.RC:
-        return source, ((EGRESS, ACK_BYTES / subsystem.engine.messages_per_ack * bit),)
-    return source, ()
+def _fetching(queues: ReceiveQueues, t: Traffic, n: Numbers) -> Quantity:
+    """Time per message, if every receive had to be fetched when its message comes."""
+    overlap = n.most(1.0, t.mtu / queues.look_ahead_bytes) * queues.outstanding_fetches
+    return t.receives * within(n, t.wqe_batch, queues.on_demand_wqes) * queues.fetch_seconds / overlap
 
 
-def _blocking(subsystem: Subsystem, workload: Workload, visit_wqes: float) -> tuple[float, float]:
-    """Costs of a missed context and of a missed translation, where the responder has to wait for them.
+def _pushed_out(queues: ReceiveQueues, t: Traffic, n: Numbers) -> Quantity:
+    """Share of receives that a large post to a long queue pushes out before their messages come."""
+    long_queue = overrun(n, t.recv_depth, queues.resident_wqes_per_queue)
+    return t.receives * overrun(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
+
+
+def _host(
+    subsystem: Subsystem, t: Traffic, n: Numbers, m: _Message, sets: WorkingSets, here: _Place, peer: _Place
+) -> HostCosts:
+    round_trip = 2.0 * subsystem.pcie.read_latency_seconds + here.late + m.payload_bits / subsystem.wire.line_rate_bps
+    # UC and UD messages are gone when they have left; RC ones stay until they are acknowledged.
+    trip = round_trip + subsystem.wire.round_trip_seconds * (0.5 + 0.5 * t.is_rc) + t.is_rc * peer.late
+    return HostCosts(
+        sets=sets,
+        steady=_steady(subsystem, t, n, m, sets, here),
+        arrival=_arrival(subsystem, n, m, sets, here),
+        dropping=m.receives.dropping * sets.receive_misses,
+        trip=trip,
+        round_trip=round_trip + t.is_rc * here.late,
+    )
+
+
+def _steady(subsystem: Subsystem, t: Traffic, n: Numbers, m: _Message, sets: WorkingSets, here: _Place) -> Ways:
+    pcie, bridge = subsystem.pcie, subsystem.gpu_bridge
+    staged = sets.staging_misses * t.packets * subsystem.transmit_staging.refill_seconds
+    in_dram = (1.0 - here.gpu) * m.payload_bits / subsystem.memory.bandwidth_bps
+    context, translation = _blocking(subsystem, t, n, m, sets) if n.anywhere(t.is_rc_write) else (0.0, 0.0)
+    redirected = m.flushes * here.near_gpu * bridge.redirects
+    out = (
+        m.asks * m.doorbell,
+        m.transmit,
+        m.gathered + m.asks * m.wqe_read,
+        t.gather_requests * (pcie.read_latency_seconds + here.late) / pcie.read_tags + m.asks * m.wqe_tags,
+        0.0,
+        0.0,
+        0.0,
+        m.asks * staged,
+        in_dram,
+        m.moving,
+        m.ordered_read,
+        redirected * m.payload_bits / bridge.contended_read_bps,
+    )
+    into = (
+        t.is_read * m.doorbell,
+        0.0,
+        m.receives.wqe_read + t.is_read * m.wqe_read,
+        t.is_read * m.wqe_tags,
+        context,
+        translation,
+        m.receives.withheld * sets.receive_misses,
+        t.is_read * staged,
+        in_dram * sets.write_misses,
+        m.answering,
+        0.0,
+        0.0,
+    )
+    if not here.loops:
+        return Ways(out, into, ())
+    both = [leaving + coming for leaving, coming in zip(out[:-_NEVER_LOOPED], into[:-_NEVER_LOOPED], strict=True)]
+    return Ways(out, into, (*both, *_NOTHING))
+
+
+def _blocking(
+    subsystem: Subsystem, t: Traffic, n: Numbers, m: _Message, sets: WorkingSets
+) -> tuple[Quantity, Quantity]:
+    """Costs of missed contexts and of missed translations, where the responder has to wait for them.
 
     The responder of an RC WRITE must have checked key, address and packet number before it takes the next packet; it
     withholds the acknowledgement meanwhile. The lookups of a SEND come early, with its receive WQE; a READ request
     waits in a queue that is read ahead; UC owes nobody an answer, so its lookups overlap. A context stays loaded for
     all WQEs of a visit; the translations of one post are looked up ahead.
     """
-    if workload.qp_type is not QpType.RC or workload.opcode not in _ANSWERED_IN_ORDER:
-        return 0.0, 0.0
     context, translation = subsystem.context_cache, subsystem.translation_cache
-    overlap = min(workload.wqe_batch, translation.look_ahead_messages) * translation.outstanding_misses
-    return (
-        context.miss_seconds / (context.outstanding_misses * visit_wqes),
-        translation.miss_seconds / overlap,
+    loads = t.is_rc_write * sets.context_misses / (context.outstanding_misses * m.visit_wqes)
+    overlap = n.least(t.wqe_batch, translation.look_ahead_messages) * translation.outstanding_misses
+    return loads * context.miss_seconds, t.is_rc_write * sets.translation_misses * translation.miss_seconds / overlap
+
+
+def _arrival(subsystem: Subsystem, n: Numbers, m: _Message, sets: WorkingSets, here: _Place) -> Ways:
+    placement_bps, link, bridge = subsystem.engine.placement_bps, subsystem.socket_link, subsystem.gpu_bridge
+    line_rate = subsystem.wire.line_rate_bps
+    pushed_out = m.receives.pushed_out
+    waiting = m.receives.waiting * sets.receive_misses + pushed_out[0]
+    turned = m.turned * overrun(n, sets.ends, subsystem.arbiter.queue_pairs)
+    crossing = here.far * m.payload_bits / n.choose(m.flushes, link.streamed_rate_bps, link.rate_bps)
+    # READs: WQEs that were fetched beyond what may be outstanding leave the chip again, and with them the second block
+    # of a long scatter list. Its fetch stands behind the payload reads for the responses that this host makes itself.
+    # WRITEs: the answers to small messages need queue pair state that the unit does not hold.
+    held_up = m.scatter * overrun(n, sets.reads, subsystem.reads.scatter_lists)
+    held_up = held_up + m.answered * overrun(n, sets.ends, subsystem.acknowledgements.contexts)
+    to_placement = line_rate / placement_bps
+    return Ways(
+        out=(0.0, m.answering * to_placement + held_up, 0.0, 0.0, turned, crossing, 0.0, 0.0),
+        into=(
+            m.place,
+            m.moving * to_placement + pushed_out[1],
+            waiting,
+            m.pending,
+            turned,
+            crossing,
+            m.ordered_write,
+            m.flushes * here.near_gpu * bridge.redirects * m.payload_bits / bridge.contended_write_bps,
+        ),
+        loop=(m.place, pushed_out[1], waiting, m.pending, 0.0, 2.0 * crossing, 0.0, 0.0) if here.loops else (),
     )
-
-
-def _ordered(subsystem: Subsystem, pattern: Pattern) -> tuple[float, float]:
-    if not pattern.ordering_waits:
-        return 0.0, 0.0
-    moving = pattern.wire_bytes * 8 / subsystem.wire.line_rate_bps
-    pcie, waits = subsystem.pcie, pattern.ordering_waits
-    return moving + waits * pcie.ordered_read_wait_seconds, moving + waits * pcie.ordered_write_wait_seconds
-
-
-def wqe_demand_share(subsystem: Subsystem, workload: Workload) -> float:
-    """Return the share of receives that are fetched only when their packet has arrived.
-
-    A connection expects its next message, so its NIC fetches the next receive while the last one is placed. A UD queue
-    expects nobody: it has what its doorbells made the NIC fetch ahead, as long as that stays on chip.
-    """
-    if workload.qp_type is not QpType.UD:
-        return 0.0
-    cache = subsystem.receive_wqe_cache
-    batch = overrun(workload.wqe_batch, cache.prefetch_wqes)
-    return batch * overrun(workload.recv_wq_depth, cache.resident_wqes_per_queue) if batch else 0.0
-
-
-def _receive(subsystem: Subsystem, workload: Workload, pattern: Pattern) -> Costs:
-    engine, cache = subsystem.engine, subsystem.receive_wqe_cache
-    placed = engine.read_requester_slow_packets_per_second if pattern.slow else engine.packets_per_second
-    share = wqe_demand_share(subsystem, workload)
-    if not share:
-        return ((ENGINE, pattern.packets / placed),)
-    # A packet that waits keeps the placement unit, which otherwise keeps up with the line.
-    moving = pattern.wire_bytes * 8 / subsystem.wire.line_rate_bps
-    waiting = pattern.packets * share * cache.fetch_seconds / cache.outstanding_fetches
-    return (ENGINE, pattern.packets / placed), (WQE_FETCH, moving + waiting)
-
-
-def _upstream(
-    subsystem: Subsystem, workload: Workload, pattern: Pattern, fetches: float, receive_fetches: float
-) -> tuple[float, float]:
-    cqe = CQE_BYTES / subsystem.engine.completions_per_cqe_write
-    asking = fetches * READ_HEADER_BYTES + (cqe if workload.sq_sig_all else cqe / workload.wqe_batch)
-    source = pattern.gather_requests * READ_HEADER_BYTES
-    if workload.opcode is Opcode.READ:
-        return source, pattern.place_bytes + asking
-    if receive_fetches:
-        return source + asking, pattern.place_bytes + receive_fetches * READ_HEADER_BYTES + cqe
-    return source + asking, pattern.place_bytes

@@ -1,175 +1,92 @@
-"""What each flow of a workload asks of the resources of its two hosts."""
+"""What traffic keeps in use on each host, and how often that misses the NIC's caches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import NamedTuple
 
-from collie.simulator.caches import miss_ratio
-from collie.simulator.costs import (
-    CONTEXT,
-    LOOPBACK,
-    ORDERED_READS,
-    ORDERED_WRITES,
-    STEADY,
-    TAGS,
-    TRANSLATION,
-    Costs,
-    MessageCosts,
-)
-from collie.simulator.pattern import Pattern
-from collie.simulator.subsystem import Cache, Subsystem
-from collie.workloads.plan import HOST_A, Flow
-from collie.workloads.workload import Memory, QpType, Workload
-
-KINDS: Final = len(STEADY)
-"""Resource k of host h has index h x KINDS + k."""
+from collie.simulator.caches import miss_ratio, overrun
+from collie.simulator.numbers import Numbers, Quantity
+from collie.simulator.subsystem import ReceiveQueues, Subsystem
+from collie.simulator.traffic import Traffic
 
 
-@dataclass(frozen=True, slots=True)
-class WorkingSets:
-    """What each host (a, b) keeps in use, and how often that misses.
+class WorkingSets(NamedTuple):
+    """What one host keeps in use.
 
     Attributes:
+        ends: queue pair ends, of requesters and responders.
+        reads: those of them that carry READs.
         context_misses, translation_misses: share of lookups.
-        receive_wqes, send_wqes: posted.
+        staging_misses: share of packets that had to give way in the transmit staging.
+        write_misses: share of written bytes that the last-level cache does not take.
+        send_wqes: posted.
+        receive_misses: share of receives that is not on chip.
     """
 
-    context_misses: tuple[float, float]
-    translation_misses: tuple[float, float]
-    receive_wqes: tuple[int, int]
-    send_wqes: tuple[int, int]
+    ends: Quantity
+    reads: Quantity
+    context_misses: Quantity
+    translation_misses: Quantity
+    staging_misses: Quantity
+    write_misses: Quantity
+    send_wqes: Quantity
+    receive_misses: Quantity
 
 
-@dataclass(frozen=True, slots=True)
-class FlowDemand:
-    """One flow, costed.
-
-    Attributes:
-        source, sink, requester, responder: hosts, 0 for a and 1 for b.
-        is_loopback: stays inside one NIC.
-        yields: takes only what other traffic leaves.
-        limit: messages/s that its window, its queue pairs and each resource alone allow.
-        steady: costs by host x KINDS + resource.
-        receive: costs by resource of the sink.
-        upstream_out, upstream_in: bytes of PCIe upstream per message at the source and at the sink.
-        visit_wqes: WQEs served per context load.
-    """
-
-    source: int
-    sink: int
-    requester: int
-    responder: int
-    is_loopback: bool
-    yields: bool
-    limit: float
-    steady: Costs
-    receive: Costs
-    upstream_out: float
-    upstream_in: float
-    visit_wqes: float
-
-
-def working_sets(subsystem: Subsystem, workload: Workload, plan: Sequence[Flow]) -> WorkingSets:
-    """Add up what the flows keep in use on each host."""
-    ends, receivers, senders = [0, 0], [0, 0], [0, 0]
-    for flow in plan:
-        requester, responder = _index(flow.requester), _index(flow.responder)
-        ends[requester] += 1
-        ends[responder] += 1
-        senders[requester] += 1
-        receivers[responder] += 1
-    qps = workload.qps
-    pages = -(-max(workload.messages) // subsystem.translation_cache.page_bytes)
-    contexts = [end * qps for end in ends]
-    translations = [end * qps * workload.mrs_per_qp * pages for end in ends]
-    receives = qps * workload.recv_wq_depth if workload.opcode.consumes_receive else 0
-    sends = qps * workload.send_wq_depth
-    return WorkingSets(
-        context_misses=_misses(subsystem.context_cache, contexts),
-        translation_misses=_misses(subsystem.translation_cache, translations),
-        receive_wqes=(receivers[0] * receives, receivers[1] * receives),
-        send_wqes=(senders[0] * sends, senders[1] * sends),
+def working_sets(subsystem: Subsystem, t: Traffic, n: Numbers) -> tuple[WorkingSets, WorkingSets]:
+    """Add up what all flows keep in use on the payload's source and on its sink."""
+    # A flow over the network has one end on a host, loopback has both.
+    flows = sink_flows = 1.0 + t.two_way
+    source_ends = sink_ends = _of_ends(subsystem, t, n, flows)
+    if n.anywhere(t.loop):
+        sink_flows = flows + 2.0 * t.loop
+        sink_ends = _of_ends(subsystem, t, n, sink_flows)
+    source_asks, sink_asks = n.choose(t.is_read, t.two_way, 1.0), n.choose(t.is_read, 1.0, t.two_way) + t.loop
+    return (
+        WorkingSets(*source_ends, *_of_queues(subsystem, t, n, source_asks, flows - source_asks)),
+        WorkingSets(*sink_ends, *_of_queues(subsystem, t, n, sink_asks, sink_flows - sink_asks)),
     )
 
 
-def _misses(cache: Cache, used: Sequence[int]) -> tuple[float, float]:
-    first = miss_ratio(used[0], cache.entries, cache.sharpness, cache.conflict_ratio)
-    if used[1] == used[0]:
-        return first, first
-    return first, miss_ratio(used[1], cache.entries, cache.sharpness, cache.conflict_ratio)
-
-
-def flow_demand(
-    subsystem: Subsystem, workload: Workload, pattern: Pattern, costs: MessageCosts, sets: WorkingSets, flow: Flow
-) -> FlowDemand:
-    """Put the costs of a message on the hosts of one flow.
-
-    Args:
-        subsystem: the hardware of both hosts.
-        workload: what runs.
-        pattern: of its messages.
-        costs: of one of them.
-        sets: what all flows keep in use.
-        flow: the flow.
-    """
-    source, sink = _index(flow.source), _index(flow.sink)
-    responder = _index(flow.responder)
-    is_loopback = source == sink
-    first, last = source * KINDS, sink * KINDS
-    steady = [(first + kind, cost) for kind, cost in costs.source]
-    steady += [(last + kind, cost) for kind, cost in costs.sink]
-    far = subsystem.pcie.read_latency_seconds + _extra_latency(subsystem, workload, source)
-    steady.append((first + TAGS, far * costs.read_tag_share))
-    if costs.context_load:
-        where = responder * KINDS
-        steady.append((where + CONTEXT, sets.context_misses[responder] * costs.context_load))
-        steady.append((where + TRANSLATION, sets.translation_misses[responder] * costs.translation_load))
-    receive = costs.receive
-    if is_loopback:
-        steady.append((first + LOOPBACK, costs.loopback))
-    else:
-        steady += [(first + kind, cost) for kind, cost in costs.network_source]
-        steady += [(last + kind, cost) for kind, cost in costs.network_sink]
-        if costs.ordered_read and workload.directions == 2:  # reads and writes share the ordered queue of a host
-            steady.append((first + ORDERED_READS, costs.ordered_read))
-            receive = (*receive, (ORDERED_WRITES, costs.ordered_write))
-    alone = 1.0 / max(cost for _, cost in steady)
-    window = costs.window / _trip_seconds(subsystem, workload, pattern, source, sink)
-    return FlowDemand(
-        source=source,
-        sink=sink,
-        requester=_index(flow.requester),
-        responder=responder,
-        is_loopback=is_loopback,
-        yields=is_loopback and (subsystem.loopback.rate_limited or not pattern.streamed),
-        limit=min(alone, window, costs.fetch_limit),
-        steady=tuple(steady),
-        receive=receive,
-        upstream_out=costs.upstream_out,
-        upstream_in=costs.upstream_in,
-        visit_wqes=costs.visit_wqes,
+def _of_ends(
+    subsystem: Subsystem, t: Traffic, n: Numbers, flows: Quantity
+) -> tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]:
+    """Return the sets that every flow adds to, whoever asks: the leading fields of `WorkingSets`."""
+    context, translation, staging = subsystem.context_cache, subsystem.translation_cache, subsystem.transmit_staging
+    ends = flows * t.qps
+    regions = ends * t.regions * t.translations
+    staged = t.is_rc * t.long_list * t.two_way  # only what arrives pushes anything out
+    if n.anywhere(staged):
+        staged = staged * miss_ratio(
+            n.least(ends, staging.queue_pairs) * t.mtu, staging.size_bytes, staging.sharpness, 0.0
+        )
+    return (
+        ends,
+        t.is_read * ends,
+        miss_ratio(ends, context.entries, context.sharpness, context.conflict_ratio),
+        miss_ratio(regions, translation.entries, translation.sharpness, translation.conflict_ratio),
+        staged,
+        miss_ratio(ends * t.touched, subsystem.memory.io_cache_bytes, 4.0, 0.0),
     )
 
 
-def _index(host: str) -> int:
-    return 0 if host == HOST_A else 1
+def _of_queues(
+    subsystem: Subsystem, t: Traffic, n: Numbers, asking: Quantity, answering: Quantity
+) -> tuple[Quantity, Quantity]:
+    """Return the sets of flows that ask and of flows that answer on a host: the trailing fields of `WorkingSets`."""
+    missing = 0.0
+    if n.anywhere(t.receives):
+        receiving = answering * t.receives * t.qps
+        for queues, used in receive_queues(subsystem, t):
+            if n.anywhere(used):
+                window = queues.window_wqes_per_queue
+                slots = receiving * n.most(t.receive_wqe, queues.slot_bytes)
+                ahead = slots * window * overrun(n, t.recv_depth, window / 2)
+                misses = miss_ratio(ahead, queues.size_bytes, queues.sharpness, queues.conflict_ratio)
+                missing = missing + used * misses
+    return asking * t.qps * t.send_depth, missing
 
 
-def _extra_latency(subsystem: Subsystem, workload: Workload, host: int) -> float:
-    """What reaching the buffers of a host takes beyond memory next to the NIC."""
-    node = workload.peer_numa_node if host else workload.numa_node
-    kind = workload.peer_memory if host else workload.memory
-    far = subsystem.memory.far_latency_seconds if node else 0.0
-    return far + (subsystem.memory.gpu_latency_seconds if kind is Memory.GPU else 0.0)
-
-
-def _trip_seconds(subsystem: Subsystem, workload: Workload, pattern: Pattern, source: int, sink: int) -> float:
-    """How long a message is in flight at low load: until it is acknowledged, or for UC and UD until it has left."""
-    acknowledged = workload.qp_type is QpType.RC
-    trip = 0.0 if source == sink else subsystem.wire.round_trip_seconds * (1.0 if acknowledged else 0.5)
-    trip += 2 * subsystem.pcie.read_latency_seconds + _extra_latency(subsystem, workload, source)
-    if acknowledged:
-        trip += _extra_latency(subsystem, workload, sink)
-    return trip + pattern.payload_bytes * 8 / subsystem.wire.line_rate_bps
+def receive_queues(subsystem: Subsystem, t: Traffic) -> tuple[tuple[ReceiveQueues, Quantity], ...]:
+    """Return both kinds of receive queue, and whether the traffic uses them."""
+    return (subsystem.datagram_receives, t.is_ud), (subsystem.reliable_receives, t.is_rc)

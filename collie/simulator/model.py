@@ -1,237 +1,318 @@
 """The model: from a subsystem and a workload to a steady state, without noise. Pure.
 
-Three steps (`docs/simulator.md` has the equations):
+Three flows at most: from the payload's source to its sink, back, and from the sink to itself. Three steps
+(`docs/simulator.md` has the equations):
 
 1. Each flow wants what its window, its queue pairs and each resource alone allow. Where flows together want more of a
    resource that holds senders back, all of them get the same share of their wish.
 2. What arrives at a host may be more than its receive side takes. On a lossless priority the host then pauses its peer
-   for the missing share of the time; on a lossy one it drops.
+   for the missing share of the time; on a lossy one it drops. Datagrams whose receive is late may be dropped on either.
 3. Loopback traffic that yields takes what is left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from collie.simulator.costs import RECEIVE, STEADY, message_costs
-from collie.simulator.demand import KINDS, FlowDemand, WorkingSets, flow_demand, working_sets
-from collie.simulator.pattern import Pattern, pattern_of
+from collie.simulator.costs import ARRIVAL, STEADY, Costs, HostCosts, Ways, costs_of
+from collie.simulator.numbers import MANY, ONE, Numbers, Quantity, Vector
 from collie.simulator.subsystem import Subsystem
-from collie.workloads.plan import flows
-from collie.workloads.workload import QpType, Workload
+from collie.simulator.traffic import Traffic, stack, traffic_of
+from collie.workloads.workload import Workload
 
-_ROUNDING = 1e-9
+_ROUNDING = 1e-6
 """A utilisation this little above 1 is 1."""
 
+Rates = tuple[Quantity, Quantity, Quantity]
+"""Messages/s of three flows."""
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+
+class Flow(NamedTuple):
     """Messages/s of one flow.
 
     Attributes:
-        demand: of the flow.
-        sent: by the sender, after everything that holds it back, pause included.
+        limit: that its window, its queue pairs and each resource alone allow.
         offered: what it would send if the receiver never paused it.
+        sent: by the sender, after everything that holds it back, pause included.
         delivered: at the sink.
     """
 
-    demand: FlowDemand
-    sent: float
-    offered: float
-    delivered: float
+    limit: Quantity
+    offered: Quantity
+    sent: Quantity
+    delivered: Quantity
 
 
-@dataclass(frozen=True, slots=True)
-class HostLoad:
-    """How busy the receive side of a host is.
+class HostLoad(NamedTuple):
+    """How busy a host is.
 
     Attributes:
-        receive: utilisation that arrivals ask for, by resource (`demand.RECEIVE`); above 1 they wait.
+        steady: utilisation by resource of `STEADY`, of what was finally sent.
+        loopback: the same of the loopback path.
+        arrival: utilisation that arrivals ask for, by resource of `ARRIVAL`; above 1 they wait.
         upstream: the same of PCIe upstream.
         accepted: share of the arrivals that is taken.
+        kept: share of what was taken that was not dropped for a late receive.
     """
 
-    receive: tuple[float, ...]
-    upstream: float
-    accepted: float
-
-    @property
-    def utilisation(self) -> float:
-        """Of the busiest stage."""
-        return max(self.upstream, *self.receive)
+    steady: Vector
+    loopback: Quantity
+    arrival: Vector
+    upstream: Quantity
+    accepted: Quantity
+    kept: Quantity
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """Steady state of both hosts.
+class _Arrivals(NamedTuple):
+    """What a host makes of its arrivals: the trailing fields of `HostLoad`."""
+
+    arrival: Vector
+    upstream: Quantity
+    accepted: Quantity
+    kept: Quantity
+
+
+class State(NamedTuple):
+    """Steady state of both hosts, at one point or at many.
 
     Attributes:
-        pattern: of the messages.
-        sets: cache misses.
-        flows: rates, in the order of the plan.
-        steady: utilisation by host x KINDS + resource, of what was finally sent.
-        loads: receive sides of a and b.
+        traffic: what asks.
+        costs: of one message.
+        forth, back, loop: the flows; those that a workload does not have carry nothing.
+        source, sink: load of the payload's source and of its sink.
         lossless: whether overload pauses the peer; otherwise packets are lost.
+        numbers: one point or many.
     """
 
-    pattern: Pattern
-    sets: WorkingSets
-    flows: tuple[Rates, ...]
-    steady: tuple[float, ...]
-    loads: tuple[HostLoad, HostLoad]
+    traffic: Traffic
+    costs: Costs
+    forth: Flow
+    back: Flow
+    loop: Flow
+    source: HostLoad
+    sink: HostLoad
     lossless: bool
+    numbers: Numbers
 
-    def delivered_bps(self, host: int) -> float:
-        """Payload bits/s that a host receives."""
-        return self._delivered(host) * self.pattern.payload_bytes * 8
+    def by_host(self, source: Quantity, sink: Quantity) -> tuple[Quantity, Quantity]:
+        """Put two values in the order of the hosts a and b: of a READ, b is the payload's source."""
+        choose, is_read = self.numbers.choose, self.traffic.is_read
+        return choose(is_read, sink, source), choose(is_read, source, sink)
 
-    def delivered_pps(self, host: int) -> float:
-        """Payload packets/s that a host receives."""
-        return self._delivered(host) * self.pattern.packets
+    def delivered(self) -> tuple[Quantity, Quantity]:
+        """Messages/s that hosts a and b receive."""
+        return self.by_host(self.back.delivered, self.forth.delivered + self.loop.delivered)
 
-    def pause_ratio(self, host: int) -> float:
-        """Share of the time for which a host asks its peer to stop."""
-        return 1.0 - self.loads[host].accepted if self.lossless else 0.0
+    def delivered_bps(self) -> tuple[Quantity, Quantity]:
+        """Payload bits/s that hosts a and b receive."""
+        a, b = self.delivered()
+        bits = self.traffic.payload * 8
+        return a * bits, b * bits
 
-    def loss_ratio(self, host: int) -> float:
-        """Share of the packets that a host drops."""
-        return 0.0 if self.lossless else 1.0 - self.loads[host].accepted
+    def delivered_pps(self) -> tuple[Quantity, Quantity]:
+        """Payload packets/s that hosts a and b receive."""
+        a, b = self.delivered()
+        return a * self.traffic.packets, b * self.traffic.packets
+
+    def receives(self) -> tuple[Quantity, Quantity]:
+        """Whether any flow ends at host a and at host b."""
+        return self.by_host(self.traffic.two_way, 1.0)
+
+    def pause_ratio(self) -> tuple[Quantity, Quantity]:
+        """Share of the time for which hosts a and b ask their peer to stop."""
+        if not self.lossless:
+            return self.by_host(0.0, 0.0)
+        return self.by_host(1.0 - self.source.accepted, 1.0 - self.sink.accepted)
+
+    def loss_ratio(self) -> tuple[Quantity, Quantity]:
+        """Share of the arriving packets that hosts a and b drop."""
+        source, sink = self.source.kept, self.sink.kept
+        if not self.lossless:
+            source, sink = source * self.source.accepted, sink * self.sink.accepted
+        return self.by_host(1.0 - source, 1.0 - sink)
 
     @property
     def bottleneck(self) -> str:
-        """The busiest resource, in words; `window` when none is busy."""
-        busy = [(value, f"{STEADY[i % KINDS]} of host {'ab'[i // KINDS]}") for i, value in enumerate(self.steady)]
-        for host, load in zip("ab", self.loads, strict=True):
-            busy.append((load.upstream, f"PCIe upstream of host {host}"))
-            busy += [(value, f"{name} of host {host}") for name, value in zip(RECEIVE, load.receive, strict=True)]
+        """The busiest resource of one point, in words; `window` when none is busy."""
+        busy = []
+        for role, load in (("source", self.source), ("sink", self.sink)):
+            host = "ab"[(role == "sink") != bool(self.traffic.is_read)]
+            named = [*zip(STEADY, load.steady, strict=True), *zip(ARRIVAL, load.arrival, strict=True)]
+            named += [("PCIe upstream", load.upstream), ("loopback path", load.loopback)]
+            busy += [(value, f"{name} of host {host}") for name, value in named]
         value, name = max(busy)
         return name if value > 0.99 else "window"
-
-    def receives(self, host: int) -> bool:
-        """Whether any flow ends at a host."""
-        return any(rate.demand.sink == host for rate in self.flows)
-
-    def _delivered(self, host: int) -> float:
-        return sum(rate.delivered for rate in self.flows if rate.demand.sink == host)
 
 
 def evaluate(subsystem: Subsystem, workload: Workload) -> State:
     """Compute the steady state of a workload."""
-    plan = flows(workload)
-    pattern = pattern_of(subsystem, workload)
-    sets = working_sets(subsystem, workload, plan)
-    costs = message_costs(subsystem, workload, pattern)
-    demands = [flow_demand(subsystem, workload, pattern, costs, sets, flow) for flow in plan]
-    eager = [demand for demand in demands if not demand.yields]
-    offered = _held_back(eager, subsystem.pcie.bytes_per_second)
-    loads = (_receive_side(subsystem, eager, offered, 0), _receive_side(subsystem, eager, offered, 1))
-    lossless = subsystem.settings.pfc
-    rates = [
-        _taken(demand, rate, loads[demand.sink], workload, lossless)
-        for demand, rate in zip(eager, offered, strict=True)
-    ]
-    steady = _utilisation(rates)
-    for demand in demands:
-        if demand.yields:
-            rates.append(_left_over(subsystem, demand, steady, rates, loads))
-            steady = _utilisation(rates)
-    return State(pattern, sets, tuple(rates), tuple(steady), loads, lossless)
+    return _solve(subsystem, traffic_of(subsystem, workload), ONE)
 
 
-def _held_back(demands: Sequence[FlowDemand], upstream: float) -> list[float]:
+def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> State:
+    """Compute the steady states of many workloads at once.
+
+    What the methods of the state return are arrays in their order; a quantity that is 0 at all points may be a number.
+    """
+    return _solve(subsystem, stack([traffic_of(subsystem, workload) for workload in workloads]), MANY)
+
+
+def _solve(subsystem: Subsystem, t: Traffic, n: Numbers) -> State:
+    costs, capacity = costs_of(subsystem, t, n), subsystem.pcie.bytes_per_second
+    yields = t.loop if subsystem.loopback.rate_limited else t.loop * (1.0 - t.streamed)
+    limits = _limits(t, costs, n)
+    eager = (limits[0], limits[1], limits[2] * (1.0 - yields))
+    held = _held_back(costs, eager, n)
+    offered = _fit_upstream(costs, held, (1.0, 1.0), capacity, n)
+    at_source = _receive_side(costs.source, (offered[1], offered[0], 0.0), costs, capacity, n)
+    at_sink = _receive_side(costs.sink, offered, costs, capacity, n)
+    if n.anywhere(at_source.accepted + at_sink.accepted < 2.0):
+        # What is not taken is not written either: once more, with the writes that there really are.
+        offered = _fit_upstream(costs, held, (at_source.accepted, at_sink.accepted), capacity, n)
+        at_source = _receive_side(costs.source, (offered[1], offered[0], 0.0), costs, capacity, n)
+        at_sink = _receive_side(costs.sink, offered, costs, capacity, n)
+    lossless = subsystem.receive_buffer.lossless
+    forth = _taken(limits[0], offered[0], at_sink, t, lossless)
+    back = _taken(limits[1], offered[1], at_source, t, lossless)
+    # What goes round inside the NIC meets no network: it can always be held back.
+    loop = _taken(limits[2], offered[2], at_sink, t, lossless=True)
+    source_steady = _busy(costs.source.steady, forth.sent, back.sent, 0.0, n)
+    sink_steady = _busy(costs.sink.steady, back.sent, forth.sent, loop.sent, n)
+    if n.anywhere(yields):
+        rest = yields * _left_over(costs, limits[2], (forth, back), (sink_steady, at_sink.arrival), capacity, n)
+        loop = Flow(limits[2], loop.offered + rest, loop.sent + rest, loop.delivered + rest)
+        sink_steady = [busy + rest * cost for busy, cost in zip(sink_steady, costs.sink.steady.loop, strict=True)]
+    source = HostLoad(source_steady, 0.0, *at_source)
+    sink = HostLoad(sink_steady, loop.sent * costs.loopback, *at_sink)
+    return State(t, costs, forth, back, loop, source, sink, lossless, n)
+
+
+def _limits(t: Traffic, costs: Costs, n: Numbers) -> Rates:
+    """Messages/s that each flow could send if it were alone: forth, back, loop."""
+    source, sink = costs.source, costs.sink
+    window = t.qps * t.outstanding
+    forth = n.least(window / source.trip, costs.fetch_limit, 1.0 / n.most(*source.steady.out, *sink.steady.into))
+    back = loop = 0.0
+    if n.anywhere(t.two_way):
+        slowest = n.most(*sink.steady.out, *source.steady.into)
+        back = t.two_way * n.least(window / sink.trip, costs.fetch_limit, 1.0 / slowest)
+    if n.anywhere(t.loop):
+        slowest = n.most(costs.loopback, *sink.steady.loop)
+        loop = t.loop * n.least(window / sink.round_trip, costs.fetch_limit, 1.0 / slowest)
+    return forth, back, loop
+
+
+def _busy(ways: Ways, leaving: Quantity, coming: Quantity, looping: Quantity, n: Numbers) -> Vector:
+    """Utilisation of every resource of a host by messages/s that leave it, come in and go round."""
+    if not n.anywhere(looping):
+        return [leaving * out + coming * into for out, into in zip(ways.out, ways.into, strict=True)]
+    costs = zip(ways.out, ways.into, ways.loop, strict=True)
+    return [leaving * out + coming * into + looping * loop for out, into, loop in costs]
+
+
+def _held_back(costs: Costs, limits: Rates, n: Numbers) -> Rates:
     """Return messages/s of each flow after every resource that holds senders back."""
-    asked = [0.0] * (2 * KINDS)
-    for demand in demands:
-        for resource, cost in demand.steady:
-            asked[resource] += demand.limit * cost
-    rates = []
-    for demand in demands:
-        busiest = max(asked[resource] for resource, _ in demand.steady)
-        rates.append(demand.limit / busiest if busiest > 1.0 else demand.limit)
-    return _fit_upstream(demands, rates, upstream)
+    forth, back, loop = limits
+    source, sink = costs.source.steady, costs.sink.steady
+    at_source, at_sink = _busy(source, forth, back, 0.0, n), _busy(sink, back, forth, loop, n)
+    forth = forth / n.most(1.0, n.busiest(at_source, source.out), n.busiest(at_sink, sink.into))
+    if n.anywhere(back):
+        back = back / n.most(1.0, n.busiest(at_sink, sink.out), n.busiest(at_source, source.into))
+    if n.anywhere(loop):
+        loop = loop / n.most(1.0, n.busiest(at_sink, sink.loop))
+    return forth, back, loop
 
 
-def _fit_upstream(demands: Sequence[FlowDemand], rates: list[float], capacity: float) -> list[float]:
+def _fit_upstream(costs: Costs, rates: Rates, taken: tuple[Quantity, Quantity], capacity: float, n: Numbers) -> Rates:
     """Slow down senders whose requests do not fit PCIe upstream beside the writes of what their host receives.
 
     First everybody gives way alike; then, if a host still asks for too much because its peer did not slow down, its
     requests take what the writes leave. Writes that do not fit by themselves are the receive side's matter.
+
+    Args:
+        costs: of a message on both hosts.
+        rates: messages/s of the flows.
+        taken: share of what comes in that source and sink take.
+        capacity: bytes/s of PCIe upstream.
+        n: one point or many.
     """
+    forth, back, loop = rates
     for leave in (False, True):
-        inbound, outbound = [0.0, 0.0], [0.0, 0.0]
-        for demand, rate in zip(demands, rates, strict=True):
-            outbound[demand.source] += rate * demand.upstream_out
-            if not demand.is_loopback:
-                inbound[demand.sink] += rate * demand.upstream_in
-        for host in (0, 1):
-            total = inbound[host] + outbound[host]
-            if total <= capacity * (1.0 + _ROUNDING) or not outbound[host]:
-                continue
-            if leave and inbound[host] < capacity:
-                share = (capacity - inbound[host]) / outbound[host]
-            else:
-                share = capacity / total
-            rates = [
-                rate * share if demand.source == host else rate for demand, rate in zip(demands, rates, strict=True)
-            ]
-    return rates
+        source = _upstream_share(costs, back * taken[0], forth, capacity, n, leave=leave)
+        sink = _upstream_share(costs, forth * taken[1], back + loop, capacity, n, leave=leave)
+        forth, back, loop = forth * source, back * sink, loop * sink
+    return forth, back, loop
 
 
-def _receive_side(subsystem: Subsystem, demands: Sequence[FlowDemand], offered: Sequence[float], host: int) -> HostLoad:
-    receive = [0.0] * len(RECEIVE)
-    inbound = outbound = 0.0
-    for demand, rate in zip(demands, offered, strict=True):
-        if demand.source == host:
-            outbound += rate * demand.upstream_out
-        if demand.sink == host:
-            inbound += rate * demand.upstream_in
-            for resource, cost in demand.receive:
-                receive[resource] += rate * cost
-    capacity = subsystem.pcie.bytes_per_second
-    upstream = inbound / max(capacity - outbound, 0.01 * capacity)
-    busiest = max(upstream, *receive)
-    return HostLoad(tuple(receive), upstream, 1.0 / busiest if busiest > 1.0 + 1e3 * _ROUNDING else 1.0)
+def _upstream_share(
+    costs: Costs, inbound: Quantity, outbound: Quantity, capacity: float, n: Numbers, *, leave: bool
+) -> Quantity:
+    """Return the share of its rate that a host may send, alike with its peer or leaving room for all writes."""
+    written, asked = inbound * costs.upstream_in, outbound * costs.upstream_out
+    total = written + asked
+    overbooked = total > capacity * (1.0 + _ROUNDING)
+    if not n.anywhere(overbooked):
+        return 1.0
+    share = capacity / n.most(total, capacity)
+    if leave:
+        room = (capacity - written) / n.most(asked, 1.0)
+        share = n.choose(written < capacity, n.least(1.0, room), share)
+    return n.choose(overbooked, share, 1.0)
 
 
-def _taken(demand: FlowDemand, offered: float, load: HostLoad, workload: Workload, lossless: bool) -> Rates:
-    delivered = offered * load.accepted
-    if lossless or demand.is_loopback:
-        return Rates(demand, delivered, offered, delivered)
-    if workload.qp_type is QpType.RC:
-        # A lost packet costs the rest of its window (go back N): what was sent twice was not delivered once.
-        return Rates(demand, offered, offered, delivered * load.accepted)
-    return Rates(demand, offered, offered, delivered)
+def _receive_side(host: HostCosts, rates: Rates, costs: Costs, capacity: float, n: Numbers) -> _Arrivals:
+    """Return what a host makes of its arrivals.
+
+    Args:
+        host: its costs of a message.
+        rates: messages/s that come in, leave, and go round.
+        costs: of a message on both hosts.
+        capacity: bytes/s of PCIe upstream.
+        n: one point or many.
+    """
+    coming, leaving, looping = rates
+    arrival = _busy(host.arrival, leaving, coming, looping, n)
+    room = n.most(capacity - (leaving + looping) * costs.upstream_out, 0.01 * capacity)
+    upstream = (coming + looping) * costs.upstream_in / room
+    busiest = n.most(upstream, *arrival)
+    accepted = n.choose(busiest > 1.0 + _ROUNDING, 1.0 / n.most(1.0, busiest), 1.0)
+    kept = 1.0 / n.most(1.0, (coming + looping) * accepted * host.dropping)
+    return _Arrivals(arrival, upstream, accepted, kept)
 
 
-def _utilisation(rates: Sequence[Rates]) -> list[float]:
-    used = [0.0] * (2 * KINDS)
-    for rate in rates:
-        for resource, cost in rate.demand.steady:
-            used[resource] += rate.sent * cost
-    return used
+def _taken(limit: Quantity, offered: Quantity, load: _Arrivals, t: Traffic, lossless: bool) -> Flow:
+    accepted = offered * load.accepted
+    if lossless:
+        return Flow(limit, offered, accepted, accepted * load.kept)
+    # A lost RC packet costs the rest of its window (go back N): what was sent twice was not delivered once.
+    again = 1.0 - t.is_rc * (1.0 - load.accepted)
+    return Flow(limit, offered, offered, accepted * load.kept * again)
 
 
 def _left_over(
-    subsystem: Subsystem, demand: FlowDemand, steady: Sequence[float], rates: Sequence[Rates], loads: Sequence[HostLoad]
-) -> Rates:
-    """Return the rate of a flow that yields: what every resource it needs has left."""
-    host = demand.sink
-    rate = demand.limit
-    per_resource: dict[int, float] = {}
-    for resource, cost in demand.steady:  # a loopback flow is both ends, so a resource may appear twice
-        per_resource[resource] = per_resource.get(resource, 0.0) + cost
-    for resource, cost in per_resource.items():
-        if cost:
-            rate = min(rate, max(0.0, 1.0 - steady[resource]) / cost)
-    for resource, cost in demand.receive:
-        if cost:
-            rate = min(rate, max(0.0, 1.0 - loads[host].receive[resource]) / cost)
-    used = sum(
-        other.sent * other.demand.upstream_out * (other.demand.source == host)
-        + other.delivered * other.demand.upstream_in * (other.demand.sink == host)
-        for other in rates
-    )
-    room = max(0.0, subsystem.pcie.bytes_per_second - used)
-    rate = min(rate, room / (demand.upstream_out + demand.upstream_in))
-    return Rates(demand, rate, rate, rate)
+    costs: Costs, limit: Quantity, flows: tuple[Flow, Flow], loads: tuple[Vector, Vector], capacity: float, n: Numbers
+) -> Quantity:
+    """Return the rate of loopback that yields: what every resource it needs has left.
+
+    Args:
+        costs: of a message on both hosts.
+        limit: messages/s that it could send if it were alone.
+        flows: forth and back.
+        loads: how busy the steady and the arrival resources of the sink are.
+        capacity: bytes/s of PCIe upstream.
+        n: one point or many.
+    """
+    forth, back = flows
+    rate = n.least(limit, 1.0 / costs.loopback)
+    for load, ways in zip(loads, (costs.sink.steady, costs.sink.arrival), strict=True):
+        for busy, cost in zip(load, ways.loop, strict=True):
+            if n.anywhere(cost):
+                room = n.most(0.0, 1.0 - busy)
+                rate = n.least(rate, n.choose(cost, room / n.most(cost, 1e-18), rate))
+    if n.anywhere(costs.sink.dropping):
+        room = n.most(0.0, 1.0 - forth.sent * costs.sink.dropping)
+        rate = n.least(rate, n.choose(costs.sink.dropping, room / n.most(costs.sink.dropping, 1e-18), rate))
+    used = forth.delivered * costs.upstream_in + back.sent * costs.upstream_out
+    free = n.most(0.0, capacity - used)
+    return n.least(rate, free / (costs.upstream_out + costs.upstream_in))

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 FAILURE_RATIO: Final = 0.01
 """Runs whose traffic cannot be set up."""
@@ -30,6 +29,10 @@ STRAY_PAUSE: Final = 2e-5
 START_PAUSE: Final = 0.05
 """Scale of the pause while connections are set up (paper, section 5.2), before the window."""
 
+_HOSTS: Final = 2
+_BLOCK_RUNS: Final = 32
+"""Runs whose chances are drawn together."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chance:
@@ -42,8 +45,9 @@ class Chance:
         pause: factor on pause, per host.
         stray: pause that comes from nothing, per host.
         counters: factor per host and counter.
-        samples: factor per host and sample.
         start_pause: pause ratio of the first start-up sample, per host.
+        sample_count: samples of a host's series.
+        origin: seed, run and factor on the spread, for what is drawn later.
     """
 
     failure: tuple[str, str] | None
@@ -52,15 +56,19 @@ class Chance:
     pause: list[float]
     stray: list[float]
     counters: list[list[float]]
-    samples: list[list[float]]
     start_pause: list[float]
+    sample_count: int
+    origin: tuple[int, int, float]
 
-
-@lru_cache
-def _scales(counters: int, samples: int) -> NDArray[np.float64]:
-    """Standard deviation of each of a host's factors: throughput, pause, counters, samples; for both hosts."""
-    host = [THROUGHPUT_SPREAD, COUNTER_SPREAD, *[COUNTER_SPREAD] * counters, *[SAMPLE_SPREAD] * samples]
-    return np.array(host + host)
+    @property
+    def samples(self) -> list[list[float]]:
+        """Factor per host and sample; from a generator of its own, as only few runs are looked at that closely."""
+        seed, run, noise = self.origin
+        draws = np.random.default_rng([seed, run, 1]).standard_normal((_HOSTS, self.sample_count))
+        spread: list[list[float]] = np.exp(noise * SAMPLE_SPREAD * draws).tolist()
+        if self.stable:
+            return spread
+        return [[factor * (0.5 if factor > 1.0 else 1.0) for factor in host] for host in spread]
 
 
 def chance(seed: int, run: int, noise: float, counters: int, samples: int) -> Chance:
@@ -73,27 +81,41 @@ def chance(seed: int, run: int, noise: float, counters: int, samples: int) -> Ch
         counters: how many a host has.
         samples: how many a host's series has.
     """
-    rng = np.random.default_rng([seed, run])
-    fails, cause, disturbed, strength = rng.random(4).tolist()
-    stray = [STRAY_PAUSE * noise * abs(draw) for draw in rng.standard_normal(2).tolist()]
-    start = [START_PAUSE * noise * abs(draw) for draw in rng.standard_normal(2).tolist()]
-    scales = _scales(counters, samples)
-    factors = np.exp(noise * scales * rng.standard_normal(scales.size)).tolist()
-    hosts = factors[: len(factors) // 2], factors[len(factors) // 2 :]
-    throughput = [host[0] for host in hosts]
-    spread = [host[2 + counters :] for host in hosts]
-    if disturbed < UNSTABLE_RATIO * noise:
-        # Another program takes part of the time, in bouts; half of such runs also show the pause that it causes.
-        throughput = [factor * (1.0 - 0.3 * strength) for factor in throughput]
-        spread = [[factor * (0.5 if factor > 1.0 else 1.0) for factor in host] for host in spread]
-        stray = [ratio + (0.01 * strength if strength > 0.5 else 0.0) for ratio in stray]
-    return Chance(
-        failure=FAILURES[int(cause * len(FAILURES))] if fails < FAILURE_RATIO * noise else None,
-        stable=disturbed >= UNSTABLE_RATIO * noise,
-        throughput=throughput,
-        pause=[host[1] for host in hosts],
-        stray=stray,
-        counters=[host[2 : 2 + counters] for host in hosts],
-        samples=spread,
-        start_pause=start,
+    block, position = divmod(run, _BLOCK_RUNS)
+    return _block(seed, block, noise, counters, samples)[position]
+
+
+@lru_cache(maxsize=16)
+def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> tuple[Chance, ...]:
+    """Draw for successive runs at once: that costs little more than drawing for one."""
+    rng = np.random.default_rng([seed, block])
+    runs = range(block * _BLOCK_RUNS, (block + 1) * _BLOCK_RUNS)
+    fails, cause, disturbed, strength = rng.random((4, _BLOCK_RUNS, 1))
+    throughput, pause, stray, start = rng.standard_normal((4, _BLOCK_RUNS, _HOSTS))
+    # Another program takes part of the time, in bouts; half of such runs also show the pause that it causes.
+    unstable = disturbed < UNSTABLE_RATIO * noise
+    taken = np.where(unstable, strength, 0.0)
+    columns = (
+        np.where(fails < FAILURE_RATIO * noise, cause * len(FAILURES), -1.0)[:, 0],
+        ~unstable[:, 0],
+        np.exp(noise * THROUGHPUT_SPREAD * throughput) * (1.0 - 0.3 * taken),
+        np.exp(noise * COUNTER_SPREAD * pause),
+        STRAY_PAUSE * noise * abs(stray) + np.where(taken > 0.5, 0.01 * taken, 0.0),
+        np.exp(noise * COUNTER_SPREAD * rng.standard_normal((_BLOCK_RUNS, _HOSTS, counters))),
+        START_PAUSE * noise * abs(start),
+    )
+    rows = zip(runs, *(column.tolist() for column in columns), strict=True)
+    return tuple(
+        Chance(
+            failure=FAILURES[int(cause)] if cause >= 0 else None,
+            stable=stable,
+            throughput=throughput,
+            pause=pause,
+            stray=stray,
+            counters=factors,
+            start_pause=start,
+            sample_count=samples,
+            origin=(seed, run, noise),
+        )
+        for run, cause, stable, throughput, pause, stray, factors, start in rows
     )

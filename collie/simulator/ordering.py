@@ -1,7 +1,8 @@
 """Strictly ordered PCIe writes: when a short segment has to wait for a bulk one.
 
-A bulk segment fills the window of writes that may be in flight. A short segment behind it, written through the strictly
-ordered short path, has to wait until the window has drained and is committed; everything behind it waits too.
+A bulk segment fills the window of writes that may be in flight. The next short segment, written through the strictly
+ordered short path, has to wait until the window has drained and is committed; everything behind it waits too. Segments
+in between that are neither short nor bulk keep the window as it is.
 """
 
 from __future__ import annotations
@@ -55,11 +56,16 @@ def bulk_then_small(segments: Sequence[int], bulk_bytes: int, small_bytes: int) 
         Waits per pass over the vector, and the same counted softly: with quadratic shares that start at once.
     """
     waits = pressure = 0.0
-    before = segments[-1]
-    for size in segments:
-        if size < before:
-            bulk = bulk_share(before, bulk_bytes)
-            waits += bulk * small_share(size, small_bytes)
-            pressure += min(1.0, before / bulk_bytes) ** 2 * min(1.0, small_bytes / size) ** 2
-        before = size
+    filled = 0  # largest segment since the window was last drained
+    for _ in range(2):  # the vector repeats: the second pass meets what the first has left
+        waits = pressure = 0.0
+        for size in segments:
+            if size >= filled:
+                filled = size
+                continue
+            small = small_share(size, small_bytes)
+            waits += bulk_share(filled, bulk_bytes) * small
+            pressure += min(1.0, filled / bulk_bytes) ** 2 * min(1.0, small_bytes / size) ** 2
+            if small:
+                filled = size
     return waits, pressure

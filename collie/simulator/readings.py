@@ -7,16 +7,29 @@ is at least k long does (u^k, M/M/1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from collie.simulator.caches import miss_ratio, pressure
-from collie.simulator.costs import CONTEXT, ENGINE, LOOPBACK, TAGS, TRANSLATION, TRANSMIT
-from collie.simulator.demand import KINDS
-from collie.simulator.model import State
+from collie.simulator.costs import (
+    ARBITER,
+    CONTEXT,
+    CREDITS,
+    ENGINE,
+    ORDERED_WRITES,
+    PEER_READS,
+    PEER_WRITES,
+    PLACEMENT,
+    SOCKET_LINK,
+    STAGING,
+    TAGS,
+    TRANSLATION,
+    TRANSMIT,
+    HostCosts,
+)
+from collie.simulator.demand import receive_queues
+from collie.simulator.model import Flow, HostLoad, State
+from collie.simulator.numbers import Numbers, Quantity, Vector
 from collie.simulator.subsystem import Cache, Subsystem
-from collie.simulator.wire import ACK_BYTES, READ_REQUEST_BYTES
-from collie.workloads.workload import Opcode, QpType, Workload
 
 COUNTERS: Final = (
     "tx_bytes",
@@ -29,16 +42,24 @@ COUNTERS: Final = (
     "sq_wqe_cache_miss",
     "icm_cache_miss",
     "mtt_cache_miss",
+    "reqsl_cache_miss",
     "pcie_internal_back_pressure",
     "pcie_read_stalled_tags",
     "pcie_write_stalled_ordering",
+    "outbound_pci_stalled_rd",
+    "outbound_pci_stalled_wr",
     "rx_packet_buffer_full",
     "packet_engine_busy",
+    "ack_engine_busy",
+    "tx_stopped_e2e_credits",
     "loopback_back_pressure",
     "rx_steering_stalled",
     "out_of_buffer",
 )
 """In the order of `counters`; the catalog `simulated` describes them."""
+
+PORT_COUNTERS: Final = 6
+"""So many leading ones follow throughput and pause instead of having noise of their own."""
 
 _CYCLES_PER_SECOND: Final = 1e9
 _BURST_BYTES: Final = 32 * 1024
@@ -47,129 +68,132 @@ _WQE_CACHE_SHARPNESS: Final = 2.0
 _WQE_CACHE_CONFLICTS: Final = 0.05
 
 
-def counters(subsystem: Subsystem, workload: Workload, state: State, host: int) -> tuple[float, ...]:
-    """Return the advance per second of every counter of one host."""
-    return _port(subsystem, workload, state, host) + _diagnostics(subsystem, workload, state, host)
+def counters(subsystem: Subsystem, state: State) -> tuple[Vector, Vector]:
+    """Return the advance per second of every counter, of hosts a and b."""
+    shared = _near_misses(subsystem, state)
+    source, sink = _port(state)
+    source += _diagnostics(subsystem, state, shared, state.source, state.costs.source, state.back, state.forth, None)
+    sink += _diagnostics(subsystem, state, shared, state.sink, state.costs.sink, state.forth, state.back, state.loop)
+    return state.numbers.exchange(state.traffic.is_read, source, sink)
 
 
-def _port(subsystem: Subsystem, workload: Workload, state: State, host: int) -> tuple[float, ...]:
-    out_bytes, in_bytes, out_packets, in_packets = 0.0, 0.0, 0.0, 0.0
-    pattern = state.pattern
-    answer_bytes, answers = 0.0, 0.0  # per message, against the payload: requests of READs, acknowledgements
-    if workload.opcode is Opcode.READ:
-        answer_bytes, answers = READ_REQUEST_BYTES, 1.0
-    elif workload.qp_type is QpType.RC:
-        answers = 1.0 / subsystem.engine.messages_per_ack
-        answer_bytes = ACK_BYTES * answers
-    for rate in state.flows:
-        if rate.demand.is_loopback:
-            continue
-        sends = rate.demand.source == host
-        data, packets = rate.sent * pattern.wire_bytes, rate.sent * pattern.packets
-        back, back_packets = rate.sent * answer_bytes, rate.sent * answers
-        out_bytes += data if sends else back
-        out_packets += packets if sends else back_packets
-        in_bytes += back if sends else data
-        in_packets += back_packets if sends else packets
+def _port(state: State) -> tuple[list[Quantity], list[Quantity]]:
+    traffic, costs = state.traffic, state.costs
+    forth, back = state.forth.sent, state.back.sent
+    forth_bytes = forth * traffic.wire + back * costs.answer_bytes
+    back_bytes = back * traffic.wire + forth * costs.answer_bytes
+    forth_packets = forth * traffic.packets + back * costs.answers
+    back_packets = back * traffic.packets + forth * costs.answers
+    source_pause = sink_pause = 0.0
+    if state.lossless:
+        source_pause, sink_pause = 1e6 * (1.0 - state.source.accepted), 1e6 * (1.0 - state.sink.accepted)
     return (
-        out_bytes,
-        in_bytes,
-        out_packets,
-        in_packets,
-        1e6 * state.pause_ratio(host),
-        1e6 * state.pause_ratio(1 - host),
+        [forth_bytes, back_bytes, forth_packets, back_packets, source_pause, sink_pause],
+        [back_bytes, forth_bytes, back_packets, forth_packets, sink_pause, source_pause],
     )
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What one host did per second.
+class _NearMisses(NamedTuple):
+    """What one message adds to diagnostic counters on either host, before the host's own share in it.
 
     Attributes:
-        requests, answers: messages as requester and as responder.
-        visits: loads of a queue pair's context.
-        reads: PCIe reads of payload.
-        arrivals: packets with payload.
-        slow: packets that the engine handled on its slow path, made or placed.
-        looped: packets offered to the loopback path.
+        late: share of receives that were not on chip when their packet came, for all that a cache could do.
+        reading_lists: scatter lists of READs that leave the chip again.
+        spilled: packets whose READ request has to be looked up.
+        answered: answers that the acknowledgement unit has to wait for.
+        lookups: of translations that nothing looked up ahead.
+        bursts: that fill the receive buffer up to where it acts.
     """
 
-    requests: float = 0.0
-    answers: float = 0.0
-    visits: float = 0.0
-    reads: float = 0.0
-    arrivals: float = 0.0
-    slow: float = 0.0
-    looped: float = 0.0
+    late: Quantity
+    reading_lists: Quantity
+    spilled: Quantity
+    answered: Quantity
+    lookups: Quantity
+    bursts: float
 
 
-def _tally(state: State, host: int) -> _Tally:
-    tally, pattern = _Tally(), state.pattern
-    slow_packets = pattern.packets if pattern.slow else 0.0
-    for rate in state.flows:
-        demand, messages = rate.demand, rate.sent
-        if demand.requester == host:
-            tally.requests += messages
-            tally.visits += messages / demand.visit_wqes
-        if demand.responder == host:
-            tally.answers += messages
-            tally.visits += messages / demand.visit_wqes
-        if demand.source == host:
-            tally.reads += messages * pattern.gather_requests
-            tally.slow += messages * slow_packets
-        if demand.sink == host:
-            tally.arrivals += messages * pattern.packets
-            tally.slow += messages * slow_packets
-            tally.looped += rate.offered * pattern.packets if demand.is_loopback else 0.0
-    return tally
-
-
-def _diagnostics(subsystem: Subsystem, workload: Workload, state: State, host: int) -> tuple[float, ...]:
-    tally, sets, load = _tally(state, host), state.sets, state.loads[host]
-    busy = state.steady[host * KINDS : (host + 1) * KINDS]
-    received = tally.answers if workload.opcode.consumes_receive else 0.0
-    context, translation = subsystem.context_cache, subsystem.translation_cache
-    lookups = (tally.requests + tally.answers) / min(workload.wqe_batch, translation.look_ahead_messages)
-    buffer = subsystem.receive_buffer
-    room = (buffer.xoff_bytes if state.lossless else buffer.size_bytes) / _BURST_BYTES
-    arriving = tally.arrivals / subsystem.engine.packets_per_second
-    engine = max(busy[TRANSMIT], min(1.0, load.receive[ENGINE]))
-    return (
-        received * _receive_misses(subsystem, workload, sets.receive_wqes[host]),
-        tally.requests * _wqe_misses(sets.send_wqes[host], subsystem.send_wqe_cache.entries),
-        tally.visits * sets.context_misses[host] * _replays(context, busy[CONTEXT]),
-        # What was looked up ahead within a post is a hit when it is used.
-        lookups * sets.translation_misses[host] * _replays(translation, busy[TRANSLATION]),
-        _CYCLES_PER_SECOND * min(1.0, load.upstream**4 / 4),
-        tally.reads * busy[TAGS] ** 2,
-        _ordering_stalls(state, host),
-        tally.arrivals * min(1.0, load.utilisation) ** room,
-        tally.slow + tally.arrivals * engine**4,
-        tally.looped * min(1.0, max(load.upstream, busy[LOOPBACK] ** 4)),
-        tally.arrivals * min(1.0, arriving) ** 2,
-        tally.arrivals * state.loss_ratio(host),
+def _near_misses(subsystem: Subsystem, state: State) -> _NearMisses:
+    t, n = state.traffic, state.numbers
+    reads, acks, buffer = subsystem.reads, subsystem.acknowledgements, subsystem.receive_buffer
+    late = reading_lists = spilled = answered = 0.0
+    if n.anywhere(t.receives):
+        for queues, used in receive_queues(subsystem, t):
+            long_queue = pressure(n, t.recv_depth, queues.resident_wqes_per_queue)
+            late = late + used * pressure(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
+    if n.anywhere(t.is_read):
+        reading_lists = t.is_read * t.early_list * pressure(n, t.wqe_batch, t.outstanding)
+        spilled = t.is_read * t.packets * pressure(n, t.qps * t.started, reads.pending_requests)
+    if n.anywhere(t.is_rc_write):
+        answered = t.is_rc_write * t.small_beside_bulk * pressure(n, t.wqe_batch, acks.burst_messages)
+    return _NearMisses(
+        late=late,
+        reading_lists=reading_lists,
+        spilled=spilled,
+        answered=answered,
+        lookups=1.0 / n.least(t.wqe_batch, subsystem.translation_cache.look_ahead_messages),
+        bursts=(buffer.xoff_bytes if state.lossless else buffer.size_bytes) / _BURST_BYTES,
     )
 
 
-def _receive_misses(subsystem: Subsystem, workload: Workload, posted: int) -> float:
-    """Share of receives that were not on chip when their packet came, whether or not that held anything up."""
-    cache = subsystem.receive_wqe_cache
-    late = pressure(workload.wqe_batch, 2 * cache.prefetch_wqes)
-    late *= pressure(workload.recv_wq_depth, 2 * cache.resident_wqes_per_queue)
-    return 1.0 - (1.0 - late) * (1.0 - _wqe_misses(posted, cache.entries))
+def _diagnostics(
+    subsystem: Subsystem,
+    state: State,
+    shared: _NearMisses,
+    load: HostLoad,
+    costs: HostCosts,
+    coming: Flow,
+    leaving: Flow,
+    loop: Flow | None,
+) -> list[Quantity]:
+    t, n, sets, steady, arrival = state.traffic, state.numbers, costs.sets, load.steady, load.arrival
+    inbound, outbound, circling = coming.sent, leaving.sent, 0.0
+    if loop is not None:
+        inbound, outbound = inbound + loop.sent, outbound + loop.sent
+        circling = loop.offered * t.packets * n.least(1.0, n.most(load.upstream, load.loopback**4))
+    arrivals = inbound * t.packets
+    asked = n.choose(t.is_read, inbound, outbound)  # as requester
+    messages = inbound + outbound
+    busy = n.least(1.0, n.most(load.upstream, *arrival))
+    engine = n.most(steady[TRANSMIT], n.least(1.0, n.most(arrival[ENGINE], arrival[ARBITER])))
+    arriving = arrivals / subsystem.engine.packets_per_second
+    crossing = n.most(arrival[SOCKET_LINK], arrival[ORDERED_WRITES], arrival[PEER_WRITES])
+    lost = 1.0 - (load.kept if state.lossless else load.kept * load.accepted)
+    lists = shared.reading_lists * pressure(n, sets.reads, subsystem.reads.scatter_lists)
+    answers = shared.answered * pressure(n, sets.ends, subsystem.acknowledgements.contexts)
+    lookups = messages * shared.lookups  # what was looked up ahead within a post is a hit when it is used
+    # Short writes behind bulk ones; a host that also reads feels them more.
+    ordered = coming.offered * t.ordering_pressure * t.early_list * n.choose(outbound > 0, 1.0, 0.1)
+    return [
+        inbound * t.receives * (1.0 - (1.0 - shared.late) * (1.0 - sets.receive_misses)),
+        asked * (_wqe_misses(sets.send_wqes, subsystem.send_wqe_cache.entries) + lists),
+        messages / state.costs.visit_wqes * sets.context_misses * _replays(subsystem.context_cache, steady[CONTEXT]),
+        lookups * sets.translation_misses * _replays(subsystem.translation_cache, steady[TRANSLATION]),
+        inbound * shared.spilled,
+        _CYCLES_PER_SECOND * n.least(1.0, load.upstream**4 / 4.0),
+        outbound * t.gather_requests * steady[TAGS] ** 2,
+        ordered,
+        _stalled(n, n.most(steady[STAGING], steady[PEER_READS])),
+        _stalled(n, crossing),
+        arrivals * busy**shared.bursts,
+        t.slow * messages * t.packets + arrivals * engine**4,
+        outbound * answers,
+        _stalled(n, steady[CREDITS]),
+        circling,
+        arrivals * n.least(1.0, n.most(arriving, arrival[PLACEMENT] - 0.5)) ** 2,
+        arrivals * lost,
+    ]
 
 
-def _replays(cache: Cache, busy: float) -> float:
+def _stalled(numbers: Numbers, busy: Quantity) -> Quantity:
+    """Cycles per second in which something waits for a resource."""
+    return _CYCLES_PER_SECOND * numbers.least(1.0, busy) ** 4
+
+
+def _replays(cache: Cache, busy: Quantity) -> Quantity:
     """Lookups per miss: what waits behind a blocking miss is looked up again, once for each miss in flight."""
     return 1.0 + cache.outstanding_misses * busy
 
 
-def _wqe_misses(posted: int, entries: int) -> float:
+def _wqe_misses(posted: Quantity, entries: int) -> Quantity:
     return miss_ratio(posted, entries, _WQE_CACHE_SHARPNESS, _WQE_CACHE_CONFLICTS)
-
-
-def _ordering_stalls(state: State, host: int) -> float:
-    """Short writes behind bulk ones; a host that also reads feels them more."""
-    arriving = sum(rate.offered for rate in state.flows if rate.demand.sink == host)
-    sending = any(rate.demand.source == host for rate in state.flows)
-    return arriving * state.pattern.ordering_pressure * (1.0 if sending else 0.1)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collie.detect.bounds import Bound, packets_per_byte
-from collie.simulator.pcie import write_bytes
+from collie.detect.bounds import Bound
 from collie.simulator.subsystem import Subsystem
-from collie.simulator.wire import data_bytes
+from collie.simulator.traffic import traffic_of
 from collie.workloads.workload import Workload
 
 
 def specification(subsystem: Subsystem, workload: Workload) -> Bound:
     """Return the highest payload throughput that one receiving host could see from the network.
 
-    The least of what the line carries around its headers, what PCIe writes carry around theirs, and the packet rate.
+    The least of what the line carries around its headers, what PCIe carries each way around its own and beside the work
+    requests, and the packet rate. No anomaly is needed to explain what stays under it.
     """
-    payload = sum(workload.messages)
-    line = sum(data_bytes(size, workload.mtu, workload.qp_type, workload.opcode) for size in workload.messages)
-    placed = sum(write_bytes(size, subsystem.pcie.max_payload_bytes) for size in workload.messages)
-    per_byte = packets_per_byte(workload)
-    bps = min(
-        subsystem.wire.line_rate_bps * payload / line,
-        subsystem.pcie.bytes_per_second * 8 * payload / placed,
-        subsystem.engine.packets_per_second / per_byte * 8,
+    t = traffic_of(subsystem, workload)
+    pcie = subsystem.pcie.bytes_per_second
+    # A host that also receives reads both kinds of work requests; the posts of READs stand with the payload's sink.
+    read = t.gather + (t.two_way if t.is_read else 1.0) * t.send_wqe + t.two_way * t.receives * t.receive_wqe
+    rate = min(
+        subsystem.wire.line_rate_bps / 8 / t.wire,
+        pcie / t.place,
+        pcie / read,
+        subsystem.engine.packets_per_second / t.packets,
     )
-    return Bound(bps, bps / 8 * per_byte, "specification")
+    return Bound(rate * t.payload * 8, rate * t.packets, "specification")

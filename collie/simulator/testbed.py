@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from operator import mul
-from typing import Final
+from typing import Final, NamedTuple, overload
 
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound
@@ -13,11 +15,11 @@ from collie.errors import TestbedError
 from collie.ports import Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.simulator.model import State, evaluate
 from collie.simulator.noise import Chance, chance
-from collie.simulator.readings import COUNTERS, counters
+from collie.simulator.readings import COUNTERS, PORT_COUNTERS, counters
 from collie.simulator.specification import specification
-from collie.simulator.subsystem import Subsystem
+from collie.simulator.subsystem import Subsystem, SubsystemFile, lacks
 from collie.workloads.plan import HOST_A, HOST_B
-from collie.workloads.workload import Memory, Workload
+from collie.workloads.workload import Workload
 
 HOSTS: Final = (HOST_A, HOST_B)
 WINDOW_SAMPLES: Final = 5
@@ -26,8 +28,9 @@ _RAMP: Final = (0.3, 0.8, 1.0) + (1.0,) * WINDOW_SAMPLES
 """Share of the steady rate in each sample."""
 _START_PAUSE: Final = (1.0, 0.2) + (0.0,) * (len(_RAMP) - 2)
 """Share of `Chance.start_pause` in each sample; gone before the window."""
-_PORT_COUNTERS: Final = 6
-"""So many leading counters follow throughput and pause instead of having noise of their own."""
+
+_Pair = tuple[float | None, float | None]
+_Counters = Mapping[str, float | None]
 
 
 def elapsed_seconds(workload: Workload) -> float:
@@ -41,14 +44,15 @@ class SimulatedTestbed:
     """Two hosts with one subsystem each, joined by a network that is never congested.
 
     Args:
-        subsystem: the hardware.
+        subsystem: the hardware, and the settings in force.
         catalog: describes the counters (`counters/simulated/catalog.yaml`).
         seed: of the noise; a run's noise depends on it and on the run's number alone.
         noise: factor on every spread and on the share of failed and unstable runs; 0 switches all of it off.
     """
 
-    def __init__(self, subsystem: Subsystem, catalog: Catalog, *, seed: int = 0, noise: float = 1.0) -> None:
-        self._subsystem = subsystem
+    def __init__(self, subsystem: SubsystemFile, catalog: Catalog, *, seed: int = 0, noise: float = 1.0) -> None:
+        self._subsystem = subsystem.hardware
+        self._settings = {name: setting.value for name, setting in subsystem.settings.items()}
         self._catalog = catalog
         self._seed = seed
         self._noise = noise
@@ -62,7 +66,7 @@ class SimulatedTestbed:
             "subsystem": subsystem.name,
             "title": subsystem.title,
             "noise": self._noise,
-            **subsystem.settings.model_dump(mode="json"),
+            **self._settings,
         }
         return TestbedInfo("simulated", subsystem.name, self._catalog, description, virtual_time=True)
 
@@ -79,7 +83,7 @@ class SimulatedTestbed:
         if self._closed:
             raise TestbedError("the simulated testbed is closed")
         elapsed = elapsed_seconds(workload)
-        if reason := self._unsupported(workload):
+        if reason := lacks(self._subsystem, workload):
             return Unsupported(reason, 1.0)
         luck = chance(self._seed, run, self._noise, len(COUNTERS), len(_RAMP)) if self._noise > 0 else None
         if luck and luck.failure:
@@ -91,87 +95,145 @@ class SimulatedTestbed:
         """Refuse further runs."""
         self._closed = True
 
-    def _unsupported(self, workload: Workload) -> str | None:
-        host = self._subsystem.host
-        if not host.gpu and Memory.GPU in (workload.memory, workload.peer_memory):
-            return f"subsystem {self._subsystem.name} has no GPU"
-        node = max(workload.numa_node, workload.peer_numa_node)
-        if node >= host.sockets:
-            return f"subsystem {self._subsystem.name} has no NUMA node {node}; it has {host.sockets}"
-        return None
+
+class _Shown(NamedTuple):
+    """What hosts a and b show, besides their counters; None where there is nothing to show.
+
+    Attributes:
+        bps, pps: delivered.
+        pause: sent, share of time; None where PFC is off, so that a verdict looks at what is lost instead.
+        loss: share of packets.
+    """
+
+    bps: _Pair
+    pps: _Pair
+    pause: _Pair
+    loss: _Pair
+
+
+def noiseless_hosts(state: State) -> tuple[HostMeasurement, HostMeasurement]:
+    """Return what both hosts of one point show, counters left out."""
+    return _hosts(_shown(state), ({}, {}))
+
+
+def _shown(state: State) -> _Shown:
+    pause = state.pause_ratio() if state.lossless else (None, None)
+    (a, b), (a_bps, b_bps), (a_pps, b_pps) = state.receives(), state.delivered_bps(), state.delivered_pps()
+    bps, pps = (a_bps if a else None, b_bps if b else None), (a_pps if a else None, b_pps if b else None)
+    return _Shown(bps, pps, pause, state.loss_ratio())
+
+
+def _hosts(shown: _Shown, readings: tuple[_Counters, _Counters]) -> tuple[HostMeasurement, HostMeasurement]:
+    (a_bps, b_bps), (a_pps, b_pps), (a_pause, b_pause), (a_loss, b_loss) = shown
+    return (
+        HostMeasurement(HOST_A, a_bps, a_pps, a_pause, b_pause, a_loss, readings[0]),
+        HostMeasurement(HOST_B, b_bps, b_pps, b_pause, a_pause, b_loss, readings[1]),
+    )
 
 
 def _measurement(subsystem: Subsystem, workload: Workload, luck: Chance | None) -> Measurement:
     state = evaluate(subsystem, workload)
-    pauses = [_pause(state, luck, host) for host in (0, 1)]
-    hosts, series = [], []
-    for host in (0, 1):
-        measured = _host(subsystem, workload, state, luck, host, pauses)
-        hosts.append(measured)
-        series.append(_series(measured, luck, host))
+    shown, (a, b) = _shown(state), counters(subsystem, state)
+    if luck is not None:
+        shown = _disturbed(shown, luck)
+        a, b = _spread(a, shown.pause, luck, 0), _spread(b, shown.pause, luck, 1)
+    hosts = _hosts(shown, (dict(zip(COUNTERS, a, strict=True)), dict(zip(COUNTERS, b, strict=True))))
     return Measurement(
-        hosts=tuple(hosts),
+        hosts=hosts,
         window_seconds=WINDOW_SAMPLES * SAMPLE_SECONDS,
         stable=luck is None or luck.stable,
         health=_health(workload, luck),
-        series=tuple(sample for pair in zip(*series, strict=True) for sample in pair),
+        series=_Series(hosts, luck),
     )
 
 
-def _pause(state: State, luck: Chance | None, host: int) -> float:
-    ratio = state.pause_ratio(host)
-    if luck is None:
-        return ratio
-    return min(1.0, ratio * luck.pause[host] + (luck.stray[host] if state.lossless else 0.0))
-
-
-def _host(
-    subsystem: Subsystem,
-    workload: Workload,
-    state: State,
-    luck: Chance | None,
-    host: int,
-    pauses: list[float],
-) -> HostMeasurement:
-    values = counters(subsystem, workload, state, host)
-    factor = 1.0
-    if luck is not None:
-        factor = luck.throughput[host]
-        # A receiver's throughput is its peer's transmission.
-        ways = (luck.throughput[1 - host], factor, luck.throughput[1 - host], factor)
-        spread = (*ways, 1.0, 1.0, *luck.counters[host][_PORT_COUNTERS:])
-        values = tuple(map(mul, values, spread))
-    readings: dict[str, float | None] = dict(zip(COUNTERS, values, strict=True))
-    readings["tx_pause_duration"] = 1e6 * pauses[host]
-    readings["rx_pause_duration"] = 1e6 * pauses[1 - host]
-    return HostMeasurement(
-        host=HOSTS[host],
-        delivered_bps=state.delivered_bps(host) * factor if state.receives(host) else None,
-        delivered_pps=state.delivered_pps(host) * factor if state.receives(host) else None,
-        tx_pause_ratio=pauses[host],
-        rx_pause_ratio=pauses[1 - host],
-        loss_ratio=state.loss_ratio(host),
-        counters=readings,
+def _disturbed(shown: _Shown, luck: Chance) -> _Shown:
+    """Return what both hosts show in a run that chance has had its part in."""
+    (a_pause, b_pause), (a_stray, b_stray) = _scaled(shown.pause, luck.pause), luck.stray
+    return _Shown(
+        _scaled(shown.bps, luck.throughput),
+        _scaled(shown.pps, luck.throughput),
+        (
+            None if a_pause is None else min(1.0, a_pause + a_stray),
+            None if b_pause is None else min(1.0, b_pause + b_stray),
+        ),
+        shown.loss,
     )
 
 
-def _series(measured: HostMeasurement, luck: Chance | None, host: int) -> list[Sample]:
-    """Return one sample per second: ramping up at first, then around the steady values."""
-    pause, delivered = measured.tx_pause_ratio or 0.0, measured.delivered_bps
+def _scaled(pair: _Pair, factors: Sequence[float]) -> _Pair:
+    a, b = pair
+    return None if a is None else a * factors[0], None if b is None else b * factors[1]
+
+
+def _spread(values: Sequence[float], pause: _Pair, luck: Chance, host: int) -> list[float]:
+    """Return what one host's counters read in a run that chance has had its part in."""
+    # A receiver's throughput is its peer's transmission, and what one host pauses the other is paused.
+    received, sent = luck.throughput[host], luck.throughput[1 - host]
+    port = [
+        *map(mul, values, (sent, received, sent, received)),
+        _microseconds(pause[host]),
+        _microseconds(pause[1 - host]),
+    ]
+    return port + list(map(mul, values[PORT_COUNTERS:], luck.counters[host]))
+
+
+def _microseconds(ratio: float | None) -> float:
+    return 1e6 * (ratio or 0.0)
+
+
+class _Series(Sequence[Sample]):
+    """One sample per second and host: ramping up at first, then around the steady values.
+
+    Made when somebody looks: a campaign keeps it, a map of ten thousand points does not.
+    """
+
+    def __init__(self, hosts: tuple[HostMeasurement, ...], luck: Chance | None) -> None:
+        self._hosts = hosts
+        self._luck = luck
+
+    @cached_property
+    def _samples(self) -> tuple[Sample, ...]:
+        series = [_host_series(host, self._luck, index) for index, host in enumerate(self._hosts)]
+        return tuple(sample for pair in zip(*series, strict=True) for sample in pair)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
+
+    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
+        return self._samples[index]
+
+    def __len__(self) -> int:
+        return len(HOSTS) * len(_RAMP)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._samples == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as a list: it compares by value
+
+
+def _host_series(measured: HostMeasurement, luck: Chance | None, host: int) -> list[Sample]:
+    pause, delivered = measured.tx_pause_ratio, measured.delivered_bps
     values = [value or 0.0 for value in measured.counters.values()]
+    around = None if luck is None else luck.samples[host]
     samples = []
     for index, ramp in enumerate(_RAMP):
-        factor = ramp if luck is None else ramp * luck.samples[host][index]
-        starting = 0.0 if luck is None else luck.start_pause[host] * _START_PAUSE[index]
-        ratio = min(1.0, pause * factor + starting)
+        factor = ramp if around is None else ramp * around[index]
         readings: dict[str, float | None] = dict(zip(COUNTERS, [value * factor for value in values], strict=True))
         readings["delivered_bps"] = None if delivered is None else delivered * factor
-        readings["tx_pause_ratio"] = ratio
-        readings["tx_pause_duration"] = 1e6 * ratio
+        readings["tx_pause_ratio"] = None
+        if pause is not None:
+            starting = 0.0 if luck is None else luck.start_pause[host] * _START_PAUSE[index]
+            ratio = min(1.0, pause * factor + starting)
+            readings["tx_pause_ratio"] = ratio
+            readings["tx_pause_duration"] = 1e6 * ratio
         samples.append(Sample((index + 1) * SAMPLE_SECONDS, measured.host, readings))
     return samples
 
 
 def _health(workload: Workload, luck: Chance | None) -> GeneratorHealth:
-    even = 1.0 if luck is None else min(1.0, 0.98 * luck.samples[0][0])
+    even = 1.0 if luck is None else min(1.0, 0.98 * luck.throughput[0])
     return GeneratorHealth(idle_poll_ratio=0.5, empty_queue_ratio=0.0, qp_rate_ratio=even if workload.qps > 1 else None)

@@ -7,37 +7,48 @@ it is made ideal. An anomaly is credited to the one mechanism that costs its wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from collie.detect.bounds import Bound, Bounds, Calibration
+import numpy as np
+from numpy.typing import NDArray
+
+from collie.detect.bounds import Bound, Bounds, Calibration, remembered_siblings
 from collie.detect.judge import Thresholds, judge
-from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
 from collie.search.anomaly import Anomaly
 from collie.simulator.mechanism import Mechanism
-from collie.simulator.model import evaluate
+from collie.simulator.model import evaluate, evaluate_many
 from collie.simulator.specification import specification
-from collie.simulator.subsystem import RelaxedOrdering, Subsystem, SubsystemFile
-from collie.workloads.plan import HOST_A, HOST_B
+from collie.simulator.subsystem import Changes, Subsystem, SubsystemFile
+from collie.simulator.testbed import noiseless_hosts
+from collie.workloads.plan import HOST_B
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 S = TypeVar("S", bound=Subsystem)
 
-_AMPLE: Final = 1 << 40
-
-Changes = Mapping[str, Mapping[str, Any]]
+_AMPLE: Final = 1 << 50
 
 CURES: Final[Mapping[Mechanism, Changes]] = {
-    Mechanism.RECEIVE_WQE_PREFETCH: {"receive_wqe_cache": {"prefetch_wqes": _AMPLE}},
-    Mechanism.READ_SLOW_PATH: {"engine": {"read_bulk_packets": _AMPLE}},
+    Mechanism.DATAGRAM_PREFETCH: {"datagram_receives": {"prefetch_wqes": _AMPLE}},
+    Mechanism.DATAGRAM_RECEIVE_CACHE: {"datagram_receives": {"size_bytes": _AMPLE}},
+    Mechanism.READ_SLOW_PATH: {"reads": {"bulk_packets": _AMPLE}},
+    Mechanism.READ_SCATTER_LISTS: {"reads": {"scatter_lists": _AMPLE}},
+    Mechanism.RELIABLE_PREFETCH: {"reliable_receives": {"prefetch_wqes": _AMPLE}},
+    Mechanism.RELIABLE_RECEIVE_CACHE: {"reliable_receives": {"size_bytes": _AMPLE}},
     Mechanism.TRANSLATION_CACHE: {"translation_cache": {"entries": _AMPLE}},
     Mechanism.CONTEXT_CACHE: {"context_cache": {"entries": _AMPLE}},
-    Mechanism.STRICT_ORDERING: {"settings": {"relaxed_ordering": RelaxedOrdering.FORCED}},
+    Mechanism.STRICT_ORDERING: {"pcie": {"strict_ordering": False}},
+    Mechanism.ACKNOWLEDGEMENT_BLOCKING: {"acknowledgements": {"blocks_data": False}},
+    Mechanism.SOCKET_LINK: {"socket_link": {"rate_bps": _AMPLE, "streamed_rate_bps": _AMPLE}},
+    Mechanism.PEER_TO_PEER_REDIRECT: {"gpu_bridge": {"redirects": False}},
     Mechanism.LOOPBACK_INCAST: {"loopback": {"rate_limited": True}},
+    Mechanism.TRANSMIT_STAGING: {"transmit_staging": {"size_bytes": _AMPLE}},
+    Mechanism.PENDING_READS: {"reads": {"pending_requests": _AMPLE}},
+    Mechanism.DUPLEX_ARBITER: {"arbiter": {"queue_pairs": _AMPLE}},
 }
 """The quantity behind each mechanism, and the value at which it limits nothing."""
 
@@ -77,39 +88,61 @@ class Truth:
     """What is true of one subsystem.
 
     Args:
-        subsystem: the file.
+        subsystem: the file, with its settings as they are to be judged.
         space: gives the plain values of siblings.
     """
 
     def __init__(self, subsystem: SubsystemFile, space: Space) -> None:
-        self._subsystem = subsystem
-        self._whole = _judge_of(subsystem, space)
-        self._alone = {
-            mechanism: _judge_of(cured(subsystem, set(Mechanism) - {mechanism}), space) for mechanism in Mechanism
-        }
-        self._without = {mechanism: _judge_of(cured(subsystem, [mechanism]), space) for mechanism in Mechanism}
+        hardware = subsystem.hardware
+        self._planted = planted(subsystem)
+        siblings = remembered_siblings(space)
+
+        def judge_of(*mechanisms: Mechanism) -> _Judge:
+            return _Judge(cured(hardware, mechanisms), space, siblings)
+
+        self._whole = judge_of()
+        self._healthy = judge_of(*Mechanism)
+        self._alone = {name: judge_of(*(set(Mechanism) - {name})) for name in Mechanism}
+        self._without = {name: judge_of(name) for name in Mechanism}
 
     def verdict(self, workload: Workload) -> Verdict:
         """Judge a workload without noise."""
-        return self._whole(workload)
+        return self._whole.verdict(workload)
+
+    def severities(self, workloads: Sequence[Workload]) -> NDArray[np.float64]:
+        """Return the severity of each of many workloads, 0 where it is normal. Much faster than one by one."""
+        return self._whole.severities(workloads)
 
     def costs(self, workload: Workload) -> dict[Mechanism, float]:
         """Return the severity that each mechanism causes by itself; those that cause none are left out."""
-        severities = {mechanism: alone(workload).severity for mechanism, alone in self._alone.items()}
-        return {mechanism: severity for mechanism, severity in severities.items() if severity > 0}
+        rest = self._healthy.verdict(workload).severity
+        severities = {name: alone.verdict(workload).severity - rest for name, alone in self._alone.items()}
+        return {name: severity for name, severity in severities.items() if severity > 0}
 
     def mechanism(self, workload: Workload) -> Mechanism | None:
         """Return the mechanism that costs a workload most; None when it is normal, or when nothing explains it."""
-        whole = self._whole(workload)
-        if not whole.is_anomalous:
-            return None
-        costs = self.costs(workload)
-        if costs:
-            return max(costs, key=lambda mechanism: costs[mechanism])
-        # Several mechanisms cause it only together: the one whose cure helps most.
-        helped = {name: whole.severity - without(workload).severity for name, without in self._without.items()}
-        best = max(helped, key=lambda name: helped[name])
-        return best if helped[best] > 0 else None
+        return self.mechanisms([workload])[0]
+
+    def mechanisms(self, workloads: Sequence[Workload]) -> list[Mechanism | None]:
+        """Return for each workload the mechanism that costs it most; None when it is normal, or nothing explains it."""
+        credited: list[Mechanism | None] = [None] * len(workloads)
+        whole = self.severities(workloads)
+        anomalous = np.flatnonzero(whole).tolist()
+        if not anomalous:
+            return credited
+        suspects = [workloads[index] for index in anomalous]
+        names = list(Mechanism)
+        alone = np.array([self._alone[name].severities(suspects) for name in names])
+        alone -= self._healthy.severities(suspects)
+        for position, index in enumerate(anomalous):
+            costs = alone[:, position]
+            if costs.max() <= 0:
+                # Several mechanisms cause it only together: the one whose cure helps most.
+                cured_severities = [self._without[name].severities([workloads[index]])[0] for name in names]
+                costs = whole[index] - np.array(cured_severities)
+            best = int(costs.argmax())
+            credited[index] = names[best] if costs[best] > 0 else None
+        return credited
 
     def score(self, anomalies: Iterable[Anomaly]) -> Score:
         """Compare what was found with what is planted."""
@@ -119,44 +152,51 @@ class Truth:
             credited = self.mechanism(anomaly.workload)
             mechanisms[anomaly.id] = credited.value if credited else None
             false += not self.verdict(anomaly.workload).is_anomalous
-        names = tuple(mechanism.value for mechanism in planted(self._subsystem))
+        names = tuple(mechanism.value for mechanism in self._planted)
         found = tuple(name for name in names if name in mechanisms.values())
         return Score(mechanisms, names, found, tuple(name for name in names if name not in found), false)
 
 
-def _judge_of(subsystem: Subsystem, space: Space) -> Callable[[Workload], Verdict]:
-    bounds = Bounds(lambda workload: specification(subsystem, workload), Calibration(), space)
+class _Judge:
+    """Verdicts on one subsystem, each against its noiseless plain sibling."""
 
-    @lru_cache(maxsize=10_000)
-    def verdict(workload: Workload) -> Verdict:
-        if not bounds.known(workload):
-            sibling = bounds.sibling(workload)
-            measured = _measure(subsystem, sibling)
-            bounds.learn(
-                sibling,
-                {
-                    host.host: Bound(host.delivered_bps, host.delivered_pps, "plain sibling")
-                    for host in measured.hosts
-                    if host.delivered_bps is not None and host.delivered_pps is not None
-                },
-            )
-        return judge(workload, _measure(subsystem, workload), bounds.tightest(workload), Thresholds())
+    def __init__(self, subsystem: Subsystem, space: Space, siblings: Callable[[Workload], Workload]) -> None:
+        self._subsystem = subsystem
+        self._bounds = Bounds(lambda workload: specification(subsystem, workload), Calibration(), space, siblings)
+        self._thresholds = Thresholds()
 
-    return verdict
+    def verdict(self, workload: Workload) -> Verdict:
+        """Judge one workload, in words."""
+        self._learn([workload])
+        return judge(workload, self._measure(workload), self._bounds.tightest(workload), self._thresholds)
 
+    def severities(self, workloads: Sequence[Workload]) -> NDArray[np.float64]:
+        """Judge many workloads by the same rules, as numbers: 0 is normal."""
+        self._learn(workloads)
+        state = evaluate_many(self._subsystem, workloads)
+        tightest = [self._bounds.tightest(workload) for workload in workloads]
+        bps, pps = (np.array([getattr(bound, unit) for bound in tightest]) for unit in ("bps", "pps"))
+        receiving = state.receives()
+        deficit = np.zeros(len(workloads))
+        rates = zip(state.delivered_bps(), state.delivered_pps(), receiving, strict=True)
+        for delivered_bps, delivered_pps, receives in rates:
+            missing = 1.0 - np.maximum(delivered_bps / bps, delivered_pps / pps)
+            deficit = np.maximum(deficit, np.where(receives, missing, 0.0))
+        signal = np.maximum(*(state.pause_ratio() if state.lossless else state.loss_ratio()))
+        bar = self._thresholds.pause_ratio if state.lossless else self._thresholds.loss_ratio
+        anomalous = (signal > bar) | (deficit > self._thresholds.throughput_deficit)
+        return np.where(anomalous, np.maximum(signal * (signal > bar), deficit), 0.0)
 
-def _measure(subsystem: Subsystem, workload: Workload) -> Measurement:
-    """What a noiseless run shows, as far as a verdict needs it."""
-    state = evaluate(subsystem, workload)
-    hosts = tuple(
-        HostMeasurement(
-            name,
-            delivered_bps=state.delivered_bps(host) if state.receives(host) else None,
-            delivered_pps=state.delivered_pps(host) if state.receives(host) else None,
-            tx_pause_ratio=state.pause_ratio(host),
-            rx_pause_ratio=state.pause_ratio(1 - host),
-            loss_ratio=state.loss_ratio(host),
-        )
-        for host, name in enumerate((HOST_A, HOST_B))
-    )
-    return Measurement(hosts, window_seconds=1.0)
+    def _learn(self, workloads: Iterable[Workload]) -> None:
+        siblings = {self._bounds.sibling(workload) for workload in workloads if not self._bounds.known(workload)}
+        if not siblings:
+            return
+        ordered = list(siblings)
+        state = evaluate_many(self._subsystem, ordered)
+        bps, pps = np.maximum(*state.delivered_bps()), np.maximum(*state.delivered_pps())
+        for sibling, most_bps, most_pps in zip(ordered, bps.tolist(), pps.tolist(), strict=True):
+            self._bounds.learn(sibling, {HOST_B: Bound(most_bps, most_pps, "plain sibling")})
+
+    def _measure(self, workload: Workload) -> Measurement:
+        """What a noiseless run shows, as far as a verdict needs it."""
+        return Measurement(noiseless_hosts(evaluate(self._subsystem, workload)), window_seconds=1.0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from collie.workloads.feature import Mfs
@@ -52,6 +53,7 @@ class ReferenceAnomaly:
         cause: the root cause, as far as it is known.
         fix: what became of it.
         fix_text: the cure, or what was said instead.
+        settings: of the simulated subsystem, where they are not the usual ones.
         note: how a gap or a contradiction of the source was resolved; empty when there was none.
     """
 
@@ -66,4 +68,5 @@ class ReferenceAnomaly:
     cause: str
     fix: FixStatus
     fix_text: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
     note: str = ""

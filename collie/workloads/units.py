@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _BINARY = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 
 
@@ -33,7 +33,7 @@ def parse_seconds(text: float | str) -> float:
     """
     if isinstance(text, int | float) and not isinstance(text, bool):
         return float(text)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)\s*", str(text))
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h|d)\s*", str(text))
     if not match:
         raise ValueError(f"{text!r} is no time; write 250ms, 10s, 45m or 10h")
     return float(match[1]) * _SECONDS[match[2]]

@@ -6,8 +6,7 @@ import pytest
 
 from collie import ports
 from collie.content.catalogs import load_catalog
-from collie.content.locate import Kind, find
-from collie.content.model import load_model
+from collie.content.subsystems import load_subsystem
 from collie.errors import TestbedError
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
@@ -21,19 +20,19 @@ class TestSimulatedTestbed(TestbedSuite):
 
     @pytest.fixture
     def testbed(self) -> ports.Testbed:
-        subsystem = load_model(find(Kind.SUBSYSTEM, "F"), SubsystemFile)
+        subsystem = load_subsystem("F", SubsystemFile)
         return SimulatedTestbed(subsystem, load_catalog("simulated"), seed=5)
 
 
 class TestSilentTestbed(TestSimulatedTestbed):
     @pytest.fixture
     def testbed(self) -> ports.Testbed:
-        subsystem = load_model(find(Kind.SUBSYSTEM, "F"), SubsystemFile)
+        subsystem = load_subsystem("F", SubsystemFile)
         return SimulatedTestbed(subsystem, load_catalog("simulated"), noise=0)
 
 
 def test_a_closed_testbed_measures_no_more() -> None:
-    subsystem = load_model(find(Kind.SUBSYSTEM, "F"), SubsystemFile)
+    subsystem = load_subsystem("F", SubsystemFile)
     closed = SimulatedTestbed(subsystem, load_catalog("simulated"))
     closed.close()
     with pytest.raises(TestbedError, match="closed"):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collie.content.locate import Kind, find
-from collie.content.model import load_model
 from collie.content.spaces import load_space
-from collie.simulator.caches import miss_ratio, overrun, pressure
-from collie.simulator.demand import KINDS
+from collie.content.subsystems import load_subsystem
+from collie.simulator.caches import miss_ratio, overrun, pressure, within
 from collie.simulator.mechanism import Mechanism
-from collie.simulator.model import State, evaluate
+from collie.simulator.model import Flow, State, evaluate, evaluate_many
+from collie.simulator.numbers import ONE
 from collie.simulator.ordering import bulk_share, bulk_then_small, distinct_segments, small_share
 from collie.simulator.readings import COUNTERS, counters
 from collie.simulator.specification import specification
@@ -23,50 +23,68 @@ from collie.simulator.truth import cured
 from collie.simulator.wire import data_bytes
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
-F = load_model(find(Kind.SUBSYSTEM, "F"), SubsystemFile)
+FILE = load_subsystem("F", SubsystemFile)
+F = FILE.hardware
+H = load_subsystem("H", SubsystemFile).hardware
 SPACE = load_space("nsdi22")
 WORKLOADS = st.integers(0, 1 << 32).map(lambda seed: SPACE.sample(Random(seed)))
-TRIGGERS = {witness.mechanism: witness.trigger for witness in F.witnesses}
+TRIGGERS = {witness.mechanism: witness.trigger for witness in FILE.witnesses}
 SLACK = 1 + 1e-6
 
 
+HARDWARE = st.sampled_from([F, H])
+
+
 def readings(subsystem: Subsystem, workload: Workload, host: int) -> dict[str, float]:
-    return dict(zip(COUNTERS, counters(subsystem, workload, evaluate(subsystem, workload), host), strict=True))
+    return dict(zip(COUNTERS, counters(subsystem, evaluate(subsystem, workload))[host], strict=True))
 
 
-def upstream_bytes(state: State, host: int) -> float:
-    sent = sum(rate.sent * rate.demand.upstream_out for rate in state.flows if rate.demand.source == host)
-    return sent + sum(rate.delivered * rate.demand.upstream_in for rate in state.flows if rate.demand.sink == host)
+def flows(state: State) -> tuple[Flow, Flow, Flow]:
+    return state.forth, state.back, state.loop
+
+
+def upstream_bytes(state: State) -> tuple[float, float]:
+    """PCIe upstream of the payload's source and of its sink."""
+    costs, forth, back, loop = state.costs, *flows(state)
+    source = forth.sent * costs.upstream_out + back.delivered * costs.upstream_in
+    sink = (back.sent + loop.sent) * costs.upstream_out + (forth.delivered + loop.delivered) * costs.upstream_in
+    return source, sink
 
 
 @settings(max_examples=300, deadline=None)
-@given(WORKLOADS)
-def test_nothing_carries_more_than_it_can(workload: Workload) -> None:
-    state = evaluate(F, workload)
-    assert max(state.steady) <= SLACK
+@given(HARDWARE, WORKLOADS)
+def test_nothing_carries_more_than_it_can(subsystem: Subsystem, workload: Workload) -> None:
+    state = evaluate(subsystem, workload)
+    for load in (state.source, state.sink):
+        assert max(load.steady) <= SLACK
+        assert load.loopback <= SLACK
+        assert 0 < load.accepted <= 1
+        assert 0 < load.kept <= 1
+        if state.lossless:  # after pause, nothing that arrives is more than its stage takes
+            assert max(load.arrival) * load.accepted <= SLACK
+    assert max(upstream_bytes(state)) <= subsystem.pcie.bytes_per_second * SLACK
     for host in (0, 1):
-        assert upstream_bytes(state, host) <= F.pcie.bytes_per_second * SLACK
-        assert readings(F, workload, host)["tx_bytes"] * 8 <= F.wire.line_rate_bps * SLACK
-        assert 0 <= state.pause_ratio(host) < 1
-    for rate in state.flows:
-        assert 0 <= rate.delivered <= rate.sent * SLACK <= rate.offered * SLACK**2
-        assert rate.offered <= rate.demand.limit * SLACK
+        assert readings(subsystem, workload, host)["tx_bytes"] * 8 <= subsystem.wire.line_rate_bps * SLACK
+        assert 0 <= state.pause_ratio()[host] < 1
+    for flow in flows(state):
+        assert 0 <= flow.delivered <= flow.sent * SLACK <= flow.offered * SLACK**2
+        assert flow.offered <= flow.limit * SLACK
 
 
 @settings(max_examples=200, deadline=None)
-@given(WORKLOADS)
-def test_network_traffic_never_exceeds_the_data_sheet(workload: Workload) -> None:
+@given(HARDWARE, WORKLOADS)
+def test_network_traffic_never_exceeds_the_data_sheet(subsystem: Subsystem, workload: Workload) -> None:
     quiet = workload.with_(loopback=False)
-    state, bound = evaluate(F, quiet), specification(F, quiet)
+    state, bound = evaluate(subsystem, quiet), specification(subsystem, quiet)
     for host in (0, 1):
-        assert state.delivered_bps(host) <= bound.bps * SLACK
-        assert state.delivered_pps(host) <= bound.pps * SLACK
+        assert state.delivered_bps()[host] <= bound.bps * SLACK
+        assert state.delivered_pps()[host] <= bound.pps * SLACK
 
 
 @settings(max_examples=200, deadline=None)
-@given(WORKLOADS)
-def test_what_one_port_sends_the_other_receives(workload: Workload) -> None:
-    a, b = readings(F, workload, 0), readings(F, workload, 1)
+@given(HARDWARE, WORKLOADS)
+def test_what_one_port_sends_the_other_receives(subsystem: Subsystem, workload: Workload) -> None:
+    a, b = readings(subsystem, workload, 0), readings(subsystem, workload, 1)
     for what in ("bytes", "packets", "pause_duration"):
         assert a[f"tx_{what}"] == pytest.approx(b[f"rx_{what}"])
         assert b[f"tx_{what}"] == pytest.approx(a[f"rx_{what}"])
@@ -74,8 +92,21 @@ def test_what_one_port_sends_the_other_receives(workload: Workload) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(WORKLOADS)
-def test_swapped_hosts_give_the_mirrored_result(workload: Workload) -> None:
+@given(HARDWARE, WORKLOADS)
+def test_what_was_sent_is_delivered_or_counted_as_lost(subsystem: Subsystem, workload: Workload) -> None:
+    state = evaluate(subsystem, workload)
+    sent = state.by_host(state.back.sent, state.forth.sent + state.loop.sent)
+    for host in (0, 1):
+        lost = state.loss_ratio()[host]
+        assert state.delivered()[host] == pytest.approx(sent[host] * (1 - lost))
+        assert readings(subsystem, workload, host)["out_of_buffer"] == pytest.approx(
+            sent[host] * state.traffic.packets * lost
+        )
+
+
+@settings(max_examples=200, deadline=None)
+@given(HARDWARE, WORKLOADS)
+def test_swapped_hosts_give_the_mirrored_result(subsystem: Subsystem, workload: Workload) -> None:
     both = workload.with_(direction=Direction.BIDIRECTIONAL, loopback=False)
     swapped = both.with_(
         numa_node=both.peer_numa_node,
@@ -84,24 +115,50 @@ def test_swapped_hosts_give_the_mirrored_result(workload: Workload) -> None:
         peer_memory=both.memory,
     )
     for host in (0, 1):
-        mirrored = readings(F, swapped, 1 - host)
-        assert readings(F, both, host) == pytest.approx(mirrored, rel=1e-9)
+        mirrored = readings(subsystem, swapped, 1 - host)
+        assert readings(subsystem, both, host) == pytest.approx(mirrored, rel=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(HARDWARE, st.lists(WORKLOADS, min_size=1, max_size=8))
+def test_many_points_at_once_are_those_one_by_one(subsystem: Subsystem, workloads: list[Workload]) -> None:
+    many = evaluate_many(subsystem, workloads)
+    read = counters(subsystem, many)
+    for index, workload in enumerate(workloads):
+        one = evaluate(subsystem, workload)
+        for host in (0, 1):
+            assert many.delivered_bps()[host][index] == pytest.approx(one.delivered_bps()[host])
+            assert many.pause_ratio()[host][index] == pytest.approx(one.pause_ratio()[host])
+            assert many.loss_ratio()[host][index] == pytest.approx(one.loss_ratio()[host])
+            values = counters(subsystem, one)[host]
+            for name, together, alone in zip(COUNTERS, read[host], values, strict=True):
+                assert np.broadcast_to(together, len(workloads))[index] == pytest.approx(alone), name
 
 
 GROWTHS: list[tuple[str, str, float]] = [
-    ("engine", "packets_per_second", 2),
+    ("engine", "unit_packets_per_second", 2),
     ("engine", "doorbells_per_second", 2),
-    ("engine", "read_requester_slow_packets_per_second", 1.1),
     ("engine", "wqe_fetches_per_qp", 2),
+    ("reads", "requester_slow_packets_per_second", 1.1),
+    ("reads", "scatter_lists", 2),
+    ("reads", "pending_requests", 2),
+    ("acknowledgements", "contexts", 2),
+    ("arbiter", "packets_per_second", 1.2),
+    ("transmit_staging", "size_bytes", 2),
     ("pcie", "read_tags", 2),
     ("pcie", "generation", 1.25),
     ("context_cache", "entries", 2),
     ("context_cache", "outstanding_misses", 2),
     ("translation_cache", "entries", 2),
     ("translation_cache", "outstanding_misses", 2),
-    ("receive_wqe_cache", "prefetch_wqes", 2),
-    ("receive_wqe_cache", "resident_wqes_per_queue", 2),
-    ("receive_wqe_cache", "outstanding_fetches", 2),
+    ("datagram_receives", "prefetch_wqes", 2),
+    ("datagram_receives", "resident_wqes_per_queue", 2),
+    ("datagram_receives", "size_bytes", 2),
+    ("datagram_receives", "outstanding_fetches", 2),
+    ("reliable_receives", "prefetch_wqes", 2),
+    ("reliable_receives", "size_bytes", 2),
+    ("socket_link", "streamed_rate_bps", 1.1),
+    ("gpu_bridge", "contended_write_bps", 1.1),
     ("wire", "line_rate_bps", 2),
     ("memory", "bandwidth_bps", 2),
 ]
@@ -109,59 +166,77 @@ GROWTHS: list[tuple[str, str, float]] = [
 
 @pytest.mark.parametrize(("part", "field", "factor"), GROWTHS)
 @settings(max_examples=60, deadline=None)
-@given(workload=WORKLOADS)
-def test_more_of_a_resource_is_never_slower(part: str, field: str, factor: float, workload: Workload) -> None:
-    value = getattr(getattr(F, part), field)
-    more = F.with_part(part, **{field: type(value)(value * factor)})
-    network = workload.with_(loopback=False)  # on a host with both, what one flow wins the other may lose
-    before, after = evaluate(F, network), evaluate(more, network)
+@given(subsystem=HARDWARE, workload=WORKLOADS)
+def test_more_of_a_resource_is_never_slower(
+    part: str, field: str, factor: float, subsystem: Subsystem, workload: Workload
+) -> None:
+    value = getattr(getattr(subsystem, part), field)
+    more = subsystem.with_part(part, **{field: type(value)(value * factor)})
+    # Unlike flows compete: what one wins the other may lose. So both directions are alike, and nothing loops.
+    network = workload.with_(loopback=False, peer_numa_node=workload.numa_node, peer_memory=workload.memory)
+    before, after = evaluate(subsystem, network), evaluate(more, network)
     for host in (0, 1):
-        assert after.delivered_bps(host) >= before.delivered_bps(host) * (1 - 1e-6)
+        assert after.delivered_bps()[host] >= before.delivered_bps()[host] * (1 - 1e-6)
 
 
 @settings(max_examples=200, deadline=None)
 @given(WORKLOADS)
 def test_without_the_planted_mechanisms_nobody_pauses(workload: Workload) -> None:
     state = evaluate(cured(F, Mechanism), workload)
-    assert state.pause_ratio(0) == state.pause_ratio(1) == 0
+    assert state.pause_ratio()[0] == state.pause_ratio()[1] == 0
 
 
 def test_without_pfc_ud_drops_silently_and_rc_slows_down() -> None:
-    lossy = F.with_part("settings", pfc=False)
-    trigger = TRIGGERS[Mechanism.RECEIVE_WQE_PREFETCH]
+    lossy = FILE.with_settings({"pfc": "disabled"}).hardware
+    trigger = TRIGGERS[Mechanism.DATAGRAM_PREFETCH]
     lossless_state, state = evaluate(F, trigger), evaluate(lossy, trigger)
-    assert state.pause_ratio(1) == 0
-    assert state.loss_ratio(1) == pytest.approx(lossless_state.pause_ratio(1))
-    assert state.flows[0].sent > state.flows[0].delivered  # the sender is none the wiser
-    assert readings(lossy, trigger, 0)["tx_packets"] > lossless_state.flows[0].sent
+    assert state.pause_ratio()[1] == 0
+    assert state.loss_ratio()[1] == pytest.approx(lossless_state.pause_ratio()[1])
+    assert state.forth.sent > state.forth.delivered  # the sender is none the wiser
+    assert readings(lossy, trigger, 0)["tx_packets"] > lossless_state.forth.sent
     assert readings(lossy, trigger, 1)["out_of_buffer"] > 0
     read = TRIGGERS[Mechanism.READ_SLOW_PATH]
-    assert evaluate(lossy, read).delivered_bps(0) < evaluate(F, read).delivered_bps(0)
+    assert evaluate(lossy, read).delivered_bps()[0] < evaluate(F, read).delivered_bps()[0]
+
+
+def test_datagrams_without_a_receive_are_dropped_and_rc_is_held_back() -> None:
+    dropped = evaluate(F, TRIGGERS[Mechanism.DATAGRAM_RECEIVE_CACHE])
+    assert dropped.pause_ratio() == (0, 0)
+    assert dropped.forth.sent > 1.2 * dropped.forth.delivered
+    assert dropped.loss_ratio()[1] > 0.2
+    withheld = evaluate(F, TRIGGERS[Mechanism.RELIABLE_RECEIVE_CACHE])
+    assert withheld.pause_ratio() == (0, 0)
+    assert withheld.forth.sent == withheld.forth.delivered
+    assert withheld.bottleneck == "receive credits of host b"
 
 
 def test_a_slot_too_narrow_for_the_line_is_what_limits() -> None:
     narrow = F.with_part("pcie", generation=3)
-    sender, receiver = evaluate(F, Workload(qps=8)), evaluate(narrow, Workload(qps=8))
-    assert receiver.delivered_bps(1) < 113.7e9 < sender.delivered_bps(1)
+    wide_state, narrow_state = evaluate(F, Workload(qps=8)), evaluate(narrow, Workload(qps=8))
+    assert narrow_state.delivered_bps()[1] < 113.7e9 < wide_state.delivered_bps()[1]
     # The sender's slot is as narrow, and reads carry 20 bytes where writes carry 24: hardly anything piles up.
-    assert 0 < receiver.pause_ratio(1) < 0.01
-    assert receiver.bottleneck == "PCIe upstream of host b"
+    assert 0 < narrow_state.pause_ratio()[1] < 0.01
+    assert narrow_state.bottleneck == "PCIe upstream of host b"
 
 
 def test_yielding_loopback_takes_what_is_left() -> None:
     network = Workload(qps=8, messages=(4096,))
     alone, beside = evaluate(F, network), evaluate(F, network.with_(loopback=True))
-    wire, loop = beside.flows
-    assert loop.demand.yields
-    assert wire.delivered == pytest.approx(alone.flows[0].delivered, rel=0.02)
-    assert 0 < loop.delivered < wire.delivered
+    assert beside.forth.delivered == pytest.approx(alone.forth.delivered, rel=0.02)
+    assert 0 < beside.loop.delivered < beside.forth.delivered
 
 
 def test_inlined_messages_save_the_payload_read() -> None:
     workload = Workload(qps=8, messages=(64,), wqe_batch=16)
     inline = workload.with_(max_inline_data=64)
-    assert evaluate(F, inline).pattern.gather_bytes == 0
-    assert evaluate(F, inline).pattern.send_wqe_bytes == 128
+    assert evaluate(F, inline).traffic.gather == 0
+    assert evaluate(F, inline).traffic.send_wqe == 128
+
+
+def test_a_minimum_mtu_is_what_every_connection_gets() -> None:
+    raised = FILE.with_settings({"minimum_mtu": "4096"}).hardware
+    small = Workload(qps=8, mtu=256)
+    assert evaluate(raised, small).delivered_bps() == evaluate(F, small.with_(mtu=4096)).delivered_bps()
 
 
 def test_bytes_on_the_wire_are_those_of_rocev2() -> None:
@@ -176,10 +251,9 @@ def test_bytes_on_the_wire_are_those_of_rocev2() -> None:
 
 def test_the_plain_workload_fills_the_line() -> None:
     state = evaluate(F, SPACE.base)
-    assert state.delivered_bps(1) == pytest.approx(specification(F, SPACE.base).bps)
+    assert state.delivered_bps()[1] == pytest.approx(specification(F, SPACE.base).bps)
     assert state.bottleneck == "wire of host a"
-    assert state.receives(1)
-    assert not state.receives(0)
+    assert state.receives() == (0, 1)
     assert evaluate(F, Workload(qps=1, send_wq_depth=1, messages=(64,))).bottleneck == "window"
 
 
@@ -189,8 +263,9 @@ def test_hit_curves() -> None:
     assert miss_ratio(1e12, 100, 16, 0.05) == pytest.approx(1)
     curve = [miss_ratio(size, 100, 8, 0.05) for size in range(0, 400, 10)]
     assert curve == sorted(curve)
-    assert [overrun(amount, 32) for amount in (1, 32, 48, 64, 128)] == [0, 0, 0.5, 1, 1]
-    assert [pressure(amount, 64) for amount in (16, 64, 128)] == [1 / 16, 1, 1]
+    assert [overrun(ONE, amount, 32) for amount in (1, 32, 36, 40, 128)] == [0, 0, 0.5, 1, 1]
+    assert [within(ONE, amount, 8) for amount in (1, 8, 12, 16, 64)] == [1, 1, 0.5, 0, 0]
+    assert [pressure(ONE, amount, 64) for amount in (20, 80, 128)] == [1 / 16, 1, 1]
 
 
 @settings(max_examples=200, deadline=None)
@@ -208,8 +283,3 @@ def test_ordering_counts_short_behind_bulk() -> None:
     assert bulk_then_small([128, 65536, 1024], 65536, 1024)[0] == 1
     assert bulk_then_small([65536, 65536], 65536, 1024) == (0, 0)
     assert bulk_then_small([64, 1 << 20, 64, 1 << 20], 65536, 1024)[0] == 2
-
-
-def test_steady_resources_are_listed_per_host() -> None:
-    state = evaluate(F, SPACE.base.with_(direction=Direction.BIDIRECTIONAL))
-    assert state.steady[:KINDS] == pytest.approx(state.steady[KINDS:])

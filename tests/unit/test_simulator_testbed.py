@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from collie.content.catalogs import load_catalog
-from collie.content.locate import Kind, find
-from collie.content.model import load_model
 from collie.content.spaces import load_space
+from collie.content.subsystems import load_subsystem
 from collie.counters.series import is_stable
 from collie.detect.bounds import Bound
 from collie.detect.judge import Thresholds, judge
@@ -19,11 +18,11 @@ from collie.ports import Measured, RunResult, SetupFailed, Unsupported
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.noise import FAILURES
 from collie.simulator.readings import COUNTERS
-from collie.simulator.subsystem import SUBSYSTEM_FOLDER, RelaxedOrdering, SubsystemFile
+from collie.simulator.subsystem import SUBSYSTEM_FOLDER, SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed, elapsed_seconds
 from collie.workloads.workload import Memory, Workload
 
-F = load_model(find(Kind.SUBSYSTEM, "F"), SubsystemFile)
+F = load_subsystem("F", SubsystemFile)
 CATALOG = load_catalog("simulated")
 PLAIN = load_space("nsdi22").base
 RUNS = 3000
@@ -108,7 +107,7 @@ def test_connection_set_up_pauses_before_the_window(many: list[RunResult]) -> No
 
 
 def test_pause_that_one_host_sends_the_other_receives() -> None:
-    trigger = next(witness.trigger for witness in F.witnesses if witness.mechanism is Mechanism.RECEIVE_WQE_PREFETCH)
+    trigger = next(witness.trigger for witness in F.witnesses if witness.mechanism is Mechanism.DATAGRAM_PREFETCH)
     a, b = measured(simulated().measure(trigger, 3)).hosts
     assert b.tx_pause_ratio == a.rx_pause_ratio
     assert a.tx_pause_ratio == b.rx_pause_ratio
@@ -143,13 +142,15 @@ def test_it_says_what_it_is() -> None:
 
 
 def test_settings_change_by_name() -> None:
-    changed = F.with_settings({"relaxed_ordering": "forced", "pfc": "false"})
-    assert changed.settings.relaxed_ordering is RelaxedOrdering.FORCED
-    assert changed.settings.pfc is False
-    assert F.settings.pfc is True
+    changed = F.with_settings({"relaxed_ordering": "forced", "firmware": "22.31"})
+    assert changed.settings["relaxed_ordering"].value == "forced"
+    assert F.hardware.pcie.strict_ordering
+    assert not changed.hardware.pcie.strict_ordering
+    assert not changed.hardware.acknowledgements.blocks_data
+    assert F.settings["firmware"].value == "22.28"
     with pytest.raises(UsageError, match="no setting 'ordering'; it has firmware"):
         F.with_settings({"ordering": "forced"})
-    with pytest.raises(UsageError, match="relaxed_ordering"):
+    with pytest.raises(UsageError, match="setting relaxed_ordering: 'sometimes' is no option; one of per_mkey, forced"):
         F.with_settings({"relaxed_ordering": "sometimes"})
 
 
@@ -160,7 +161,7 @@ def test_a_wrong_subsystem_file_says_where(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(wrong)
     with pytest.raises(ContentError) as caught:
-        load_model(path, SubsystemFile)
+        load_subsystem(str(path), SubsystemFile)
     problems = str(caught.value)
     assert "pcie.lanes: 64 should be at most 32" in problems
     assert "unknown key 'gpus'" in problems
@@ -176,6 +177,46 @@ def test_impossible_parts_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(wrong)
     with pytest.raises(ContentError) as caught:
-        load_model(path, SubsystemFile)
+        load_subsystem(str(path), SubsystemFile)
     assert "xoff_bytes" in str(caught.value)
     assert "more than one witness of context_cache" in str(caught.value)
+
+
+def test_a_setting_may_only_change_what_there_is(tmp_path: Path) -> None:
+    text = (SUBSYSTEM_FOLDER / "F.yaml").read_text()
+    for old, new, message in (
+        ("{pcie: {strict_ordering: false}}", "{pci: {strict_ordering: false}}", "there is no part 'pci'"),
+        ("{pcie: {strict_ordering: false}}", "{pcie: {strict: false}}", "settings.relaxed_ordering.options.forced"),
+        ("value: per_mkey", "value: per_key", "'per_key' is no option; one of per_mkey, forced"),
+        ("when_missing: withhold", "when_missing: drop", "an RC message cannot be dropped"),
+        ("when_missing: drop", "when_missing: withhold", "UD has no credits"),
+    ):
+        assert old in text
+        path = tmp_path / "wrong.yaml"
+        path.write_text(text.replace(old, new))
+        with pytest.raises(ContentError, match=message):
+            load_subsystem(str(path), SubsystemFile)
+
+
+def test_a_file_may_say_only_what_differs(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "based_on: F\nname: mine\ntitle: as F with a small context cache\ncontext_cache: {entries: 100}\n"
+        "without: [loopback_incast]\n"
+    )
+    mine = load_subsystem(str(path), SubsystemFile)
+    assert mine.context_cache.entries == 100
+    assert mine.context_cache.miss_seconds == F.context_cache.miss_seconds
+    assert {witness.mechanism for witness in F.witnesses} - {witness.mechanism for witness in mine.witnesses} == {
+        Mechanism.LOOPBACK_INCAST
+    }
+    for text, message in (
+        ("based_on: nowhere\n", "no subsystem has this name"),
+        (f"based_on: {path.name}\n", "leads back here"),
+        ("based_on: F\nwithout: [duplex_arbiter]\n", "F has no witness of 'duplex_arbiter'"),
+        ("name: x\nwithout: [context_cache]\n", "'without' needs 'based_on'"),
+        ("based_on: F\ncontext_cache: {entires: 100}\n", "unknown key 'entires'"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ContentError, match=message):
+            load_subsystem(str(path), SubsystemFile)

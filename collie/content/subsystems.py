@@ -1,0 +1,76 @@
+"""Subsystem files: complete ones, and ones that say only in what they differ from another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from collie.content.document import Document, read_document
+from collie.content.locate import Kind, find, shown
+from collie.content.model import validate
+from collie.errors import ContentError, Problem
+
+M = TypeVar("M", bound=BaseModel)
+
+_BASED_ON = "based_on"
+_WITHOUT = "without"
+_LONGEST_CHAIN = 8
+
+
+def load_subsystem(name_or_path: str, kind: type[M], overlay: Path | None = None) -> M:
+    """Read a subsystem by name or path.
+
+    A file with `based_on: NAME` takes everything that it does not say itself from that subsystem, but for the witnesses
+    of mechanisms that it lists under `without`.
+
+    Args:
+        name_or_path: `F`, or a file.
+        kind: the model of a subsystem file.
+        overlay: searched before the built-in ones.
+
+    Raises:
+        ContentError: no such subsystem, or every problem of the file.
+    """
+    document = _complete(find(Kind.SUBSYSTEM, name_or_path, overlay), overlay, ())
+    problems: list[Problem] = []
+    model = validate(document, kind, problems)
+    if model is None:
+        raise ContentError(problems)
+    return model
+
+
+def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Document:
+    document = read_document(path, shown(path))
+    base = document.data.pop(_BASED_ON, None)
+    without = document.data.pop(_WITHOUT, [])
+    if base is None:
+        if without:
+            raise ContentError([document.problem(f"{_WITHOUT!r} needs {_BASED_ON!r}", _WITHOUT)])
+        return document
+    if not isinstance(base, str):
+        raise ContentError([document.problem(f"{_BASED_ON}: should name a subsystem", _BASED_ON)])
+    if not isinstance(without, list):
+        raise ContentError([document.problem(f"{_WITHOUT}: should be a list of mechanisms", _WITHOUT)])
+    # A path is seen from the file that names it.
+    beside = path.parent / base
+    below = beside if beside.suffix in {".yaml", ".yml"} and beside.is_file() else find(Kind.SUBSYSTEM, base, overlay)
+    if below in above or len(above) >= _LONGEST_CHAIN:
+        raise ContentError([document.problem(f"{_BASED_ON}: {base} leads back here", _BASED_ON)])
+    inherited = _complete(below, overlay, (*above, path))
+    named = [witness.get("mechanism") for witness in _witnesses(inherited)]
+    if unknown := [name for name in without if name not in named]:
+        message = f"{_WITHOUT}: {base} has no witness of {unknown[0]!r}; it has {', '.join(map(str, named))}"
+        raise ContentError([document.problem(message, _WITHOUT)])
+    own = [witness.get("mechanism") for witness in _witnesses(document)]
+    kept = [witness for witness in _witnesses(inherited) if witness.get("mechanism") not in {*without, *own}]
+    whole = document.over(inherited)
+    return replace(whole, data={**whole.data, "witnesses": [*_witnesses(document), *kept]})
+
+
+def _witnesses(document: Document) -> Iterable[dict[str, Any]]:
+    raw = document.part("witnesses")
+    return [witness for witness in raw if isinstance(witness, dict)] if isinstance(raw, list) else []

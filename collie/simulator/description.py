@@ -1,0 +1,149 @@
+"""What people are told about a subsystem: every quantity in words, and whether what its file claims is true.
+
+Values alone, without ground truth; `survey.py` fills in what only that can know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from collie.detect.symptom import Symptom
+from collie.simulator.mechanism import Mechanism
+from collie.simulator.subsystem import PARTS, Subsystem, SubsystemFile
+from collie.workloads.units import format_bytes, format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class QuantityInForce:
+    """One quantity of one part.
+
+    Attributes:
+        name: with its unit.
+        value: in that unit, with the settings in force.
+        setting: the one that decides the value; None for what the file says itself.
+        description: of the schema.
+    """
+
+    name: str
+    value: Any
+    setting: str | None
+    description: str
+
+    @property
+    def text(self) -> str:
+        """The value as an engineer says it: `64 KiB`, `0.83 us`, `200 Gbit/s`."""
+        return quantity_text(self.name, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedPart:
+    """One part of a subsystem with its quantities, in the order of the schema."""
+
+    name: str
+    description: str
+    quantities: tuple[QuantityInForce, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessCheck:
+    """Whether a witness shows what it is there for.
+
+    Attributes:
+        mechanism: that it is said to show.
+        symptom, severity: of its verdict; None and 0 when it is normal or cannot run.
+        credited: the mechanism that ground truth credits; None when there is none.
+        problem: what is wrong, or None.
+    """
+
+    mechanism: Mechanism
+    symptom: Symptom | None
+    severity: float
+    credited: Mechanism | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CureCheck:
+    """Whether a setting cures a mechanism as it says.
+
+    Attributes:
+        options: those with which the mechanism's witness is normal.
+        problem: what is wrong, or None; a mechanism that no witness shows proves nothing, which is no problem.
+        planted: whether there is such a witness.
+    """
+
+    setting: str
+    mechanism: Mechanism
+    options: tuple[str, ...]
+    planted: bool
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """All that a subsystem file claims, checked."""
+
+    witnesses: tuple[WitnessCheck, ...]
+    cures: tuple[CureCheck, ...]
+
+    @property
+    def problems(self) -> int:
+        """How many claims are wrong."""
+        found = [check.problem for check in self.witnesses] + [check.problem for check in self.cures]
+        return len(found) - found.count(None)
+
+
+def describe(subsystem: SubsystemFile) -> tuple[DescribedPart, ...]:
+    """Return every quantity of a subsystem by part, with its settings in force."""
+    hardware = subsystem.hardware
+    decided = {
+        (part, field): name
+        for name, setting in subsystem.settings.items()
+        for part, fields in setting.changes(setting.value).items()
+        for field in fields
+    }
+    return tuple(
+        DescribedPart(
+            name,
+            Subsystem.model_fields[name].description or _summary(model),
+            tuple(_quantities(hardware, name, decided)),
+        )
+        for name, model in PARTS.items()
+    )
+
+
+def quantity_text(name: str, value: Any) -> str:
+    """Write a quantity with the unit that its name ends in."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return str(value)
+    if name.endswith("_bytes"):
+        return format_bytes(value)
+    if name.endswith("_bps"):
+        return format_rate(value)
+    if name.endswith("_seconds"):
+        return _duration(value)
+    if name.endswith("_per_second"):
+        return f"{value / 1e6:.4g} M/s" if value >= 1e6 else f"{value:,.0f} /s"
+    return f"{value:,d}" if isinstance(value, int) else f"{value:g}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, factor in (("ms", 1e3), ("us", 1e6)):
+        # 0.83 us reads better than 830 ns, and 21.3 ns than 0.0213 us.
+        if seconds * factor >= 0.1:
+            return f"{seconds * factor:.4g} {unit}"
+    return f"{seconds * 1e9:.4g} ns"
+
+
+def _quantities(hardware: Subsystem, part: str, decided: dict[tuple[str, str], str]) -> Iterator[QuantityInForce]:
+    model = getattr(hardware, part)
+    for name, info in type(model).model_fields.items():
+        yield QuantityInForce(name, getattr(model, name), decided.get((part, name)), info.description or "")
+
+
+def _summary(model: type) -> str:
+    return (model.__doc__ or "").partition("\n")[0]

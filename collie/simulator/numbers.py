@@ -1,0 +1,109 @@
+"""Arithmetic that the model needs beyond operators, for one point or for many at once.
+
+The model (`costs.py`, `model.py`, `readings.py`) is written once. Its quantities are numbers, or NumPy arrays with one
+element per point; flags are 0.0 or 1.0, so that they can be multiplied. It never branches on a quantity: it asks one of
+the two objects here, `ONE` (a few times faster for a single point than arrays of one) or `MANY`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Protocol
+
+import numpy as np
+
+Quantity = Any
+"""A float, or an array of floats with one element per point."""
+
+Vector = Sequence[Quantity]
+
+
+class Numbers(Protocol):
+    """What differs between one point and many."""
+
+    def least(self, *values: Quantity) -> Quantity:
+        """Return the smallest, element by element."""
+
+    def most(self, *values: Quantity) -> Quantity:
+        """Return the largest, element by element."""
+
+    def share(self, value: Quantity) -> Quantity:
+        """Return the value, or the nearest of 0 and 1 where it lies outside."""
+
+    def choose(self, condition: Quantity, yes: Quantity, no: Quantity) -> Quantity:
+        """Return `yes` where the condition holds, else `no`. Both are computed."""
+
+    def exchange(self, flag: Quantity, first: Vector, second: Vector) -> tuple[Vector, Vector]:
+        """Return two vectors, exchanged where the flag is set."""
+
+    def busiest(self, busy: Vector, costs: Vector) -> Quantity:
+        """Return the largest of `busy` over those resources whose cost is not zero; 0 when there are none."""
+
+    def anywhere(self, flag: Quantity) -> bool:
+        """Whether a flag is set at any point: what nobody needs is not computed."""
+
+
+class _One:
+    least: Any = staticmethod(min)
+    most: Any = staticmethod(max)
+
+    @staticmethod
+    def share(value: Quantity) -> Quantity:
+        return 0.0 if value <= 0.0 else value if value < 1.0 else 1.0
+
+    @staticmethod
+    def choose(condition: Quantity, yes: Quantity, no: Quantity) -> Quantity:
+        return yes if condition else no
+
+    @staticmethod
+    def exchange(flag: Quantity, first: Vector, second: Vector) -> tuple[Vector, Vector]:
+        return (second, first) if flag else (first, second)
+
+    @staticmethod
+    def busiest(busy: Vector, costs: Vector) -> Quantity:
+        top = 0.0
+        for value, cost in zip(busy, costs, strict=True):
+            if cost and value > top:
+                top = value
+        return top
+
+    @staticmethod
+    def anywhere(flag: Quantity) -> bool:
+        return bool(flag)
+
+
+class _Many:
+    @staticmethod
+    def least(*values: Quantity) -> Quantity:
+        return reduce(np.minimum, values)
+
+    @staticmethod
+    def most(*values: Quantity) -> Quantity:
+        return reduce(np.maximum, values)
+
+    @staticmethod
+    def share(value: Quantity) -> Quantity:
+        return np.minimum(1.0, np.maximum(0.0, value))
+
+    @staticmethod
+    def choose(condition: Quantity, yes: Quantity, no: Quantity) -> Quantity:
+        return np.where(condition, yes, no)
+
+    @staticmethod
+    def exchange(flag: Quantity, first: Vector, second: Vector) -> tuple[Vector, Vector]:
+        pairs = list(zip(first, second, strict=True))
+        return [np.where(flag, b, a) for a, b in pairs], [np.where(flag, a, b) for a, b in pairs]
+
+    @staticmethod
+    def busiest(busy: Vector, costs: Vector) -> Quantity:
+        used = (np.where(np.asarray(cost) != 0, value, 0.0) for value, cost in zip(busy, costs, strict=True))
+        return reduce(np.maximum, used)
+
+    @staticmethod
+    def anywhere(flag: Quantity) -> bool:
+        return bool(np.any(flag))
+
+
+ONE: Numbers = _One()
+MANY: Numbers = _Many()

@@ -1,0 +1,234 @@
+"""Ground truth over many workloads: a map of severity over two dimensions, and a check of what a file claims.
+
+Like `truth`, only `wiring` and tests may import this module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collie.errors import UsageError
+from collie.simulator.description import Audit, CureCheck, WitnessCheck
+from collie.simulator.mechanism import Mechanism
+from collie.simulator.subsystem import SubsystemFile, Witness, lacks
+from collie.simulator.truth import Truth
+from collie.workloads.dimension import Choice, Ordered, Vector
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+MESSAGE_BYTES: Final = "message_bytes"
+"""Axis on which all messages of a workload have one size."""
+
+_BETWEEN_STEPS: Final = 3
+"""Points between two steps of a ladder. With 24 steps that is less than 100 to an axis: 10,000 points, some seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a map.
+
+    Attributes:
+        name: the dimension; `message_bytes` for the size of all messages.
+        field: of the workload.
+        values: ascending when ordered, else simplest first.
+        ordered: whether the values are numbers in order.
+        position: the base workload's own value; None when it has none here, as messages of several sizes.
+    """
+
+    name: str
+    field: str
+    values: tuple[Any, ...]
+    ordered: bool
+    position: Any
+
+    def put(self, value: Any) -> dict[str, Any]:
+        """Return the change of a workload that moves it to a value."""
+        return {self.field: (value,) if self.name == MESSAGE_BYTES else value}
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Severity over two dimensions.
+
+    Attributes:
+        base: what every point differs from in these two dimensions.
+        severity: by y, then x: 0 is normal, NaN no workload that could run.
+        mechanisms: likewise; None where nothing is credited.
+        followed: other dimensions that had to make room for the axes at some points.
+    """
+
+    base: Workload
+    x: Axis
+    y: Axis
+    severity: NDArray[np.float64]
+    mechanisms: tuple[tuple[Mechanism | None, ...], ...]
+    followed: tuple[str, ...]
+
+
+def axis_of(space: Space, name: str, base: Workload) -> Axis:
+    """Return the values of one axis: the dimension's own steps, some between them, and the base workload's.
+
+    Raises:
+        UsageError: the space has no such dimension.
+    """
+    field = "messages" if name == MESSAGE_BYTES else name
+    dimension = space.dimensions.get(field)
+    if dimension is None:
+        known = ", ".join(MESSAGE_BYTES if other == "messages" else other for other in space.dimensions)
+        raise UsageError(f"space {space.name} has no dimension {name!r} for an axis; it has {known}")
+    value = base.get(field)
+    if isinstance(dimension, Choice):
+        return Axis(field, field, dimension.values, False, value if value in dimension.values else None)
+    if isinstance(dimension, Vector):
+        name, ordered = MESSAGE_BYTES, dimension.element
+        value = value[0] if len(set(value)) == 1 else None
+    else:
+        name, ordered = field, dimension
+    if value is not None and ordered.complaint(value):
+        value = None
+    steps = {*_refined(ordered), *([] if value is None else [value])}
+    return Axis(name, field, tuple(sorted(steps)), True, value)
+
+
+def survey(subsystem: SubsystemFile, space: Space, base: Workload, names: tuple[str, str], held: set[str]) -> Survey:
+    """Judge every workload over two dimensions.
+
+    Args:
+        subsystem: with its settings as they are to be judged.
+        space: gives the dimensions, their constraints and the plain values of siblings.
+        base: everything that the axes do not say.
+        names: of the dimensions, x and y.
+        held: dimensions that must not make room for an axis, as the user fixed them.
+
+    Raises:
+        UsageError: no such dimensions, one dimension twice, a y without order, or no point that could run.
+    """
+    x, y = (axis_of(space, name, base) for name in names)
+    if x.field == y.field:
+        raise UsageError(f"both axes are {x.name}; give two different dimensions")
+    if not y.ordered:
+        raise UsageError(f"--y {y.name} has no order; only --x may be a dimension of choices")
+    if fixed := sorted(held & {x.field, y.field}):
+        raise UsageError(f"{fixed[0]} is fixed and an axis of the map; give one of them")
+    room = _Room(space, held | {x.field, y.field})
+    hardware = subsystem.hardware
+    points: list[Workload] = []
+    places: list[tuple[int, int]] = []
+    refused = ""
+    for row, y_value in enumerate(y.values):
+        for column, x_value in enumerate(x.values):
+            point = room.make(base.with_(**y.put(y_value), **x.put(x_value)))
+            if wrong := next((text for _, text in space.violations(point)), None) or lacks(hardware, point):
+                refused = refused or wrong
+                continue
+            points.append(point)
+            places.append((row, column))
+    if not points:
+        raise UsageError(f"no point of this map could run; the first because {refused}")
+    truth = Truth(subsystem, space)
+    severity = np.full((len(y.values), len(x.values)), np.nan)
+    mechanisms: list[list[Mechanism | None]] = [[None] * len(x.values) for _ in y.values]
+    for (row, column), value, mechanism in zip(
+        places, truth.severities(points).tolist(), truth.mechanisms(points), strict=True
+    ):
+        severity[row, column] = value
+        mechanisms[row][column] = mechanism
+    followed = tuple(name for name in room.may_move if any(point.get(name) != base.get(name) for point in points))
+    return Survey(base, x, y, severity, tuple(map(tuple, mechanisms)), followed)
+
+
+def audit(subsystem: SubsystemFile, space: Space) -> Audit:
+    """Check every witness and every cure of a subsystem file against ground truth."""
+    truth = Truth(subsystem, space)
+    witnesses = tuple(_witness(truth, subsystem, space, witness) for witness in subsystem.witnesses)
+    return Audit(witnesses, tuple(_cures(subsystem, space)))
+
+
+def _refined(ordered: Ordered) -> Iterator[int]:
+    """Yield a ladder with points between its steps, spaced like a logarithm, on the grid of the range."""
+    yield from ordered.ladder
+    if ordered.ladder_only:
+        return
+    for low, high in pairwise(ordered.ladder):
+        for part in range(1, _BETWEEN_STEPS + 1) if low > 0 else ():
+            between = low * (high / low) ** (part / (_BETWEEN_STEPS + 1))
+            snapped = ordered.low + round((between - ordered.low) / ordered.step) * ordered.step
+            if low < snapped < high:
+                yield snapped
+
+
+class _Room:
+    """Raises what an axis needs more of: regions as long as the messages, queues as deep as a post.
+
+    Args:
+        space: gives the steps and the ends of dimensions.
+        held: what has to stay as it is.
+    """
+
+    def __init__(self, space: Space, held: set[str]) -> None:
+        self._ordered: Mapping[str, Ordered] = {
+            name: dimension
+            for name in ("mr_bytes", "send_wq_depth", "recv_wq_depth")
+            if name not in held and isinstance(dimension := space.dimensions.get(name), Ordered)
+        }
+
+    @property
+    def may_move(self) -> tuple[str, ...]:
+        """Dimensions that may be raised."""
+        return tuple(self._ordered)
+
+    def make(self, workload: Workload) -> Workload:
+        """Return a workload with room for what it asks, as far as the space reaches."""
+        needed = {"mr_bytes": max(workload.messages), "send_wq_depth": workload.wqe_batch}
+        if workload.opcode.consumes_receive:
+            needed["recv_wq_depth"] = workload.wqe_batch
+        raised = {
+            name: _at_least(self._ordered[name], least)
+            for name, least in needed.items()
+            if name in self._ordered and workload.get(name) < least
+        }
+        return workload.with_(**raised) if raised else workload
+
+
+def _at_least(ordered: Ordered, least: int) -> int:
+    steps = math.ceil((least - ordered.low) / ordered.step)
+    return min(ordered.high, ordered.low + max(0, steps) * ordered.step)
+
+
+def _witness(truth: Truth, subsystem: SubsystemFile, space: Space, witness: Witness) -> WitnessCheck:
+    wrong = [text for _, text in space.complaints(witness.trigger)]
+    if lack := lacks(subsystem.hardware, witness.trigger):
+        wrong.append(lack)
+    if wrong:
+        return WitnessCheck(witness.mechanism, None, 0.0, None, f"cannot run: {'; '.join(wrong)}")
+    verdict = truth.verdict(witness.trigger)
+    credited = truth.mechanism(witness.trigger)
+    problem = None
+    if not verdict.is_anomalous:
+        problem = f"is normal: {verdict.reason}"
+    elif credited is not witness.mechanism:
+        problem = f"is credited to {credited or 'no mechanism'}: {verdict.reason}"
+    return WitnessCheck(witness.mechanism, verdict.symptom, verdict.severity, credited, problem)
+
+
+def _cures(subsystem: SubsystemFile, space: Space) -> Iterator[CureCheck]:
+    triggers = {witness.mechanism: witness.trigger for witness in subsystem.witnesses}
+    for name, setting in subsystem.settings.items():
+        if not setting.cures:
+            continue
+        truths = {option: Truth(subsystem.with_settings({name: option}), space) for option in setting.options}
+        for mechanism in setting.cures:
+            trigger = triggers.get(mechanism)
+            if trigger is None:
+                yield CureCheck(name, mechanism, (), planted=False, problem=None)
+                continue
+            options = tuple(option for option, truth in truths.items() if truth.verdict(trigger).is_normal)
+            problem = None if options else "its witness stays anomalous with every option"
+            yield CureCheck(name, mechanism, options, planted=True, problem=problem)

@@ -1,0 +1,238 @@
+"""A workload as numbers: what one of its messages is made of, and how much of it there is.
+
+Traffic depends on the workload and on the hardware's granularities. It is all that the rest of the model sees of a
+workload, so many points become one `Traffic` of arrays (`stack`), and the model evaluates them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from collie.simulator.numbers import Quantity
+from collie.simulator.ordering import bulk_then_small, distinct_segments
+from collie.simulator.pcie import read_bytes, write_bytes
+from collie.simulator.subsystem import Subsystem
+from collie.simulator.wire import message_overhead_bytes, packet_overhead_bytes
+from collie.workloads.workload import GRH_BYTES, Memory, Opcode, QpType, Workload
+
+WQE_BLOCK_BYTES: Final = 64
+_SEGMENT_BYTES: Final = 16
+_UD_SEGMENTS: Final = 3
+"""The address vector of a UD send is 48 bytes."""
+
+
+class _Operation(NamedTuple):
+    """What an opcode alone decides; looked up once per workload, as hashing an enumeration is slow.
+
+    Attributes:
+        send_segments: 16 bytes each, before the scatter/gather entries: control, and a remote address where there is
+            one (mlx5).
+        receives: messages take a receive.
+        writes: the responder has to check key and address.
+        overhead_bytes: on the wire, once per message.
+    """
+
+    send_segments: int
+    receives: bool
+    writes: bool
+    overhead_bytes: int
+
+
+_OPERATIONS: Final = {
+    opcode: _Operation(
+        1 if opcode in {Opcode.SEND, Opcode.SEND_WITH_IMM} else 2,
+        opcode.consumes_receive,
+        opcode in {Opcode.WRITE, Opcode.WRITE_WITH_IMM},
+        message_overhead_bytes(opcode),
+    )
+    for opcode in Opcode
+}
+
+
+class Traffic(NamedTuple):
+    """One point, or many. Flags are 0.0 or 1.0; what is "per message" is the mean over the request vector.
+
+    The two hosts go by the way of the payload of the first flow: its source and its sink. Of a READ, host B is the
+    source.
+
+    Attributes:
+        is_read, is_rc, is_ud: opcode and transport.
+        receives: messages take a receive.
+        is_rc_write: RC, and the responder checks key and address of every message.
+        two_way: the sink sends as well.
+        loop: the sink sends to itself as well.
+        qps, wqe_batch, send_depth, recv_depth, regions: per direction and queue pair, as in the workload.
+        long_list: more scatter/gather entries than come with the WQE's first block.
+        early_list: how close it is to that.
+        signals: completions per message.
+        outstanding: messages of one queue pair in flight.
+        started: READ requests of one queue pair that one visit of the scheduler starts.
+        far_source, far_sink: the buffers are on another socket.
+        gpu_source, gpu_sink: they are GPU memory.
+        near_gpu_source, near_gpu_sink: and that hangs on the NIC's own bridge.
+        mtu: path MTU in force.
+        payload, wire: bytes per message, without and with all headers.
+        packets: that carry payload.
+        gather, gather_requests: PCIe bytes downstream of reading the payload, and read requests for it.
+        place: PCIe bytes upstream of writing it.
+        send_wqe, receive_wqe: bytes in their queues.
+        translations: entries of the translation table that one region takes.
+        touched: bytes that one queue pair end writes to in turn.
+        slow: all its READs take the engine's slow path.
+        streamed: all its messages are long enough to be streamed.
+        several_packets: share of messages of more than one packet.
+        small_beside_bulk: share of small messages, where there are bulk ones as well.
+        one_turn: degree to which messages fit one turn of the arbiter.
+        ordering_waits, ordering_pressure: short segments behind bulk ones, and the same counted softly.
+    """
+
+    is_read: Quantity
+    is_rc: Quantity
+    is_ud: Quantity
+    receives: Quantity
+    is_rc_write: Quantity
+    two_way: Quantity
+    loop: Quantity
+    qps: Quantity
+    wqe_batch: Quantity
+    send_depth: Quantity
+    recv_depth: Quantity
+    regions: Quantity
+    long_list: Quantity
+    early_list: Quantity
+    signals: Quantity
+    outstanding: Quantity
+    started: Quantity
+    far_source: Quantity
+    far_sink: Quantity
+    gpu_source: Quantity
+    gpu_sink: Quantity
+    near_gpu_source: Quantity
+    near_gpu_sink: Quantity
+    mtu: Quantity
+    payload: Quantity
+    wire: Quantity
+    packets: Quantity
+    gather: Quantity
+    gather_requests: Quantity
+    place: Quantity
+    send_wqe: Quantity
+    receive_wqe: Quantity
+    translations: Quantity
+    touched: Quantity
+    slow: Quantity
+    streamed: Quantity
+    several_packets: Quantity
+    small_beside_bulk: Quantity
+    one_turn: Quantity
+    ordering_waits: Quantity
+    ordering_pressure: Quantity
+
+
+def stack(points: Sequence[Traffic]) -> Traffic:
+    """Make one traffic of arrays out of many points."""
+    width = len(Traffic._fields)
+    return Traffic(*np.fromiter(chain.from_iterable(points), float, len(points) * width).reshape(-1, width).T.copy())
+
+
+def traffic_of(subsystem: Subsystem, workload: Workload) -> Traffic:
+    """Take a workload apart."""
+    engine, acks = subsystem.engine, subsystem.acknowledgements
+    payload_limit, request_limit = subsystem.pcie.max_payload_bytes, subsystem.pcie.max_read_request_bytes
+    operation, qp_type, mtu = (
+        _OPERATIONS[workload.opcode],
+        workload.qp_type,
+        max(workload.mtu, subsystem.wire.minimum_mtu),
+    )
+    is_read, is_ud, is_rc = workload.opcode is Opcode.READ, qp_type is QpType.UD, qp_type is QpType.RC
+    sizes, count = workload.messages, len(workload.messages)
+    grh = GRH_BYTES if is_ud else 0
+    full_write = write_bytes(mtu + grh, payload_limit)
+    packets = gather = requests = place = inlined = several = 0
+    small = bulk = one_turn = 0.0
+    for size in sizes:
+        full, tail = divmod(size, mtu)
+        packets += full + (1 if tail else 0)
+        several += size > mtu
+        place += full * full_write + (write_bytes(tail + grh, payload_limit) if tail else 0)
+        if size <= workload.max_inline_data and not is_read:
+            inlined += size
+        else:
+            gather += read_bytes(size, payload_limit)
+            requests += -(-size // request_limit)
+        if size < 2 * acks.small_message_bytes:
+            small += min(1.0, 2.0 - size / acks.small_message_bytes)
+        elif size >= acks.bulk_message_bytes:
+            bulk = 1.0
+        one_turn += min(1.0, max(0.0, 2.0 - size / subsystem.arbiter.quantum_bytes))
+    shortest, longest, payload = min(sizes), max(sizes), sum(sizes)
+    headers = packets * packet_overhead_bytes(qp_type) + count * operation.overhead_bytes
+    segments = operation.send_segments + (_UD_SEGMENTS if is_ud else 0)
+    dependent = workload.sge_count > subsystem.pcie.sges_read_with_wqe
+    waits, pressure = _ordering(subsystem, workload)
+    batch = workload.wqe_batch
+    outstanding = min(workload.send_wq_depth, workload.max_rd_atomic, workload.max_dest_rd_atomic)
+    per_visit = subsystem.reads.requests_per_visit
+    near_nic = not subsystem.host.nic_per_socket
+    a = workload.numa_node > 0 and near_nic, workload.memory is Memory.GPU
+    b = workload.peer_numa_node > 0 and near_nic, workload.peer_memory is Memory.GPU
+    (far_source, gpu_source), (far_sink, gpu_sink) = (b, a) if is_read else (a, b)
+    return Traffic(
+        is_read,
+        is_rc,
+        is_ud,
+        operation.receives,
+        is_rc and operation.writes,
+        workload.directions - 1,
+        workload.loopback,
+        workload.qps,
+        batch,
+        workload.send_wq_depth,
+        workload.recv_wq_depth,
+        workload.mrs_per_qp,
+        dependent,
+        min(1.0, workload.sge_count / (subsystem.pcie.sges_read_with_wqe + 1)),
+        1.0 if workload.sq_sig_all else 1.0 / batch,
+        outstanding if is_read else workload.send_wq_depth,
+        min(batch, outstanding, per_visit),
+        far_source,
+        far_sink,
+        gpu_source,
+        gpu_sink,
+        gpu_source and not far_source,
+        gpu_sink and not far_sink,
+        mtu,
+        payload / count,
+        (payload + headers) / count,
+        packets / count,
+        gather / count,
+        requests / count,
+        place / count,
+        _send_wqe_bytes(workload, segments, inlined // count),
+        _SEGMENT_BYTES << (workload.sge_count - 1).bit_length(),  # the stride is a power of two
+        -(-longest // subsystem.translation_cache.page_bytes),
+        workload.mrs_per_qp * longest,
+        is_read and -(-shortest // mtu) >= subsystem.reads.bulk_packets,
+        shortest >= engine.streamed_message_bytes,
+        several / count,
+        small * bulk / count,
+        one_turn / count,
+        waits / count if dependent else 0.0,
+        pressure / count,
+    )
+
+
+def _send_wqe_bytes(workload: Workload, segments: int, inline_bytes: int) -> int:
+    size = _SEGMENT_BYTES * segments + (inline_bytes + 4 if inline_bytes else _SEGMENT_BYTES * workload.sge_count)
+    return -(-size // WQE_BLOCK_BYTES) * WQE_BLOCK_BYTES
+
+
+def _ordering(subsystem: Subsystem, workload: Workload) -> tuple[float, float]:
+    pcie = subsystem.pcie
+    if not pcie.strict_ordering or (isinstance(workload.sge_split, str) and len(set(workload.messages)) == 1):
+        return 0.0, 0.0
+    return bulk_then_small(distinct_segments(workload), pcie.bulk_segment_bytes, pcie.small_segment_bytes)
