@@ -1,0 +1,306 @@
+"""`collie subsystem`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from collie import wiring
+from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
+from collie.cli.options import format_option, parse_settings, print_json
+from collie.errors import ContentError, Problem
+from collie.report.map_figure import value_text
+from collie.report.quantities import percent
+from collie.workloads.workload import FIELD_NAMES, Workload, render
+
+if TYPE_CHECKING:
+    from collie.simulator.description import Audit, CureCheck, DescribedPart, WitnessCheck
+    from collie.simulator.subsystem import SubsystemFile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PIPE_WIDTH = 120
+"""Columns where there is no terminal to ask."""
+
+
+@click.group("subsystem")
+def command() -> None:
+    """List, show, check and map simulated subsystems.
+
+    A subsystem file describes NIC, PCIe, memory and host by physical quantities; docs/subsystems.md says how to write
+    one for your own NIC.
+    """
+
+
+def _set_option(command: F) -> F:
+    return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")(command)
+
+
+@command.command("list", short_help="List what --subsystem takes by name.")
+@format_option
+def list_(output: str) -> int:
+    """List the subsystems that --subsystem takes by name, and what is planted in each."""
+    found, problems = wiring.subsystems()
+    if output == "json":
+        rows = [
+            {
+                "name": item.name,
+                "title": item.file.title,
+                "file": str(item.path),
+                "mechanisms": [witness.mechanism.value for witness in item.file.witnesses],
+            }
+            for item in found
+        ]
+        print_json({"schema_version": 1, "subsystems": rows})
+    else:
+        console = _console()
+        for item in found:
+            planted = [witness.mechanism.value for witness in item.file.witnesses]
+            console.print(Text.assemble((item.name, "bold"), f"  {item.file.title}"))
+            console.print(
+                Padding(f"{len(planted)} planted: {', '.join(planted) or 'none'}", (0, 0, 0, 3), expand=False)
+            )
+    if problems:
+        raise ContentError(problems)
+    return 0
+
+
+@command.command("show", short_help="Show every quantity, the settings and the witnesses.")
+@click.argument("subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM)
+@_set_option
+@format_option
+def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
+    """Show every quantity of a subsystem (F unless named), its settings and its witnesses."""
+    loaded = wiring.subsystem_of(TestbedChoice(subsystem=subsystem, settings=parse_settings(settings)))
+    parts = wiring.describe_subsystem(loaded)
+    if output == "json":
+        print_json(_subsystem_json(loaded, parts))
+        return 0
+    console = _console()
+    console.print(Text.assemble((loaded.name, "bold"), f"  {loaded.title}"))
+    for part in parts:
+        _print_part(console, part)
+    _print_settings(console, loaded)
+    _print_witnesses(console, loaded)
+    return 0
+
+
+@command.command("validate", short_help="Check that what a file claims is true.")
+@click.argument("subsystems", metavar="NAME|FILE...", nargs=-1, required=True)
+@click.option("--space", metavar="NAME|FILE", help="Space that the witnesses lie in.  [default: nsdi22]")
+@format_option
+def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int:
+    """Check subsystem files, and that what they claim is true.
+
+    Each witness has to be a valid workload that is anomalous because of its mechanism and of no other; of each setting,
+    some option has to make the witness of every mechanism that it cures normal. Exit code 1 when a claim is wrong, 2
+    when a file is.
+    """
+    audits = {name: wiring.audit_subsystem(file, space) for name, file in _load_all(subsystems).items()}
+    if output == "json":
+        checked = [{"subsystem": name, **_audit_json(audit)} for name, audit in audits.items()]
+        print_json({"schema_version": 1, "valid": not any(a.problems for a in audits.values()), "subsystems": checked})
+    else:
+        for name, audit in audits.items():
+            _print_audit(name, audit)
+    return 1 if any(audit.problems for audit in audits.values()) else 0
+
+
+@command.command(
+    "map",
+    short_help="Draw where and why it is anomalous.",
+    epilog="Example: collie subsystem map F --x qps --y message_bytes --workload context_cache",
+)
+@click.argument("subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM)
+@click.option("--x", metavar="DIM", required=True, help="Dimension of the horizontal axis.")
+@click.option("--y", metavar="DIM", required=True, help="Ordered dimension of the vertical axis.")
+@click.option(
+    "--workload",
+    metavar="WHAT",
+    help="What the map lies around: a workload file, an anomaly such as nsdi22-08 or CAMPAIGN/a1, or a mechanism, for "
+    "the subsystem's witness of it.  [default: the plain workload]",
+)
+@click.option("--fix", "fixes", multiple=True, metavar="DIM=VALUE", help="Give that workload another value.")
+@click.option("--space", metavar="NAME|FILE", help="Gives the dimensions.  [default: nsdi22]")
+@click.option("-o", "--output", "path", metavar="FILE", help="Picture, .svg or .png.  [default: map-NAME-X-Y.svg here]")
+@_set_option
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="What to print on stdout: the picture's path, or all values with it.",
+)
+def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: str, **said: Any) -> int:
+    """Draw where a subsystem (F unless named) is anomalous over two dimensions, and because of what.
+
+    Ground truth of the simulator: no noise, against the plain sibling. `message_bytes` is the size of all messages.
+    Memory regions grow with the messages and queues with the batch, unless they are fixed or an axis.
+    """
+    from collie.report.map_figure import check_suffix, draw_map  # matplotlib takes a second to import
+
+    if path is not None:
+        check_suffix(Path(path))
+    testbed = TestbedChoice(subsystem=subsystem, settings=parse_settings(settings))
+    choice = wiring.MapChoice(said["x"], said["y"], said["space"], said["workload"], said["fixes"])
+    drawn = wiring.severity_map(testbed, choice)
+    written = draw_map(drawn, Path(path or drawn.default_name))
+    if output == "json":
+        print_json({**drawn.as_json(), "path": str(written)})
+        return 0
+    counts = ", ".join(f"{name} {count}" for name, count in drawn.counts().items())
+    points = sum(value is not None for row in drawn.severity for value in row)
+    click.echo(f"{points} workloads; anomalous: {counts or 'none'}", err=True)
+    click.echo(str(written))
+    return 0
+
+
+def _load_all(names: tuple[str, ...]) -> Mapping[str, SubsystemFile]:
+    loaded: dict[str, SubsystemFile] = {}
+    problems: list[Problem] = []
+    for name in names:
+        try:
+            loaded[name] = wiring.subsystem_of(TestbedChoice(subsystem=name))
+        except ContentError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise ContentError(problems)
+    return loaded
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, markup=False, emoji=False)
+
+
+def _print_part(console: Console, part: DescribedPart) -> None:
+    console.print()
+    console.print(Text.assemble((part.name, "bold"), f"  {part.description}"))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, min_width=34)
+    table.add_column(no_wrap=True, justify="right", min_width=14)
+    table.add_column()
+    for quantity in part.quantities:
+        by = f" (setting {quantity.setting})" if quantity.setting else ""
+        table.add_row(f"  {quantity.name}", quantity.text, f"{quantity.description}{by}")
+    console.print(table)
+
+
+def _print_settings(console: Console, subsystem: SubsystemFile) -> None:
+    console.print()
+    console.print(Text("settings", "bold"))
+    for name, setting in subsystem.settings.items():
+        cures = f"  cures {', '.join(setting.cures)}" if setting.cures else ""
+        console.print(f"  {name} = {setting.value}{cures}")
+        for option, changes in setting.options.items():
+            said = [
+                f"{part}.{field} = {_plain(value)}"
+                for part, fields in changes.items()
+                for field, value in fields.items()
+            ]
+            console.print(Padding(f"{option}: {', '.join(said) or 'as described'}", (0, 0, 0, 6), expand=False))
+
+
+def _print_witnesses(console: Console, subsystem: SubsystemFile) -> None:
+    console.print()
+    console.print(Text("witnesses", "bold"))
+    for witness in subsystem.witnesses:
+        console.print(Padding(f"{witness.mechanism}: {witness.title}", (0, 0, 0, 2), expand=False))
+        console.print(Padding(", ".join(_differences(witness.trigger)), (0, 0, 0, 6), expand=False))
+
+
+def _differences(workload: Workload) -> Iterator[str]:
+    default = Workload()
+    for name in FIELD_NAMES:
+        if workload.get(name) != default.get(name):
+            yield f"{name} {value_text(name, workload.get(name))}"
+
+
+def _print_audit(name: str, audit: Audit) -> None:
+    click.echo(f"{name}:")
+    width = max((len(check.mechanism) for check in audit.witnesses), default=0)
+    for witness in audit.witnesses:
+        if witness.problem:
+            click.echo(f"  wrong  {witness.mechanism:{width}}  {witness.problem}")
+        else:
+            click.echo(f"  ok     {witness.mechanism:{width}}  {witness.symptom}, severity {percent(witness.severity)}")
+    for cure in audit.cures:
+        click.echo(f"  {'wrong' if cure.problem else 'ok':5}  {_cure(cure)}")
+    total = len(audit.witnesses) + len(audit.cures)
+    if audit.problems:
+        click.echo(f"  {audit.problems} of {total} claims are wrong")
+    else:
+        click.echo(f"  all {total} claims hold: {len(audit.witnesses)} witnesses, {len(audit.cures)} cures")
+
+
+def _cure(cure: CureCheck) -> str:
+    if cure.problem:
+        return f"{cure.setting} cures {cure.mechanism}: {cure.problem}"
+    if not cure.planted:
+        return f"{cure.setting} cures {cure.mechanism}: no witness to try it on"
+    return f"{cure.setting}={' or '.join(cure.options)} cures {cure.mechanism}"
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _subsystem_json(subsystem: SubsystemFile, parts: tuple[DescribedPart, ...]) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "name": subsystem.name,
+        "title": subsystem.title,
+        "parts": {
+            part.name: {
+                "description": part.description,
+                "quantities": {
+                    quantity.name: {
+                        "value": quantity.value,
+                        "setting": quantity.setting,
+                        "description": quantity.description,
+                    }
+                    for quantity in part.quantities
+                },
+            }
+            for part in parts
+        },
+        "settings": {name: setting.model_dump(mode="json") for name, setting in subsystem.settings.items()},
+        "witnesses": [
+            {"mechanism": witness.mechanism.value, "title": witness.title, "workload": render(witness.trigger)}
+            for witness in subsystem.witnesses
+        ],
+    }
+
+
+def _audit_json(audit: Audit) -> dict[str, Any]:
+    return {
+        "valid": audit.problems == 0,
+        "witnesses": [_witness_json(check) for check in audit.witnesses],
+        "cures": [
+            {
+                "setting": check.setting,
+                "mechanism": check.mechanism.value,
+                "options": list(check.options),
+                "planted": check.planted,
+                "problem": check.problem,
+            }
+            for check in audit.cures
+        ],
+    }
+
+
+def _witness_json(check: WitnessCheck) -> dict[str, Any]:
+    return {
+        "mechanism": check.mechanism.value,
+        "symptom": check.symptom.value if check.symptom else None,
+        "severity": check.severity,
+        "credited": check.credited.value if check.credited else None,
+        "problem": check.problem,
+    }

@@ -1,0 +1,259 @@
+"""`collie subsystem` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collie.cli.main import run
+
+GUIDE = Path(__file__).parents[2] / "docs" / "subsystems.md"
+
+MAP = ["subsystem", "map", "F", "--x", "qps", "--y", "message_bytes", "--workload", "context_cache"]
+
+
+def collie(*words: str, cwd: Path, status: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "collie", *words]
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=240, env={**os.environ, **environment})
+    assert done.returncode == status, f"{done.returncode}: {done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def answer(*words: str, cwd: Path, status: int = 0, **environment: str) -> dict[str, Any]:
+    done = collie(*words, "--format", "json", cwd=cwd, status=status, **environment)
+    parsed: dict[str, Any] = json.loads(done.stdout)
+    assert parsed["schema_version"] == 1
+    return parsed
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """The file of the guide, as a user would keep it."""
+    blocks = re.findall(r"```yaml\n(based_on.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    assert len(blocks) == 1
+    path = tmp_path / "my-nic.yaml"
+    path.write_text(blocks[0])
+    return path
+
+
+def test_list_names_what_is_planted(tmp_path: Path) -> None:
+    listed = {item["name"]: item for item in answer("subsystem", "list", cwd=tmp_path)["subsystems"]}
+    assert {"F", "H"} <= set(listed)
+    assert {"translation_cache", "context_cache", "loopback_incast"} <= set(listed["F"]["mechanisms"])
+    text = collie("subsystem", "list", cwd=tmp_path).stdout
+    assert "ConnectX-6 Dx" in text
+    assert f"{len(listed['F']['mechanisms'])} planted" in text
+
+
+def test_an_overlay_adds_a_subsystem_and_its_faults_hide_no_other(own: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "content" / "subsystems"
+    folder.mkdir(parents=True)
+    own.rename(folder / "acme-n1.yaml")
+    overlay = str(tmp_path / "content")
+    names = [item["name"] for item in answer("subsystem", "list", cwd=tmp_path, COLLIE_CONTENT=overlay)["subsystems"]]
+    assert "acme-n1" in names
+    measured = answer("measure", "nsdi22-08", "--subsystem", "acme-n1", cwd=tmp_path, COLLIE_CONTENT=overlay)
+    assert measured["verdict"]["outcome"] == "normal"
+    (folder / "broken.yaml").write_text("name: broken\n")
+    listed = collie("subsystem", "list", cwd=tmp_path, status=2, COLLIE_CONTENT=overlay)
+    assert "acme-n1" in listed.stdout
+    assert "broken.yaml" in listed.stderr
+
+
+def test_show_gives_every_quantity_in_si_units(tmp_path: Path) -> None:
+    shown = answer("subsystem", "show", cwd=tmp_path)
+    assert shown["name"] == "F"
+    cache = shown["parts"]["translation_cache"]["quantities"]
+    assert cache["page_bytes"]["value"] == 2 << 20
+    assert cache["miss_seconds"]["value"] == pytest.approx(0.83e-6)
+    assert all(quantity["description"] for part in shown["parts"].values() for quantity in part["quantities"].values())
+    assert all(part["description"] for part in shown["parts"].values())
+    assert shown["settings"]["firmware"]["cures"] == ["acknowledgement_blocking"]
+    assert shown["witnesses"][0]["workload"]["qp_type"]
+
+
+def test_show_speaks_to_people_and_applies_settings(tmp_path: Path) -> None:
+    text = collie("subsystem", "show", "F", "--set", "minimum_mtu=4096", cwd=tmp_path).stdout
+    for words in (
+        "200 Gbit/s",
+        "0.83 us",
+        "21.3 ns",
+        "2 MiB",
+        "26.9 M/s",
+        "minimum_mtu = 4096",
+        "(setting minimum_mtu)",
+    ):
+        assert words in text
+    shown = answer("subsystem", "show", "F", "--set", "minimum_mtu=4096", cwd=tmp_path)
+    assert shown["parts"]["wire"]["quantities"]["minimum_mtu"] == {
+        "value": 4096,
+        "setting": "minimum_mtu",
+        "description": shown["parts"]["wire"]["quantities"]["minimum_mtu"]["description"],
+    }
+
+
+def test_the_claims_of_every_built_in_subsystem_hold(tmp_path: Path) -> None:
+    names = [item["name"] for item in answer("subsystem", "list", cwd=tmp_path)["subsystems"]]
+    checked = answer("subsystem", "validate", *names, cwd=tmp_path)
+    assert checked["valid"]
+    assert [item["subsystem"] for item in checked["subsystems"]] == names
+
+
+def test_the_guides_example_is_valid_and_can_be_used(own: Path, tmp_path: Path) -> None:
+    text = collie("subsystem", "validate", own.name, cwd=tmp_path).stdout
+    assert "context_pages=large cures context_cache" in text
+    assert "no witness to try it on" in text
+    assert text.splitlines()[-1].strip() in GUIDE.read_text()
+    found = answer("reproduce", "nsdi22-08", "--subsystem", own.name, "--repeat", "3", cwd=tmp_path, status=1)
+    assert found["reproduced"] == "no"
+    scored = answer(
+        "search", "--subsystem", own.name, "--budget", "5runs", "--campaign", "one", "--score", cwd=tmp_path
+    )
+    assert "read_slow_path" not in scored["score"]["planted"]
+    assert "context_cache" in scored["score"]["planted"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("qps: 1200", "qps: 8", "context_cache             is normal"),
+        ("{qps: 1200, mtu: 1024,", "{qps: 24, mrs_per_qp: 1024, mtu: 1024,", "is credited to translation_cache"),
+        ("qps: 1200", "qps: 30000", "cannot run: qps 30000 is out of range"),
+        ("entries: 65536", "entries: 1000", "stays anomalous with every option"),
+    ],
+)
+def test_a_wrong_claim_is_named_and_exits_1(own: Path, tmp_path: Path, before: str, after: str, message: str) -> None:
+    own.write_text(own.read_text().replace(before, after))
+    assert message in collie("subsystem", "validate", own.name, "F", cwd=tmp_path, status=1).stdout
+    assert not answer("subsystem", "validate", own.name, cwd=tmp_path, status=1)["valid"]
+
+
+def test_every_broken_file_is_explained_line_by_line(own: Path, tmp_path: Path) -> None:
+    text = own.read_text().replace("entries: 1000", "entires: 1000").replace("1us", "1 furlong")
+    own.write_text(text)
+    (tmp_path / "other.yaml").write_text("based_on: F\nwithout: [nothing]\n")
+    line = next(number for number, words in enumerate(text.splitlines(), start=1) if "entires" in words)
+    done = collie("subsystem", "validate", own.name, "other.yaml", "F", cwd=tmp_path, status=2)
+    assert f"my-nic.yaml:{line}: unknown key 'entires'; did you mean 'entries'?" in done.stderr
+    assert f"my-nic.yaml:{line}: context_cache.miss_seconds" in done.stderr
+    assert "other.yaml:2: without" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("mapped")
+    return folder, answer(*MAP, cwd=folder)
+
+
+def test_a_map_has_a_cliff_where_the_context_cache_is_full(mapped: tuple[Path, dict[str, Any]]) -> None:
+    _, result = mapped
+    qps, sizes = result["x"]["values"], result["y"]["values"]
+    assert qps == sorted(set(qps))
+    row = sizes.index(512)
+    few, many = qps.index(320), qps.index(768)
+    assert result["severity"][row][few] == 0
+    assert result["severity"][row][many] > 0.2
+    assert result["mechanism"][row][few] is None
+    assert result["mechanism"][row][many] == "context_cache"
+    witness = result["severity"][row][qps.index(480)]
+    assert result["base"]["severity"] == pytest.approx(witness, abs=1e-6)
+    assert result["followed"] == ["mr_bytes"]
+    assert len(result["severity"]) == len(sizes)
+    assert {len(line) for line in result["severity"]} == {len(qps)}
+
+
+def test_a_map_is_an_svg_whose_text_is_text(mapped: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = mapped
+    assert result["path"] == "map-F-qps-message_bytes.svg"
+    picture = (folder / result["path"]).read_text()
+    for words in ("F: severity over qps and message_bytes", "context_cache", "256 KiB", "10,000", "anomalous begins"):
+        assert words in picture
+    assert 5_000 < len(picture) < 500_000
+
+
+def test_a_map_goes_where_it_is_told_and_settings_change_it(
+    mapped: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    words = ["subsystem", "map", "--x", "opcode", "--y", "messages", "--workload", "nsdi22-09"]
+    done = collie(*words, "--output", "map.png", cwd=tmp_path)
+    assert done.stdout == "map.png\n"
+    assert "strict_ordering" in done.stderr
+    picture = (tmp_path / "map.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 20_000
+    cured = answer(*words, "--set", "relaxed_ordering=forced", "-o", "cured.svg", cwd=tmp_path)
+    assert cured["settings"] == {"relaxed_ordering": "forced"}
+    assert "strict_ordering" not in {name for row in cured["mechanism"] for name in row}
+    assert "relaxed_ordering forced" in (tmp_path / "cured.svg").read_text()
+
+
+def test_what_cannot_run_is_blank_and_queues_make_room(tmp_path: Path) -> None:
+    words = ["subsystem", "map", "--x", "wqe_batch", "--y", "recv_wq_depth", "--workload", "datagram_prefetch"]
+    result = answer(*words, "--fix", "send_wq_depth=64", cwd=tmp_path)
+    batch, depth = result["x"]["values"].index(32), result["y"]["values"].index(16)
+    assert result["severity"][depth][batch] is None, "the receive queue is an axis, so it does not grow"
+    last = [row[-1] for row in result["severity"]]
+    assert last == [None] * len(last), "the send queue is fixed, so it does not grow"
+    free = answer("subsystem", "map", "--x", "wqe_batch", "--y", "qps", "--fix", "send_wq_depth=16", cwd=tmp_path)
+    assert None in free["severity"][0]
+    deep = answer("subsystem", "map", "--x", "wqe_batch", "--y", "qps", "--workload", "nsdi22-08", cwd=tmp_path)
+    assert None not in deep["severity"][0]
+    assert "send_wq_depth" in deep["followed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["F-healthy", "--x", "qps", "--y", "mtu"], "nothing is anomalous here"),
+        (["--x", "sge_split", "--y", "message_bytes", "--workload", "strict_ordering"], "[128 B, 64 KiB]"),
+        (["--x", "qps", "--y", "wqe_batch", "--workload", "acknowledgement_blocking"], "acknowledgement_"),
+        (["--x", "qps", "--y", "messages", "--workload", "nsdi22-10"], "severity over qps and message_bytes"),
+        (["--x", "qps", "--y", "rnr_retry", "--space", "soft-roce"], "base workload, normal"),
+        (["--x", "qps", "--y", "mtu", "--workload", "nsdi22-08", "--fix", "send_wq_depth=128"], "nsdi22-08, changed"),
+        (["H", "--x", "mrs_per_qp", "--y", "qps", "--workload", "transmit_staging"], "no valid workload"),
+    ],
+)
+def test_every_kind_of_map_is_drawn_without_a_warning(
+    words: list[str], shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["subsystem", "map", *words, "-o", "map.svg"]) == 0
+    assert shown in (tmp_path / "map.svg").read_text().replace("\N{NO-BREAK SPACE}", " ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["show", "Z"], "no subsystem has this name"),
+        (["show", "--set", "warp=9"], "no setting 'warp'; it has firmware"),
+        (["show", "--set", "firmware=9"], "'9' is no option; one of 22.28, 22.31"),
+        (["validate"], "NAME|FILE"),
+        (["validate", "F", "--space", "nsdi23"], "did you mean 'nsdi22'"),
+        (["map", "--x", "qqs", "--y", "qps"], "no dimension 'qqs'"),
+        (["map", "--x", "qps", "--y", "qps"], "both axes are qps"),
+        (["map", "--x", "messages", "--y", "message_bytes"], "both axes are message_bytes"),
+        (["map", "--x", "qps", "--y", "opcode"], "--y opcode has no order"),
+        (["map", "--x", "qps"], "--y"),
+        (["map", "--x", "qps", "--y", "mtu", "--workload", "nope"], "no mechanism that subsystem F has a witness of"),
+        (["map", "--x", "qps", "--y", "mtu", "--workload", "absent.yaml"], "absent.yaml"),
+        (["map", "--x", "qps", "--y", "mtu", "--fix", "qps=8"], "qps is fixed and an axis"),
+        (["map", "--x", "qps", "--y", "mtu", "--fix", "mr_bytes=1GiB"], "out of range"),
+        (["map", "--x", "qps", "--y", "mtu", "--output", "map.gif"], "should end in .svg or .png"),
+        (["map", "--x", "qps", "--y", "mtu", "--output", "absent/map.svg"], "cannot be written"),
+        (["map", "H", "--x", "qps", "--y", "mtu", "--fix", "memory=gpu"], "has no GPU"),
+    ],
+)
+def test_bad_usage_is_one_message(words: list[str], message: str, tmp_path: Path) -> None:
+    done = collie("subsystem", *words, cwd=tmp_path, status=2)
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
