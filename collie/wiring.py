@@ -58,7 +58,7 @@ def space_of(choice: TestbedChoice, name: str | None) -> Space:
 
 def recipe_of(choice: TestbedChoice, name: str | None) -> Recipe:
     """Load a recipe; without a name the one that suits the testbed."""
-    return load_recipe(name or ("nsdi22" if choice.is_simulated else "soft-roce"))
+    return load_recipe(name or ("guided" if choice.is_simulated else "soft-roce"))
 
 
 def subsystem_of(choice: TestbedChoice) -> SubsystemFile:

@@ -4,7 +4,11 @@ Rules.
 1. Nothing is told to the strategy before it is on record.
 2. A workload that a known MFS covers is not measured; the strategy hears `skipped`.
 3. A suspicion is confirmed on fresh queue pairs before it is called an anomaly; only then its MFS is extracted.
-4. Every run counts towards the budget, whatever its purpose. The budget ends the loop at any depth; an anomaly whose
+4. An explanation takes tens of runs. A recipe may put it off until it pays: when the search has met the anomaly often
+   enough (same transport and symptom, alike signature: such a *sighting* is not confirmed again), or when what is left
+   of the budget is needed for all that wait. What is alike to something explained comes last. What an earlier
+   explanation covers by then is marked as the same.
+5. Every run counts towards the budget, whatever its purpose. The budget ends the loop at any depth; an anomaly whose
    extraction it cut short is kept and says so.
 """
 
@@ -19,20 +23,28 @@ from typing import TypeVar
 from collie.campaign.budget import BudgetSpent
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, SuspicionDropped
 from collie.campaign.measure import Measurer
-from collie.detect.confirm import Confirmed, confirm
+from collie.counters.catalog import Catalog
+from collie.detect.confirm import Confirmed, Trust, confirm, trust
+from collie.detect.measurement import Measurement
+from collie.detect.signature import same_cause
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, SetupFailed
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.extract import extract
+from collie.search.prospects import Prospects, Sighting, prospects
 from collie.search.recipe import Recipe
 from collie.search.resolution import as_wide_as_it_may_be
 from collie.search.strategy import Answer, Fate, Strategy
+from collie.search.telling import tell
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 _MOST_SKIPPED = 2000
 """Proposals in a row that known anomalies cover: then they cover, for practical purposes, the space."""
+
+_EXPLANATION_RUNS = 45
+"""Runs that an explanation is expected to take, when some are kept back for it."""
 
 Result = TypeVar("Result")
 
@@ -49,6 +61,8 @@ class Summary:
         elapsed_seconds: testbed time.
         anomalies: in the order found.
         ended_by: `budget`, or `coverage` when known anomalies leave nothing to propose.
+        trust: how far the findings can be trusted; None when too little was judged.
+        prospects: the chance of another find in the next hour; None when too little is known.
     """
 
     runs: int
@@ -58,6 +72,34 @@ class Summary:
     elapsed_seconds: float
     anomalies: tuple[Anomaly, ...]
     ended_by: str
+    trust: Trust | None = None
+    prospects: Prospects | None = None
+
+
+@dataclass
+class _Seen:
+    """A run that shows something.
+
+    Attributes:
+        suspicion: its verdict.
+        measurement: what it showed.
+    """
+
+    suspicion: Verdict
+    measurement: Measurement
+
+
+@dataclass
+class _Waiting(_Seen):
+    """An anomaly whose explanation is put off, and the run that raised the suspicion.
+
+    Attributes:
+        anomaly: as it was confirmed.
+        sightings: how often the search met it since.
+    """
+
+    anomaly: Anomaly
+    sightings: int = 0
 
 
 class Engine:
@@ -71,6 +113,7 @@ class Engine:
         recipe: how to confirm and to extract.
         sink: who watches.
         known: minimal feature sets from elsewhere that need not be found again.
+        catalog: of the testbed's counters.
     """
 
     def __init__(
@@ -82,6 +125,7 @@ class Engine:
         recipe: Recipe,
         sink: ProgressSink,
         known: KnownAnomalies,
+        catalog: Catalog,
     ) -> None:
         self._measurer = measurer
         self._store = store
@@ -94,6 +138,12 @@ class Engine:
         self._skipped = 0
         self._on_record = {anomaly.id for anomaly in store.anomalies()}
         self._refused: set[Workload] = set()
+        self._catalog = catalog
+        self._waiting: list[_Waiting] = []
+        self._explained: list[_Waiting] = []
+        self._judged = 0
+        self._dropped: list[Verdict] = []
+        self._sightings: list[Sighting] = []
 
     def run(self) -> Summary:
         """Search until the budget is spent.
@@ -105,7 +155,11 @@ class Engine:
         try:
             skipped_in_a_row = 0
             while skipped_in_a_row < _MOST_SKIPPED:
+                while waiting := self._due():
+                    self._explain(waiting)
                 skipped_in_a_row = 0 if self._step() else skipped_in_a_row + 1
+            while self._waiting:
+                self._explain(self._waiting[0])
             ended_by = "coverage"
         except BudgetSpent:
             pass
@@ -121,6 +175,12 @@ class Engine:
             self._measurer.elapsed_seconds,
             tuple(self._found),
             ended_by,
+            trust(self._recipe.confirmation, self._judged, self._dropped),
+            prospects(
+                [anomaly.found_at_seconds for anomaly in self._found if anomaly.same_as is None],
+                self._sightings,
+                self._measurer.elapsed_seconds,
+            ),
         )
 
     def _step(self) -> bool:
@@ -128,6 +188,7 @@ class Engine:
         workload = self._strategy.ask()
         if self._recipe.skip_known and self._known.covers(workload):
             self._skipped += 1
+            self._sight(workload)
             self._strategy.tell(workload, Answer(Fate.SKIPPED))
             return False
         if workload in self._refused:
@@ -141,34 +202,90 @@ class Engine:
                 self._refused.add(workload)
             self._strategy.tell(workload, Answer(fate))
             return True
-        found = verdict is not None and verdict.is_anomalous and self._investigate(workload, verdict)
+        self._judged += 1
+        found = verdict is not None and verdict.is_anomalous and self._meet(workload, verdict, result.measurement)
         self._strategy.tell(workload, Answer(Fate.MEASURED, result.measurement, found))
         return True
 
-    def _investigate(self, workload: Workload, suspicion: Verdict) -> bool:
-        """Confirm a suspicion and explain it; return whether it was confirmed."""
+    def _meet(self, workload: Workload, suspicion: Verdict, measurement: Measurement) -> bool:
+        """Tell whether a suspicion is an anomaly: one that waits for its explanation, or a new one."""
+        seen = _Seen(suspicion, measurement)
+        for waiting in self._waiting:
+            if self._is_sighting(waiting, workload, seen):
+                waiting.sightings += 1
+                self._sightings.append(Sighting(self._measurer.elapsed_seconds, waiting.anomaly.id))
+                return True
+        return self._investigate(workload, suspicion, measurement)
+
+    def _investigate(self, workload: Workload, suspicion: Verdict, measurement: Measurement) -> bool:
+        """Confirm a suspicion and see to its explanation; return whether it was confirmed."""
         symptom = suspicion.symptom
         assert symptom is not None
         run = self._measurer.runs
         if any(a.complete and not a.mfs.conditions and a.symptom is symptom for a in self._found):
             return True  # everything shows this symptom, whatever runs: there is nothing left to explain
-        self._freshen_bound(workload, symptom)
-        confirmed = self._drive(confirm(workload, symptom, self._recipe.confirmation), "confirm", reuse=False)
+        policy = self._recipe.confirmation
+        self._freshen_bound(workload, policy.siblings(suspicion))
+        confirmed = self._drive(confirm(workload, symptom, policy, suspicion), "confirm", reuse=False)
         if not confirmed.confirmed:
+            if not confirmed.put_aside:
+                self._dropped.append(suspicion)
             self._sink.on_event(SuspicionDropped(run, suspicion))
             return False
         anomaly = self._anomaly(workload, symptom, run, confirmed)
+        self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
         self._keep(anomaly)
         self._sink.on_event(AnomalyConfirmed(anomaly))
-        self._explain(anomaly)
+        if self._recipe.explain:
+            self._waiting.append(_Waiting(suspicion, measurement, anomaly))
         return True
 
-    def _freshen_bound(self, workload: Workload, symptom: Symptom) -> None:
+    def _sight(self, workload: Workload) -> None:
+        covering = next((a for a in self._found if a.complete and a.mfs.covers(workload)), None)
+        if covering is not None:
+            self._sightings.append(Sighting(self._measurer.elapsed_seconds, covering.id))
+
+    def _due(self) -> _Waiting | None:
+        """Return an anomaly whose explanation pays now."""
+        fresh = [waiting for waiting in self._waiting if not self._is_kin(waiting)]
+        oftenest = max(fresh, key=lambda waiting: waiting.sightings, default=None)
+        if oftenest and oftenest.sightings >= self._recipe.put_off:
+            return oftenest
+        waiting = fresh or self._waiting
+        return waiting[0] if waiting and self._rest_is_needed(len(waiting)) else None
+
+    def _rest_is_needed(self, explanations: int) -> bool:
+        """Whether the rest of the budget should go into explanations.
+
+        A campaign that goes on with a larger budget has to take the same steps up to where it stopped: there the record
+        knows.
+        """
+        if self._measurer.replaying:
+            return self._measurer.next_purpose == "extract"
+        spent = self._measurer.budget_share
+        return spent + explanations * _EXPLANATION_RUNS * spent / max(1, self._measurer.runs) >= 1.0
+
+    def _is_kin(self, waiting: _Waiting) -> bool:
+        """Whether something alike is explained already: the same cause, most likely, where its explanation ends."""
+        return any(self._is_sighting(other, waiting.anomaly.found_as, waiting) for other in self._explained)
+
+    def _is_sighting(self, met: _Waiting, workload: Workload, seen: _Seen) -> bool:
+        """Whether what was seen is most likely an anomaly that was met before.
+
+        Signatures are taken anew: what is ordinary is known the better the longer a campaign runs.
+        """
+        before = met.anomaly.found_as
+        if seen.suspicion.symptom is not met.suspicion.symptom:
+            return False
+        elsewhere = (before.qp_type, before.opcode) != (workload.qp_type, workload.opcode)
+        signature = self._measurer.signature
+        return same_cause(signature(met.measurement), signature(seen.measurement), elsewhere=elsewhere)
+
+    def _freshen_bound(self, workload: Workload, siblings: int) -> None:
         if not self._measurer.knows_bound(workload):
             self._measurer.measure_sibling(workload)
-        if symptom is Symptom.LOW_THROUGHPUT:
-            for _ in range(self._recipe.confirmation.fresh_siblings):
-                self._measurer.measure_sibling(workload)
+        for _ in range(siblings):
+            self._measurer.measure_sibling(workload)
 
     def _anomaly(self, workload: Workload, symptom: Symptom, run: int, confirmed: Confirmed) -> Anomaly:
         shown = sorted(confirmed.shown, key=lambda verdict: verdict.severity)
@@ -188,30 +305,52 @@ class Engine:
             complete=False,
         )
 
-    def _explain(self, anomaly: Anomaly) -> None:
-        first = self._measurer.runs
+    def _explain(self, waiting: _Waiting) -> None:
+        anomaly, first = waiting.anomaly, self._measurer.runs
+        self._waiting.remove(waiting)
         extracted = self._drive(
-            extract(anomaly.found_as, anomaly.symptom, self._space, self._recipe.extraction, self._known.covers),
+            extract(
+                anomaly.found_as,
+                anomaly.symptom,
+                self._space,
+                self._recipe.extraction,
+                self._known.covers,
+                self._measurer.judgements,
+            ),
             "extract",
             reuse=True,
         )
+        telling, hint = tell(waiting.measurement, self._measurer.plain, anomaly.symptom, self._catalog)
         anomaly = dataclasses.replace(
             anomaly,
             workload=extracted.workload,
             mfs=extracted.mfs,
             extraction_runs=self._measurer.runs - first,
             complete=extracted.complete,
+            telling=telling,
+            hint=hint,
         )
         if extracted.complete:  # a set that lacks conditions would hide what it does not explain
             self._known.add(as_wide_as_it_may_be(extracted.mfs, self._space))
+            self._explained.append(waiting)
         self._keep(anomaly)
         self._sink.on_event(AnomalyExplained(anomaly))
+        if extracted.complete:
+            self._merge(anomaly)
+
+    def _merge(self, explained: Anomaly) -> None:
+        """Mark what waits and is explained by now as the same."""
+        covered = [waiting for waiting in self._waiting if explained.mfs.covers(waiting.anomaly.found_as)]
+        for waiting in covered:
+            self._waiting.remove(waiting)
+            self._keep(dataclasses.replace(waiting.anomaly, same_as=explained.id))
 
     def _keep(self, anomaly: Anomaly) -> None:
-        if self._found and self._found[-1].id == anomaly.id:
-            self._found[-1] = anomaly
-        else:
+        known = next((index for index, found in enumerate(self._found) if found.id == anomaly.id), None)
+        if known is None:
             self._found.append(anomaly)
+        else:
+            self._found[known] = anomaly
         # What is being replayed is on record already, possibly in a later and better state.
         if not (self._measurer.replaying and anomaly.id in self._on_record):
             self._store.add_anomaly(anomaly)

@@ -6,15 +6,17 @@ deterministic function of seed and results, so telling it the recorded results a
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter as Tally
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import RunFinished
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
+from collie.detect.signature import Ordinary, Signature
 from collie.detect.symptom import Verdict, inconclusive
 from collie.errors import StoreError
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, RunResult, SetupFailed, Testbed, Unsupported
@@ -57,11 +59,13 @@ class Measurer:
         self._sink = sink
         self._recorded = list(store.runs())
         self._evidence: dict[Workload, list[Verdict]] = {}
+        self._ordinary = Ordinary(testbed.info.catalog)
         self.runs = 0
         self.elapsed_seconds = 0.0
         self.failed: Tally[str] = Tally()
         self.unsupported = 0
         self.driven: str | None = None
+        self.plain: list[Measurement] = []
 
     def run(self, workload: Workload, purpose: str) -> RunResult:
         """Run a workload once and record what came of it; judge nothing.
@@ -76,8 +80,9 @@ class Measurer:
     def judged(self, workload: Workload, purpose: str) -> tuple[RunResult, Verdict | None]:
         """Run a workload once and judge it; measure its plain sibling first when the verdict depends on it."""
         record = self._run(workload, purpose, announce=False)
-        verdict = self._judge(workload, record.result.measurement) if isinstance(record.result, Measured) else None
-        if verdict is not None:
+        verdict = None
+        if isinstance(record.result, Measured):
+            verdict = self._signed(self._judge(workload, record.result.measurement, purpose), record)
             self._evidence.setdefault(workload, []).append(verdict)
             if not self.replaying:
                 self._store.annotate(record.run, verdict, self.driven)
@@ -106,9 +111,29 @@ class Measurer:
         """Whether the last run was taken from the record of an earlier process, and more of it is to come."""
         return self.runs < len(self._recorded)
 
+    def signature(self, measurement: Measurement) -> Signature:
+        """Return the counters that read more in a run than in the healthy ones so far."""
+        return self._ordinary.signature(measurement)
+
+    @property
+    def budget_share(self) -> float:
+        """Share of the budget that is used up, 0..1."""
+        return self._budget.share(self.elapsed_seconds, self.runs)
+
+    @property
+    def next_purpose(self) -> str | None:
+        """Purpose of the run that comes next on record; None when nothing is left of it."""
+        return self._recorded[self.runs].purpose if self.replaying else None
+
     def evidence(self, workload: Workload) -> tuple[Verdict, ...]:
         """Return every verdict on a workload so far."""
         return tuple(self._evidence.get(workload, ()))
+
+    def judgements(self) -> Iterator[tuple[Workload, Verdict]]:
+        """Yield every workload judged so far with each of its verdicts."""
+        for workload, verdicts in self._evidence.items():
+            for verdict in verdicts:
+                yield workload, verdict
 
     def measure_sibling(self, workload: Workload) -> None:
         """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with."""
@@ -123,6 +148,7 @@ class Measurer:
                 verdict = judge(sibling, measurement, NOTHING_EXPECTED, self._thresholds)
                 if verdict.is_normal and measurement.stable:
                     self._bounds.learn(sibling, delivered(sibling, measurement))
+                    self.plain.append(measurement)
                     return
                 sick += verdict.is_anomalous
         # One disturbed run says nothing about the sibling; one that stays sick is no yardstick.
@@ -133,12 +159,15 @@ class Measurer:
         """Whether the plain sibling of a workload has been measured."""
         return self._bounds.known(workload)
 
-    def _judge(self, workload: Workload, measurement: Measurement) -> Verdict:
+    def _judge(self, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
         verdict = judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
         if verdict.is_normal or (self._bounds.known(workload) and math.isfinite(self._bounds.tightest(workload).bps)):
             return verdict
         if not judge(workload, measurement, NOTHING_EXPECTED, self._thresholds).is_normal:
             return verdict  # something other than throughput decides, so the bound has no say
+        bracketed = self._bracketed(workload, measurement) if purpose != "confirm" else None
+        if bracketed is not None:
+            return bracketed
         self.measure_sibling(workload)
         bound = self._bounds.tightest(workload)
         if not self._bounds.known(workload) or math.isinf(bound.bps):
@@ -146,6 +175,31 @@ class Measurer:
                 "the plain sibling, which gives the bound, could not be measured or is itself anomalous"
             )
         return judge(workload, measurement, bound, self._thresholds)
+
+    def _bracketed(self, workload: Workload, measurement: Measurement) -> Verdict | None:
+        """Judge a probe by siblings that had fewer or more bytes in flight, where either decides: that saves a run."""
+        fewer, more = self._bounds.bracket(workload)
+        if fewer is not None:
+            verdict = judge(workload, measurement, fewer, self._thresholds)
+            if verdict.is_anomalous:
+                return verdict
+        if more is not None:
+            verdict = judge(workload, measurement, more, self._thresholds)
+            if verdict.is_normal:
+                return verdict
+        return None
+
+    def _signed(self, verdict: Verdict, record: RunRecord) -> Verdict:
+        """Add to an anomalous verdict which counters are raised; learn what is ordinary from healthy proposals.
+
+        Probes of an extraction stand at the edge of an anomaly, where its counters are high in healthy runs, too.
+        """
+        assert isinstance(record.result, Measured)
+        if verdict.is_anomalous:
+            return dataclasses.replace(verdict, signature=self._ordinary.signature(record.result.measurement))
+        if verdict.is_normal and record.purpose == "search":
+            self._ordinary.learn(record.result.measurement)
+        return verdict
 
     def _run(self, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
         if self._budget.spent(self.elapsed_seconds, self.runs):

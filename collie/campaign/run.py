@@ -54,7 +54,16 @@ class Campaign:
         bounds = Bounds(self.testbed.specification, self.calibration or Calibration(), self.space)
         measurer = Measurer(self.testbed, self.store, bounds, self.recipe.thresholds, self.budget, sink)
         strategy = build(self.recipe, self.space, self.testbed.info.catalog, Random(f"{self.seed}/strategy"))
-        engine = Engine(measurer, self.store, strategy, self.space, self.recipe, sink, KnownAnomalies(self.known))
+        engine = Engine(
+            measurer,
+            self.store,
+            strategy,
+            self.space,
+            self.recipe,
+            sink,
+            KnownAnomalies(self.known),
+            self.testbed.info.catalog,
+        )
         if self.calibration is None:
             try:
                 bounds.calibration = calibrate(measurer, self.space, _CALIBRATION_REPEATS)

@@ -63,6 +63,8 @@ class ConsoleProgress:
                 )
             case AnomalyExplained(anomaly):
                 self._console.print(f"   {anomaly.id} needs {anomaly.mfs}", markup=False)
+                if anomaly.hint:
+                    self._console.print(f"   {anomaly.id} likely: {anomaly.hint}", markup=False)
             case SuspicionDropped(run, verdict):
                 self._console.print(f"   run {run} did not show again: {verdict.reason}", style="dim", markup=False)
 

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
 from collie.content.document import Document, read_document
 from collie.content.locate import Kind, find, shown
 from collie.content.model import Strict, validate
-from collie.detect.confirm import Confirmation
+from collie.counters.catalog import Kind as CounterKind
+from collie.detect.confirm import Confirmation, false_chance
 from collie.detect.judge import Thresholds
 from collie.errors import ContentError, Problem
-from collie.search.recipe import Extraction, Recipe, Schedule, StrategyName
+from collie.search.recipe import Bayesian, Extraction, Guide, Recipe, Sampler, Schedule, Step, StrategyName
 from collie.workloads.units import parse_seconds
 
 S = TypeVar("S", bound=Strict)
 
+_CAMPAIGN_RUNS = 1000
+"""For which a recipe declares its chance of a false anomaly: about what ten hours hold."""
+
 _Ratio = Annotated[float, Field(gt=0, lt=1)]
 _Temperature = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Factor = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=1, le=100_000)]
+_Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
 
 
 class _ScheduleFile(Strict):
@@ -29,6 +35,7 @@ class _ScheduleFile(Strict):
     end: _Temperature = Schedule().end
     decay: _Ratio = Schedule().decay
     runs_per_temperature: _Count = Schedule().runs_per_temperature
+    step: Annotated[Step, Field(strict=False)] = Schedule().step
 
 
 class _ThresholdsFile(Strict):
@@ -42,12 +49,29 @@ class _ConfirmationFile(Strict):
     runs: _Count = Confirmation().runs
     void_runs: Annotated[int, Field(ge=0)] = Confirmation().void_runs
     fresh_siblings: Annotated[int, Field(ge=0, le=100)] = Confirmation().fresh_siblings
+    clear_pause: _Factor = Confirmation().clear_pause
+    clear_deficit: _Factor = Confirmation().clear_deficit
+    borderline_siblings: Annotated[int, Field(ge=0, le=100)] = Confirmation().borderline_siblings
+    disturbed: _Ratio = Confirmation().disturbed
+    false_chance: _Ratio | None = Confirmation().false_chance
 
 
 class _ExtractionFile(Strict):
     agreeing: _Count = Extraction().agreeing
     accepting: _Count = Extraction().accepting
     most_runs: _Count = Extraction().most_runs
+
+
+class _BayesianFile(Strict):
+    sampler: Annotated[Sampler, Field(strict=False)] = Bayesian().sampler
+    runs_per_counter: _Count = Bayesian().runs_per_counter
+    history: Annotated[int, Field(ge=10, le=100_000)] = Bayesian().history
+
+
+class _GuideFile(Strict):
+    starts: _Count = Guide().starts
+    random_share: Annotated[float, Field(ge=0, le=1)] = Guide().random_share
+    climbing_share: Annotated[float, Field(ge=0, le=1)] = Guide().climbing_share
 
 
 class _RecipeFile(Strict):
@@ -59,6 +83,14 @@ class _RecipeFile(Strict):
     extraction: _ExtractionFile = _ExtractionFile()
     budget: str = "10h"
     skip_known: bool = True
+    drives: Annotated[tuple[_Drivable, ...], Field(strict=False, min_length=1)] = (
+        CounterKind.DIAGNOSTIC,
+        CounterKind.PERFORMANCE,
+    )
+    explain: bool = True
+    put_off: Annotated[int, Field(ge=0, le=1000)] = 0
+    guide: _GuideFile = _GuideFile()
+    bayesian: _BayesianFile = _BayesianFile()
 
 
 def load_recipe(name_or_path: str, overlay: Path | None = None) -> Recipe:
@@ -84,6 +116,11 @@ def load_recipe(name_or_path: str, overlay: Path | None = None) -> Recipe:
         Extraction(**file.extraction.model_dump()),
         file.budget,
         file.skip_known,
+        drives=file.drives,
+        explain=file.explain,
+        put_off=file.put_off,
+        guide=Guide(**file.guide.model_dump()),
+        bayesian=Bayesian(**file.bayesian.model_dump()),
     )
 
 
@@ -101,6 +138,19 @@ def _contradictions(document: Document) -> list[Problem]:
     if confirmation and confirmation.needed > confirmation.runs:
         message = f"needed {confirmation.needed} can never be reached in {confirmation.runs} runs"
         problems.append(document.problem(message, "confirmation", "needed"))
+    elif confirmation and confirmation.false_chance is not None:
+        policy = Confirmation(**confirmation.model_dump())
+        chance = false_chance(policy, confirmation.disturbed, _CAMPAIGN_RUNS)
+        if chance > confirmation.false_chance:
+            message = (
+                f"false_chance {confirmation.false_chance:g} is not kept: {policy.needed} of {policy.runs} with "
+                f"{policy.disturbed:g} disturbed runs gives {chance:.2g} in {_CAMPAIGN_RUNS} runs; "
+                "need more runs to agree"
+            )
+            problems.append(document.problem(message, "confirmation", "false_chance"))
+    drives = document.part("drives")
+    if isinstance(drives, list) and len(drives) != len({str(kind) for kind in drives}):
+        problems.append(document.problem("a kind of counters stands here twice", "drives"))
     budget = document.part("budget")
     if isinstance(budget, str) and not _is_budget(budget):
         message = f"budget: {budget!r} is no budget; write a time such as 45m or 10h, or runs such as 800runs"

@@ -20,6 +20,8 @@ from collie.workloads.workload import Opcode, QpType, Workload
 
 MOST_SIBLING_QPS = 16
 _REMEMBERED_SIBLINGS = 8192
+_IN_FLIGHT = ("qps", "send_wq_depth", "wqe_batch", "recv_wq_depth", "messages", "mr_bytes")
+"""What may differ between siblings that bracket a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,36 @@ class Bounds:
         if not runs:
             return self.ceiling(workload)
         return self._capped(workload, at_own_mtu(workload, median(run.bps for run in runs), runs[-1].source))
+
+    def bracket(self, workload: Workload) -> tuple[Bound | None, Bound | None]:
+        """Return what siblings achieved that are like the workload's own, but for fewer or more bytes in flight.
+
+        Neither longer messages nor more of them in flight make plain traffic slower, so the bound lies between the two.
+        None: none measured.
+        """
+        own = self.sibling(workload)
+        below: list[float] = []
+        above: list[float] = []
+        for sibling, runs in self._siblings.items():
+            if not runs or own != sibling.with_(**{name: own.get(name) for name in _IN_FLIGHT}):
+                continue
+            rate = median(run.bps for run in runs)
+            same = sibling.messages == own.messages
+            if sibling.bytes_outstanding <= own.bytes_outstanding and (
+                same or max(sibling.messages) <= min(own.messages)
+            ):
+                below.append(rate)
+            if sibling.bytes_outstanding >= own.bytes_outstanding and (
+                same or min(sibling.messages) >= max(own.messages)
+            ):
+                above.append(rate)
+
+        def bound(rates: list[float], tightest: Callable[[list[float]], float]) -> Bound | None:
+            if not rates:
+                return None
+            return self._capped(workload, at_own_mtu(workload, tightest(rates), "plain sibling"))
+
+        return bound(below, max), bound(above, min)
 
     def _capped(self, workload: Workload, bound: Bound) -> Bound:
         """Keep a bound within the specification.

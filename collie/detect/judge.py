@@ -54,7 +54,8 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
         text = f"host {host} sends pause for {ratio:.1%} of the time"
         if worst_deficit > thresholds.throughput_deficit:
             text += f" and {worst_deficit:.0%} of the throughput is missing"
-        return Verdict(Outcome.ANOMALOUS, text, Symptom.PAUSE, max(ratio, worst_deficit), host)
+        margin = _margin(measurement, ratio, thresholds.pause_ratio)
+        return Verdict(Outcome.ANOMALOUS, text, Symptom.PAUSE, max(ratio, worst_deficit), host, margin)
     received = _worst(measurement, "rx_pause_ratio")
     if received and received[1] > thresholds.pause_ratio:
         return inconclusive(
@@ -65,12 +66,13 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
         errors = ", ".join(f"{count} x {name}" for name, count in sorted(measurement.health.completion_errors.items()))
         severity = min(1.0, max(worst_deficit, 0.0))
         text = f"work requests complete with errors: {errors}"
-        return Verdict(Outcome.ANOMALOUS, text, Symptom.COMPLETION_ERRORS, severity, sinks(workload)[0])
+        return Verdict(Outcome.ANOMALOUS, text, Symptom.COMPLETION_ERRORS, severity, sinks(workload)[0], 1.0)
     if paused is None:
         lost = _worst(measurement, "loss_ratio")
         if lost and lost[1] > thresholds.loss_ratio:
             text = f"host {lost[0]} discards or reorders {lost[1]:.2%} of its packets"
-            return Verdict(Outcome.ANOMALOUS, text, Symptom.LOSS, max(lost[1], worst_deficit), lost[0])
+            margin = _margin(measurement, lost[1], thresholds.loss_ratio)
+            return Verdict(Outcome.ANOMALOUS, text, Symptom.LOSS, max(lost[1], worst_deficit), lost[0], margin)
     return _throughput(measurement, receiving, bound, thresholds)
 
 
@@ -90,7 +92,13 @@ def _throughput(
         return inconclusive(f"{figures}, but the generator could not drive it: {measurement.health.reason}")
     if not measurement.stable:
         return inconclusive(f"{figures}, but the window was not stable")
-    return Verdict(Outcome.ANOMALOUS, figures, Symptom.LOW_THROUGHPUT, deficit, worst.host)
+    margin = _margin(measurement, deficit, thresholds.throughput_deficit)
+    return Verdict(Outcome.ANOMALOUS, figures, Symptom.LOW_THROUGHPUT, deficit, worst.host, margin)
+
+
+def _margin(measurement: Measurement, reading: float, threshold: float) -> float:
+    """Return how far beyond its threshold a reading is; in an unstable window something else had a hand in it."""
+    return reading / threshold if measurement.stable else 1.0
 
 
 def _deficit(host: HostMeasurement, bound: Bound) -> float | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NoReturn
+
+from collie.detect.signature import Signature
 
 
 class Symptom(StrEnum):
@@ -46,6 +48,9 @@ class Verdict:
         severity: max(pause ratio, 1 - delivered / bound), 0..1; 0 unless anomalous.
         host: the host that shows it; None unless anomalous.
         reason: one sentence with the figures.
+        margin: how many times its threshold the deciding reading is, 1 when that may owe something to a disturbance; 0
+            unless anomalous.
+        signature: the counters that read more than in healthy runs; None where nobody looked.
     """
 
     outcome: Outcome
@@ -53,6 +58,8 @@ class Verdict:
     symptom: Symptom | None = None
     severity: float = 0.0
     host: str | None = None
+    margin: float = 0.0
+    signature: Signature | None = field(default=None, compare=False)
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a verdict has three values; compare its outcome")

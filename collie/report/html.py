@@ -15,7 +15,7 @@ from collie.detect.symptom import Symptom
 from collie.errors import UsageError
 from collie.ports import CampaignStore
 from collie.report.figures import MOST_PANELS, MOST_POINTS, counters_over_time, found_over_time
-from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs
+from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, times
 from collie.report.view import CampaignView, ReportContext, campaign_view
 from collie.workloads.units import format_seconds
 
@@ -64,6 +64,7 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
         "percent": percent,
         "seconds": format_seconds,
         "runs": runs,
+        "times": times,
         "symptom": lambda symptom: _SYMPTOMS[symptom],
     }
     return environment.get_template("campaign.html.j2").render(

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from collie.campaign.bench import JudgedRun
 from collie.campaign.engine import Summary
 from collie.campaign.reproduce import Reproduction, Trial
+from collie.detect.confirm import Trust
 from collie.ports import CampaignHeader, Measured, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
@@ -79,6 +80,7 @@ def render_search(header: CampaignHeader, summary: Summary, wall_seconds: float,
         wall_seconds: how long the user waited.
         score: adds each anomaly's `mechanism`, and `score`.
     """
+    outlook, confidence = summary.prospects, summary.trust
     document = {
         "schema_version": SCHEMA_VERSION,
         "campaign": header.campaign,
@@ -89,6 +91,8 @@ def render_search(header: CampaignHeader, summary: Summary, wall_seconds: float,
         "failed_runs": sum(summary.failed_runs.values()),
         "elapsed_seconds": plain(summary.elapsed_seconds),
         "wall_seconds": plain(wall_seconds),
+        "next_hour_chance": plain(outlook.next_hour_chance) if outlook else None,
+        "trust": _trust(confidence) if confidence else None,
         "anomalies": [_anomaly(anomaly, score) for anomaly in summary.anomalies],
     }
     if score is not None:
@@ -162,10 +166,26 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "found_at_seconds": plain(anomaly.found_at_seconds),
         "extraction_runs": anomaly.extraction_runs,
         "complete": anomaly.complete,
+        "same_as": anomaly.same_as,
+        "telling": [
+            {"counter": telling.counter, "component": telling.component, "factor": plain(telling.factor)}
+            for telling in anomaly.telling
+        ],
+        "hint": anomaly.hint,
     }
     if score is not None:
         document["mechanism"] = score.mechanisms.get(anomaly.id)
     return document
+
+
+def _trust(confidence: Trust) -> Json:
+    return {
+        "judged_runs": confidence.judged_runs,
+        "dropped_suspicions": confidence.dropped,
+        "disturbed_ratio": plain(confidence.disturbed),
+        "false_chance": plain(confidence.false_chance),
+        "miss_chance": plain(confidence.miss_chance),
+    }
 
 
 def _result(result: RunResult) -> Json:

@@ -35,6 +35,13 @@ def percent(ratio: float | None) -> str:
     return f"{ratio:.1%}" if 0 < ratio < 0.1 else f"{ratio:.0%}"
 
 
+def times(factor: float) -> str:
+    """Write how many times something grew."""
+    if factor >= 1000:
+        return "over 1000 times"
+    return f"{factor:.2g} times" if factor < 10 else f"{factor:.0f} times"
+
+
 def runs(count: int) -> str:
     """Count runs."""
     return "1 run" if count == 1 else f"{count} runs"

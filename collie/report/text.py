@@ -16,7 +16,7 @@ from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.ports import CampaignHeader, Measured, SetupFailed
 from collie.report.json_output import Score
-from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show
+from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_seconds
 from collie.workloads.workload import FIELD_NAMES
@@ -86,7 +86,7 @@ def render_trials(name: str, reproduction: Reproduction) -> str:
 
 
 def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> Text:
-    count = len(summary.anomalies)
+    count = sum(anomaly.same_as is None for anomaly in summary.anomalies)
     found = "No anomaly" if count == 0 else f"{count} anomal{'y' if count == 1 else 'ies'}"
     return Text.assemble(
         (f"{found} on {name_testbed(header.testbed)}", "bold red" if count else "bold green"),
@@ -97,6 +97,11 @@ def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> 
 
 def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
     symptom = anomaly.symptom.replace("_", " ")
+    if anomaly.same_as is not None:
+        yield Text(
+            f"{anomaly.id}  {symptom}, severity {percent(anomaly.severity)}, explained by {anomaly.same_as}", "dim"
+        )
+        return
     when = f"found in run {anomaly.found_at_run}, after {format_seconds(anomaly.found_at_seconds)}"
     explained = f"explained in {runs(anomaly.extraction_runs)}"
     if not anomaly.complete:
@@ -106,6 +111,11 @@ def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
     )
     yield f"    {anomaly.sentence}"
     yield Text(f"    {anomaly.mfs}", "cyan")
+    if anomaly.telling:
+        moved = ", ".join(f"{item.counter} ({item.component}, {times(item.factor)})" for item in anomaly.telling)
+        yield Text(f"    moved most against plain traffic: {moved}", "dim")
+    if anomaly.hint:
+        yield f"    likely: {anomaly.hint}"
 
 
 def _notes(summary: Summary) -> Iterator[str]:
@@ -117,6 +127,14 @@ def _notes(summary: Summary) -> Iterator[str]:
         yield f"{runs(summary.unsupported_runs)} asked for what the device cannot do."
     if summary.ended_by == "coverage":
         yield "Ended early: what was found explains all that could still be proposed."
+    if summary.trust:
+        yield f"{_capital(summary.trust.sentence)}."
+    if summary.prospects:
+        yield f"{_capital(summary.prospects.sentence)}."
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _score(score: Score) -> str:

@@ -5,13 +5,16 @@ temperature to the last. Stages follow each other in the order of the counters' 
 
 Rules.
 1. The first `ranking_points` proposals are random; their readings rank the counters by std / mean.
-2. A proposal is the current point mutated in one dimension, or a random point when there is no current one.
+2. A proposal is the current point mutated, or a random point when there is no current one. The paper mutates "in ONE
+   search dimension", and has four: with step `group`, everything that belongs to one of them is drawn anew; with step
+   `one`, one dimension of the space changes.
 3. A reading that is worse for the NIC replaces the current point; a better one does so with probability exp(-dE / T).
    M_old moves with P_old. As printed the algorithm never refreshes M_old, which compares every point with the first.
 4. Each stage begins at a random point.
 5. A found anomaly ends the walk: the next proposal is random.
-6. Skipped, failed and unsupported proposals leave point and temperature alone. After `_PATIENCE` of them in a row the
-   walk begins afresh: known anomalies surround it, and mutating further would never end.
+6. A skipped proposal counts like a measured one at its temperature (the `continue` of Algorithm 1) and leaves the point
+   alone; a failed or unsupported one leaves both alone. After `_PATIENCE` such proposals in a row the walk begins
+   afresh: known anomalies surround it, and mutating further would never end.
 """
 
 from __future__ import annotations
@@ -24,12 +27,20 @@ from random import Random
 from collie.counters.catalog import Catalog, Kind
 from collie.detect.measurement import Measurement
 from collie.search.objective import Objective, rank
-from collie.search.recipe import Recipe
+from collie.search.recipe import Recipe, Step
 from collie.search.strategy import Answer, Fate
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 _PATIENCE = 20
+_TRIES = 200
+"""Draws of a group at most; when none fits the rest of the workload, one dimension is mutated."""
+_GROUPS = (
+    {"direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory"},
+    {"mrs_per_qp", "mr_bytes"},
+    {"messages"},
+)
+"""The paper's host topology, memory allocation and message pattern (section 4); all else is transport."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,7 @@ class Annealing:
         self._runs_at_temperature = 0
         self._current: _Point | None = None
         self._refused = 0
+        self._groups = _groups(space)
 
     @property
     def driven(self) -> str | None:
@@ -65,7 +77,7 @@ class Annealing:
         """Propose a random point or a neighbour of the current one."""
         if self._current is not None:
             try:
-                return self._space.mutate(self._current.workload, self._rng)
+                return self._mutated(self._current.workload)
             except ValueError:  # a narrow space may leave a point without any neighbour
                 self._current = None
         return self._space.sample(self._rng)
@@ -77,6 +89,8 @@ class Annealing:
             if self._refused >= _PATIENCE:
                 self._current = None
                 self._refused = 0
+            if answer.fate is Fate.SKIPPED and self._objectives:
+                self._cool()
             return
         self._refused = 0
         point = _Point(workload, self._readings(answer.measurement))
@@ -93,6 +107,16 @@ class Annealing:
     def _objective(self) -> Objective:
         return self._objectives[self._stage % len(self._objectives)]
 
+    def _mutated(self, workload: Workload) -> Workload:
+        if self._recipe.schedule.step is Step.GROUP:
+            for _ in range(_TRIES):
+                names = self._groups[self._rng.randrange(len(self._groups))]
+                drawn = self._space.sample(self._rng)
+                candidate = workload.with_(**{name: drawn.get(name) for name in names})
+                if candidate != workload and self._space.allows(candidate):
+                    return candidate
+        return self._space.mutate(workload, self._rng)
+
     def _readings(self, measurement: Measurement) -> dict[str, float | None]:
         return {
             counter.name: measurement.counter(counter.name)
@@ -103,7 +127,7 @@ class Annealing:
     def _rank(self, measurement: Measurement) -> None:
         self._ranking.append(measurement)
         if len(self._ranking) >= self._recipe.ranking_points:
-            self._objectives = rank(self._catalog, self._ranking)
+            self._objectives = rank(self._catalog, self._ranking, self._recipe.drives)
             self._ranking.clear()
             self._current = None
 
@@ -125,3 +149,10 @@ class Annealing:
             self._temperature = schedule.start
             self._stage += 1
             self._current = None
+
+
+def _groups(space: Space) -> list[list[str]]:
+    """Return the paper's four dimensions, as far as the space varies them."""
+    transport = set(space.dimensions).difference(*_GROUPS)
+    groups = ([name for name in space.dimensions if name in group] for group in (*_GROUPS, transport))
+    return [names for names in groups if names]

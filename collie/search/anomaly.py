@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from collie.detect.symptom import Symptom
+from collie.search.telling import Telling
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.units import format_bytes
 from collie.workloads.workload import Opcode, QpType, Workload
@@ -28,6 +29,9 @@ class Anomaly:
         found_at_seconds: elapsed testbed time at the end of confirmation.
         extraction_runs: runs that extraction took.
         complete: extraction ended by itself: neither the budget nor its own limit of runs cut it short.
+        telling: the counters that it moved most against plain traffic; empty when none tells.
+        hint: what they suggest as its cause; empty without them.
+        same_as: id of the anomaly whose explanation covers this one; None unless one does.
     """
 
     id: str
@@ -42,10 +46,15 @@ class Anomaly:
     found_at_seconds: float
     extraction_runs: int
     complete: bool
+    telling: tuple[Telling, ...] = ()
+    hint: str = ""
+    same_as: str | None = None
 
     @property
     def sentence(self) -> str:
         """What an engineer reads first."""
+        if self.same_as is not None:
+            return f"Explained by {self.same_as}: {self.reason}."
         if not self.mfs.conditions:
             workload = self.workload
             unexplained = f"{workload.qp_type} {workload.opcode}, not explained yet"

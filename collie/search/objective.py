@@ -40,19 +40,24 @@ class Objective:
         return (new - old) / max(old, _LEAST)
 
 
-def rank(catalog: Catalog, measurements: Sequence[Measurement]) -> tuple[Objective, ...]:
+def rank(
+    catalog: Catalog,
+    measurements: Sequence[Measurement],
+    drives: Sequence[Kind] = (Kind.DIAGNOSTIC, Kind.PERFORMANCE),
+) -> tuple[Objective, ...]:
     """Order the counters by std / mean over some random points, the most telling first.
 
-    Diagnostic counters come before performance counters: they move before throughput does. A counter that no host
-    knows, or that never moved, drives nothing and is left out, unless that would leave none.
+    Usually diagnostic counters come before performance counters: they move before throughput does. A counter that no
+    host knows, or that never moved, drives nothing and is left out. Where that leaves none, performance is driven.
 
     Args:
         catalog: the testbed's counters.
         measurements: of random points.
+        drives: kinds of counters to rank, the first kind first.
     """
     ranked = [
         Objective(counter.name, kind is Kind.DIAGNOSTIC)
-        for kind in (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
+        for kind in drives
         for counter in sorted(catalog.of_kind(kind), key=lambda counter: -_variation(counter.name, measurements))
         if _variation(counter.name, measurements) > 0
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from collie.counters.catalog import Kind
 from collie.detect.confirm import Confirmation
 from collie.detect.judge import Thresholds
 
@@ -14,23 +15,75 @@ class StrategyName(StrEnum):
 
     ANNEALING = "annealing"
     RANDOM = "random"
+    GUIDED = "guided"
+    OPTUNA = "optuna"
+
+
+class Step(StrEnum):
+    """What annealing changes from one proposal to the next."""
+
+    ONE = "one"
+    """One dimension of the space."""
+    GROUP = "group"
+    """All dimensions that belong to one of the paper's four, drawn anew: topology, memory, transport or messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Temperatures of simulated annealing (paper, Algorithm 1; the paper gives no values).
+    """Temperatures and steps of simulated annealing (paper, Algorithm 1; the paper gives no values).
 
     Attributes:
         start: first temperature; energies are relative changes, so 1.0 accepts a doubling of the energy with 37 %.
         end: the stage ends below this.
         decay: factor from one temperature to the next.
-        runs_per_temperature: mutations measured at each.
+        runs_per_temperature: mutations at each, measured or covered by a known anomaly.
+        step: what one mutation changes.
     """
 
     start: float = 1.0
     end: float = 0.1
     decay: float = 0.8
     runs_per_temperature: int = 4
+    step: Step = Step.ONE
+
+
+class Sampler(StrEnum):
+    """How Bayesian optimisation models what it has seen."""
+
+    TPE = "tpe"
+    """Tree-structured Parzen estimator."""
+    GP = "gp"
+    """Gaussian process; needs scipy and torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bayesian:
+    """Bayesian optimisation through optuna (paper, section 7.2, compares with it and gives no values).
+
+    Attributes:
+        sampler: the model.
+        runs_per_counter: proposals measured for one counter before the next is driven.
+        history: latest observations that the model is made from; asking takes longer the more there are.
+    """
+
+    sampler: Sampler = Sampler.TPE
+    runs_per_counter: int = 4
+    history: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """How the guided search divides its proposals.
+
+    Attributes:
+        starts: random proposals before anything is learnt.
+        random_share: share of random proposals after that.
+        climbing_share: share that mutates the best point a goal has seen, instead of following the model.
+    """
+
+    starts: int = 40
+    random_share: float = 0.1
+    climbing_share: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +116,13 @@ class Recipe:
         extraction: how a minimal feature set is found.
         budget: the default, as on the command line: `10h`, `45m`, `800runs`.
         skip_known: workloads that a known MFS covers are not measured.
+        drives: kinds of counters to drive, the first kind first; each kind in the order of its counters' rank.
+        explain: extract the minimal feature set of what was confirmed. Without, an anomaly is kept as it was met,
+            incomplete, and hides nothing from the search.
+        put_off: sightings of a confirmed anomaly after which its explanation pays; 0 explains at once. What waits is
+            explained at the latest when the rest of the budget is needed for it.
+        bayesian: of Bayesian optimisation.
+        guide: of the guided search.
     """
 
     name: str
@@ -74,3 +134,8 @@ class Recipe:
     extraction: Extraction = field(default_factory=Extraction)
     budget: str = "10h"
     skip_known: bool = True
+    drives: tuple[Kind, ...] = (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
+    explain: bool = True
+    put_off: int = 0
+    bayesian: Bayesian = field(default_factory=Bayesian)
+    guide: Guide = field(default_factory=Guide)

@@ -91,8 +91,22 @@ def _annealing(recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> S
     return Annealing(recipe, space, catalog, rng)
 
 
+def _guided(recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> Strategy:
+    from collie.search.guided import Guided
+
+    return Guided(recipe, space, catalog, rng)
+
+
+def _bayesian(recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> Strategy:
+    from collie.search.bayesian import BayesianSearch  # optuna is an extra, and takes long to import
+
+    return BayesianSearch(recipe, space, catalog, rng)
+
+
 STRATEGIES: Mapping[StrategyName, Callable[[Recipe, Space, Catalog, Random], Strategy]] = {
     StrategyName.ANNEALING: _annealing,
     StrategyName.RANDOM: lambda _recipe, space, _catalog, rng: RandomSearch(space, rng),
+    StrategyName.OPTUNA: _bayesian,
+    StrategyName.GUIDED: _guided,
 }
 """How to build each strategy; adding one here and in `StrategyName` makes it usable in recipes."""

@@ -97,7 +97,8 @@ class _NearMisses(NamedTuple):
     """What one message adds to diagnostic counters on either host, before the host's own share in it.
 
     Attributes:
-        late: share of receives that were not on chip when their packet came, for all that a cache could do.
+        late: receives per message that were not on chip when a packet came, for all that a cache could do. A datagram
+            needs its receive once; each further packet of an RC message comes back for it.
         reading_lists: scatter lists of READs that leave the chip again.
         spilled: packets whose READ request has to be looked up.
         answered: answers that the acknowledgement unit has to wait for.
@@ -118,9 +119,9 @@ def _near_misses(subsystem: Subsystem, state: State) -> _NearMisses:
     reads, acks, buffer = subsystem.reads, subsystem.acknowledgements, subsystem.receive_buffer
     late = reading_lists = spilled = answered = 0.0
     if n.anywhere(t.receives):
-        for queues, used in receive_queues(subsystem, t):
+        for (queues, used), lookups in zip(receive_queues(subsystem, t), (1.0, t.packets - 1.0), strict=True):
             long_queue = pressure(n, t.recv_depth, queues.resident_wqes_per_queue)
-            late = late + used * pressure(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
+            late = late + used * lookups * pressure(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
     if n.anywhere(t.is_read):
         reading_lists = t.is_read * t.early_list * pressure(n, t.wqe_batch, t.outstanding)
         spilled = t.is_read * t.packets * pressure(n, t.qps * t.started, reads.pending_requests)
@@ -165,7 +166,7 @@ def _diagnostics(
     # Short writes behind bulk ones; a host that also reads feels them more.
     ordered = coming.offered * t.ordering_pressure * t.early_list * n.choose(outbound > 0, 1.0, 0.1)
     return [
-        inbound * t.receives * (1.0 - (1.0 - shared.late) * (1.0 - sets.receive_misses)),
+        inbound * t.receives * (shared.late + sets.receive_misses),
         asked * (_wqe_misses(sets.send_wqes, subsystem.send_wqe_cache.entries) + lists),
         messages / state.costs.visit_wqes * sets.context_misses * _replays(subsystem.context_cache, steady[CONTEXT]),
         lookups * sets.translation_misses * _replays(subsystem.translation_cache, steady[TRANSLATION]),

@@ -113,6 +113,10 @@ class Truth:
         """Return the severity of each of many workloads, 0 where it is normal. Much faster than one by one."""
         return self._whole.severities(workloads)
 
+    def severities_alone(self, mechanism: Mechanism, workloads: Sequence[Workload]) -> NDArray[np.float64]:
+        """Return the severities that are left when every other mechanism is cured, 0 where that is normal."""
+        return self._alone[mechanism].severities(workloads)
+
     def costs(self, workload: Workload) -> dict[Mechanism, float]:
         """Return the severity that each mechanism causes by itself; those that cause none are left out."""
         rest = self._healthy.verdict(workload).severity

@@ -47,13 +47,20 @@ def _instructions(directory: CampaignDirectory, header: CampaignHeader, anomaly:
 
 Found in run {anomaly.found_at_run} of campaign {header.campaign} ({header.space}, {header.recipe}, seed {header.seed}).
 Minimal feature set: {anomaly.mfs}
-
+{_cause(anomaly)}
 Run it again, and with each condition broken in turn, in the directory that holds {name}:
 
     {command}
 
 It runs on the campaign's own testbed; --hosts FILE or --subsystem NAME chooses another.
 """
+
+
+def _cause(anomaly: Anomaly) -> str:
+    if not anomaly.telling:
+        return ""
+    moved = "".join(f"    {item.counter}: {item.component}\n" for item in anomaly.telling)
+    return f"Likely: {anomaly.hint}. Counters that moved most against plain traffic, and what they point at:\n\n{moved}"
 
 
 def _pretty(value: Any) -> str:

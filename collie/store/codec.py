@@ -18,6 +18,7 @@ from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurem
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import CampaignHeader, Measured, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
+from collie.search.telling import Telling
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.parse import parse_workload
 from collie.workloads.workload import Opcode, QpType, Workload, render
@@ -176,13 +177,16 @@ def encode_verdict(verdict: Verdict) -> Json:
         "severity": verdict.severity,
         "host": verdict.host,
         "reason": verdict.reason,
+        "margin": verdict.margin,
     }
 
 
 def decode_verdict(raw: Mapping[str, Any]) -> Verdict:
     """Read what `encode_verdict` wrote."""
     symptom = Symptom(raw["symptom"]) if raw["symptom"] else None
-    return Verdict(Outcome(raw["outcome"]), raw["reason"], symptom, raw["severity"], raw["host"])
+    return Verdict(
+        Outcome(raw["outcome"]), raw["reason"], symptom, raw["severity"], raw["host"], raw.get("margin", 0.0)
+    )
 
 
 # --- Campaigns --------------------------------------------------------------------------------------------------------
@@ -221,11 +225,14 @@ def encode_anomaly(anomaly: Anomaly) -> Json:
         "found_at_seconds": anomaly.found_at_seconds,
         "extraction_runs": anomaly.extraction_runs,
         "complete": anomaly.complete,
+        "telling": [asdict(telling) for telling in anomaly.telling],
+        "hint": anomaly.hint,
+        "same_as": anomaly.same_as,
     }
 
 
 def decode_anomaly(raw: Mapping[str, Any]) -> Anomaly:
-    """Read what `encode_anomaly` wrote."""
+    """Read what `encode_anomaly` wrote, or an earlier Collie, which knew of no telling counters."""
     fields = dict(raw)
     return Anomaly(
         **{
@@ -234,6 +241,7 @@ def decode_anomaly(raw: Mapping[str, Any]) -> Anomaly:
             "workload": decode_workload(fields["workload"]),
             "found_as": decode_workload(fields["found_as"]),
             "mfs": decode_mfs(fields["features"]),
+            "telling": tuple(Telling(**telling) for telling in fields.get("telling", ())),
         }
     )
 

@@ -43,11 +43,12 @@ def inside(space: Space, conditions: Mfs, trigger: Workload, rng: Random) -> Wor
     for _ in range(_SWEEPS):
         rng.shuffle(names)
         for name in names:
-            workload = _redrawn(space, conditions, workload, name, rng)
+            workload = redrawn(space, conditions, workload, name, rng)
     return workload
 
 
-def _redrawn(space: Space, conditions: Mfs, workload: Workload, name: str, rng: Random) -> Workload:
+def redrawn(space: Space, conditions: Mfs, workload: Workload, name: str, rng: Random) -> Workload:
+    """Draw one dimension anew from the values of its ladder that keep conditions and constraints; the same if none."""
     dimension = space.dimensions[name]
     if isinstance(dimension, Vector):
         length = rng.randint(1, dimension.max_length)

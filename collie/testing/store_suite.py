@@ -12,6 +12,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import StoreError
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
+from collie.search.telling import Telling
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Memory, Opcode, QpType, Workload
 
@@ -52,7 +53,7 @@ MEASUREMENT = Measurement(
     ),
 )
 
-VERDICT = Verdict(Outcome.ANOMALOUS, "host b sends pause for 25.0% of the time", Symptom.PAUSE, 0.25, "b")
+VERDICT = Verdict(Outcome.ANOMALOUS, "host b sends pause for 25.0% of the time", Symptom.PAUSE, 0.25, "b", 250.0)
 
 ANOMALY = Anomaly(
     id="a1",
@@ -74,6 +75,8 @@ ANOMALY = Anomaly(
     found_at_seconds=61.7,
     extraction_runs=11,
     complete=True,
+    telling=(Telling("wqe_miss", "receive WQE cache", 1e3 / 3, "receives that had to be fetched"),),
+    hint="arrivals wait for their receive work requests to be fetched, so the host asks its peer to stop",
 )
 
 

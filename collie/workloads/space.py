@@ -95,11 +95,29 @@ class Space:
                 return tuple(rng.choice(fitting)[0] for _ in range(length))
             return rng.choice(fitting)
 
+        return self.construct(pick)
+
+    def construct(self, pick: Callable[[Dimension, list[Any]], Any]) -> Workload:
+        """Build a workload dimension by dimension.
+
+        Args:
+            pick: chooses a value of a dimension among those that go with what was chosen before. For a list of sizes
+                these are lists of one; a longer one of the same sizes may be chosen as well.
+
+        Raises:
+            ValueError: the choices led into a dead end every time.
+        """
         for _ in range(_MOST_TRIES):
-            drawn = self._draw(pick)
-            if drawn is not None:
-                return drawn
+            built = self._draw(pick)
+            if built is not None:
+                return built
         raise ValueError(f"space {self.name}: no workload satisfies all constraints; widen a dimension or a limit")
+
+    def could_hold(self, values: Mapping[str, Any]) -> bool:
+        """Whether no constraint that reads these dimensions alone forbids their values together."""
+        draft = SimpleNamespace(**{name: self.base.get(name) for name in _FIELDS})
+        vars(draft).update(values)
+        return all(c.check(draft) is None for c in self.constraints if c.fields <= set(values))
 
     def plainest(self) -> Workload:
         """Return the workload with every dimension plain, or as near to plain as the constraints allow.
@@ -111,6 +129,26 @@ class Space:
         if plainest is None:
             raise ValueError(f"space {self.name}: no workload satisfies all constraints; widen a dimension or a limit")
         return plainest
+
+    def nearest(self, wanted: Mapping[str, Any]) -> Workload | None:
+        """Return a workload with the values wanted, or for each dimension the nearest that the others allow.
+
+        Dimensions are settled in the order of drawing; what is not wanted becomes plain.
+
+        Returns:
+            None when the values first settled leave nothing for a later dimension.
+        """
+
+        def pick(dimension: Dimension, fitting: list[Any]) -> Any:
+            value = wanted.get(dimension.name, dimension.plain)
+            if isinstance(dimension, Vector):
+                sizes = [size for (size,) in fitting]
+                return tuple(min(sizes, key=lambda size: abs(size - item)) for item in value)
+            if value in fitting:
+                return value
+            return fitting[0] if isinstance(dimension, Choice) else min(fitting, key=lambda other: abs(other - value))
+
+        return self._draw(pick)
 
     def mutate(self, workload: Workload, rng: Random) -> Workload:
         """Return a valid workload that differs in exactly one dimension.

@@ -21,7 +21,8 @@ def test_a_finished_campaign_can_be_resumed_without_losing_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["search", "--seed", "1", "--budget", "60m", "--campaign", "c"]) == 0
+    diag = ["--recipe", "nsdi22-diag", "--seed", "1"]
+    assert run(["search", *diag, "--budget", "60m", "--campaign", "c"]) == 0
     assert run(["search", "--resume", "c", "--budget", "3h"]) == 0
     extended = anomalies(tmp_path / "c")
     assert [anomaly.complete for anomaly in extended].count(True) >= 2
@@ -29,8 +30,21 @@ def test_a_finished_campaign_can_be_resumed_without_losing_anything(
     assert anomalies(tmp_path / "c") == extended
     assert run(["search", "--resume", "c", "--budget", "15runs"]) == 2
     assert anomalies(tmp_path / "c") == extended
-    assert run(["search", "--seed", "1", "--budget", "3h", "--campaign", "whole"]) == 0
+    assert run(["search", *diag, "--budget", "3h", "--campaign", "whole"]) == 0
     assert anomalies(tmp_path / "whole") == extended
+
+
+def test_what_is_kept_back_for_explanations_does_not_keep_a_campaign_from_being_extended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["search", "--seed", "1", "--budget", "2h", "--campaign", "c"]) == 0
+    before = anomalies(tmp_path / "c")
+    assert run(["search", "--resume", "c", "--budget", "4h"]) == 0
+    extended = anomalies(tmp_path / "c")
+    assert len(extended) > len(before)
+    assert run(["search", "--resume", "c"]) == 0
+    assert anomalies(tmp_path / "c") == extended
 
 
 def test_a_campaign_is_read_and_resumed_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

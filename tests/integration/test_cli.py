@@ -46,7 +46,7 @@ def test_search_prints_the_promised_object(searched: tuple[Path, dict[str, Any]]
     _, result = searched
     assert list(result) == [
         "schema_version", "campaign", "testbed", "recipe", "seed", "runs", "failed_runs", "elapsed_seconds",
-        "wall_seconds", "anomalies", "score",
+        "wall_seconds", "next_hour_chance", "trust", "anomalies", "score",
     ]  # fmt: skip
     assert result["testbed"] == {"kind": "simulated", "subsystem": "F"}
     assert 7200 <= result["elapsed_seconds"] < 7320
@@ -134,7 +134,7 @@ def test_spaces_and_counters_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
-    assert answer("search", "--dry-run", cwd=tmp_path)["strategy"] == "annealing"
+    assert answer("search", "--dry-run", cwd=tmp_path)["strategy"] == "guided"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import cycle
 from random import Random
 
@@ -11,12 +12,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from collie.content.spaces import load_space
+from collie.detect.signature import Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.search.extract import Extracted, extract
 from collie.search.recipe import Extraction
 from collie.workloads.dimension import Choice, Ordered
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import Opcode, QpType, Workload
+from collie.workloads.workload import Memory, Opcode, QpType, Workload
 
 SPACE = load_space("nsdi22")
 SHOWS = Verdict(Outcome.ANOMALOUS, "paused", Symptom.PAUSE, 0.2, "b")
@@ -86,7 +88,7 @@ def test_extraction_covers_the_point_and_no_probe_that_did_not_show(box: tuple[M
 
 
 def probes_at_most() -> int:
-    """The bound that the module states: simplifying, then delimiting every dimension."""
+    """The bound that the module states, generously: simplifying, delimiting, and one repair per condition and side."""
     simplify = 3 * len(SPACE.dimensions)
     delimit = len(ORDERED) * (2 + 2 * math.ceil(math.log2(24))) + sum(len(d.values) - 1 for d in CHOICES)
     messages = 4 + 4 * (1 + math.ceil(math.log2(24)))
@@ -254,3 +256,68 @@ def test_a_flaky_probe_needs_agreeing_verdicts() -> None:
 
     found, _ = run(SPACE.base.with_(wqe_batch=128), answer, Extraction(agreeing=3))
     assert found.mfs == mfs
+
+
+def test_a_typical_explanation_takes_few_runs_and_says_how_sure_it_is() -> None:
+    mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 64), Condition("recv_wq_depth", Op.AT_LEAST, 256)))
+    rng = Random(7)
+    taken = []
+    for _ in range(30):
+        start = SPACE.sample(rng).with_(wqe_batch=128, send_wq_depth=1024, recv_wq_depth=1024)
+        if not SPACE.allows(start):
+            continue
+        found, asked = run(start, planted(mfs))
+        assert set(found.mfs.conditions) == set(mfs.conditions)
+        assert found.runs == len(asked)
+        assert found.trials == found.passed >= 4
+        assert found.confidence == (found.passed + 1) / (found.trials + 2)
+        taken.append(len(asked))
+    assert sorted(taken)[len(taken) // 2] <= 30
+
+
+def test_what_several_dimensions_make_healthy_together_is_cut_away() -> None:
+    """A trade-off that is no product of two: the set must not cover what it saw to be healthy."""
+
+    def answer(workload: Workload) -> Verdict:
+        shows = workload.mtu <= 1024 and workload.qps * workload.sge_count * workload.wqe_batch >= 64
+        return SHOWS if shows else NORMAL
+
+    found, asked = run(SPACE.base.with_(mtu=512, qps=128, sge_count=4), answer)
+    assert Condition("mtu", Op.AT_MOST, 1024) in found.mfs.conditions
+    assert not any(found.mfs.covers(probe) for probe in asked if answer(probe).is_normal)
+
+
+def test_a_healthy_run_of_the_campaign_tells_a_condition_before_any_draw() -> None:
+    mfs = Mfs((Condition("wqe_batch", Op.AT_MOST, 4), Condition("qps", Op.AT_LEAST, 320)))
+    start = SPACE.base.with_(qps=1024)
+    healthy = start.with_(wqe_batch=32, sge_count=4)
+    probes = extract(start, Symptom.PAUSE, SPACE, Extraction(), never, lambda: [(healthy, NORMAL)])
+    asked = [next(probes)]
+    try:
+        while True:
+            asked.append(probes.send(planted(mfs)(asked[-1])))
+    except StopIteration as stop:
+        found: Extracted = stop.value
+    assert healthy in asked
+    assert set(found.mfs.conditions) == set(mfs.conditions)
+
+
+def test_either_host_is_one_condition() -> None:
+    mfs = Mfs((Condition("gpu_hosts", Op.AT_LEAST, 1),))
+    found, _ = run(SPACE.base.with_(memory=Memory.GPU), planted(mfs))
+    assert found.mfs == mfs
+
+
+def test_another_anomaly_with_the_same_symptom_does_not_show() -> None:
+    """Two causes of pause that raise different counters; the second begins where the first is made plain."""
+    first = Mfs((Condition("qps", Op.AT_LEAST, 64), Condition("opcode", Op.EQUAL, Opcode.WRITE)))
+    second = Mfs((Condition("opcode", Op.EQUAL, Opcode.SEND), Condition("wqe_batch", Op.AT_MOST, 8)))
+
+    def answer(workload: Workload) -> Verdict:
+        for mfs, counter in ((first, "context_misses"), (second, "late_receives")):
+            if mfs.covers(workload):
+                return replace(SHOWS, signature=Signature(((counter, 3.0),)))
+        return NORMAL
+
+    found, _ = run(SPACE.base.with_(qps=512), answer)
+    assert set(found.mfs.conditions) == set(first.conditions)

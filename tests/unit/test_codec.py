@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from collie.detect.symptom import Verdict
 from collie.ports import CampaignHeader, Measured, RunRecord, SetupFailed
 from collie.search.anomaly import Anomaly
 from collie.store import codec
+from collie.store.codec import decode_anomaly, decode_verdict, encode_anomaly, encode_verdict
 from collie.store.jsonl import run_line
 from collie.store.records import from_row, to_row
 from collie.store.series import decode_series, encode_series
-from collie.testing.store_suite import measured
+from collie.testing.store_suite import ANOMALY, VERDICT, measured
 from collie.testing.strategies import anomalies, calibrations, headers, run_records, verdicts
 from collie.workloads.workload import Opcode, Workload
 
@@ -119,3 +121,15 @@ def test_a_line_holds_inputs_and_outputs_with_units_and_no_samples() -> None:
     assert line["hosts"][0]["counters"]["absent"] is None
     assert line["verdict"] is None
     assert "series" not in line
+
+
+def test_a_finding_of_an_earlier_collie_has_no_telling_counters() -> None:
+    raw = encode_anomaly(ANOMALY)
+    del raw["telling"], raw["hint"]
+    assert decode_anomaly(raw) == replace(ANOMALY, telling=(), hint="")
+
+
+def test_a_verdict_of_an_earlier_collie_has_no_margin() -> None:
+    raw = encode_verdict(VERDICT)
+    del raw["margin"]
+    assert decode_verdict(raw) == replace(VERDICT, margin=0.0)

@@ -14,6 +14,7 @@ from collie.campaign.bench import Case, JudgedRun
 from collie.campaign.engine import Summary
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.detect.bounds import UNBOUNDED, Bound, plain_sibling
+from collie.detect.confirm import Trust
 from collie.detect.measurement import GeneratorHealth
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
@@ -21,6 +22,8 @@ from collie.report.json_output import plain, render_measure, render_reproduction
 from collie.report.quantities import name_testbed, packet_rate, percent, show
 from collie.report.quantities import rate as bit_rate
 from collie.report.text import render_measurement, render_summary, render_trials
+from collie.search.prospects import Prospects
+from collie.search.telling import Telling
 from collie.store import MemoryStore
 from collie.testing.campaigns import HEADER, PAUSING, SPACE, fill
 from collie.testing.fakes import FakeTestbed, Planted
@@ -61,6 +64,8 @@ SEARCH_KEYS = [
     "failed_runs",
     "elapsed_seconds",
     "wall_seconds",
+    "next_hour_chance",
+    "trust",
     "anomalies",
 ]
 ANOMALY_KEYS = [
@@ -74,6 +79,9 @@ ANOMALY_KEYS = [
     "found_at_seconds",
     "extraction_runs",
     "complete",
+    "same_as",
+    "telling",
+    "hint",
 ]
 
 
@@ -321,3 +329,47 @@ def test_colour_is_left_out_on_request_and_put_in_for_a_terminal(
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[31m" not in render_summary(HEADER, summary, 1.0)
     assert "\x1b[1;31m" not in render_summary(HEADER, summary, 1.0)
+
+
+# --- telling counters, trust, prospects -------------------------------------------------------------------------------
+
+
+TELLING = Telling("pressure", "receive WQE cache", 1234.5, "receives that had to be fetched")
+
+
+@pytest.fixture(name="full")
+def make_full(summary: Summary) -> Summary:
+    first = replace(summary.anomalies[0], telling=(TELLING,), hint="receives are late")
+    return replace(
+        summary,
+        anomalies=(first, *summary.anomalies[1:]),
+        trust=Trust(60, 1, 0.025, 0.0004, 0.28),
+        prospects=Prospects(0.12, 9, 3, 1, 7560.0, 36000.0),
+    )
+
+
+def test_what_tells_and_what_to_expect_is_in_the_json(full: Summary, summary: Summary) -> None:
+    document = through_json(render_search(HEADER, full, 12.3))
+    assert document["next_hour_chance"] == 0.12
+    assert document["trust"] == {
+        "judged_runs": 60,
+        "dropped_suspicions": 1,
+        "disturbed_ratio": 0.025,
+        "false_chance": 0.0004,
+        "miss_chance": 0.28,
+    }
+    assert document["anomalies"][0]["telling"] == [
+        {"counter": "pressure", "component": "receive WQE cache", "factor": 1234.5}
+    ]
+    assert document["anomalies"][0]["hint"] == "receives are late"
+    unknown = through_json(render_search(HEADER, summary, 12.3))
+    assert (unknown["next_hour_chance"], unknown["trust"]) == (None, None)
+
+
+def test_what_tells_and_what_to_expect_is_in_the_text(full: Summary) -> None:
+    text = render_summary(HEADER, full, 12.3)
+    assert "moved most against plain traffic: pressure (receive WQE cache, over 1000 times)" in text
+    assert "likely: receives are late" in text
+    why = "3 of 9 kinds were seen once, 1 came in the second half; the last 2.1 h ago"
+    assert f"Another find in the next hour: 12 % ({why})." in text
+    assert "1 of 60 runs looked anomalous and did not show again; chance of a false anomaly: under 0.1 %" in text

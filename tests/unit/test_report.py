@@ -16,6 +16,7 @@ from collie.ports import RunRecord, SetupFailed
 from collie.report.figures import Found, Panel, Point, counters_over_time, found_over_time, thinned
 from collie.report.html import render_report, write_report
 from collie.report.view import ReportContext, campaign_view
+from collie.search.telling import Telling
 from collie.store import MemoryStore, SqliteStore
 from collie.testing.campaigns import HEADER, SPACE, fill
 from collie.testing.store_suite import measured
@@ -229,3 +230,14 @@ def test_a_counter_over_decades_is_drawn_on_a_logarithm() -> None:
 
     assert ">x$y_z$<" in draw([1.0, 2.0])
     assert draw([1.0, 1e6]) != draw([0.0, 1e6])
+
+
+def test_the_counters_that_tell_are_on_the_page() -> None:
+    store = MemoryStore(HEADER)
+    fill(store)
+    telling = (Telling("pressure", "receive WQE cache", 42.0, f"how bad it is {HOSTILE}"),)
+    store.add_anomaly(replace(store.anomalies()[0], telling=telling, hint="receives are late"))
+    page = Page(render_report(store, ReportContext()))
+    assert "Likely: receives are late." in page.text
+    assert "42 times" in page.text
+    assert page.tags["script"] == 0

@@ -1,0 +1,117 @@
+"""Which counters tell one anomaly from another with the same symptom.
+
+Two limits of one device may show alike: both pause. What tells them apart is where the device counts: cache misses
+here, stalled writes there. A counter is *raised* when it is higher, per packet, than in nearly every healthy run of the
+same device; the *signature* of a run is its raised counters, the one furthest above healthy first. Nothing is known
+beforehand about any counter but that it is diagnostic.
+
+A signature may be empty: few healthy runs yet, or counters that tell nothing. Then two runs cannot be told apart, and
+the symptom decides alone.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from collie.counters.catalog import Catalog, Kind, Role
+from collie.detect.measurement import Measurement
+
+_FEWEST_HEALTHY = 12
+"""Healthy runs before anything is called raised."""
+_ORDINARY_SHARE = 0.95
+"""A reading is ordinary up to the one that this share of the healthy runs stays under."""
+_LEAST_HEIGHT = 0.3
+"""Doublings above ordinary from where on a counter is raised: counters of one workload differ by some per cent."""
+_LEAST_PER_PACKET = 1e-4
+"""Events per packet below which a counter is silent."""
+_SAME_COSINE = 0.7
+_SAME_COSINE_ELSEWHERE = 0.85
+_LEAST_COSINE = 0.2
+"""Two causes of one symptom often share a lesser counter, and hardly ever the one that moves most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a run shows besides its symptom.
+
+    Attributes:
+        raised: counters above ordinary, with how many doublings above it they are; the highest first.
+    """
+
+    raised: tuple[tuple[str, float], ...] = ()
+
+
+def alike(first: Signature | None, second: Signature | None) -> bool:
+    """Whether two runs may have a cause in common.
+
+    Compared is the direction in which their counters have moved (the cosine of the angle between them): one cause moves
+    much the same counters, however hard it is provoked. When either tells nothing, nothing speaks against it.
+    """
+    if not first or not second or not first.raised or not second.raised:
+        return True
+    ours, theirs = dict(first.raised), dict(second.raised)
+    product = sum(height * theirs.get(name, 0.0) for name, height in ours.items())
+    return product >= _LEAST_COSINE * math.hypot(*ours.values()) * math.hypot(*theirs.values())
+
+
+def same_cause(first: Signature | None, second: Signature | None, *, elsewhere: bool) -> bool:
+    """Whether two runs most likely have one cause: their counters moved alike, and the same one moved most.
+
+    Stricter than `alike`, for what is not looked at again; runs that tell nothing are never taken for the same.
+
+    Args:
+        first: what one run shows.
+        second: what the other shows.
+        elsewhere: they are of different transports, so they have to be more alike still.
+    """
+    if not first or not second or not first.raised or not second.raised:
+        return False
+    ours, theirs = dict(first.raised), dict(second.raised)
+    product = sum(height * theirs.get(name, 0.0) for name, height in ours.items())
+    least = _SAME_COSINE_ELSEWHERE if elsewhere else _SAME_COSINE
+    return first.raised[0][0] == second.raised[0][0] and product >= least * math.hypot(*ours.values()) * math.hypot(
+        *theirs.values()
+    )
+
+
+class Ordinary:
+    """What healthy runs of a device read, learnt run by run.
+
+    Args:
+        catalog: which counters are diagnostic, and which one counts packets.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._names = tuple(counter.name for counter in catalog.counters if counter.kind is Kind.DIAGNOSTIC)
+        self._packets = tuple(counter.name for counter in catalog.counters if counter.role is Role.RX_PACKETS)
+        self._healthy: dict[str, list[float]] = {}
+
+    def learn(self, measurement: Measurement) -> None:
+        """Take in a healthy run."""
+        for name, value in self._readings(measurement):
+            insort(self._healthy.setdefault(name, []), value)
+
+    def signature(self, measurement: Measurement) -> Signature:
+        """Return what is raised in a run."""
+        heights = {name: self._height(name, value) for name, value in self._readings(measurement)}
+        raised = [(name, height) for name, height in heights.items() if height > _LEAST_HEIGHT]
+        return Signature(tuple(sorted(raised, key=lambda pair: (-pair[1], pair[0]))))
+
+    def _height(self, name: str, value: float) -> float:
+        """Return how many doublings a reading lies above ordinary; 0 while too little is known."""
+        healthy = self._healthy.get(name, [])
+        if len(healthy) < _FEWEST_HEALTHY or value <= _LEAST_PER_PACKET:
+            return 0.0
+        ordinary = healthy[math.ceil(_ORDINARY_SHARE * (len(healthy) - 1))]
+        return math.log2(value / max(ordinary, _LEAST_PER_PACKET))
+
+    def _readings(self, measurement: Measurement) -> Iterable[tuple[str, float]]:
+        """Yield each known counter, per packet where packets are counted."""
+        packets = sum(measurement.counter(name) or 0.0 for name in self._packets)
+        for name in self._names:
+            value = measurement.counter(name)
+            if value is not None:
+                yield name, value / packets if packets > 0 else value

@@ -1,0 +1,230 @@
+"""Bayesian optimisation through optuna: the paper's second contender (section 7.2), with a sampler of today.
+
+Terms. An *observation* is a workload with what its counters said. A *stage* drives one counter.
+
+Rules.
+1. The first `ranking_points` proposals are random; their readings rank the counters by std / mean. Stages follow each
+   other in that order and begin again after the last. The paper says so of both its search and its contender.
+2. A stage maximises log(1 + reading) of a diagnostic counter, or minimises that of a performance counter. Every stage
+   knows all earlier observations, as far back as the recipe's `history`.
+3. Ordered dimensions are positions on the ladder, which is about logarithmic; a list of sizes is its length and one
+   position per element, those beyond the length idle; the others are categories.
+4. A suggestion that breaks constraints becomes the nearest workload that breaks none, dimension by dimension in the
+   order of drawing. The sampler is told of that workload, not of its suggestion.
+5. What a known anomaly covers, what fails and what is unsupported counts as the worst reading seen: a sampler that
+   heard nothing would propose it again. After `_PATIENCE` of them in a row comes a random proposal, whose reading
+   counts too.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from collie.counters.catalog import Catalog, Kind
+from collie.detect.measurement import Measurement
+from collie.errors import UsageError
+from collie.search.objective import Objective, rank
+from collie.search.recipe import Recipe, Sampler
+from collie.search.strategy import Answer, Fate
+from collie.workloads.dimension import Choice, Ordered, Vector
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+
+_PATIENCE = 5
+_NEEDS = {Sampler.TPE: ("optuna",), Sampler.GP: ("optuna", "scipy", "torch")}
+
+
+class Encoding:
+    """Workloads as the named parameters that optuna knows, and back."""
+
+    def __init__(self, space: Space) -> None:
+        from optuna.distributions import CategoricalDistribution, IntDistribution
+
+        self._space = space
+        self.distributions: dict[str, BaseDistribution] = {}
+        for name, dimension in space.dimensions.items():
+            match dimension:
+                case Choice():
+                    self.distributions[name] = CategoricalDistribution(range(len(dimension.values)))
+                case Ordered():
+                    self.distributions[name] = IntDistribution(0, len(dimension.ladder) - 1)
+                case Vector():
+                    self.distributions[f"{name}.length"] = IntDistribution(1, dimension.max_length)
+                    for index in range(dimension.max_length):
+                        last = len(dimension.element.ladder) - 1
+                        self.distributions[f"{name}.{index}"] = IntDistribution(0, last)
+
+    def decode(self, parameters: Mapping[str, int]) -> Workload | None:
+        """Return the workload nearest to some parameters; None when repair runs into a dead end."""
+        wanted: dict[str, Any] = {}
+        for name, dimension in self._space.dimensions.items():
+            match dimension:
+                case Choice():
+                    wanted[name] = dimension.values[parameters[name]]
+                case Ordered():
+                    wanted[name] = dimension.ladder[parameters[name]]
+                case Vector():
+                    length = parameters[f"{name}.length"]
+                    wanted[name] = tuple(dimension.element.ladder[parameters[f"{name}.{i}"]] for i in range(length))
+        return self._space.nearest(wanted)
+
+    def encode(self, workload: Workload) -> dict[str, int]:
+        """Return the parameters of a workload; idle elements of a list repeat its last."""
+        parameters = {}
+        for name, dimension in self._space.dimensions.items():
+            value = workload.get(name)
+            match dimension:
+                case Choice():
+                    parameters[name] = dimension.values.index(value)
+                case Ordered():
+                    parameters[name] = dimension.ladder.index(value)
+                case Vector():
+                    places = [dimension.element.ladder.index(item) for item in value]
+                    parameters[f"{name}.length"] = len(places)
+                    places += places[-1:] * (dimension.max_length - len(places))
+                    parameters |= {f"{name}.{index}": place for index, place in enumerate(places)}
+        return parameters
+
+
+@dataclass(frozen=True, slots=True)
+class _Observation:
+    """What is known of one workload.
+
+    Attributes:
+        parameters: as optuna knows it.
+        readings: by counter; none when it was not measured.
+    """
+
+    parameters: Mapping[str, int]
+    readings: Mapping[str, float | None]
+
+
+class BayesianSearch:
+    """Proposes what a sampler of optuna suggests; see the module for terms and rules.
+
+    Raises:
+        UsageError: a package that the sampler needs is not installed.
+    """
+
+    def __init__(self, recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> None:
+        missing = [name for name in _NEEDS[recipe.bayesian.sampler] if importlib.util.find_spec(name) is None]
+        if missing:
+            raise UsageError(
+                f"recipe {recipe.name} needs {' and '.join(missing)}, which Collie does not install by itself: "
+                f"pip install {' '.join(missing)}"
+            )
+        self._recipe = recipe
+        self._space = space
+        self._catalog = catalog
+        self._rng = rng
+        self._encoding = Encoding(space)
+        self._sampler = _sampler(recipe, rng.randrange(1 << 31))
+        self._study: Study | None = None
+        self._told = 0
+        self._history: list[_Observation] = []
+        self._ranking: list[Measurement] = []
+        self._objectives: tuple[Objective, ...] = ()
+        self._stage = 0
+        self._measured_in_stage = 0
+        self._refused = 0
+
+    @property
+    def driven(self) -> str | None:
+        """The counter of this stage; None while counters are being ranked."""
+        return self._objective.counter if self._objectives else None
+
+    def ask(self) -> Workload:
+        """Propose a random point, or what the sampler expects most of."""
+        if not self._objectives or self._refused >= _PATIENCE:
+            return self._space.sample(self._rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trial = self._current_study().ask(self._encoding.distributions)
+        return self._encoding.decode(trial.params) or self._space.sample(self._rng)
+
+    def tell(self, workload: Workload, answer: Answer) -> None:
+        """Learn from what was measured, and avoid what could not be."""
+        measured = answer.measurement if answer.fate is Fate.MEASURED else None
+        self._refused = 0 if measured or self._refused >= _PATIENCE else self._refused + 1
+        self._history.append(
+            _Observation(self._encoding.encode(workload), self._readings(measured) if measured else {})
+        )
+        if measured is None:
+            return
+        if not self._objectives:
+            self._ranking.append(measured)
+            if len(self._ranking) >= self._recipe.ranking_points:
+                self._objectives = rank(self._catalog, self._ranking, self._recipe.drives)
+                self._ranking.clear()
+            return
+        self._measured_in_stage += 1
+        if self._measured_in_stage >= self._recipe.bayesian.runs_per_counter:
+            self._measured_in_stage = 0
+            self._stage += 1
+            self._study = None
+
+    @property
+    def _objective(self) -> Objective:
+        return self._objectives[self._stage % len(self._objectives)]
+
+    def _readings(self, measurement: Measurement) -> dict[str, float | None]:
+        return {
+            counter.name: measurement.counter(counter.name)
+            for kind in (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
+            for counter in self._catalog.of_kind(kind)
+        }
+
+    def _current_study(self) -> Study:
+        """Return a study of this stage's counter that knows the latest observations."""
+        import optuna
+        from optuna.trial import TrialState, create_trial
+
+        latest = self._history[-self._recipe.bayesian.history :]
+        if self._study is None or len(latest) < len(self._history):
+            optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+            self._study = optuna.create_study(direction="maximize", sampler=self._sampler)
+            fresh = latest
+        else:
+            fresh = self._history[self._told :]
+        values = [self._value(observation) for observation in fresh]
+        worst = min((value for seen in latest if (value := self._value(seen)) is not None), default=0.0)
+        for observation, value in zip(fresh, values, strict=True):
+            self._study.add_trial(
+                create_trial(
+                    state=TrialState.COMPLETE,
+                    params=dict(observation.parameters),
+                    distributions=self._encoding.distributions,
+                    value=worst if value is None else value,
+                )
+            )
+        self._told = len(self._history)
+        return self._study
+
+    def _value(self, observation: _Observation) -> float | None:
+        """Return what a stage maximises; None for what was not measured."""
+        reading = observation.readings.get(self._objective.counter)
+        if reading is None or not math.isfinite(reading):
+            return None
+        value = math.log1p(max(0.0, reading))
+        return value if self._objective.rises else -value
+
+
+def _sampler(recipe: Recipe, seed: int) -> BaseSampler:
+    from optuna.samplers import GPSampler, TPESampler
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what optuna calls experimental is so by design here
+        if recipe.bayesian.sampler is Sampler.GP:
+            return GPSampler(seed=seed, n_startup_trials=recipe.ranking_points, deterministic_objective=False)
+        return TPESampler(seed=seed, n_startup_trials=recipe.ranking_points)

@@ -1,0 +1,306 @@
+"""Guided search: learn which dimension moves which counter, then propose where each counter should be worst.
+
+Terms. A *transport* is a pair of QP type and opcode; the same counter means something else on another one. A *goal* is
+one diagnostic counter of one transport, read per second or per packet. Counters are products of what the dimensions
+contribute (twice the queue pairs, twice the lookups), so their logarithms are nearly sums: a linear model in the
+positions on the ladders learns them from few runs.
+
+Method.
+1. The first `starts` proposals are random, transports in turn, half of the values from the ends of their ladders:
+   limits are exceeded at the ends.
+2. After that goals come in turn. For a goal, a Bayesian linear regression over all runs so far (those of other
+   transports count less) gives a weight to every value of every dimension. Weights are drawn from their posterior
+   (Thompson sampling): what is not known yet is tried both ways. Dimension by dimension, in the space's own order and
+   within its constraints, the proposal takes the best value.
+3. Every value is replaced by a random one with a small chance, which grows with each proposal in a row that a known
+   anomaly covers. So covered corners are left without endless drawing.
+4. A share of the proposals stays random, and a share mutates the best point that a goal has seen: where the model is
+   wrong, chance and hill climbing still find something.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collie.counters.catalog import Catalog, Kind
+from collie.detect.measurement import Measurement
+from collie.search.recipe import Recipe
+from collie.search.strategy import Answer, Fate
+from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+Floats = NDArray[np.float64]
+
+_OTHER_TRANSPORT = 0.15
+"""Weight of a run of another transport in the regression."""
+_RIDGE = 1.0
+"""Precision of the prior: a dimension that was hardly varied has a weight near 0, and is tried both ways."""
+_LEAST_SPREAD = 0.3
+"""Standard deviation of a reading's logarithm around the model, at least."""
+_RANDOM_VALUE = 0.08
+"""Chance that a value is drawn instead of taken from the model."""
+_MORE_RANDOM = 0.06
+"""What each covered proposal in a row adds to that."""
+_ALIKE = 0.7
+"""Goals of a transport that correlate more than that over the runs so far are driven in turn, not side by side."""
+_MOVED = 0.05
+"""Standard deviation, in decades, of a counter that moves."""
+_MIXES = 10
+"""Request vectors of several sizes that are weighed, besides those of one size."""
+
+
+class Encoder:
+    """Turns values of a space's dimensions into features."""
+
+    def __init__(self, space: Space) -> None:
+        self._slices: dict[str, slice] = {}
+        self._positions: dict[str, dict[Any, int]] = {}
+        width = 1
+        for name, dimension in space.dimensions.items():
+            size = len(self._code(dimension, dimension.plain))
+            self._slices[name] = slice(width, width + size)
+            width += size
+        self.width = width
+        self._dimensions = dict(space.dimensions)
+
+    def encode(self, workload: Workload) -> Floats:
+        """Return the features of a workload; the first is 1."""
+        row = np.ones(self.width)
+        for name, dimension in self._dimensions.items():
+            row[self._slices[name]] = self._code(dimension, workload.get(name))
+        return row
+
+    def utility(self, weights: Floats, dimension: Dimension, value: Any) -> float:
+        """Return what a value contributes."""
+        code = self._code(dimension, value)
+        part = weights[self._slices[dimension.name]]
+        return float(sum(weight * feature for weight, feature in zip(part.tolist(), code, strict=True)))
+
+    def _code(self, dimension: Dimension, value: Any) -> list[float]:
+        match dimension:
+            case Choice():
+                return [1.0 if value == other else 0.0 for other in dimension.values]
+            case Ordered():
+                position = _position(dimension, value)
+                return [position, position * position]
+            case Vector():
+                places = [_position(dimension.element, size) for size in value]
+                low, high, mean = min(places), max(places), sum(places) / len(places)
+                return [low, low * low, high, high * high, mean, mean * mean, high - low]
+
+
+def _position(dimension: Ordered, value: int) -> float:
+    """Return where a value stands on its ladder, 0..1, like a logarithm between the steps."""
+    low, high = dimension.ladder[0], dimension.ladder[-1]
+    if high <= low:
+        return 0.0
+    return min(1.0, max(0.0, math.log(max(1, value) / max(1, low)) / math.log(high / max(1, low))))
+
+
+@dataclass
+class _Goal:
+    """One counter of one transport to be driven up."""
+
+    counter: int
+    per_packet: bool
+    transport: int
+    attempts: int = 0
+    best: float = -math.inf
+    elite: Workload | None = None
+
+
+class Guided:
+    """The default search; see the module for terms and method."""
+
+    def __init__(self, recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> None:
+        self._guide = recipe.guide
+        self._space = space
+        self._rng = rng
+        self._noise = np.random.default_rng(rng.getrandbits(64))
+        self._counters = [counter.name for counter in catalog.of_kind(Kind.DIAGNOSTIC)]
+        self._encoder = Encoder(space)
+        self._transports = _transports(space)
+        self._rows: list[Floats] = []
+        self._readings: list[Floats] = []
+        self._of: list[int] = []
+        self._goals: list[_Goal] = []
+        self._turn: list[_Goal] = []
+        self._goal: _Goal | None = None
+        self._asked = 0
+        self._covered = 0
+
+    @property
+    def driven(self) -> str | None:
+        """The counter that the last proposal was meant to drive."""
+        return self._counters[self._goal.counter] if self._goal else None
+
+    def ask(self) -> Workload:
+        """Propose a workload."""
+        self._goal = None
+        self._asked += 1
+        if len(self._rows) < self._guide.starts or not self._counters:
+            return self._start(self._asked % len(self._transports))
+        if self._rng.random() < self._guide.random_share:
+            return self._start(self._rng.randrange(len(self._transports)))
+        goal = self._next_goal()
+        if goal is None:
+            return self._start(self._rng.randrange(len(self._transports)))
+        self._goal = goal
+        goal.attempts += 1
+        if goal.elite is not None and self._rng.random() < self._guide.climbing_share:
+            return self._climb(goal.elite)
+        return self._constructed(goal)
+
+    def tell(self, workload: Workload, answer: Answer) -> None:
+        """Learn from what was measured."""
+        self._covered = self._covered + 1 if answer.fate is Fate.SKIPPED else 0
+        if answer.fate is not Fate.MEASURED or answer.measurement is None:
+            return
+        reading = self._reading(workload, answer.measurement)
+        transport = self._transport_of(workload)
+        self._rows.append(self._encoder.encode(workload))
+        self._readings.append(reading)
+        self._of.append(transport)
+        if len(self._rows) == self._guide.starts:
+            self._set_goals()
+        for goal in self._goals:
+            if goal.transport == transport:
+                value = reading[self._column(goal)]
+                if value > goal.best:
+                    goal.best, goal.elite = value, workload
+
+    def _column(self, goal: _Goal) -> int:
+        return goal.counter + (len(self._counters) if goal.per_packet else 0)
+
+    def _reading(self, workload: Workload, measurement: Measurement) -> Floats:
+        """Return the logarithm of every counter, per second and per packet."""
+        values = np.array([measurement.counter(name) or 0.0 for name in self._counters])
+        messages = sum(host.delivered_bps or 0.0 for host in measurement.hosts) / 8 / workload.mean_message_bytes
+        per_packet = values / max(messages, 1.0)
+        return np.concatenate([np.log10(1.0 + values), np.log10(1e-6 + per_packet)])
+
+    def _set_goals(self) -> None:
+        self._goals = [
+            _Goal(counter, per_packet, transport)
+            for transport in range(len(self._transports))
+            for counter in range(len(self._counters))
+            for per_packet in (False, True)
+        ]
+
+    def _next_goal(self) -> _Goal | None:
+        """Return the next goal in turn; those whose counter never moved on their transport only come now and then."""
+        if not self._turn:
+            readings, of = np.array(self._readings), np.array(self._of)
+            for transport in range(len(self._transports)):
+                self._turn += self._independent(readings[of == transport], transport)
+            self._rng.shuffle(self._turn)
+        return self._turn.pop() if self._turn else None
+
+    def _independent(self, readings: Floats, transport: int) -> list[_Goal]:
+        """Return goals of one transport whose counters moved, each unlike those before it."""
+        goals = [goal for goal in self._goals if goal.transport == transport]
+        self._rng.shuffle(goals)
+        kept: list[_Goal] = []
+        columns: list[Floats] = []
+        for goal in goals if len(readings) > 2 else ():
+            column = readings[:, self._column(goal)]
+            spread = float(column.std())
+            if spread < _MOVED:
+                continue
+            column = (column - column.mean()) / spread
+            if all(abs(float(column @ other)) < _ALIKE * len(column) for other in columns):
+                kept.append(goal)
+                columns.append(column)
+        return kept
+
+    def _start(self, transport: int) -> Workload:
+        def pick(dimension: Dimension, fitting: list[Any]) -> Any:
+            return self._random_value(dimension, fitting)
+
+        return self._space.construct(self._on(transport, pick))
+
+    def _on(self, transport: int, pick: Any) -> Any:
+        wanted = self._transports[transport]
+
+        def chosen(dimension: Dimension, fitting: list[Any]) -> Any:
+            value = wanted.get(dimension.name)
+            return value if value in fitting else pick(dimension, fitting)
+
+        return chosen
+
+    def _random_value(self, dimension: Dimension, fitting: list[Any]) -> Any:
+        """Draw a value, every second time from the two ends of what fits."""
+        if isinstance(dimension, Vector):
+            return self._random_messages(dimension, fitting)
+        if isinstance(dimension, Ordered) and self._rng.random() < 0.5:
+            return self._rng.choice(fitting[:2] + fitting[-2:])
+        return self._rng.choice(fitting)
+
+    def _random_messages(self, dimension: Vector, fitting: list[Any]) -> tuple[int, ...]:
+        sizes = [value[0] for value in fitting]
+        kind = self._rng.random()
+        if kind < 0.4:
+            return (self._rng.choice(sizes),)
+        if kind < 0.7:
+            small, large = sorted((self._rng.choice(sizes), self._rng.choice(sizes)))
+            count = self._rng.randint(1, dimension.max_length - 1) if dimension.max_length > 1 else 0
+            return (large, *([small] * count))
+        return tuple(self._rng.choice(sizes) for _ in range(self._rng.randint(1, dimension.max_length)))
+
+    def _climb(self, elite: Workload) -> Workload:
+        try:
+            workload = self._space.mutate(elite, self._rng)
+            return self._space.mutate(workload, self._rng) if self._rng.random() < 0.5 else workload
+        except ValueError:
+            return self._start(self._rng.randrange(len(self._transports)))
+
+    def _constructed(self, goal: _Goal) -> Workload:
+        weights = self._weights(goal)
+        chance = min(0.7, _RANDOM_VALUE + _MORE_RANDOM * self._covered)
+
+        def pick(dimension: Dimension, fitting: list[Any]) -> Any:
+            if self._rng.random() < chance:
+                return self._random_value(dimension, fitting)
+            if isinstance(dimension, Vector):
+                fitting = [*fitting, *(self._random_messages(dimension, fitting) for _ in range(_MIXES))]
+            return max(fitting, key=lambda value: self._encoder.utility(weights, dimension, value))
+
+        return self._space.construct(self._on(goal.transport, pick))
+
+    def _weights(self, goal: _Goal) -> Floats:
+        rows, of = np.array(self._rows), np.array(self._of)
+        target = np.array(self._readings)[:, self._column(goal)]
+        weight = np.where(of == goal.transport, 1.0, _OTHER_TRANSPORT)
+        mean = float(np.average(target, weights=weight))
+        weighted = rows * weight[:, None]
+        precision = weighted.T @ rows + _RIDGE * np.eye(self._encoder.width)
+        fitted = np.linalg.solve(precision, weighted.T @ (target - mean))
+        residual = target - mean - rows @ fitted
+        spread = max(_LEAST_SPREAD, float(np.sqrt(np.average(residual**2, weights=weight))))
+        factor = np.linalg.cholesky(precision)
+        drawn = np.linalg.solve(factor.T, self._noise.standard_normal(self._encoder.width))
+        return np.asarray(fitted + spread * drawn, dtype=np.float64)
+
+    def _transport_of(self, workload: Workload) -> int:
+        for index, transport in enumerate(self._transports):
+            if all(workload.get(name) == value for name, value in transport.items()):
+                return index
+        return 0
+
+
+def _transports(space: Space) -> Sequence[Mapping[str, Any]]:
+    """Return the pairs of QP type and opcode that the space allows, as far as it varies them."""
+    varied = [name for name in ("qp_type", "opcode") if isinstance(space.dimensions.get(name), Choice)]
+    pairs: list[Mapping[str, Any]] = [{}]
+    for name in varied:
+        dimension = space.dimensions[name]
+        pairs = [{**pair, name: value} for pair in pairs for value in dimension.candidates()]
+    return [pair for pair in pairs if space.could_hold(pair)] or [{}]

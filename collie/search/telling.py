@@ -1,0 +1,170 @@
+"""Which counters tell: those that an anomaly moved most against plain traffic, and what they point at.
+
+1. Readings are compared twice, per second and per packet, and the smaller advance counts. Small messages raise all that
+   counts packets, and a stalled host lowers all that counts per second; what rises by both was moved by the anomaly.
+2. Plain traffic differs from itself, too: by message size, opcode, transport. The yardstick is the median over the
+   plain runs, as logarithms; an advance that stays within their spread tells nothing.
+3. A counter that plain traffic leaves at zero has no ratio. A floor of one event per thousand packets takes the place
+   of zero: what stays below it is too rare to hold anything up.
+4. A counter that says no more than the symptom does tells nothing: pause counters, and the buffer that pause comes
+   from, under pause.
+
+It is evidence, not proof: a resource that runs short is where to look first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from collie.counters.catalog import Catalog, Counter, Kind, Role
+from collie.detect.measurement import Measurement
+from collie.detect.symptom import Symptom
+
+MOST_TELLING = 3
+_LEAST_FACTOR = 2.0
+_FLOOR_PER_PACKET = 1e-3
+_GAUGE_FLOOR = 1.0
+"""Of a level, in its own unit: a percentage moves by more than one, or it has not moved."""
+_SPREAD_OF_NORMAL = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One counter that an anomaly moved.
+
+    Attributes:
+        counter: as the driver spells it.
+        component: what it points at.
+        factor: how many times plain traffic's reading; the smaller one of per second and per packet.
+        meaning: of the counter, one line for people.
+    """
+
+    counter: str
+    component: str
+    factor: float
+    meaning: str = ""
+
+
+def tell(
+    measurement: Measurement, plain: Sequence[Measurement], symptom: Symptom, catalog: Catalog
+) -> tuple[tuple[Telling, ...], str]:
+    """Return the counters that tell of an anomaly, the most moved first, and a hint for its cause.
+
+    Args:
+        measurement: a run that showed it.
+        plain: runs of plain traffic on the same testbed: siblings, calibration; the more, the better.
+        symptom: how it showed.
+        catalog: of the NIC.
+
+    Returns:
+        Nothing and an empty hint when there is nothing to compare, or nothing moved.
+    """
+    packets = _packets(measurement, catalog)
+    compared = [(run, count) for run in plain if (count := _packets(run, catalog))]
+    if not packets or not compared:
+        return (), ""
+    usual = median(count for _, count in compared)
+    found = []
+    for counter in _candidates(symptom, catalog):
+        advance = _advance(counter, (measurement, packets), compared, usual)
+        if advance is not None and advance >= math.log(_LEAST_FACTOR):
+            found.append(Telling(counter.name, counter.component, math.exp(advance), counter.meaning))
+    found.sort(key=lambda telling: -telling.factor)
+    telling = tuple(found[:MOST_TELLING])
+    return telling, hint(symptom, telling[0]) if telling else ""
+
+
+def hint(symptom: Symptom, telling: Telling) -> str:
+    """Say in one line what the most telling counter suggests."""
+    component = telling.component.lower()
+    cause = next(
+        (cause for keywords, cause in _CAUSES if all(keyword in component for keyword in keywords)),
+        f"the {telling.component} runs short" + (f" ({telling.meaning})" if telling.meaning else ""),
+    )
+    return f"{cause}, {_EFFECTS[symptom]}"
+
+
+_CAUSES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("receive wqe", "supply"), "packets arrive when no receive work request is ready for them"),
+    (("receive wqe",), "arrivals wait for their receive work requests to be fetched"),
+    (("send wqe",), "send work requests have to be fetched again and again"),
+    (("context",), "queue pair contexts do not stay on chip"),
+    (("translation",), "address translations do not stay on chip"),
+    (("read request",), "pending READ requests do not stay on chip"),
+    (("pci",), "the way to memory over PCIe is held up"),
+    (("receive buffer",), "the receive buffer fills faster than it is emptied"),
+    (("engine",), "packets wait for the engine that processes them"),
+    (("acknowledge",), "answers to messages wait and hold up what follows them"),
+    (("scheduler",), "senders are held back for want of credits or turns"),
+    (("loopback",), "loopback traffic competes with what comes from the network"),
+    (("steering",), "packets wait until their queue pair is found"),
+    (("loss",), "packets are lost on the way and sent again"),
+    (("network stack",), "the host's network stack refuses packets"),
+    (("netdev",), "the Ethernet device below drops packets"),
+)
+"""By words of the component's name, the most special first."""
+
+_EFFECTS = {
+    Symptom.PAUSE: "so the host asks its peer to stop",
+    Symptom.LOW_THROUGHPUT: "so throughput falls",
+    Symptom.LOSS: "so packets are lost",
+    Symptom.COMPLETION_ERRORS: "so work requests fail",
+}
+
+
+def _candidates(symptom: Symptom, catalog: Catalog) -> list[Counter]:
+    """Return the counters that may tell more than the symptom does."""
+    if symptom is not Symptom.PAUSE:
+        return [counter for counter in catalog.counters if counter.kind in {Kind.DIAGNOSTIC, Kind.PAUSE}]
+    restating = {counter.component for counter in catalog.counters if counter.role is Role.TX_PAUSE}
+    return [counter for counter in catalog.of_kind(Kind.DIAGNOSTIC) if counter.component not in restating]
+
+
+def _packets(measurement: Measurement, catalog: Catalog) -> float:
+    """Return packets/s that both hosts received; 0 when unknown."""
+    counted = [measurement.counter(counter.name) for counter in catalog.counters if counter.role is Role.RX_PACKETS]
+    if known := [value for value in counted if value]:
+        return max(known)
+    return sum(host.delivered_pps or 0.0 for host in measurement.hosts)
+
+
+_Run = tuple[Measurement, float]
+"""A run and its packets/s."""
+
+
+def _advance(counter: Counter, shown: _Run, plain: Sequence[_Run], usual: float) -> float | None:
+    """Return how far a counter moved by every measure, as a logarithm; None when that is unknown or no more than usual.
+
+    `usual` is the packets/s of plain traffic, for the floor of what is counted per second.
+    """
+
+    def per_second(run: _Run) -> float | None:
+        return _log(run[0].counter(counter.name), _FLOOR_PER_PACKET * usual)
+
+    def per_packet(run: _Run) -> float | None:
+        value = run[0].counter(counter.name)
+        return None if value is None else _log(value / run[1], _FLOOR_PER_PACKET)
+
+    def level(run: _Run) -> float | None:
+        return _log(run[0].counter(counter.name), _GAUGE_FLOOR)
+
+    advances = []
+    for measure in (level,) if counter.gauge else (per_second, per_packet):
+        here = measure(shown)
+        there = [value for run in plain if (value := measure(run)) is not None]
+        if here is None or not there:
+            return None
+        middle = median(there)
+        spread = _SPREAD_OF_NORMAL * median(abs(value - middle) for value in there)
+        if here - middle <= spread:
+            return None
+        advances.append(here - middle)
+    return min(advances)
+
+
+def _log(value: float | None, floor: float) -> float | None:
+    return None if value is None or not math.isfinite(value) else math.log(max(value, 0.0) + floor)

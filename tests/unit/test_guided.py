@@ -1,0 +1,104 @@
+"""The default search: valid, deterministic, and drawn to where counters rise."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+
+from collie.content.catalogs import load_catalog
+from collie.content.recipes import load_recipe
+from collie.content.spaces import load_space
+from collie.detect.measurement import HostMeasurement, Measurement
+from collie.search.guided import Encoder, Guided
+from collie.search.strategy import Answer, Fate
+from collie.workloads.space import Space
+from collie.workloads.workload import Opcode, QpType, Workload
+
+SPACE = load_space("nsdi22")
+CATALOG = load_catalog("simulated")
+RECIPE = load_recipe("guided")
+COUNTERS = [counter.name for counter in CATALOG.counters]
+
+
+def guided(seed: int = 1, space: Space = SPACE) -> Guided:
+    return Guided(RECIPE, space, CATALOG, Random(seed))
+
+
+def measured(workload: Workload) -> Measurement:
+    """A device whose context misses grow with queue pairs and with short queues, on RC WRITE alone."""
+    misses = workload.qps / workload.send_wq_depth if workload.qp_type is QpType.RC else 1.0
+    readings: dict[str, float | None] = {**dict.fromkeys(COUNTERS, 5.0), "icm_cache_miss": 1e3 * misses}
+    host = HostMeasurement("b", delivered_bps=1e11, delivered_pps=1e6, counters=readings)
+    return Measurement((HostMeasurement("a"), host), 5.0)
+
+
+def proposals(search: Guided, count: int) -> list[Workload]:
+    asked = []
+    for _ in range(count):
+        workload = search.ask()
+        asked.append(workload)
+        search.tell(workload, Answer(Fate.MEASURED, measured(workload)))
+    return asked
+
+
+def test_every_proposal_is_a_workload_of_the_space() -> None:
+    for workload in proposals(guided(), 150):
+        assert SPACE.complaints(workload) == []
+
+
+def test_the_same_seed_and_answers_give_the_same_proposals() -> None:
+    assert proposals(guided(), 80) == proposals(guided(), 80)
+    assert proposals(guided(), 80) != proposals(guided(2), 80)
+
+
+def test_it_goes_where_the_counter_rises() -> None:
+    search = guided()
+    first, later = proposals(search, 60), proposals(search, 300)
+    driven = [w for w in later if w.qp_type is QpType.RC]
+
+    def height(workloads: list[Workload]) -> float:
+        return sum(math.log10(w.qps / w.send_wq_depth) for w in workloads) / len(workloads)
+
+    assert height(driven) > height([w for w in first if w.qp_type is QpType.RC]) + 0.5
+
+
+def test_every_transport_has_its_turn() -> None:
+    seen = {(w.qp_type, w.opcode) for w in proposals(guided(), 60)}
+    assert seen == {
+        (QpType.RC, Opcode.WRITE),
+        (QpType.RC, Opcode.SEND),
+        (QpType.RC, Opcode.READ),
+        (QpType.UC, Opcode.WRITE),
+        (QpType.UC, Opcode.SEND),
+        (QpType.UD, Opcode.SEND),
+    }
+
+
+@pytest.mark.parametrize(
+    "fix", [{"qp_type": QpType.RC, "opcode": Opcode.READ}, {"messages": (512,), "mtu": 1024}, {"qp_type": QpType.UD}]
+)
+def test_a_narrowed_space_is_searched_all_the_same(fix: dict[str, object]) -> None:
+    narrowed = SPACE.narrowed(fix, {})
+    for workload in proposals(guided(space=narrowed), 60):
+        assert narrowed.complaints(workload) == []
+
+
+def test_covered_proposals_make_the_next_ones_more_random() -> None:
+    search = guided()
+    proposals(search, 60)
+    covered = []
+    for _ in range(60):
+        workload = search.ask()
+        covered.append(workload)
+        search.tell(workload, Answer(Fate.SKIPPED))
+    assert len(set(covered)) > 55
+
+
+def test_features_are_positions_and_choices() -> None:
+    encoder = Encoder(SPACE)
+    plain, wide = encoder.encode(SPACE.base), encoder.encode(SPACE.base.with_(qps=20_000))
+    assert plain.shape == wide.shape == (encoder.width,)
+    assert (plain != wide).sum() == 2
+    assert wide.max() <= 1

@@ -1,0 +1,93 @@
+"""Whether more search is likely to pay."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+
+from collie.search.prospects import Prospects, Sighting, prospects
+
+HOUR = 3600.0
+
+
+def sightings(*pairs: tuple[float, str]) -> list[Sighting]:
+    return [Sighting(hours * HOUR, kind) for hours, kind in pairs]
+
+
+def known(found: Prospects | None) -> Prospects:
+    assert found is not None
+    return found
+
+
+def test_kinds_seen_once_make_the_rate_where_they_promise_more() -> None:
+    seen = sightings((0.1, "a1"), (0.2, "a2"), (0.3, "a3"))
+    found = known(prospects([0.1 * HOUR, 0.2 * HOUR, 0.3 * HOUR], seen, 1 * HOUR))
+    assert found.next_hour_chance == pytest.approx(1 - math.exp(-3.5))
+
+
+def test_the_finds_of_late_make_the_rate_where_they_promise_more() -> None:
+    seen = sightings((1, "a1"), (2, "a2"), (3, "a1"), (4, "a3"), (5, "a2"), (9, "a4"))
+    found = known(prospects([1 * HOUR, 2 * HOUR, 4 * HOUR, 9 * HOUR], seen, 10 * HOUR))
+    assert (found.kinds, found.seen_once) == (4, 2)
+    assert found.next_hour_chance == pytest.approx(1 - math.exp(-1.5 / 5))  # more than 2.5 / 10 by the repeats
+    why = "2 of 4 kinds were seen once, 1 came in the second half; the last 60 min ago"
+    assert found.sentence == f"another find in the next hour: 26 % ({why})"
+
+
+def test_a_long_silence_lowers_the_chance() -> None:
+    finds = [index * 60.0 for index in range(1, 21)]
+    seen = [Sighting(seconds, f"a{seconds}") for seconds in finds]
+    found = known(prospects(finds, seen, 20 * HOUR))
+    assert found.next_hour_chance == pytest.approx(1 - math.exp(-3 / (20 - 20 / 60)))
+
+
+def test_sightings_in_a_row_are_one() -> None:
+    found = known(prospects([HOUR], sightings((1, "a1"), (1.1, "a1"), (1.2, "a1")), 2 * HOUR))
+    assert found.seen_once == 1
+    assert "1 of 1 kinds was seen once" in found.sentence
+
+
+def test_without_a_find_there_is_still_a_chance() -> None:
+    found = known(prospects([], [], 10 * HOUR))
+    assert found.next_hour_chance == pytest.approx(1 - math.exp(-0.1))
+    assert found.sentence == "another find in the next hour: 10 % (none in 10.0 h)"
+    assert "under 1 %" in known(prospects([], [], 1000 * HOUR)).sentence
+
+
+def test_before_the_first_run_nothing_is_known() -> None:
+    assert prospects([], [], 0.0) is None
+
+
+def test_a_find_at_the_very_end_is_no_silence() -> None:
+    assert 0 < known(prospects([HOUR], sightings((1, "a1")), HOUR)).next_hour_chance < 1
+
+
+def test_where_the_model_holds_the_estimate_errs_towards_going_on() -> None:
+    """Kinds of very different rates, met at random: the larger of two estimates is somewhat too large."""
+    said = happened = 0.0
+    rates = [2.0 ** -(index / 2) for index in range(20)]
+    for seed in range(300):
+        rng = Random(seed)
+        met = [
+            Sighting(seconds, f"a{index}")
+            for index, rate in enumerate(rates)
+            for seconds in _poisson(rng, rate / HOUR, 6 * HOUR)
+        ]
+        met.sort(key=lambda sighting: sighting.seconds)
+        first: dict[str, float] = {}
+        for sighting in met:
+            first.setdefault(sighting.kind, sighting.seconds)
+        early = [sighting for sighting in met if sighting.seconds <= 5 * HOUR]
+        said += known(prospects([s for s in first.values() if s <= 5 * HOUR], early, 5 * HOUR)).next_hour_chance
+        happened += any(seconds > 5 * HOUR for seconds in first.values())
+    assert happened / 300 <= said / 300 <= happened / 300 + 0.2
+
+
+def _poisson(rng: Random, rate: float, until: float) -> list[float]:
+    moments, now = [], rng.expovariate(rate)
+    while now < until:
+        moments.append(now)
+        now += rng.expovariate(rate)
+    return moments

@@ -1,0 +1,65 @@
+"""Which counters stand out in a run, and whether two runs may have one cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.signature import Ordinary, Signature, alike
+
+CATALOG = Catalog(
+    "test",
+    (
+        Counter("misses", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "cache"),
+        Counter("stalls", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "pcie"),
+        Counter("rx_packets", "model", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
+    ),
+)
+
+
+def reading(packets: float = 1e6, **counters: float | None) -> Measurement:
+    return Measurement((HostMeasurement("a"), HostMeasurement("b", counters={**counters, "rx_packets": packets})), 4.0)
+
+
+def used_to(*healthy: Measurement) -> Ordinary:
+    ordinary = Ordinary(CATALOG)
+    for measurement in healthy:
+        ordinary.learn(measurement)
+    return ordinary
+
+
+HEALTHY = [reading(misses=1e4 * share, stalls=1e3 * share) for share in range(1, 21)]
+
+
+def test_raised_is_what_nearly_no_healthy_run_reads_per_packet() -> None:
+    ordinary = used_to(*HEALTHY)
+    assert ordinary.signature(reading(misses=1e5, stalls=1e4)) == Signature(())
+    raised = ordinary.signature(reading(misses=4 * 2e5, stalls=1e4)).raised
+    assert [name for name, _ in raised] == ["misses"]
+    assert raised[0][1] == pytest.approx(2.0, abs=0.1)
+    assert ordinary.signature(reading(packets=1e7, misses=4 * 2e5, stalls=1e4)) == Signature(())
+
+
+def test_the_counter_furthest_above_ordinary_comes_first() -> None:
+    raised = used_to(*HEALTHY).signature(reading(misses=4 * 2e5, stalls=64 * 2e4)).raised
+    assert [name for name, _ in raised] == ["stalls", "misses"]
+
+
+def test_few_healthy_runs_and_unknown_counters_tell_nothing() -> None:
+    assert used_to(*HEALTHY[:5]).signature(reading(misses=1e9)) == Signature(())
+    assert used_to(*HEALTHY).signature(reading(misses=None)) == Signature(())
+
+
+def test_runs_are_alike_when_their_counters_move_the_same_way() -> None:
+    first = Signature((("misses", 8.0), ("stalls", 2.0)))
+    weaker = Signature((("misses", 1.0),))
+    other = Signature((("drops", 9.0), ("stalls", 1.0)))
+    assert alike(first, weaker)
+    assert not alike(first, other)
+
+
+@pytest.mark.parametrize("silent", [None, Signature(())])
+def test_a_run_that_tells_nothing_speaks_against_nothing(silent: Signature | None) -> None:
+    assert alike(silent, Signature((("misses", 8.0),)))
+    assert alike(Signature((("misses", 8.0),)), silent)
