@@ -132,7 +132,8 @@ def run(task: Task) -> dict[str, Any]:
         "found": _first_minutes(summary.anomalies, score),
         "false": score.false,
         "explains": recipe.explain,
-        "anomalies": _described(summary.anomalies, score, task),
+        # What explains nothing keeps every hit: hundreds of lines that say nothing.
+        "anomalies": _described(summary.anomalies, score, task) if recipe.explain else [],
     }
 
 
@@ -287,7 +288,7 @@ def minutes_to_all(result: Mapping[str, Any]) -> float:
     """Return the minute at which the last mechanism was found; the whole budget when one was missed."""
     if len(result["found"]) < len(result["planted"]):
         return float(result["budget_minutes"])
-    return float(max(result["found"].values()))
+    return float(max(result["found"].values(), default=0.0))
 
 
 def paper_of(contender: str) -> tuple[str, Sequence[Pair]] | None:

@@ -327,6 +327,9 @@ class Engine:
             mfs=extracted.mfs,
             extraction_runs=self._measurer.runs - first,
             complete=extracted.complete,
+            trials=extracted.trials,
+            passed=extracted.passed,
+            confidence=extracted.confidence,
             telling=telling,
             hint=hint,
         )
@@ -340,7 +343,11 @@ class Engine:
 
     def _merge(self, explained: Anomaly) -> None:
         """Mark what waits and is explained by now as the same."""
-        covered = [waiting for waiting in self._waiting if explained.mfs.covers(waiting.anomaly.found_as)]
+        covered = [
+            waiting
+            for waiting in self._waiting
+            if explained.symptom.is_kin(waiting.anomaly.symptom) and explained.mfs.covers(waiting.anomaly.found_as)
+        ]
         for waiting in covered:
             self._waiting.remove(waiting)
             self._keep(dataclasses.replace(waiting.anomaly, same_as=explained.id))

@@ -71,7 +71,6 @@ class _BayesianFile(Strict):
 class _GuideFile(Strict):
     starts: _Count = Guide().starts
     random_share: Annotated[float, Field(ge=0, le=1)] = Guide().random_share
-    climbing_share: Annotated[float, Field(ge=0, le=1)] = Guide().climbing_share
 
 
 class _RecipeFile(Strict):

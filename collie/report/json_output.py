@@ -166,6 +166,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "found_at_seconds": plain(anomaly.found_at_seconds),
         "extraction_runs": anomaly.extraction_runs,
         "complete": anomaly.complete,
+        "confidence": plain(anomaly.confidence),
         "same_as": anomaly.same_as,
         "telling": [
             {"counter": telling.counter, "component": telling.component, "factor": plain(telling.factor)}

@@ -104,6 +104,8 @@ def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
         return
     when = f"found in run {anomaly.found_at_run}, after {format_seconds(anomaly.found_at_seconds)}"
     explained = f"explained in {runs(anomaly.extraction_runs)}"
+    if anomaly.trials:
+        explained += f" ({anomaly.passed} of {anomaly.trials} random workloads inside show it)"
     if not anomaly.complete:
         explained = "not explained to the end"
     yield Text.assemble(

@@ -29,6 +29,8 @@ class Anomaly:
         found_at_seconds: elapsed testbed time at the end of confirmation.
         extraction_runs: runs that extraction took.
         complete: extraction ended by itself: neither the budget nor its own limit of runs cut it short.
+        trials, passed: random workloads inside the conditions that were tried, and those that showed it.
+        confidence: (passed + 1) / (trials + 2), the chance that the next one shows it; None without an explanation.
         telling: the counters that it moved most against plain traffic; empty when none tells.
         hint: what they suggest as its cause; empty without them.
         same_as: id of the anomaly whose explanation covers this one; None unless one does.
@@ -46,6 +48,9 @@ class Anomaly:
     found_at_seconds: float
     extraction_runs: int
     complete: bool
+    trials: int = 0
+    passed: int = 0
+    confidence: float | None = None
     telling: tuple[Telling, ...] = ()
     hint: str = ""
     same_as: str | None = None

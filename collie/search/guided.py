@@ -11,11 +11,11 @@ Method.
 2. After that goals come in turn. For a goal, a Bayesian linear regression over all runs so far (those of other
    transports count less) gives a weight to every value of every dimension. Weights are drawn from their posterior
    (Thompson sampling): what is not known yet is tried both ways. Dimension by dimension, in the space's own order and
-   within its constraints, the proposal takes the best value.
-3. Every value is replaced by a random one with a small chance, which grows with each proposal in a row that a known
-   anomaly covers. So covered corners are left without endless drawing.
-4. A share of the proposals stays random, and a share mutates the best point that a goal has seen: where the model is
-   wrong, chance and hill climbing still find something.
+   within its constraints, the proposal takes a value: the better the model thinks of it the likelier, so that what
+   hardly matters is random.
+3. Goals of a transport whose readings have gone together so far are driven in turn, not side by side.
+4. Every value is replaced by a random one with a small chance, which grows with each proposal in a row that a known
+   anomaly covers. So covered corners are left without endless drawing. A share of the proposals stays random.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ _ALIKE = 0.7
 """Goals of a transport that correlate more than that over the runs so far are driven in turn, not side by side."""
 _MOVED = 0.05
 """Standard deviation, in decades, of a counter that moves."""
+_SOFTNESS = 0.1
+"""Decades: a value that the model puts so far below the best is taken a tenth as often."""
 _MIXES = 10
 """Request vectors of several sizes that are weighed, besides those of one size."""
 
@@ -112,9 +114,6 @@ class _Goal:
     counter: int
     per_packet: bool
     transport: int
-    attempts: int = 0
-    best: float = -math.inf
-    elite: Workload | None = None
 
 
 class Guided:
@@ -154,9 +153,6 @@ class Guided:
         if goal is None:
             return self._start(self._rng.randrange(len(self._transports)))
         self._goal = goal
-        goal.attempts += 1
-        if goal.elite is not None and self._rng.random() < self._guide.climbing_share:
-            return self._climb(goal.elite)
         return self._constructed(goal)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
@@ -171,11 +167,6 @@ class Guided:
         self._of.append(transport)
         if len(self._rows) == self._guide.starts:
             self._set_goals()
-        for goal in self._goals:
-            if goal.transport == transport:
-                value = reading[self._column(goal)]
-                if value > goal.best:
-                    goal.best, goal.elite = value, workload
 
     def _column(self, goal: _Goal) -> int:
         return goal.counter + (len(self._counters) if goal.per_packet else 0)
@@ -255,13 +246,6 @@ class Guided:
             return (large, *([small] * count))
         return tuple(self._rng.choice(sizes) for _ in range(self._rng.randint(1, dimension.max_length)))
 
-    def _climb(self, elite: Workload) -> Workload:
-        try:
-            workload = self._space.mutate(elite, self._rng)
-            return self._space.mutate(workload, self._rng) if self._rng.random() < 0.5 else workload
-        except ValueError:
-            return self._start(self._rng.randrange(len(self._transports)))
-
     def _constructed(self, goal: _Goal) -> Workload:
         weights = self._weights(goal)
         chance = min(0.7, _RANDOM_VALUE + _MORE_RANDOM * self._covered)
@@ -271,7 +255,10 @@ class Guided:
                 return self._random_value(dimension, fitting)
             if isinstance(dimension, Vector):
                 fitting = [*fitting, *(self._random_messages(dimension, fitting) for _ in range(_MIXES))]
-            return max(fitting, key=lambda value: self._encoder.utility(weights, dimension, value))
+            utilities = [self._encoder.utility(weights, dimension, value) for value in fitting]
+            best = max(utilities)
+            chances = [10.0 ** ((utility - best) / _SOFTNESS) for utility in utilities]
+            return self._rng.choices(fitting, chances)[0]
 
         return self._space.construct(self._on(goal.transport, pick))
 

@@ -78,12 +78,10 @@ class Guide:
     Attributes:
         starts: random proposals before anything is learnt.
         random_share: share of random proposals after that.
-        climbing_share: share that mutates the best point a goal has seen, instead of following the model.
     """
 
     starts: int = 40
     random_share: float = 0.1
-    climbing_share: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ ANOMALY_KEYS = [
     "found_at_seconds",
     "extraction_runs",
     "complete",
+    "confidence",
     "same_as",
     "telling",
     "hint",
