@@ -15,7 +15,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -32,7 +31,6 @@ from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.detect.bounds import Calibration
 from collie.ports import CampaignHeader
-from collie.search.recipe import Extraction
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import evaluate, evaluate_many
 from collie.simulator.subsystem import Subsystem, SubsystemFile
@@ -331,10 +329,6 @@ def difficulty() -> Result:
     return _rows(("random drawing, F", "got", "paper"), rows), 5 <= mean <= 9
 
 
-_PLAIN = replace(load_recipe("random"), extraction=Extraction(most_runs=0), skip_known=False)
-"""Draw, and confirm what is suspected: no explanation, no skipping."""
-
-
 def _random_search(seed: int) -> tuple[list[str], list[float]]:
     """Return the mechanisms that one search found, and the minute at which each was."""
     choice = TestbedChoice()
@@ -343,7 +337,7 @@ def _random_search(seed: int) -> tuple[list[str], list[float]]:
         testbed=wiring.open_testbed(choice, seed),
         store=MemoryStore(header),
         space=SPACE,
-        recipe=_PLAIN,
+        recipe=load_recipe("random"),
         budget=parse_budget("10h"),
         seed=seed,
         calibration=Calibration(),
