@@ -64,7 +64,6 @@ class Encoder:
 
     def __init__(self, space: Space) -> None:
         self._slices: dict[str, slice] = {}
-        self._positions: dict[str, dict[Any, int]] = {}
         width = 1
         for name, dimension in space.dimensions.items():
             size = len(self._code(dimension, dimension.plain))
@@ -112,7 +111,7 @@ class _Goal:
     """One counter of one transport to be driven up."""
 
     counter: int
-    per_packet: bool
+    per_message: bool
     transport: int
 
 
@@ -169,25 +168,25 @@ class Guided:
             self._set_goals()
 
     def _column(self, goal: _Goal) -> int:
-        return goal.counter + (len(self._counters) if goal.per_packet else 0)
+        return goal.counter + (len(self._counters) if goal.per_message else 0)
 
     def _reading(self, workload: Workload, measurement: Measurement) -> Floats:
-        """Return the logarithm of every counter, per second and per packet."""
+        """Return the logarithm of every counter, per second and per message."""
         values = np.array([measurement.counter(name) or 0.0 for name in self._counters])
         messages = sum(host.delivered_bps or 0.0 for host in measurement.hosts) / 8 / workload.mean_message_bytes
-        per_packet = values / max(messages, 1.0)
-        return np.concatenate([np.log10(1.0 + values), np.log10(1e-6 + per_packet)])
+        per_message = values / max(messages, 1.0)
+        return np.concatenate([np.log10(1.0 + values), np.log10(1e-6 + per_message)])
 
     def _set_goals(self) -> None:
         self._goals = [
-            _Goal(counter, per_packet, transport)
+            _Goal(counter, per_message, transport)
             for transport in range(len(self._transports))
             for counter in range(len(self._counters))
-            for per_packet in (False, True)
+            for per_message in (False, True)
         ]
 
     def _next_goal(self) -> _Goal | None:
-        """Return the next goal in turn; those whose counter never moved on their transport only come now and then."""
+        """Return the next goal in turn; None while no counter has moved."""
         if not self._turn:
             readings, of = np.array(self._readings), np.array(self._of)
             for transport in range(len(self._transports)):
