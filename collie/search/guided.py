@@ -1,7 +1,7 @@
 """Guided search: learn which dimension moves which counter, then propose where each counter should be worst.
 
 Terms. A *transport* is a pair of QP type and opcode; the same counter means something else on another one. A *goal* is
-one diagnostic counter of one transport, read per second or per packet. Counters are products of what the dimensions
+one diagnostic counter of one transport, read per second or per message. Counters are products of what the dimensions
 contribute (twice the queue pairs, twice the lookups), so their logarithms are nearly sums: a linear model in the
 positions on the ladders learns them from few runs.
 
