@@ -178,10 +178,15 @@ class Engine:
             trust(self._recipe.confirmation, self._judged, self._dropped),
             prospects(
                 [anomaly.found_at_seconds for anomaly in self._found if anomaly.same_as is None],
-                self._sightings,
+                self._sightings_of_kinds(),
                 self._measurer.elapsed_seconds,
             ),
         )
+
+    def _sightings_of_kinds(self) -> list[Sighting]:
+        """Return the sightings under the anomaly that explains what was sighted."""
+        kinds = {anomaly.id: anomaly.same_as or anomaly.id for anomaly in self._found}
+        return [Sighting(sighting.seconds, kinds[sighting.kind]) for sighting in self._sightings]
 
     def _step(self) -> bool:
         """Take one proposal to its end; return whether it was measured."""
