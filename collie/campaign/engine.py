@@ -252,6 +252,8 @@ class Engine:
 
     def _due(self) -> _Waiting | None:
         """Return an anomaly whose explanation pays now."""
+        if self._waiting and not self._recipe.put_off:
+            return self._waiting[0]
         fresh = [waiting for waiting in self._waiting if not self._is_kin(waiting)]
         oftenest = max(fresh, key=lambda waiting: waiting.sightings, default=None)
         if oftenest and oftenest.sightings >= self._recipe.put_off:

@@ -52,9 +52,7 @@ def alike(first: Signature | None, second: Signature | None) -> bool:
     """
     if not first or not second or not first.raised or not second.raised:
         return True
-    ours, theirs = dict(first.raised), dict(second.raised)
-    product = sum(height * theirs.get(name, 0.0) for name, height in ours.items())
-    return product >= _LEAST_COSINE * math.hypot(*ours.values()) * math.hypot(*theirs.values())
+    return _cosine(first, second) >= _LEAST_COSINE
 
 
 def same_cause(first: Signature | None, second: Signature | None, *, elsewhere: bool) -> bool:
@@ -69,12 +67,15 @@ def same_cause(first: Signature | None, second: Signature | None, *, elsewhere: 
     """
     if not first or not second or not first.raised or not second.raised:
         return False
+    least = _SAME_COSINE_ELSEWHERE if elsewhere else _SAME_COSINE
+    return first.raised[0][0] == second.raised[0][0] and _cosine(first, second) >= least
+
+
+def _cosine(first: Signature, second: Signature) -> float:
+    """Return the cosine of the angle between the heights of two signatures that tell something."""
     ours, theirs = dict(first.raised), dict(second.raised)
     product = sum(height * theirs.get(name, 0.0) for name, height in ours.items())
-    least = _SAME_COSINE_ELSEWHERE if elsewhere else _SAME_COSINE
-    return first.raised[0][0] == second.raised[0][0] and product >= least * math.hypot(*ours.values()) * math.hypot(
-        *theirs.values()
-    )
+    return product / (math.hypot(*ours.values()) * math.hypot(*theirs.values()))
 
 
 class Ordinary:
