@@ -2,7 +2,8 @@
 
 Rules.
 1. Nothing is told to the strategy before it is on record.
-2. A workload that a known MFS covers is not measured; the strategy hears `skipped`.
+2. A workload that a known MFS covers is not measured; the strategy hears `skipped`. But the first few that each
+   explanation covers are measured all the same (*audits*): a healthy one contradicts it, and it is revised.
 3. A suspicion is confirmed on fresh queue pairs before it is called an anomaly; only then its MFS is extracted.
 4. An explanation takes tens of runs. A recipe may put it off until it pays: when the search has met the anomaly often
    enough (same transport and symptom, alike signature: such a *sighting* is not confirmed again), or when what is left
@@ -43,7 +44,7 @@ from collie.workloads.workload import Workload
 _MOST_SKIPPED = 2000
 """Proposals in a row that known anomalies cover: then they cover, for practical purposes, the space."""
 
-_EXPLANATION_RUNS = 45
+_EXPLANATION_RUNS = 35
 """Runs that an explanation is expected to take, when some are kept back for it."""
 
 Result = TypeVar("Result")
@@ -90,16 +91,18 @@ class _Seen:
 
 
 @dataclass
-class _Waiting(_Seen):
-    """An anomaly whose explanation is put off, and the run that raised the suspicion.
+class _Met(_Seen):
+    """A confirmed anomaly, and the run that raised the suspicion.
 
     Attributes:
-        anomaly: as it was confirmed.
-        sightings: how often the search met it since.
+        anomaly: as it stands.
+        sightings: how often the search met it while its explanation was put off.
+        audits: runs that its explanation covers and that were made to see whether it holds.
     """
 
     anomaly: Anomaly
     sightings: int = 0
+    audits: int = 0
 
 
 class Engine:
@@ -139,8 +142,8 @@ class Engine:
         self._on_record = {anomaly.id for anomaly in store.anomalies()}
         self._refused: set[Workload] = set()
         self._catalog = catalog
-        self._waiting: list[_Waiting] = []
-        self._explained: list[_Waiting] = []
+        self._waiting: list[_Met] = []
+        self._explained: list[_Met] = []
         self._judged = 0
         self._dropped: list[Verdict] = []
         self._sightings: list[Sighting] = []
@@ -192,6 +195,9 @@ class Engine:
         """Take one proposal to its end; return whether it was measured."""
         workload = self._strategy.ask()
         if self._recipe.skip_known and self._known.covers(workload):
+            if (doubted := self._to_audit(workload)) is not None:
+                self._audit(doubted, workload)
+                return True
             self._skipped += 1
             self._sight(workload)
             self._strategy.tell(workload, Answer(Fate.SKIPPED))
@@ -212,6 +218,32 @@ class Engine:
         self._strategy.tell(workload, Answer(Fate.MEASURED, result.measurement, found))
         return True
 
+    def _to_audit(self, workload: Workload) -> _Met | None:
+        """Return the explanation that covers a workload, if it has not been put to the test often enough."""
+        covering = (met for met in self._explained if met.anomaly.mfs.covers(workload))
+        return next((met for met in covering if met.audits < self._recipe.audits), None)
+
+    def _audit(self, met: _Met, workload: Workload) -> None:
+        """Measure what an explanation covers; revise it when that is healthy."""
+        met.audits += 1
+        self._measurer.driven = self._strategy.driven
+        result, verdict = self._measurer.judged(workload, "audit")
+        shows = verdict is not None and verdict.is_anomalous
+        fate, measurement = Fate.SKIPPED, None
+        if isinstance(result, Measured):
+            fate, measurement = Fate.MEASURED, result.measurement
+        self._strategy.tell(workload, Answer(fate, measurement, shows))
+        if shows:
+            met.anomaly = met.anomaly.shown_again()
+            self._keep(met.anomaly)
+        elif verdict is not None and verdict.is_normal:
+            self._known.remove(self._widened(met.anomaly))
+            self._explained.remove(met)
+            self._explain(met)
+
+    def _widened(self, anomaly: Anomaly) -> Mfs:
+        return as_wide_as_it_may_be(anomaly.mfs, self._space)
+
     def _meet(self, workload: Workload, suspicion: Verdict, measurement: Measurement) -> bool:
         """Tell whether a suspicion is an anomaly: one that waits for its explanation, or a new one."""
         seen = _Seen(suspicion, measurement)
@@ -231,7 +263,7 @@ class Engine:
             return True  # everything shows this symptom, whatever runs: there is nothing left to explain
         policy = self._recipe.confirmation
         self._freshen_bound(workload, policy.siblings(suspicion))
-        confirmed = self._drive(confirm(workload, symptom, policy, suspicion), "confirm", reuse=False)
+        confirmed = self._drive(confirm(workload, symptom, policy, suspicion), "confirm")
         if not confirmed.confirmed:
             if not confirmed.put_aside:
                 self._dropped.append(suspicion)
@@ -242,7 +274,7 @@ class Engine:
         self._keep(anomaly)
         self._sink.on_event(AnomalyConfirmed(anomaly))
         if self._recipe.explain:
-            self._waiting.append(_Waiting(suspicion, measurement, anomaly))
+            self._waiting.append(_Met(suspicion, measurement, anomaly))
         return True
 
     def _sight(self, workload: Workload) -> None:
@@ -250,7 +282,7 @@ class Engine:
         if covering is not None:
             self._sightings.append(Sighting(self._measurer.elapsed_seconds, covering.id))
 
-    def _due(self) -> _Waiting | None:
+    def _due(self) -> _Met | None:
         """Return an anomaly whose explanation pays now."""
         if self._waiting and not self._recipe.put_off:
             return self._waiting[0]
@@ -272,19 +304,19 @@ class Engine:
         spent = self._measurer.budget_share
         return spent + explanations * _EXPLANATION_RUNS * spent / max(1, self._measurer.runs) >= 1.0
 
-    def _is_kin(self, waiting: _Waiting) -> bool:
+    def _is_kin(self, waiting: _Met) -> bool:
         """Whether something alike is explained already: the same cause, most likely, where its explanation ends."""
         return any(self._is_sighting(other, waiting.anomaly.found_as, waiting) for other in self._explained)
 
-    def _is_sighting(self, met: _Waiting, workload: Workload, seen: _Seen) -> bool:
+    def _is_sighting(self, met: _Met, workload: Workload, seen: _Seen) -> bool:
         """Whether what was seen is most likely an anomaly that was met before.
 
         Signatures are taken anew: what is ordinary is known the better the longer a campaign runs.
         """
         before = met.anomaly.found_as
-        if seen.suspicion.symptom is not met.suspicion.symptom:
-            return False
-        elsewhere = (before.qp_type, before.opcode) != (workload.qp_type, workload.opcode)
+        if seen.suspicion.symptom is not met.suspicion.symptom or before.qp_type is not workload.qp_type:
+            return False  # one counter often serves several transports, each with limits of its own
+        elsewhere = before.opcode is not workload.opcode
         signature = self._measurer.signature
         return same_cause(signature(met.measurement), signature(seen.measurement), elsewhere=elsewhere)
 
@@ -312,41 +344,44 @@ class Engine:
             complete=False,
         )
 
-    def _explain(self, waiting: _Waiting) -> None:
-        anomaly, first = waiting.anomaly, self._measurer.runs
-        self._waiting.remove(waiting)
+    def _explain(self, met: _Met) -> None:
+        """Find out when an anomaly shows; or find out better, if an explanation of it was contradicted."""
+        anomaly, first = met.anomaly, self._measurer.runs
+        if met in self._waiting:
+            self._waiting.remove(met)
         extracted = self._drive(
             extract(
-                anomaly.found_as,
+                anomaly.workload,
                 anomaly.symptom,
                 self._space,
                 self._recipe.extraction,
                 self._known.covers,
                 self._measurer.judgements,
+                lambda probe: anomaly.symptom is not Symptom.LOW_THROUGHPUT or self._measurer.knows_bound(probe),
             ),
             "extract",
-            reuse=True,
         )
-        telling, hint = tell(waiting.measurement, self._measurer.plain, anomaly.symptom, self._catalog)
-        anomaly = dataclasses.replace(
+        telling, hint = tell(met.measurement, self._measurer.plain, anomaly.symptom, self._catalog)
+        met.anomaly = dataclasses.replace(
             anomaly,
             workload=extracted.workload,
             mfs=extracted.mfs,
-            extraction_runs=self._measurer.runs - first,
+            extraction_runs=anomaly.extraction_runs + self._measurer.runs - first,
             complete=extracted.complete,
             trials=extracted.trials,
             passed=extracted.passed,
             confidence=extracted.confidence,
             telling=telling,
             hint=hint,
+            revised=(*anomaly.revised, anomaly.mfs) if anomaly.complete else anomaly.revised,
         )
         if extracted.complete:  # a set that lacks conditions would hide what it does not explain
-            self._known.add(as_wide_as_it_may_be(extracted.mfs, self._space))
-            self._explained.append(waiting)
-        self._keep(anomaly)
-        self._sink.on_event(AnomalyExplained(anomaly))
+            self._known.add(self._widened(met.anomaly))
+            self._explained.append(met)
+        self._keep(met.anomaly)
+        self._sink.on_event(AnomalyExplained(met.anomaly))
         if extracted.complete:
-            self._merge(anomaly)
+            self._merge(met.anomaly)
 
     def _merge(self, explained: Anomaly) -> None:
         """Mark what waits and is explained by now as the same."""
@@ -369,23 +404,12 @@ class Engine:
         if not (self._measurer.replaying and anomaly.id in self._on_record):
             self._store.add_anomaly(anomaly)
 
-    def _drive(self, probes: Generator[Workload, Verdict | None, Result], purpose: str, *, reuse: bool) -> Result:
-        """Answer a generator's probes by measuring, or from what was measured before."""
-        used: dict[Workload, int] = {}
+    def _drive(self, probes: Generator[Workload, Verdict | None, Result], purpose: str) -> Result:
+        """Answer a generator's probes by measuring."""
         try:
             probe = next(probes)
             while True:
-                verdict = self._remembered(probe, used) if reuse else None
-                if verdict is None:
-                    verdict = self._measurer.probe(probe, purpose)
-                used[probe] = used.get(probe, 0) + 1
-                probe = probes.send(verdict)
+                probe = probes.send(self._measurer.probe(probe, purpose))
         except StopIteration as stop:
             result: Result = stop.value
             return result
-
-    def _remembered(self, probe: Workload, used: Mapping[Workload, int]) -> Verdict | None:
-        """Return a verdict on this workload that this generator has not been told yet."""
-        evidence = self._measurer.evidence(probe)
-        index = used.get(probe, 0)
-        return evidence[index] if index < len(evidence) else None

@@ -58,7 +58,7 @@ class Measurer:
         self._budget = budget
         self._sink = sink
         self._recorded = list(store.runs())
-        self._evidence: dict[Workload, list[Verdict]] = {}
+        self._evidence: dict[Workload, list[tuple[Verdict, Measurement]]] = {}
         self._ordinary = Ordinary(testbed.info.catalog)
         self.runs = 0
         self.elapsed_seconds = 0.0
@@ -83,7 +83,7 @@ class Measurer:
         verdict = None
         if isinstance(record.result, Measured):
             verdict = self._signed(self._judge(workload, record.result.measurement, purpose), record)
-            self._evidence.setdefault(workload, []).append(verdict)
+            self._evidence.setdefault(workload, []).append((verdict, record.result.measurement))
             if not self.replaying:
                 self._store.annotate(record.run, verdict, self.driven)
         self._announce(record, verdict)
@@ -125,15 +125,14 @@ class Measurer:
         """Purpose of the run that comes next on record; None when nothing is left of it."""
         return self._recorded[self.runs].purpose if self.replaying else None
 
-    def evidence(self, workload: Workload) -> tuple[Verdict, ...]:
-        """Return every verdict on a workload so far."""
-        return tuple(self._evidence.get(workload, ()))
-
     def judgements(self) -> Iterator[tuple[Workload, Verdict]]:
-        """Yield every workload judged so far with each of its verdicts."""
-        for workload, verdicts in self._evidence.items():
-            for verdict in verdicts:
-                yield workload, verdict
+        """Yield every workload judged so far with each of its verdicts.
+
+        Signatures are taken anew: what is ordinary is known the better the longer a campaign runs.
+        """
+        for workload, judged in self._evidence.items():
+            for verdict, measurement in judged:
+                yield workload, self._with_signature(verdict, measurement)
 
     def measure_sibling(self, workload: Workload) -> None:
         """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with."""
@@ -196,10 +195,15 @@ class Measurer:
         """
         assert isinstance(record.result, Measured)
         if verdict.is_anomalous:
-            return dataclasses.replace(verdict, signature=self._ordinary.signature(record.result.measurement))
+            return self._with_signature(verdict, record.result.measurement)
         if verdict.is_normal and record.purpose == "search":
             self._ordinary.learn(record.result.measurement)
         return verdict
+
+    def _with_signature(self, verdict: Verdict, measurement: Measurement) -> Verdict:
+        if not verdict.is_anomalous:
+            return verdict
+        return dataclasses.replace(verdict, signature=self._ordinary.signature(measurement))
 
     def _run(self, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
         if self._budget.spent(self.elapsed_seconds, self.runs):

@@ -57,7 +57,9 @@ class _ConfirmationFile(Strict):
 
 
 class _ExtractionFile(Strict):
-    agreeing: _Count = Extraction().agreeing
+    missed: _Ratio = Extraction().missed
+    stray: _Ratio = Extraction().stray
+    repeats: _Count = Extraction().repeats
     accepting: _Count = Extraction().accepting
     most_runs: _Count = Extraction().most_runs
 
@@ -88,6 +90,7 @@ class _RecipeFile(Strict):
     )
     explain: bool = True
     put_off: Annotated[int, Field(ge=0, le=1000)] = 0
+    audits: Annotated[int, Field(ge=0, le=100)] = 0
     guide: _GuideFile = _GuideFile()
     bayesian: _BayesianFile = _BayesianFile()
 
@@ -118,6 +121,7 @@ def load_recipe(name_or_path: str, overlay: Path | None = None) -> Recipe:
         drives=file.drives,
         explain=file.explain,
         put_off=file.put_off,
+        audits=file.audits,
         guide=Guide(**file.guide.model_dump()),
         bayesian=Bayesian(**file.bayesian.model_dump()),
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from collie.counters.catalog import Catalog, Kind, Role
@@ -29,8 +29,8 @@ _LEAST_PER_PACKET = 1e-4
 """Events per packet below which a counter is silent."""
 _SAME_COSINE = 0.7
 _SAME_COSINE_ELSEWHERE = 0.85
-_LEAST_COSINE = 0.2
-"""Two causes of one symptom often share a lesser counter, and hardly ever the one that moves most."""
+_COMMON = 1.5
+"""Doublings above ordinary that a counter has to move to tell as much as all counters that did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +44,20 @@ class Signature:
     raised: tuple[tuple[str, float], ...] = ()
 
 
-def alike(first: Signature | None, second: Signature | None) -> bool:
-    """Whether two runs may have a cause in common.
+def likeness(first: Signature | None, second: Signature | None) -> float:
+    """Return how far two runs may have a cause in common, 0 to 1.
 
     Compared is the direction in which their counters have moved (the cosine of the angle between them): one cause moves
-    much the same counters, however hard it is provoked. When either tells nothing, nothing speaks against it.
+    much the same counters, however hard it is provoked. All runs have a coordinate in common, `_COMMON`: so runs whose
+    counters hardly moved are alike, and unlike one whose counters moved far.
     """
-    if not first or not second or not first.raised or not second.raised:
-        return True
-    return _cosine(first, second) >= _LEAST_COSINE
+    return _cosine(_heights(first), _heights(second))
 
 
 def same_cause(first: Signature | None, second: Signature | None, *, elsewhere: bool) -> bool:
     """Whether two runs most likely have one cause: their counters moved alike, and the same one moved most.
 
-    Stricter than `alike`, for what is not looked at again; runs that tell nothing are never taken for the same.
+    Stricter than `likeness`, for what is not looked at again; runs that tell nothing are never taken for the same.
 
     Args:
         first: what one run shows.
@@ -68,12 +67,15 @@ def same_cause(first: Signature | None, second: Signature | None, *, elsewhere: 
     if not first or not second or not first.raised or not second.raised:
         return False
     least = _SAME_COSINE_ELSEWHERE if elsewhere else _SAME_COSINE
-    return first.raised[0][0] == second.raised[0][0] and _cosine(first, second) >= least
+    return first.raised[0][0] == second.raised[0][0] and _cosine(dict(first.raised), dict(second.raised)) >= least
 
 
-def _cosine(first: Signature, second: Signature) -> float:
-    """Return the cosine of the angle between the heights of two signatures that tell something."""
-    ours, theirs = dict(first.raised), dict(second.raised)
+def _heights(signature: Signature | None) -> dict[str, float]:
+    return {"": _COMMON, **dict(signature.raised if signature else ())}
+
+
+def _cosine(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
+    """Return the cosine of the angle between two sets of heights, neither of them empty."""
     product = sum(height * theirs.get(name, 0.0) for name, height in ours.items())
     return product / (math.hypot(*ours.values()) * math.hypot(*theirs.values()))
 

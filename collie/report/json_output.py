@@ -167,6 +167,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
         "extraction_runs": anomaly.extraction_runs,
         "complete": anomaly.complete,
         "confidence": plain(anomaly.confidence),
+        "revised": [features(mfs) for mfs in anomaly.revised],
         "same_as": anomaly.same_as,
         "telling": [
             {"counter": telling.counter, "component": telling.component, "factor": plain(telling.factor)}

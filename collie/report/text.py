@@ -105,7 +105,9 @@ def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
     when = f"found in run {anomaly.found_at_run}, after {format_seconds(anomaly.found_at_seconds)}"
     explained = f"explained in {runs(anomaly.extraction_runs)}"
     if anomaly.trials:
-        explained += f" ({anomaly.passed} of {anomaly.trials} random workloads inside show it)"
+        explained += f" ({anomaly.passed} of {anomaly.trials} runs inside show it)"
+    if anomaly.revised:
+        explained += f", revised {'once' if len(anomaly.revised) == 1 else f'{len(anomaly.revised)} times'}"
     if not anomaly.complete:
         explained = "not explained to the end"
     yield Text.assemble(

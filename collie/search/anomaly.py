@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collie.detect.symptom import Symptom
 from collie.search.telling import Telling
@@ -27,10 +27,11 @@ class Anomaly:
         host: the host that shows it.
         found_at_run: number of the run that raised the suspicion.
         found_at_seconds: elapsed testbed time at the end of confirmation.
-        extraction_runs: runs that extraction took.
+        extraction_runs: runs that extraction took, revisions included.
         complete: extraction ended by itself: neither the budget nor its own limit of runs cut it short.
-        trials, passed: random workloads inside the conditions that were tried, and those that showed it.
+        trials, passed: runs inside the conditions, and those of them that showed it.
         confidence: (passed + 1) / (trials + 2), the chance that the next one shows it; None without an explanation.
+        revised: earlier explanations that a later measurement contradicted, the first one first.
         telling: the counters that it moved most against plain traffic; empty when none tells.
         hint: what they suggest as its cause; empty without them.
         same_as: id of the anomaly whose explanation covers this one; None unless one does.
@@ -54,6 +55,12 @@ class Anomaly:
     telling: tuple[Telling, ...] = ()
     hint: str = ""
     same_as: str | None = None
+    revised: tuple[Mfs, ...] = ()
+
+    def shown_again(self) -> Anomaly:
+        """Return the anomaly with one more run inside its conditions that showed it."""
+        trials, passed = self.trials + 1, self.passed + 1
+        return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
 
     @property
     def sentence(self) -> str:
@@ -71,6 +78,11 @@ class Anomaly:
         return f"{traffic}{needs}: {self.reason}{cut_short}."
 
 
+def chance_of_next(passed: int, trials: int) -> float:
+    """Return the chance that the next of many like trials passes: (passed + 1) / (trials + 2), Laplace's rule."""
+    return (passed + 1) / (trials + 2)
+
+
 class KnownAnomalies:
     """The minimal feature sets found so far; a search does not measure what one of them covers."""
 
@@ -80,6 +92,10 @@ class KnownAnomalies:
     def add(self, mfs: Mfs) -> None:
         """Remember one more."""
         self._sets.append(mfs)
+
+    def remove(self, mfs: Mfs) -> None:
+        """Forget one that turned out to be wrong."""
+        self._sets.remove(mfs)
 
     def covers(self, workload: Workload) -> bool:
         """Whether a known anomaly explains a workload (paper, MatchMFS)."""

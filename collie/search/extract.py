@@ -1,57 +1,61 @@
 """Extraction of a minimal feature set (MFS) from one anomalous workload (paper section 5.3).
 
-Terms. A *probe* is a workload whose verdict the extraction asks for. A probe *shows* when it is anomalous with the
-symptom of the finding or a kin of it, and the same counters stand out (`detect.signature`): another anomaly does
-not show, it hides whether this one would. *Plain* is each dimension's unremarkable value.
+The paper makes one dimension after another plain. That costs a run per dimension and more per threshold, and a
+condition that plain traffic meets as well ("no batching") is never found. Here every run, of the search and of the
+extraction, is evidence on all conditions at once:
 
-Method, in three phases over one funnel, `Prober.shows`:
+1. *Hypotheses.* Conjunctions that may explain the finding are sampled according to how well they agree with all runs
+   so far, and how few conditions they have (`search.hypotheses`).
+2. *Ask.* Of some hundred workloads (`search.candidates`) the one is run of which the hypotheses disagree most whether
+   it shows: at one half, either answer rules out half of them. Of equals the plainest is run, so that the finding
+   becomes simpler on the way.
+3. *Stop* when hardly any workload is left whose answer is open. The likeliest conjunction is the MFS.
 
-1. **Simplify.** Move dimensions to plain: those that seldom matter all at once, halving the group when the anomaly goes
-   (delta debugging), the others one by one. What is left differs from plain only where it has to. A workload with two
-   causes keeps the one that survives. Each move rests on one run; the last workload is run again, and if it does not
-   show then, all moves are made anew with as many runs as the policy asks for.
-2. **Delimit.** For each dimension that is not plain, find by bisection the value nearest to plain that still shows.
-   Transport and operation are delimited in any case, as everything depends on them. Conditions on several dimensions
-   become one where only a derived feature matters: a product (queue pairs x regions), either of two hosts, or message
-   sizes and splits that only make short entries meet long ones.
-3. **Try.** Draw workloads inside the set so far: all other ordered dimensions as low, then as high as they may be, then
-   most of them at random. A healthy one says that a condition is missing. Mixtures of it with the simplest workload are
-   bisected for the dimension that makes the difference. If that one does so by itself, its threshold is bisected too.
-   If only several together do, the set loses the least that excludes the workload and, if possible, nothing that
-   showed; that costs no run. This ends when several in a row show.
+So simplifying, bisecting thresholds, telling the smallest message from the largest, and trying random workloads inside
+the set are one and the same step: each is taken where it says most.
 
-Healthy workloads of the campaign that lie inside the set are used like healthy draws.
+A run *shows* when it is anomalous with the symptom of the finding or a kin of it, and the same counters stand out
+(`search.evidence`). Another anomaly says nothing: it hides whether this one would show. Probes inside known anomalies,
+and near what was hidden, are not asked.
 
-Invariants: the simplest workload shows, and every condition holds for it; no probe that was healthy satisfies all
-conditions, unless nothing ordered sets it apart. A probe that cannot be run or says nothing never adds or removes a
-condition; one that shows another anomaly counts as not showing: an anomaly is explained too narrowly rather than
-wrongly.
-
-Cost, for k of n dimensions that matter: simplifying takes one probe for each dimension that often matters and at most
-2 k log2(n/k) for the rest, delimiting log2(24) < 5 per ordered dimension and one per other value of transport and
-operation, trying the draws that show and at most 3 + 2 log2(n) per condition that was missing. On the simulator some
-35 runs in all, plain siblings included; after `_LATEST_REPAIR` probes no missing condition is looked for by runs.
+Cost: what is unknown, in bits. Some four conditions among forty limits, each with a threshold, are about 25 bits; what
+the search has measured pays for some of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
 
 from collie.detect.symptom import Symptom, Verdict
-from collie.search.delimit import delimit_choice, delimit_messages, towards_plain
-from collie.search.joining import join
-from collie.search.prober import Conditions, Prober
+from collie.search.anomaly import chance_of_next
+from collie.search.candidates import Candidate, Candidates
+from collie.search.evidence import Evidence
+from collie.search.hypotheses import Hypotheses
 from collie.search.recipe import Extraction
-from collie.search.simplify import simplify
-from collie.search.trying import Judgements, sufficient
-from collie.workloads.dimension import Choice, Ordered, Vector
-from collie.workloads.feature import Condition, Mfs
+from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 Probes = Generator[Workload, Verdict | None, "Extracted"]
 """Yields workloads; receives a verdict, or None when the workload cannot be run; returns the result."""
+
+Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
+"""Gives what the campaign has measured by now."""
+
+_OPEN_BITS = 0.45
+"""Entropy of an answer below which it is as good as known: a chance of 9 or 91 %."""
+_PATIENT_RUNS = 15
+_IMPATIENCE = 0.02
+"""Bits that an answer has to tell more for each run beyond so many: what is still open then is often no box at all."""
+_PER_ODDITY = 0.02
+"""Bits that a workload has to tell more for each dimension in which it is further from plain."""
+_SIBLING_COST = 0.5
+"""Runs that a verdict on throughput takes besides its own, where the plain sibling has not been measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,9 @@ class Extracted:
     Attributes:
         mfs: the conditions.
         workload: the simplest workload found; satisfies `mfs`.
-        complete: False when the most runs were used up, so some conditions were not looked for.
-        runs: verdicts that it rests on.
-        trials: random workloads inside `mfs` that were run against it in its final form, hidden ones left out.
+        complete: False when the most runs were used up and healthy runs are left that `mfs` covers.
+        runs: verdicts that were asked for.
+        trials: runs inside `mfs`, of the search and of the extraction; those left out that another anomaly hid.
         passed: those of them that showed.
     """
 
@@ -76,13 +80,18 @@ class Extracted:
 
     @property
     def confidence(self) -> float:
-        """Chance that the next random workload inside the set shows: (passed + 1) / (trials + 2), Laplace's rule."""
-        return (self.passed + 1) / (self.trials + 2)
+        """Chance that the next workload inside the set shows."""
+        return chance_of_next(self.passed, self.trials)
 
 
 def nothing_measured() -> Iterable[tuple[Workload, Verdict]]:
     """Return no judgements: an extraction outside a campaign."""
     return ()
+
+
+def costs_nothing_more(_workload: Workload) -> bool:
+    """Tell that a verdict takes no run but its own: an extraction outside a campaign."""
+    return True
 
 
 def extract(
@@ -92,6 +101,7 @@ def extract(
     policy: Extraction,
     known: Callable[[Workload], bool],
     measured: Judgements = nothing_measured,
+    has_bound: Callable[[Workload], bool] = costs_nothing_more,
 ) -> Probes:
     """Find the minimal feature set of a confirmed anomaly.
 
@@ -99,36 +109,64 @@ def extract(
         workload: anomalous, and confirmed to be.
         symptom: how it shows.
         space: dimensions, their plain values and constraints.
-        policy: how many agreeing verdicts decide a probe, and how many runs there may be.
+        policy: how far a run can be trusted, and how many there may be.
         known: whether an anomaly found before covers a workload. Such a probe is not asked: it would show whatever this
-            anomaly does, and simplifying would drift into the known one.
+            anomaly does.
         measured: what the campaign has measured.
+        has_bound: whether a workload can be judged without measuring its plain sibling.
     """
-    prober = Prober(symptom, space, policy, known)
-    yield from prober.shows(workload)  # measured already: tells the counters
-    prober.settle(workload)
-    simplest = yield from simplify(prober, space, workload, 1)
-    if simplest != workload and not (yield from prober.surely_shows(simplest, policy.accepting)):
-        simplest = yield from simplify(prober, space, workload, policy.accepting)
-    prober.settle(simplest)
-    conditions = yield from _necessary(prober, space, simplest)
-    conditions, trials, passed = yield from sufficient(prober, space, simplest, conditions, measured)
-    return Extracted(Mfs(tuple(conditions)), simplest, not prober.exhausted, prober.runs, trials, passed)
+    asked = 0
+    before = list(measured())
+    if not any(other == workload for other, _ in before):
+        asked += 1
+        verdict = yield workload  # tells the counters
+        before += [(workload, verdict)] if verdict is not None else []
+    evidence = Evidence(workload, symptom, space, known, before)
+    rng = Random(repr(workload))
+    hypotheses = evidence.hypotheses(policy, rng.getrandbits(32))
+    candidates = Candidates(space, evidence.limits, rng, lambda probe: not known(probe))
+    while asked < policy.most_runs:
+        tellable = [
+            c for c in candidates.around(evidence.simplest(), hypotheses) if evidence.may_ask(c.workload, policy)
+        ]
+        least = _OPEN_BITS + _IMPATIENCE * max(0, asked - _PATIENT_RUNS)
+        probe = _most_telling(tellable, hypotheses, evidence, least, has_bound)
+        if probe is None:
+            break
+        asked += 1
+        weight = evidence.add(probe.workload, (yield probe.workload))
+        if weight:
+            hypotheses.learn(probe.point, weight)
+    mfs = Mfs(tuple(evidence.limits.conditions(hypotheses.best())))
+    simplest = evidence.simplest(mfs)
+    while asked < policy.most_runs and not evidence.is_sure(simplest, policy.accepting):
+        asked += 1
+        evidence.add(simplest, (yield simplest))
+        simplest = evidence.simplest(mfs)
+    passed, trials = evidence.trials(mfs)
+    return Extracted(mfs, simplest, asked < policy.most_runs or passed == trials, asked, trials, passed)
 
 
-def _necessary(prober: Prober, space: Space, simplest: Workload) -> Conditions:
-    """Delimit every dimension that is not plain, towards plain; and transport and operation, on which all depends."""
-    conditions: list[Condition] = []
-    for name, dimension in space.dimensions.items():
-        differs = simplest.get(name) != dimension.plain
-        match dimension:
-            case Choice():
-                if differs or dimension.keep_in_sibling or name in ("qp_type", "opcode"):
-                    conditions += yield from delimit_choice(prober, simplest, dimension)
-            case Ordered():
-                if differs:
-                    conditions += yield from towards_plain(prober, simplest, dimension)
-            case Vector():
-                if differs:
-                    conditions += yield from delimit_messages(prober, simplest, dimension)
-    return (yield from join(prober, space, simplest, conditions))
+def _most_telling(
+    candidates: list[Candidate],
+    hypotheses: Hypotheses,
+    evidence: Evidence,
+    least: float,
+    has_bound: Callable[[Workload], bool],
+) -> Candidate | None:
+    """Return the candidate whose answer is worth most; None when none tells as many bits as it should."""
+    if not candidates:
+        return None
+    chances = hypotheses.inside(np.array([candidate.point for candidate in candidates])).mean(axis=0)
+    bits = _entropy(chances) * (1.0 - evidence.chance_hidden(candidates))
+    if bits.max() < least:
+        return None
+    runs = np.array([1.0 if has_bound(candidate.workload) else 1.0 + _SIBLING_COST for candidate in candidates])
+    worth = bits / runs - _PER_ODDITY * np.array([candidate.oddity for candidate in candidates])
+    return candidates[int(worth.argmax())]
+
+
+def _entropy(chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the bits that a yes or no with these chances of yes tells."""
+    yes = chances.clip(1e-9, 1.0 - 1e-9)
+    return np.asarray(-yes * np.log2(yes) - (1.0 - yes) * np.log2(1.0 - yes))

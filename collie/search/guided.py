@@ -12,7 +12,7 @@ Method.
    transports count less) gives a weight to every value of every dimension. Weights are drawn from their posterior
    (Thompson sampling): what is not known yet is tried both ways. Dimension by dimension, in the space's own order and
    within its constraints, the proposal takes a value: the better the model thinks of it the likelier, so that what
-   hardly matters is random.
+   hardly matters is random. The message sizes of half of the proposals are drawn.
 3. Goals of a transport whose readings have gone together so far are driven in turn, not side by side.
 4. Every value is replaced by a random one with a small chance, which grows with each proposal in a row that a known
    anomaly covers. So covered corners are left without endless drawing. A share of the proposals stays random.
@@ -55,6 +55,9 @@ _MOVED = 0.05
 """Standard deviation, in decades, of a counter that moves."""
 _SOFTNESS = 0.1
 """Decades: a value that the model puts so far below the best is taken a tenth as often."""
+_FREE_MESSAGES = 0.5
+"""Share of proposals whose message sizes are drawn. A counter per second wants the shortest messages, one per message
+the longest; many limits are met only between them."""
 _MIXES = 10
 """Request vectors of several sizes that are weighed, besides those of one size."""
 
@@ -248,9 +251,10 @@ class Guided:
     def _constructed(self, goal: _Goal) -> Workload:
         weights = self._weights(goal)
         chance = min(0.7, _RANDOM_VALUE + _MORE_RANDOM * self._covered)
+        free = self._rng.random() < _FREE_MESSAGES
 
         def pick(dimension: Dimension, fitting: list[Any]) -> Any:
-            if self._rng.random() < chance:
+            if self._rng.random() < chance or (free and isinstance(dimension, Vector)):
                 return self._random_value(dimension, fitting)
             if isinstance(dimension, Vector):
                 fitting = [*fitting, *(self._random_messages(dimension, fitting) for _ in range(_MIXES))]

@@ -89,15 +89,19 @@ class Extraction:
     """How a minimal feature set is found.
 
     Attributes:
-        agreeing: runs that must not show before a probe counts as refuted: 1 on a quiet testbed, 2 on a noisy one.
-        accepting: runs that must show before the finding is moved to a simpler workload. Everything after such a move
-            rests on it, so one disturbed run must not be enough.
-        most_runs: runs at most for one anomaly.
+        missed: share of runs that do not show although every condition is met. It says how far one healthy run is
+            trusted; next to thresholds a noisy testbed misses many.
+        stray: share of runs that seem to show although a condition is broken.
+        repeats: runs of one probe at most.
+        accepting: runs that must show before the finding is moved to a simpler workload that does not show clearly.
+        most_runs: runs at most for one anomaly, plain siblings left out.
     """
 
-    agreeing: int = 1
+    missed: float = 0.01
+    stray: float = 0.01
+    repeats: int = 1
     accepting: int = 2
-    most_runs: int = 120
+    most_runs: int = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,7 @@ class Recipe:
             incomplete, and hides nothing from the search.
         put_off: sightings of a confirmed anomaly after which its explanation pays; 0 explains at once. What waits is
             explained at the latest when the rest of the budget is needed for it.
+        audits: proposals inside each explanation that are measured all the same, to see whether it holds.
         bayesian: of Bayesian optimisation.
         guide: of the guided search.
     """
@@ -135,5 +140,6 @@ class Recipe:
     drives: tuple[Kind, ...] = (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
     explain: bool = True
     put_off: int = 0
+    audits: int = 0
     bayesian: Bayesian = field(default_factory=Bayesian)
     guide: Guide = field(default_factory=Guide)

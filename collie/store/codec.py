@@ -231,6 +231,7 @@ def encode_anomaly(anomaly: Anomaly) -> Json:
         "telling": [asdict(telling) for telling in anomaly.telling],
         "hint": anomaly.hint,
         "same_as": anomaly.same_as,
+        "revised": [encode_mfs(mfs) for mfs in anomaly.revised],
     }
 
 
@@ -245,6 +246,7 @@ def decode_anomaly(raw: Mapping[str, Any]) -> Anomaly:
             "found_as": decode_workload(fields["found_as"]),
             "mfs": decode_mfs(fields["features"]),
             "telling": tuple(Telling(**telling) for telling in fields.get("telling", ())),
+            "revised": tuple(decode_mfs(features) for features in fields.get("revised", ())),
         }
     )
 

@@ -73,7 +73,7 @@ def boxes_with_a_point(draw: st.DrawFn) -> tuple[Mfs, Workload]:
 
 
 @given(boxes_with_a_point())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_extraction_covers_the_point_and_no_probe_that_did_not_show(box: tuple[Mfs, Workload]) -> None:
     mfs, workload = box
     found, asked = run(workload, planted(mfs), Extraction(accepting=1))
@@ -199,7 +199,7 @@ def test_a_known_anomaly_is_not_drifted_into() -> None:
 
 
 @given(boxes_with_a_point(), st.sampled_from([SHOWS, NORMAL, inconclusive("noise"), None]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=16, deadline=None)
 def test_extraction_ends_whatever_it_is_told(box: tuple[Mfs, Workload], always: Verdict | None) -> None:
     found, asked = run(box[1], lambda _workload: always)
     assert len(asked) <= 3 * probes_at_most()
@@ -210,7 +210,7 @@ def test_extraction_ends_whatever_it_is_told(box: tuple[Mfs, Workload], always: 
 
 
 @given(boxes_with_a_point(), st.integers(1, 20))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_extraction_keeps_to_its_budget_and_says_so(box: tuple[Mfs, Workload], most: int) -> None:
     found, asked = run(box[1], planted(box[0]), Extraction(most_runs=most))
     assert len(asked) <= most
@@ -246,7 +246,7 @@ def test_short_entries_that_meet_long_ones_are_one_cause_however_they_come_about
         assert set(found.mfs.conditions) == set(mfs.conditions), start
 
 
-def test_a_flaky_probe_needs_agreeing_verdicts() -> None:
+def test_verdicts_that_are_wrong_at_times_do_not_lead_astray() -> None:
     rng = Random(3)
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 32),))
 
@@ -254,7 +254,7 @@ def test_a_flaky_probe_needs_agreeing_verdicts() -> None:
         shows = mfs.covers(workload)
         return (NORMAL if shows else SHOWS) if rng.random() < 0.02 else (SHOWS if shows else NORMAL)
 
-    found, _ = run(SPACE.base.with_(wqe_batch=128), answer, Extraction(agreeing=3))
+    found, _ = run(SPACE.base.with_(wqe_batch=128), answer, Extraction(missed=0.05, stray=0.05, repeats=3))
     assert found.mfs == mfs
 
 
@@ -262,7 +262,7 @@ def test_a_typical_explanation_takes_few_runs_and_says_how_sure_it_is() -> None:
     mfs = Mfs((Condition("wqe_batch", Op.AT_LEAST, 64), Condition("recv_wq_depth", Op.AT_LEAST, 256)))
     rng = Random(7)
     taken = []
-    for _ in range(30):
+    for _ in range(12):
         start = SPACE.sample(rng).with_(wqe_batch=128, send_wq_depth=1024, recv_wq_depth=1024)
         if not SPACE.allows(start):
             continue
@@ -287,7 +287,7 @@ def test_what_several_dimensions_make_healthy_together_is_cut_away() -> None:
     assert not any(found.mfs.covers(probe) for probe in asked if answer(probe).is_normal)
 
 
-def test_a_healthy_run_of_the_campaign_tells_a_condition_before_any_draw() -> None:
+def test_a_healthy_run_of_the_campaign_is_evidence_and_is_not_repeated() -> None:
     mfs = Mfs((Condition("wqe_batch", Op.AT_MOST, 4), Condition("qps", Op.AT_LEAST, 320)))
     start = SPACE.base.with_(qps=1024)
     healthy = start.with_(wqe_batch=32, sge_count=4)
@@ -298,7 +298,7 @@ def test_a_healthy_run_of_the_campaign_tells_a_condition_before_any_draw() -> No
             asked.append(probes.send(planted(mfs)(asked[-1])))
     except StopIteration as stop:
         found: Extracted = stop.value
-    assert healthy in asked
+    assert healthy not in asked
     assert set(found.mfs.conditions) == set(mfs.conditions)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from collie.campaign.bench import Bench, Case
@@ -17,7 +19,8 @@ from collie.detect.judge import Thresholds
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, TestbedError, UsageError
 from collie.ports import CampaignHeader, RunResult
-from collie.search.recipe import Recipe, StrategyName
+from collie.search.anomaly import chance_of_next
+from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
@@ -111,6 +114,28 @@ def test_the_budget_ends_an_extraction_and_the_anomaly_says_so() -> None:
     cut = search(FakeTestbed((Planted(LOOPBACK),)), budget=Budget(runs=first + 4))
     assert cut.runs == first + 4
     assert not cut.anomalies[0].complete
+
+
+def test_an_explanation_that_a_later_run_contradicts_is_revised() -> None:
+    batches = Mfs((Condition("loopback", Op.EQUAL, True), Condition("wqe_batch", Op.AT_LEAST, 16)))
+    hasty = replace(RANDOM, extraction=Extraction(most_runs=5), audits=20)
+    store = MemoryStore(HEADER)
+    summary = search(FakeTestbed((Planted(batches),)), recipe=hasty, store=store, budget=Budget(runs=400))
+    revised = next(anomaly for anomaly in summary.anomalies if anomaly.revised)
+    audits = [run for run in store.runs() if run.purpose == "audit"]
+    contradicting = [run.workload for run in audits if run.verdict is not None and run.verdict.is_normal]
+    assert any(revised.revised[0].covers(workload) for workload in contradicting)
+    assert revised.mfs not in revised.revised
+    assert not any(revised.mfs.covers(workload) for workload in contradicting)
+    assert next(kept for kept in store.anomalies() if kept.id == revised.id) == revised
+
+
+def test_audits_that_show_make_an_explanation_surer() -> None:
+    audited = search(FakeTestbed((Planted(LOOPBACK),)), recipe=replace(RANDOM, audits=3)).anomalies[0]
+    trusted = search(FakeTestbed((Planted(LOOPBACK),))).anomalies[0]
+    assert audited.mfs == trusted.mfs == LOOPBACK
+    assert (audited.trials, audited.passed) == (trusted.trials + 3, trusted.passed + 3)
+    assert audited.confidence == chance_of_next(audited.passed, audited.trials) != trusted.confidence
 
 
 def test_a_budget_in_time_is_testbed_time() -> None:

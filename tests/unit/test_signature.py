@@ -6,7 +6,7 @@ import pytest
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.detect.measurement import HostMeasurement, Measurement
-from collie.detect.signature import Ordinary, Signature, alike
+from collie.detect.signature import Ordinary, Signature, likeness
 
 CATALOG = Catalog(
     "test",
@@ -53,13 +53,15 @@ def test_few_healthy_runs_and_unknown_counters_tell_nothing() -> None:
 
 def test_runs_are_alike_when_their_counters_move_the_same_way() -> None:
     first = Signature((("misses", 8.0), ("stalls", 2.0)))
-    weaker = Signature((("misses", 1.0),))
+    weaker = Signature((("misses", 2.0),))
     other = Signature((("drops", 9.0), ("stalls", 1.0)))
-    assert alike(first, weaker)
-    assert not alike(first, other)
+    assert likeness(first, first) == pytest.approx(1.0)
+    assert likeness(first, weaker) > 0.75
+    assert likeness(first, other) < 0.2
 
 
-@pytest.mark.parametrize("silent", [None, Signature(())])
-def test_a_run_that_tells_nothing_speaks_against_nothing(silent: Signature | None) -> None:
-    assert alike(silent, Signature((("misses", 8.0),)))
-    assert alike(Signature((("misses", 8.0),)), silent)
+@pytest.mark.parametrize("silent", [None, Signature(()), Signature((("misses", 0.3),))])
+def test_a_silent_run_is_like_silent_ones_and_unlike_loud_ones(silent: Signature | None) -> None:
+    assert likeness(silent, Signature(())) > 0.95
+    assert likeness(silent, Signature((("drops", 8.0),))) < 0.3
+    assert likeness(Signature((("drops", 8.0),)), silent) < 0.3

@@ -1,0 +1,202 @@
+"""Workloads that an explanation may be tried on.
+
+All start from the simplest workload that shows so far. *Near* ones differ from it in one dimension, or come to the same
+by other means. *Corners* are as plain as a hypothesis allows, *groups* are plain in some dimensions at once, *draws*
+are anywhere inside a hypothesis. Which of them tells most is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collie.search.hypotheses import Hypotheses
+from collie.search.limits import Limits
+from collie.search.plainness import oddity, place
+from collie.workloads.dimension import Choice, Ordered, Vector
+from collie.workloads.feature import PRODUCTS
+from collie.workloads.space import Space
+from collie.workloads.workload import EVEN, Workload
+
+Flags = NDArray[np.bool_]
+
+_CORNERS = 4
+_GROUPS = 6
+_DRAWS = 14
+_CHOICE_SHARE = 0.3
+_ORDERED_SHARE = 0.9
+"""Dimensions that a draw moves. Choices of topology bring anomalies of their own, which hide this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One workload.
+
+    Attributes:
+        workload: valid in the space.
+        point: where it stands (`search.limits`), shape (limits).
+        oddity: how far from plain it is (`search.plainness`).
+        place: for distances to others (`search.plainness`).
+    """
+
+    workload: Workload
+    point: NDArray[np.float64]
+    oddity: float
+    place: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value of a dimension, and which of the near workloads has it; None for the simplest workload itself."""
+
+    value: Any
+    near: int | None
+
+
+class Candidates:
+    """Proposes workloads.
+
+    Args:
+        space: values and constraints.
+        limits: gives their coordinates.
+        rng: of the drawing.
+        possible: whether a workload may be run and would tell something.
+    """
+
+    def __init__(self, space: Space, limits: Limits, rng: Random, possible: Callable[[Workload], bool]) -> None:
+        self._space = space
+        self._limits = limits
+        self._rng = rng
+        self._possible = possible
+        self._simplest: Workload | None = None
+        self._near: list[Candidate] = []
+        self._points = np.empty((0, 0))
+        self._values: dict[str, list[_Value]] = {}
+
+    def around(self, simplest: Workload, hypotheses: Hypotheses) -> list[Candidate]:
+        """Return workloads to try, given the simplest one that shows and what explanations are possible."""
+        if simplest != self._simplest:
+            self._look_around(simplest)
+        found = {candidate.workload: candidate for candidate in self._near}
+        fits = hypotheses.inside(self._points) if self._near else np.ones((1, 0), dtype=bool)
+        for pick, count in ((self._corner, _CORNERS), (self._draw, _DRAWS), (self._group, _GROUPS)):
+            for _ in range(count):
+                workload = self._made(simplest, pick(fits[self._rng.randrange(len(fits))]))
+                if workload is not None and workload not in found:
+                    found[workload] = self._candidate(workload)
+        return list(found.values())
+
+    def _look_around(self, simplest: Workload) -> None:
+        self._simplest, self._near, self._values = simplest, [], {}
+        for name, dimension in self._space.dimensions.items():
+            values = self._values.setdefault(name, [])
+            for value in _plainest_first(dimension, simplest.get(name)):
+                if value == simplest.get(name):
+                    values.append(_Value(value, None))
+                elif (workload := self._made(simplest, {name: value})) is not None:
+                    values.append(_Value(value, len(self._near)))
+                    self._near.append(self._candidate(workload))
+        for other in _by_other_means(self._space, simplest):
+            if (workload := self._made(simplest, other)) is not None:
+                self._near.append(self._candidate(workload))
+        self._points = np.array([candidate.point for candidate in self._near])
+
+    def _candidate(self, workload: Workload) -> Candidate:
+        return Candidate(
+            workload, self._limits.coordinates(workload), oddity(workload, self._space), place(workload, self._space)
+        )
+
+    def _made(self, simplest: Workload, picked: Mapping[str, Any]) -> Workload | None:
+        """Return the workload with some values, or the nearest to it that is valid."""
+        workload: Workload | None = simplest.with_(**picked)
+        if workload is not None and not self._space.allows(workload):
+            workload = self._space.nearest({name: workload.get(name) for name in self._space.dimensions})
+        return workload if workload not in (None, simplest) and self._possible(workload) else None
+
+    def _corner(self, fits: Flags) -> dict[str, Any]:
+        """Pick for every dimension the plainest value that a hypothesis allows."""
+        return {
+            name: next(choice.value for choice in values if choice.near is None or fits[choice.near])
+            for name, values in self._values.items()
+        }
+
+    def _draw(self, fits: Flags) -> dict[str, Any]:
+        """Pick for most dimensions any value that a hypothesis allows."""
+        picked = {}
+        for name, values in self._values.items():
+            share = _CHOICE_SHARE if isinstance(self._space.dimensions[name], Choice) else _ORDERED_SHARE
+            if self._rng.random() < share:
+                fitting = [choice.value for choice in values if choice.near is None or fits[choice.near]]
+                picked[name] = self._rng.choice(fitting)
+        return picked
+
+    def _group(self, _fits: Flags) -> dict[str, Any]:
+        """Pick plain values for some of the dimensions that are not plain."""
+        odd = [name for name, values in self._values.items() if values[0].near is not None]
+        names = self._rng.sample(odd, self._rng.randint(1, len(odd))) if odd else []
+        return {name: self._values[name][0].value for name in names}
+
+
+def _plainest_first(dimension: Choice | Ordered | Vector, present: Any) -> list[Any]:
+    """Return the values of a dimension to be tried beside the present one, which is among them."""
+    match dimension:
+        case Choice():
+            return sorted(dimension.values, key=lambda value: value != dimension.plain)
+        case Ordered():
+            return _outwards(sorted({*dimension.ladder, present}), dimension.plain)
+    small, large = min(present), max(present)
+    ladder = dimension.element.ladder
+    lists: list[tuple[int, ...]] = [(size,) for size in _outwards(ladder, dimension.plain[0])]
+    if dimension.max_length > 1:
+        lists += [(small, size) for size in ladder if size > small]
+        lists += [(size, large) for size in ladder if size < large]
+    if dimension.max_length > 3 and small < large:
+        lists += [(small, large, large, large), (small, small, small, large)]
+    return [*dict.fromkeys([*lists, present])]
+
+
+def _outwards(ladder: Any, plain: int) -> list[int]:
+    """Return the steps of a ladder, those nearest to plain first."""
+    middle = sum(step < plain for step in ladder)
+    return [step for _, step in sorted((abs(index - middle), step) for index, step in enumerate(ladder))]
+
+
+def _by_other_means(space: Space, simplest: Workload) -> Iterator[dict[str, Any]]:
+    """Yield what comes to the same, if only a feature of several dimensions matters."""
+    for one, other in (("memory", "peer_memory"), ("numa_node", "peer_numa_node")):
+        if one in space.dimensions and other in space.dimensions and simplest.get(one) != simplest.get(other):
+            yield {one: simplest.get(other), other: simplest.get(one)}
+    for first, second in PRODUCTS.values():
+        yield from _trades(space, simplest, first, second)
+        yield from _trades(space, simplest, second, first)
+    yield from _other_entries(space, simplest)
+
+
+def _trades(space: Space, simplest: Workload, fewer: str, more: str) -> Iterator[dict[str, Any]]:
+    """Yield less of one dimension, made up for by more of another."""
+    one, other = space.dimensions.get(fewer), space.dimensions.get(more)
+    if not isinstance(one, Ordered) or not isinstance(other, Ordered):
+        return
+    product = simplest.get(fewer) * simplest.get(more)
+    for value in one.ladder:
+        enough = [step for step in other.ladder if step * value >= product]
+        if value < simplest.get(fewer) and enough:
+            yield {fewer: value, more: enough[0]}
+
+
+def _other_entries(space: Space, simplest: Workload) -> Iterator[dict[str, Any]]:
+    """Yield messages and splits that make scatter/gather entries as short and as long as those of the simplest."""
+    entries = [size for message in simplest.segments() for size in message]
+    small, large, count = min(entries), max(entries), simplest.sge_count
+    if "messages" not in space.dimensions or "sge_split" not in space.dimensions or count == 1 or small == large:
+        return
+    yield {"sge_split": EVEN, "messages": (small * count, large * count)}
+    for split in space.dimensions["sge_split"].candidates():
+        if split != EVEN and len(split) < count:
+            for size in (large, small):
+                yield {"sge_split": split, "messages": (sum(split) + (count - len(split)) * size,)}

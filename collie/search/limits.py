@@ -1,0 +1,175 @@
+"""What an explanation may require of a workload: limits, each a threshold in a coordinate of its own.
+
+A minimal feature set is a conjunction. Each of its conditions is one side of one feature: at least so many queue pairs,
+messages of at most so many bytes, not this opcode. A *limit* is such a side with all thresholds that it may have, from
+none to the one that the finding itself just meets. Coordinates are turned so that every limit reads `coordinate >=
+threshold`: a conjunction is then one vector of thresholds, and a workload is inside when it is above it everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collie.workloads.dimension import Choice, Ordered, Vector
+from collie.workloads.feature import DERIVED, PRODUCTS, Condition, Op, feature_value
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+Floats = NDArray[np.float64]
+
+_AWAY = 0.3
+"""Chance that a dimension has to stay away from plain, where the finding is away from it."""
+_BEYOND = 0.08
+"""Chance of a limit that plain traffic meets as well: "no batching", "messages of at most 1 KiB"."""
+_DERIVED_SHARE = 0.35
+"""How much likelier a feature of several dimensions is to matter than one of them."""
+_FINEST_STEP = 1.3
+"""Ratio of neighbouring thresholds on a product, at least."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One side of one feature.
+
+    Attributes:
+        feature: a dimension or a derived feature.
+        op: AT_LEAST, AT_MOST, or EQUAL for "is not this value" of a dimension without order.
+        values: what it may require, the least demanding first.
+        thresholds: of the coordinate, shape (1 + values); the first is -inf, no condition.
+        log_prior: shape (1 + values).
+    """
+
+    feature: str
+    op: Op
+    values: tuple[Any, ...]
+    thresholds: Floats
+    log_prior: Floats
+
+    def coordinate(self, value: Any) -> float:
+        """Return where a value of the feature stands."""
+        match self.op:
+            case Op.AT_LEAST:
+                return float(value)
+            case Op.AT_MOST:
+                return -float(value)
+        return float(value != self.values[0])
+
+
+class Limits:
+    """Every limit that a finding may have in a space.
+
+    Args:
+        space: dimensions and their plain values.
+        finding: meets them all.
+    """
+
+    def __init__(self, space: Space, finding: Workload) -> None:
+        self._space = space
+        self.limits = tuple(_limits(space, finding))
+        self._features = tuple(dict.fromkeys(limit.feature for limit in self.limits))
+
+    def coordinates(self, workload: Workload) -> Floats:
+        """Return where a workload stands, shape (limits)."""
+        values = {feature: feature_value(workload, feature) for feature in self._features}
+        return np.array([limit.coordinate(values[limit.feature]) for limit in self.limits])
+
+    def conditions(self, chosen: Sequence[int]) -> list[Condition]:
+        """Return a conjunction in words.
+
+        Args:
+            chosen: for each limit the index of its threshold; 0 for none.
+        """
+        excluded: dict[str, set[Any]] = {}
+        found: list[Condition] = []
+        for limit, index in zip(self.limits, chosen, strict=True):
+            if index and limit.op is Op.EQUAL:
+                excluded.setdefault(limit.feature, set()).add(limit.values[index - 1])
+            elif index:
+                found.append(Condition(limit.feature, limit.op, limit.values[index - 1]))
+        rest = {name: self._rest(name, values) for name, values in excluded.items()}
+        equal = {name: values[0] for name, values in rest.items() if len(values) == 1}
+        for name, values in rest.items():
+            # What no device can run beside the other conditions was neither tried nor excluded.
+            values = tuple(v for v in values if self._space.could_hold({**equal, name: v}))
+            found.append(
+                Condition(name, Op.EQUAL, values[0]) if len(values) == 1 else Condition(name, Op.ONE_OF, values)
+            )
+        order = [*self._space.dimensions, *DERIVED]
+        return sorted(found, key=lambda condition: order.index(condition.dimension))
+
+    def _rest(self, name: str, excluded: set[Any]) -> tuple[Any, ...]:
+        dimension = self._space.dimensions[name]
+        assert isinstance(dimension, Choice)
+        return tuple(value for value in dimension.values if value not in excluded)
+
+
+def _limits(space: Space, finding: Workload) -> Iterator[Limit]:
+    for name, dimension in space.dimensions.items():
+        match dimension:
+            case Choice():
+                present = finding.get(name)
+                for value in dimension.values:
+                    if value != present:
+                        chance = _AWAY if value == dimension.plain else _AWAY / 2
+                        yield Limit(name, Op.EQUAL, (value,), np.array([-np.inf, 0.5]), _spread([chance]))
+            case Ordered():
+                yield from _sides(name, dimension.ladder, finding, space, 1.0)
+            case Vector():
+                for feature in ("min_message_bytes", "max_message_bytes"):
+                    yield from _sides(feature, dimension.element.ladder, finding, space, 1.0)
+    for feature, values in _derived(space):
+        yield from _sides(feature, values, finding, space, _DERIVED_SHARE)
+
+
+def _derived(space: Space) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yield features of several varied dimensions, with the values at which they may have a threshold."""
+    varied = space.dimensions
+    messages = varied.get("messages")
+    if isinstance(messages, Vector) and ("sge_count" in varied or "sge_split" in varied):
+        yield "min_segment_bytes", messages.element.ladder
+        yield "max_segment_bytes", messages.element.ladder
+    for feature, names in (("gpu_hosts", ("memory", "peer_memory")), ("far_hosts", ("numa_node", "peer_numa_node"))):
+        if all(name in varied for name in names):
+            yield feature, (0, 1, 2)
+    for feature, (first, second) in PRODUCTS.items():
+        one, other = varied.get(first), varied.get(second)
+        if isinstance(one, Ordered) and isinstance(other, Ordered):
+            yield feature, _thinned(sorted({a * b for a in one.ladder for b in other.ladder}))
+
+
+def _thinned(values: Sequence[int]) -> tuple[int, ...]:
+    kept = [values[0]]
+    for value in values[1:]:
+        if value >= kept[-1] * _FINEST_STEP:
+            kept.append(value)
+    return tuple(kept)
+
+
+def _sides(feature: str, steps: Sequence[int], finding: Workload, space: Space, share: float) -> Iterator[Limit]:
+    """Yield the lower and the upper limit of an ordered feature."""
+    present, plain = feature_value(finding, feature), feature_value(space.base, feature)
+    least = [step for step in steps if steps[0] < step <= present]
+    if least:
+        chances = _shared(least, lambda step: step > plain, share)
+        yield Limit(feature, Op.AT_LEAST, tuple(least), np.array([-np.inf, *least]), _spread(chances))
+    most = [step for step in reversed(steps) if present <= step < steps[-1]]
+    if most:
+        chances = _shared(most, lambda step: step < plain, share)
+        yield Limit(feature, Op.AT_MOST, tuple(most), np.array([-np.inf, *(-step for step in most)]), _spread(chances))
+
+
+def _shared(steps: Sequence[int], away: Callable[[int], bool], share: float) -> list[float]:
+    """Return the prior chance of each threshold: by whether it excludes plain traffic, evenly over the steps."""
+    outside = sum(map(away, steps))
+    inside = len(steps) - outside
+    return [share * (_AWAY / outside if away(step) else _BEYOND / inside) for step in steps]
+
+
+def _spread(chances: Sequence[float]) -> Floats:
+    return np.asarray(np.log([1.0 - math.fsum(chances), *chances]), dtype=np.float64)
