@@ -27,7 +27,9 @@ _AWAY = 0.3
 """Chance that a dimension has to stay away from plain, where the finding is away from it."""
 _BEYOND = 0.08
 """Chance of a limit that plain traffic meets as well: "no batching", "messages of at most 1 KiB"."""
-_DERIVED_SHARE = 0.35
+_TRANSPORT = frozenset({"qp_type", "opcode"})
+"""Dimensions on which nearly everything depends, plain or not."""
+_DERIVED_SHARE = 0.5
 """How much likelier a feature of several dimensions is to matter than one of them."""
 _FINEST_STEP = 1.3
 """Ratio of neighbouring thresholds on a product, at least."""
@@ -116,7 +118,8 @@ def _limits(space: Space, finding: Workload) -> Iterator[Limit]:
                 present = finding.get(name)
                 for value in dimension.values:
                     if value != present:
-                        chance = _AWAY if value == dimension.plain else _AWAY / 2
+                        depends = value == dimension.plain or name in _TRANSPORT
+                        chance = _AWAY if depends else _AWAY / 2
                         yield Limit(name, Op.EQUAL, (value,), np.array([-np.inf, 0.5]), _spread([chance]))
             case Ordered():
                 yield from _sides(name, dimension.ladder, finding, space, 1.0)

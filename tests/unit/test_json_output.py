@@ -80,6 +80,7 @@ ANOMALY_KEYS = [
     "extraction_runs",
     "complete",
     "confidence",
+    "revised",
     "same_as",
     "telling",
     "hint",
