@@ -25,7 +25,7 @@ from collie.report.text import render_summary
 @click.command("search")
 @space_options
 @click.option("--known", metavar="CAMPAIGN|nsdi22", help="Anomalies that need not be found again.")
-@click.option("--recipe", metavar="NAME|FILE", help="How to look.  [default: nsdi22; soft-roce with --hosts]")
+@click.option("--recipe", metavar="NAME|FILE", help="How to look.  [default: guided; soft-roce with --hosts]")
 @click.option("--budget", metavar="10h|45m|800runs", help="How long.  [default: the recipe's]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
 @click.option(

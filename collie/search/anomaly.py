@@ -145,6 +145,29 @@ _NOUNS = {
     "max_segment_bytes": "the largest scatter/gather entry",
 }
 
+_SAID = {
+    "direction == unidirectional": "only one host sends",
+    "direction == bidirectional": "both hosts send at once",
+    "loopback == false": "no loopback traffic runs beside it",
+    "loopback == true": "loopback traffic runs beside it",
+    "numa_node == 0": "the buffers of host a are on the NIC's socket",
+    "numa_node == 1": "the buffers of host a are on the other socket",
+    "peer_numa_node == 0": "the buffers of host b are on the NIC's socket",
+    "peer_numa_node == 1": "the buffers of host b are on the other socket",
+    "memory == dram": "the buffers of host a are DRAM",
+    "memory == gpu": "the buffers of host a are GPU memory",
+    "peer_memory == dram": "the buffers of host b are DRAM",
+    "peer_memory == gpu": "the buffers of host b are GPU memory",
+    "gpu_hosts >= 1": "the buffers of either host are GPU memory",
+    "gpu_hosts >= 2": "the buffers of both hosts are GPU memory",
+    "gpu_hosts <= 0": "no buffers are GPU memory",
+    "far_hosts >= 1": "the buffers of either host are on another socket than its NIC",
+    "far_hosts >= 2": "the buffers of both hosts are on another socket than their NIC",
+    "far_hosts <= 0": "all buffers are on their NIC's socket",
+    "wqe_batch <= 1": "work requests are posted one by one",
+}
+"""Conditions that have words of their own."""
+
 _COUNTED = {
     "qps": ("queue pair", "queue pairs", " per direction"),
     "total_qps": ("queue pair", "queue pairs", " over both directions"),
@@ -166,10 +189,8 @@ def _phrase(condition: Condition) -> str:
     name, op, value = condition.dimension, condition.op, condition.value
     if name in {"qp_type", "opcode"}:
         return ""
-    if name == "direction" and op is not Op.ONE_OF:
-        return "both hosts send at once" if value == "bidirectional" else "only one host sends"
-    if name == "loopback" and op is not Op.ONE_OF:
-        return "loopback traffic runs beside it" if value else "no loopback traffic runs beside it"
+    if said := _SAID.get(str(condition)):
+        return said
     if op is Op.ONE_OF:
         return f"{name} is {' or '.join(_value(choice) for choice in value)}"
     if op is Op.EQUAL:
@@ -178,6 +199,8 @@ def _phrase(condition: Condition) -> str:
     shown = format_bytes(value) if name in _SIZES else str(value)
     if name in _NOUNS:
         return f"{_NOUNS[name]} has {side} {shown}"
+    if name == "mtu":
+        return f"the path MTU is {side} {shown}"
     if name not in _COUNTED:
         return f"{name} is {side} {shown}"
     one, several, where = _COUNTED[name]

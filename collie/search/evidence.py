@@ -33,6 +33,8 @@ _SURE_MARGIN = 2.0
 """Times its threshold from where on one run is enough for a finding to be moved there."""
 _MOST_HEALTHY = 200
 """Healthy runs of the campaign that are used, those of the same transport and the latest first."""
+_EVERYTHING = 3
+"""Workloads that have to show before it is said that all do."""
 _NEARNESS = 3.0
 """What was met the whole length of a dimension away counts e^-3 of what was met right here."""
 _OPEN_UNLESS_MET = 0.1
@@ -171,6 +173,12 @@ class Evidence:
         """Whether a workload showed so clearly, or so often, that the finding may be moved there."""
         votes = self._votes[workload]
         return votes.margin >= _SURE_MARGIN or votes.shows >= accepting
+
+    @property
+    def everything_shows(self) -> bool:
+        """Whether several workloads show and none was ever healthy."""
+        healthy = any(votes.healthy for votes in self._votes.values()) or any(w < 0 for w in self._met.values())
+        return not healthy and sum(votes.shows > 0 for votes in self._votes.values()) >= _EVERYTHING
 
     def trials(self, mfs: Mfs) -> tuple[int, int]:
         """Return how many runs inside a set showed, and how many there were; hidden ones are left out."""

@@ -65,7 +65,8 @@ class Extracted:
     Attributes:
         mfs: the conditions.
         workload: the simplest workload found; satisfies `mfs`.
-        complete: False when the most runs were used up and healthy runs are left that `mfs` covers.
+        complete: False when the most runs were used up and healthy runs are left that `mfs` covers; and without any
+            condition unless everything shows.
         runs: verdicts that were asked for.
         trials: runs inside `mfs`, of the search and of the extraction; those left out that another anomaly hid.
         passed: those of them that showed.
@@ -126,9 +127,8 @@ def extract(
     hypotheses = evidence.hypotheses(policy, rng.getrandbits(32))
     candidates = Candidates(space, evidence.limits, rng, lambda probe: not known(probe))
     while asked < policy.most_runs:
-        tellable = [
-            c for c in candidates.around(evidence.simplest(), hypotheses) if evidence.may_ask(c.workload, policy)
-        ]
+        around = candidates.around(evidence.simplest(), hypotheses)
+        tellable = [candidate for candidate in around if evidence.may_ask(candidate.workload, policy)]
         least = _OPEN_BITS + _IMPATIENCE * max(0, asked - _PATIENT_RUNS)
         probe = _most_telling(tellable, hypotheses, evidence, least, has_bound)
         if probe is None:
@@ -139,12 +139,16 @@ def extract(
             hypotheses.learn(probe.point, weight)
     mfs = Mfs(tuple(evidence.limits.conditions(hypotheses.best())))
     simplest = evidence.simplest(mfs)
-    while asked < policy.most_runs and not evidence.is_sure(simplest, policy.accepting):
+    # One run at least, even where the search has told everything: a resumed campaign knows an explanation by its runs.
+    while asked < policy.most_runs and not (asked and evidence.is_sure(simplest, policy.accepting)):
         asked += 1
         evidence.add(simplest, (yield simplest))
         simplest = evidence.simplest(mfs)
     passed, trials = evidence.trials(mfs)
-    return Extracted(mfs, simplest, asked < policy.most_runs or passed == trials, asked, trials, passed)
+    complete = asked < policy.most_runs or passed == trials
+    if not mfs.conditions:
+        complete = evidence.everything_shows
+    return Extracted(mfs, simplest, complete, asked, trials, passed)
 
 
 def _most_telling(

@@ -35,7 +35,7 @@ class Space:
 
     Attributes:
         name: as the user says it.
-        dimensions: by name, in the file's order, which is the order in which an extraction simplifies.
+        dimensions: by name, in the file's order, which is the order in which an MFS lists its conditions.
         limits: what the hosts can hold.
         base: values of the fields that no dimension varies, and the plain value of those that one does.
     """

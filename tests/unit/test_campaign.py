@@ -157,11 +157,14 @@ class _Mortal(FakeTestbed):
         return super().measure(workload, run)
 
 
+RECIPES = [Recipe(name, strategy=name) for name in StrategyName]
+RECIPES.append(Recipe("late", strategy=StrategyName.GUIDED, put_off=2, audits=2, extraction=Extraction(most_runs=12)))
+
+
 @pytest.mark.parametrize("killed_after", [1, 7, 31, 60, 149])
-@pytest.mark.parametrize("strategy", StrategyName)
-def test_a_resumed_campaign_ends_as_if_it_had_never_stopped(killed_after: int, strategy: StrategyName) -> None:
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_a_resumed_campaign_ends_as_if_it_had_never_stopped(killed_after: int, recipe: Recipe) -> None:
     planted = (Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5))
-    recipe = Recipe("test", strategy=strategy)
     budget = Budget(runs=150)
     whole = search(_Mortal(planted, 1000), budget=budget, recipe=recipe)
     store = MemoryStore(HEADER)

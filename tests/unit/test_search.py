@@ -264,7 +264,7 @@ def finding(*conditions: Condition, complete: bool) -> Anomaly:
         (
             [Condition("opcode", Op.EQUAL, "WRITE"), Condition("wqe_batch", Op.AT_MOST, 1)],
             True,
-            "WRITE when there is at most 1 work request per post: host b sends pause.",
+            "WRITE when work requests are posted one by one: host b sends pause.",
         ),
         (
             [Condition("opcode", Op.EQUAL, "WRITE"), Condition("sge_count", Op.AT_LEAST, 2)],
