@@ -361,7 +361,9 @@ class Engine:
             ),
             "extract",
         )
-        telling, hint = tell(met.measurement, self._measurer.plain, anomaly.symptom, self._catalog)
+        # The simplest workload moves the fewest counters besides those of the cause.
+        shown = self._measurer.measurement(extracted.workload) or met.measurement
+        telling, hint = tell(shown, self._measurer.plain, anomaly.symptom, self._catalog)
         met.anomaly = dataclasses.replace(
             anomaly,
             workload=extracted.workload,

@@ -134,6 +134,11 @@ class Measurer:
             for verdict, measurement in judged:
                 yield workload, self._with_signature(verdict, measurement)
 
+    def measurement(self, workload: Workload) -> Measurement | None:
+        """Return the first anomalous measurement of a workload, None without one."""
+        judged = self._evidence.get(workload, ())
+        return next((measurement for verdict, measurement in judged if verdict.is_anomalous), None)
+
     def measure_sibling(self, workload: Workload) -> None:
         """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with."""
         sibling = self._bounds.sibling(workload)

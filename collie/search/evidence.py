@@ -175,6 +175,12 @@ class Evidence:
         return votes.margin >= _SURE_MARGIN or votes.shows >= accepting
 
     @property
+    def shown(self) -> list[Workload]:
+        """Return every workload that shows, in the search or since."""
+        met = [workload for workload, weight in self._met.items() if weight >= _BY_CHANCE * _SURELY]
+        return met + [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
+
+    @property
     def everything_shows(self) -> bool:
         """Whether several workloads show and none was ever healthy."""
         healthy = any(votes.healthy for votes in self._votes.values()) or any(w < 0 for w in self._met.values())

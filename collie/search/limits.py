@@ -9,7 +9,7 @@ threshold`: a conjunction is then one vector of thresholds, and a workload is in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,11 +81,13 @@ class Limits:
         values = {feature: feature_value(workload, feature) for feature in self._features}
         return np.array([limit.coordinate(values[limit.feature]) for limit in self.limits])
 
-    def conditions(self, chosen: Sequence[int]) -> list[Condition]:
+    def conditions(self, chosen: Sequence[int], shown: Iterable[Workload]) -> list[Condition]:
         """Return a conjunction in words.
 
         Args:
             chosen: for each limit the index of its threshold; 0 for none.
+            shown: workloads that show, the finding among them. A dimension without order that has a condition at all
+                keeps the values that one of them has: of the others nobody knows.
         """
         excluded: dict[str, set[Any]] = {}
         found: list[Condition] = []
@@ -94,21 +96,14 @@ class Limits:
                 excluded.setdefault(limit.feature, set()).add(limit.values[index - 1])
             elif index:
                 found.append(Condition(limit.feature, limit.op, limit.values[index - 1]))
-        rest = {name: self._rest(name, values) for name, values in excluded.items()}
-        equal = {name: values[0] for name, values in rest.items() if len(values) == 1}
-        for name, values in rest.items():
-            # What no device can run beside the other conditions was neither tried nor excluded.
-            values = tuple(v for v in values if self._space.could_hold({**equal, name: v}))
-            found.append(
-                Condition(name, Op.EQUAL, values[0]) if len(values) == 1 else Condition(name, Op.ONE_OF, values)
-            )
+        for name, values in excluded.items():
+            seen = {workload.get(name) for workload in shown} - values
+            dimension = self._space.dimensions[name]
+            assert isinstance(dimension, Choice)
+            kept = tuple(value for value in dimension.values if value in seen)
+            found.append(Condition(name, Op.EQUAL, kept[0]) if len(kept) == 1 else Condition(name, Op.ONE_OF, kept))
         order = [*self._space.dimensions, *DERIVED]
         return sorted(found, key=lambda condition: order.index(condition.dimension))
-
-    def _rest(self, name: str, excluded: set[Any]) -> tuple[Any, ...]:
-        dimension = self._space.dimensions[name]
-        assert isinstance(dimension, Choice)
-        return tuple(value for value in dimension.values if value not in excluded)
 
 
 def _limits(space: Space, finding: Workload) -> Iterator[Limit]:

@@ -17,7 +17,7 @@ from collie.search.limits import Limits
 from collie.search.plainness import oddity, place
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import Opcode, QpType, Workload
+from collie.workloads.workload import QpType, Workload
 
 SPACE = load_space("nsdi22")
 CAUSE = Signature((("misses", 5.0),))
@@ -65,16 +65,14 @@ def test_every_limit_is_met_by_the_finding_and_says_what_it_excludes() -> None:
                 assert condition.holds(other) == (there[index] >= threshold), condition
 
 
-def test_a_value_that_no_device_can_run_beside_the_others_is_not_listed() -> None:
+def test_a_set_of_values_holds_those_that_showed() -> None:
     limits = Limits(SPACE, SPACE.base)
-    chosen = [
-        int(limit.feature == "opcode" or (limit.feature == "qp_type" and limit.values == (QpType.UC,)))
-        for limit in limits.limits
-    ]
-    assert limits.conditions(chosen) == [
-        Condition("qp_type", Op.EQUAL, QpType.RC),
-        Condition("opcode", Op.EQUAL, Opcode.WRITE),
-    ]
+    chosen = [int(limit.feature == "qp_type" and limit.values == (QpType.UD,)) for limit in limits.limits]
+    looping = SPACE.base.with_(loopback=True)
+    assert limits.conditions(chosen, [SPACE.base]) == [Condition("qp_type", Op.EQUAL, QpType.RC)]
+    both = limits.conditions(chosen, [SPACE.base, looping.with_(qp_type=QpType.UC)])
+    assert both == [Condition("qp_type", Op.ONE_OF, (QpType.RC, QpType.UC))]
+    assert limits.conditions([0] * len(limits.limits), [SPACE.base]) == []
 
 
 def hypotheses(finding: Workload, mfs: Mfs, tried: list[Workload]) -> tuple[Limits, Hypotheses]:
@@ -93,14 +91,14 @@ def test_what_is_left_agrees_with_the_runs() -> None:
     for _ in range(300):
         workload = SPACE.mutate(finding, rng)
         left.learn(limits.coordinates(workload), 1.0 if mfs.covers(workload) else -1.0)
-    best = Mfs(tuple(limits.conditions(left.best())))
+    best = Mfs(tuple(limits.conditions(left.best(), [finding])))
     drawn = [SPACE.mutate(finding, rng) for _ in range(200)]
     assert sum(best.covers(workload) == mfs.covers(workload) for workload in drawn) >= 190
 
 
 def test_without_any_healthy_run_nothing_is_a_condition() -> None:
     limits, left = hypotheses(SPACE.base.with_(qps=512), Mfs((Condition("qps", Op.AT_LEAST, 1),)), [])
-    assert limits.conditions(left.best()) == []
+    assert limits.conditions(left.best(), [SPACE.base]) == []
 
 
 def test_candidates_are_valid_possible_and_new() -> None:
