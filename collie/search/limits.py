@@ -96,14 +96,21 @@ class Limits:
                 excluded.setdefault(limit.feature, set()).add(limit.values[index - 1])
             elif index:
                 found.append(Condition(limit.feature, limit.op, limit.values[index - 1]))
-        for name, values in excluded.items():
-            seen = {workload.get(name) for workload in shown} - values
-            dimension = self._space.dimensions[name]
-            assert isinstance(dimension, Choice)
-            kept = tuple(value for value in dimension.values if value in seen)
-            found.append(Condition(name, Op.EQUAL, kept[0]) if len(kept) == 1 else Condition(name, Op.ONE_OF, kept))
+        workloads = list(shown)
+        kept = {name: self._kept(name, values, workloads) for name, values in excluded.items()}
+        equal = {name: values[0] for name, values in kept.items() if len(values) == 1}
+        for name, values in kept.items():
+            left = tuple(value for value in values if self._space.could_hold({**equal, name: value}))
+            found.append(Condition(name, Op.EQUAL, left[0]) if len(left) == 1 else Condition(name, Op.ONE_OF, left))
         order = [*self._space.dimensions, *DERIVED]
         return sorted(found, key=lambda condition: order.index(condition.dimension))
+
+    def _kept(self, name: str, excluded: set[Any], shown: Sequence[Workload]) -> tuple[Any, ...]:
+        """Return the values of a dimension without order that show."""
+        dimension = self._space.dimensions[name]
+        assert isinstance(dimension, Choice)
+        seen = {workload.get(name) for workload in shown} - excluded
+        return tuple(value for value in dimension.values if value in seen)
 
 
 def _limits(space: Space, finding: Workload) -> Iterator[Limit]:
