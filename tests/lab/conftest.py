@@ -1,4 +1,7 @@
-"""A lab of two machines for the tests of this folder: its own state directory, the shared image cache."""
+"""A lab of two machines for the tests of this folder: its own state directory, the shared image cache.
+
+`COLLIE_LAB_RELEASE` names the Debian release of the machines; without it, the lab's own default.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab
         pytest.skip(reason)
     state_dir = tmp_path_factory.mktemp("lab")
     try:
-        status = lab.up(state_dir=state_dir, say=_show)
+        status = lab.up(release=os.environ.get("COLLIE_LAB_RELEASE"), state_dir=state_dir, say=_show)
         assert status.inventory is not None
         yield RunningLab(state_dir, status.inventory)
     finally:
