@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from collie.campaign.measure import Measurer, delivered
-from collie.detect.bounds import Calibration, CalibrationPoint
+from collie.detect.bounds import Calibration, CalibrationPoint, at_best_port
 from collie.ports import Measured, Unsupported
 from collie.workloads.dimension import Choice
 from collie.workloads.space import Space
@@ -54,8 +54,8 @@ def _rates(measurer: Measurer, workload: Workload, repeats: int) -> list[float]:
         if isinstance(result, Unsupported):
             break
         if isinstance(result, Measured):
-            best = max((bound.bps for bound in delivered(workload, result.measurement).values()), default=0.0)
-            if best > 0:
+            received = delivered(workload, result.measurement)
+            if received and (best := at_best_port(workload, received).bps) > 0:
                 rates.append(best)
     return rates
 

@@ -15,18 +15,20 @@ from functools import lru_cache, partial
 from statistics import median
 
 from collie.workloads.dimension import Ordered
+from collie.workloads.plan import shares
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, QpType, Workload
 
 MOST_SIBLING_QPS = 16
 _REMEMBERED_SIBLINGS = 8192
+_ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "messages")
 _IN_FLIGHT = ("qps", "send_wq_depth", "wqe_batch", "recv_wq_depth", "messages", "mr_bytes")
 """What may differ between siblings that bracket a bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Highest throughput to expect at one receiving host.
+    """Highest throughput to expect at one port, and so at a host that receives from it alone (`workloads.plan.shares`).
 
     Attributes:
         bps: payload bits/s.
@@ -37,6 +39,10 @@ class Bound:
     bps: float
     pps: float
     source: str
+
+    def share(self, part: float) -> Bound:
+        """Return the bound of a host that gets only part of what a port carries."""
+        return self if part == 1.0 else Bound(self.bps * part, self.pps * part, self.source)
 
     def capped(self, other: Bound) -> Bound:
         """Return the lower of two bounds, value by value; named after this one unless the other decides bits/s."""
@@ -67,6 +73,21 @@ def packets_per_byte(workload: Workload) -> float:
 def at_own_mtu(workload: Workload, bps: float, source: str) -> Bound:
     """Return a bound on bits/s with the packets/s that the workload itself makes of them."""
     return Bound(bps, bps / 8 * packets_per_byte(workload), source)
+
+
+def at_best_port(workload: Workload, measured: Mapping[str, Bound]) -> Bound:
+    """Return the most that one port carried: what one host received, or what the hosts did that share one sender.
+
+    Args:
+        workload: what ran.
+        measured: what its receiving hosts got; at least one.
+    """
+    parts = shares(workload)
+    sharing = [bound for sink, bound in measured.items() if parts[sink] < 1.0]
+    ports = [bound for sink, bound in measured.items() if parts[sink] == 1.0]
+    if sharing:
+        ports.append(Bound(sum(b.bps for b in sharing), sum(b.pps for b in sharing), sharing[0].source))
+    return max(ports, key=lambda bound: bound.bps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +161,7 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
         space: gives plain values, the deepest send queue and the limits that the sibling must keep.
     """
     kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
-    kept |= {"qp_type": workload.qp_type, "opcode": workload.opcode, "messages": workload.messages}
+    kept |= {name: workload.get(name) for name in _ALWAYS_KEPT}
     qps = min(workload.qps, MOST_SIBLING_QPS)
     outstanding = workload.qps * workload.send_wq_depth
     deepest = _deepest(space, workload)
@@ -203,9 +224,9 @@ class Bounds:
         return self._capped(workload, calibrated) if calibrated else self._specification(workload)
 
     def learn(self, sibling: Workload, measured: Mapping[str, Bound]) -> None:
-        """Remember what a sibling achieved, the best of its receiving hosts; the median of its runs is the bound."""
+        """Remember what a sibling achieved, at the best of its ports; the median of its runs is the bound."""
         if measured:
-            best = max(measured.values(), key=lambda bound: bound.bps)
+            best = at_best_port(sibling, measured)
             self._siblings.setdefault(sibling, []).append(best)
             self._packet_rate = max(self._packet_rate, best.pps)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from collie.detect.bounds import Bound
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
-from collie.workloads.plan import sinks
+from collie.workloads.plan import shares, sinks
 from collie.workloads.units import format_rate
 from collie.workloads.workload import Workload
 
@@ -34,7 +35,7 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
     Args:
         workload: what ran.
         measurement: what it showed.
-        bound: what a healthy subsystem delivers at each receiving host.
+        bound: what a healthy subsystem delivers at each port.
         thresholds: from where on a reading is an anomaly.
 
     Returns:
@@ -43,8 +44,9 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
     """
     if measurement.problems:
         return inconclusive("; ".join(measurement.problems))
+    expected = {name: bound.share(part) for name, part in shares(workload).items()}
     receiving = [measurement.host(name) for name in sinks(workload)]
-    deficits = {host.host: _deficit(host, bound) for host in receiving}
+    deficits = {host.host: _deficit(host, expected[host.host]) for host in receiving}
     known = [deficit for deficit in deficits.values() if deficit is not None and math.isfinite(bound.bps)]
     worst_deficit = max(known, default=0.0)
 
@@ -73,16 +75,20 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
             text = f"host {lost[0]} discards or reorders {lost[1]:.2%} of its packets"
             margin = _margin(measurement, lost[1], thresholds.loss_ratio)
             return Verdict(Outcome.ANOMALOUS, text, Symptom.LOSS, max(lost[1], worst_deficit), lost[0], margin)
-    return _throughput(measurement, receiving, bound, thresholds)
+    return _throughput(measurement, receiving, expected, thresholds)
 
 
 def _throughput(
-    measurement: Measurement, receiving: list[HostMeasurement], bound: Bound, thresholds: Thresholds
+    measurement: Measurement,
+    receiving: list[HostMeasurement],
+    expected: Mapping[str, Bound],
+    thresholds: Thresholds,
 ) -> Verdict:
     unknown = [host.host for host in receiving if host.delivered_bps is None or host.delivered_pps is None]
     if unknown:
         return inconclusive(f"delivered throughput of host {', '.join(unknown)} is unknown")
-    worst = max(receiving, key=lambda host: _deficit(host, bound) or 0.0)
+    worst = max(receiving, key=lambda host: _deficit(host, expected[host.host]) or 0.0)
+    bound = expected[worst.host]
     deficit = _deficit(worst, bound) or 0.0
     delivered = worst.delivered_bps or 0.0
     figures = f"host {worst.host} receives {format_rate(delivered)}, the {bound.source} gives {format_rate(bound.bps)}"

@@ -11,7 +11,7 @@ class HostMeasurement:
     """One host over the stable window of a run.
 
     Attributes:
-        host: `a` or `b`, the role in the plan.
+        host: `a`, `b`, ...: the role in the plan.
         delivered_bps: payload bits/s that this host received, over all its flows; None when it receives none.
         delivered_pps: payload packets/s that this host received; None when it receives none.
         tx_pause_ratio: share of time for which this host asked its peer to stop, the largest over its priorities;
@@ -71,7 +71,7 @@ class Measurement:
     """One run on all hosts.
 
     Attributes:
-        hosts: one entry per host, in the order a, b.
+        hosts: one entry per host, that has a part in it, in the order a, b, ...
         window_seconds: length of the window that rates are over, start-up excluded.
         stable: whether the window showed one level.
         health: of the traffic generator.

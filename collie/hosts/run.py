@@ -1,18 +1,17 @@
-"""One run on two hosts: prepare, connect, start, watch, stop, destroy.
+"""One run on two or more hosts: prepare, connect, start, watch, stop, destroy.
 
 Rules:
 
-1. The two hosts' steps run side by side where their order does not matter. Both are waited for, whatever becomes of
-   one.
+1. The hosts' steps run side by side where their order does not matter. All are waited for, whatever becomes of one.
 2. Queue pair data goes from agent to agent through here and is not looked at.
-3. Whatever ends a run early, both hosts are told to destroy. A host that cannot be told ends its agent by itself: its
+3. Whatever ends a run early, all hosts are told to destroy. A host that cannot be told ends its agent by itself: its
    input closes, or its lease runs out.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +26,7 @@ from collie.hosts.samples import AgentSample
 from collie.hosts.session import HostSession
 from collie.hosts.window import Recording, WindowPolicy, measurement
 from collie.ports import Clock
-from collie.workloads.plan import HOST_B, flows
+from collie.workloads.plan import flows, is_peer
 from collie.workloads.workload import Workload, render
 
 logger = logging.getLogger(__name__)
@@ -38,6 +37,8 @@ LOOK_SECONDS = 0.05
 LATE_SECONDS = 3.0
 """How long samples may be overdue before a run goes on without them."""
 DRAIN_SECONDS = 0.5
+_TOPOLOGY = ("requesters", "responders", "remote")
+"""What an agent is not told: `flows` says it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Party:
     """One host in a run.
 
     Attributes:
-        role: `a` or `b`.
+        role: `a`, `b`, ...
         session: to its agent.
         port: what its inventory entry means.
     """
@@ -63,12 +64,12 @@ class Run:
     """One run of one workload.
 
     Args:
-        parties: hosts A and B, with live agents.
+        parties: the hosts that the workload has a part for, with live agents.
         workload: what to run.
-        executor: runs the two hosts' steps side by side.
+        executor: runs the hosts' steps side by side.
     """
 
-    def __init__(self, parties: tuple[Party, Party], workload: Workload, executor: Executor, clock: Clock) -> None:
+    def __init__(self, parties: Sequence[Party], workload: Workload, executor: Executor, clock: Clock) -> None:
         self._parties = {party.role: party for party in parties}
         self._workload = workload
         self._executor = executor
@@ -98,13 +99,13 @@ class Run:
         seconds = (
             15.0 + 0.02 * self._workload.qps * len(self._flows) + 0.001 * self._workload.qps * self._workload.mrs_per_qp
         )
-        prepared = self._both(lambda party: party.session.request("prepare", seconds, **requests[party.role]))
+        prepared = self._all(lambda party: party.session.request("prepare", seconds, **requests[party.role]))
         endpoints = {key: endpoint for answer in prepared.values() for key, endpoint in answer["endpoints"].items()}
         peers = {
             role: {f"{flow}/{end}": endpoints[f"{flow}/{other}"] for flow, end, other in self._ends(role)}
             for role in self._parties
         }
-        self._both(lambda party: party.session.request("connect", seconds, peers=peers[party.role]))
+        self._all(lambda party: party.session.request("connect", seconds, peers=peers[party.role]))
 
     def _start(self, policy: WindowPolicy) -> float:
         for party in self._parties.values():
@@ -160,7 +161,7 @@ class Run:
                 logger.warning("host %s: %d of our queue pairs are left after a run", party.session.host.name, left)
                 party.session.abandon()
 
-        self._both(destroy)
+        self._all(destroy)
 
     def _in_order(self, last: str) -> list[str]:
         return sorted(self._parties, key=lambda role: role == last)
@@ -172,7 +173,9 @@ class Run:
 
     def _prepare_request(self, party: Party) -> dict[str, Any]:
         workload = render(self._workload)
-        own = "peer_" if party.role == HOST_B else ""
+        for name in _TOPOLOGY:
+            del workload[name]
+        own = "peer_" if is_peer(self._workload, party.role) else ""
         # The agent knows requester and responder, not A and B: on each host, both ends are on that host's memory.
         try:
             node = numa_node(party.port, workload[f"{own}numa_node"])
@@ -188,7 +191,7 @@ class Run:
             "flows": [{"flow": flow, "role": end} for flow, end, _ in self._ends(party.role)],
         }
 
-    def _both(self, step: Callable[[Party], T]) -> dict[str, T]:
+    def _all(self, step: Callable[[Party], T]) -> dict[str, T]:
         return side_by_side(self._executor, {role: partial(step, party) for role, party in self._parties.items()})
 
 

@@ -1,10 +1,10 @@
-"""A pair of real hosts as a testbed."""
+"""Real hosts that measure together, as a testbed."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +19,7 @@ from collie.hosts.session import Archive, HostSession
 from collie.hosts.window import WindowPolicy
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Clock, Measured, Remote, RunResult, SetupFailed, TestbedInfo, Unsupported
-from collie.workloads.plan import HOST_A, HOST_B
+from collie.workloads.plan import ROLES, hosts
 from collie.workloads.workload import Workload
 
 logger = logging.getLogger(__name__)
@@ -44,14 +44,14 @@ class SystemClock:
 
 
 class HostsTestbed:
-    """`Testbed` over two hosts of an inventory. Contacts them when first asked for anything.
+    """`Testbed` over hosts of an inventory. Contacts them when first asked for anything.
 
     An agent that ends during a run is started again and the run repeated, once; a host that is gone is looked for a few
     times. What still fails then is raised, naming the host. A host too busy to answer in time is another matter: that
     run could not be set up, and the next one waits for the host to recover.
 
     Args:
-        pair: hosts A and B.
+        pair: hosts A and B, and C, D, ... where there are more.
         connect: makes the remote of a host.
         catalog_for: counters of a driver by its name, such as `rxe` or `mlx5_core`.
         policy: warm-up, window and stability.
@@ -76,9 +76,9 @@ class HostsTestbed:
         archive = archive or Archive.agent()
         self._sessions = {
             role: HostSession(host, connect(host), archive, self._clock)
-            for role, host in ((HOST_A, pair.a), (HOST_B, pair.b))
+            for role, host in zip(ROLES, pair.hosts, strict=False)
         }
-        self._executor = ThreadPoolExecutor(2, thread_name_prefix=f"hosts {pair.name}")
+        self._executor = ThreadPoolExecutor(len(self._sessions), thread_name_prefix=f"hosts {pair.name}")
         self._explained: set[str] = set()
         self._catalog: Catalog | None = None
         self._info: TestbedInfo | None = None
@@ -93,26 +93,30 @@ class HostsTestbed:
             TestbedError: a host cannot be asked.
         """
         if self._info is None:
-            parties = self._ready()
-            hosts = {party.session.host.name: dict(party.session.facts.description) for party in parties}
-            self._info = TestbedInfo("hosts", self._pair.name, self._catalog_of(parties), {"hosts": hosts})
+            parties = self._ready(self._sessions)
+            described = {party.session.host.name: dict(party.session.facts.description) for party in parties}
+            self._info = TestbedInfo("hosts", self._pair.name, self._catalog_of(parties), {"hosts": described})
         return self._info
 
     def specification(self, workload: Workload) -> Bound:
-        """Return what the slower port can carry; unbounded on a software device.
+        """Return what the slowest port can carry; unbounded on a software device.
 
         Raises:
             TestbedError: a host cannot be asked.
         """
         if not self._ports:
-            self._ports = tuple(party.port for party in self._ready())
+            self._ports = tuple(party.port for party in self._ready(self._sessions))
         return line_rate(self._ports, workload)
 
     def measure(self, workload: Workload, run: int) -> RunResult:
         """Set up fresh queue pairs, run one workload, and tear everything down."""
         started = self._clock.monotonic()
+        roles = hosts(workload)
+        if missing := set(roles) - set(self._sessions):
+            reason = f"the workload needs {len(roles)} hosts; {self._pair.name} lacks {len(missing)}"
+            return Unsupported(reason, self._clock.monotonic() - started)
         for attempt in range(1, AGENT_ATTEMPTS + 1):
-            parties = self._ready()
+            parties = self._ready(roles)
             try:
                 return self._measure(parties, workload, started)
             except (AgentGone, HostUnreachable) as error:
@@ -134,7 +138,7 @@ class HostsTestbed:
         finally:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _measure(self, parties: tuple[Party, Party], workload: Workload, started: float) -> RunResult:
+    def _measure(self, parties: Sequence[Party], workload: Workload, started: float) -> RunResult:
         try:
             one = Run(parties, workload, self._executor, self._clock)
             measured = one.measure(self._catalog_of(parties), self._policy)
@@ -147,10 +151,9 @@ class HostsTestbed:
             )
         return Measured(measured, self._clock.monotonic() - started)
 
-    def _ready(self) -> tuple[Party, Party]:
-        """Return both hosts with live agents, started side by side where needed."""
-        parties = side_by_side(self._executor, {role: partial(self._party, role) for role in self._sessions})
-        return parties[HOST_A], parties[HOST_B]
+    def _ready(self, roles: Iterable[str]) -> tuple[Party, ...]:
+        """Return hosts with live agents, started side by side where needed."""
+        return tuple(side_by_side(self._executor, {role: partial(self._party, role) for role in roles}).values())
 
     def _party(self, role: str) -> Party:
         session = self._sessions[role]
@@ -160,7 +163,7 @@ class HostsTestbed:
             logger.info(port.explanation)
         return Party(role, session, port)
 
-    def _catalog_of(self, parties: tuple[Party, Party]) -> Catalog:
+    def _catalog_of(self, parties: Sequence[Party]) -> Catalog:
         if self._catalog is None:
             drivers = {party.port.driver for party in parties}
             if len(drivers) > 1:

@@ -1,4 +1,4 @@
-"""From the samples of both hosts to a measurement. Pure.
+"""From the samples of all hosts to a measurement. Pure.
 
 Rules:
 
@@ -25,7 +25,7 @@ from collie.detect.measurement import HostMeasurement, Measurement, Sample
 from collie.hosts.curve import Curve
 from collie.hosts.health import generator_health
 from collie.hosts.samples import AgentSample, snapshot
-from collie.workloads.plan import HOST_A, HOST_B, Flow, flows, sinks
+from collie.workloads.plan import Flow, flows, sinks
 from collie.workloads.workload import Opcode, QpType, Workload
 
 
@@ -53,11 +53,11 @@ class WindowPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The samples of one run, host A's and host B's.
+    """The samples of one run, of every host that has a part in it.
 
     Attributes:
         samples: by role, in order of time.
-        began: the controller's clock when both hosts had started.
+        began: the controller's clock when all hosts had started.
     """
 
     samples: Mapping[str, Sequence[AgentSample]]
@@ -65,14 +65,14 @@ class Recording:
 
     def placed(self, role: str) -> list[tuple[float, AgentSample]]:
         """Return a host's samples with their seconds since traffic began."""
-        samples = self.samples.get(role, ())
+        samples = self.samples[role]
         offset = min((sample.arrived - sample.clock for sample in samples), default=0.0)
         return [(sample.clock + offset - self.began, sample) for sample in samples]
 
     @property
     def end(self) -> float:
         """Seconds since traffic began up to which every host has been heard."""
-        return min((samples[-1][0] if (samples := self.placed(role)) else -math.inf) for role in (HOST_A, HOST_B))
+        return min((samples[-1][0] if (samples := self.placed(role)) else -math.inf) for role in self.samples)
 
 
 Placed = Sequence[tuple[float, AgentSample]]
@@ -90,7 +90,7 @@ def measurement(workload: Workload, recording: Recording, catalog: Catalog, poli
         catalog: counters of the hosts' driver.
         policy: warm-up, window and stability.
     """
-    placed = {role: recording.placed(role) for role in (HOST_A, HOST_B)}
+    placed = {role: recording.placed(role) for role in recording.samples}
     series = tuple(sample for role in placed for sample in _series(role, placed, workload, catalog))
     if not all(placed.values()):
         silent = " and ".join(role for role, samples in placed.items() if not samples)

@@ -16,6 +16,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+MOST_HOSTS = 8
+"""Hosts that measure together at most: an agent has room for flows with seven others."""
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 
@@ -54,15 +56,25 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two hosts that measure together: role A requests from or sends to role B."""
+    """Two hosts that measure together: role A requests from or sends to role B.
+
+    Attributes:
+        others: hosts with the roles C, D, ... of workloads that need more than two.
+    """
 
     a: Host
     b: Host
+    others: tuple[Host, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """All hosts in the order of their roles."""
+        return (self.a, self.b, *self.others)
 
     @property
     def name(self) -> str:
         """`lab-a,lab-b`."""
-        return f"{self.a.name},{self.b.name}"
+        return ",".join(host.name for host in self.hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +195,7 @@ class InventoryFile(BaseModel):
 
     version: Literal[1]
     hosts: Annotated[dict[HostName, HostEntry], Field(min_length=1)]
-    pairs: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=2)], ...] = ()
+    pairs: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_HOSTS)], ...] = ()
 
     def misfits(self) -> list[tuple[tuple[str | int, ...], str]]:
         """Return what does not fit together: where it stands in the file, and what would be right."""
@@ -203,8 +215,8 @@ class InventoryFile(BaseModel):
             for position, name in enumerate(pair):
                 if name not in self.hosts:
                     yield ("pairs", index, position), f"{name!r} is not one of the hosts {', '.join(self.hosts)}"
-            if pair[0] == pair[1]:
-                yield ("pairs", index), f"{pair[0]!r} is paired with itself; name two hosts"
+            if twice := next((name for name in pair if pair.count(name) > 1), None):
+                yield ("pairs", index), f"{twice!r} is paired with itself; name each host once"
             if pair in self.pairs[:index]:
                 yield ("pairs", index), f"the pair {', '.join(pair)} is listed twice; once is enough"
 
@@ -212,4 +224,5 @@ class InventoryFile(BaseModel):
         """Return what the file says; two hosts and no pairs are one pair. There must be no misfits."""
         hosts = {name: Host(name=name, **entry.model_dump()) for name, entry in self.hosts.items()}
         pairs = self.pairs or ((tuple(hosts),) if len(hosts) == 2 else ())
-        return Inventory(tuple(hosts.values()), tuple(Pair(hosts[a], hosts[b]) for a, b in pairs))
+        groups = ([hosts[name] for name in pair] for pair in pairs)
+        return Inventory(tuple(hosts.values()), tuple(Pair(a, b, tuple(others)) for a, b, *others in groups))

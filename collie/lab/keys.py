@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collie.errors import LabError
+from collie.inventory.hosts import MOST_HOSTS
 from collie.lab.host import write_atomically
 from collie.lab.spec import LabSpec, MachineSpec, StateDir
 
@@ -46,8 +47,8 @@ def inventory_text(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> 
             "    gid_index: 1",
             "    python: /usr/bin/python3",
         ]
-    lines.append("pairs:")
-    lines += [f"  - [{first}, {second}]" for first, second in spec.pairs]
+    together = ", ".join(machine.name for machine in spec.machines[:MOST_HOSTS])
+    lines += ["pairs:", f"  - [{together}]"]
     return "\n".join(lines) + "\n"
 
 

@@ -74,12 +74,6 @@ class LabSpec:
     sockets: str
     machines: tuple[MachineSpec, ...]
 
-    @property
-    def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Machines that are joined directly, two by two; an odd one at the end has no partner."""
-        names = [machine.name for machine in self.machines]
-        return tuple(zip(names[0::2], names[1::2], strict=False))
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:

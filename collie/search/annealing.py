@@ -36,7 +36,10 @@ _PATIENCE = 20
 _TRIES = 200
 """Draws of a group at most; when none fits the rest of the workload, one dimension is mutated."""
 _GROUPS = (
-    {"direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory"},
+    {
+        *("direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory"),
+        *("requesters", "responders", "remote"),
+    },
     {"mrs_per_qp", "mr_bytes"},
     {"messages"},
 )

@@ -150,6 +150,8 @@ _SAID = {
     "direction == bidirectional": "both hosts send at once",
     "loopback == false": "no loopback traffic runs beside it",
     "loopback == true": "loopback traffic runs beside it",
+    "remote == true": "there is traffic between hosts",
+    "remote == false": "loopback runs alone",
     "numa_node == 0": "the buffers of host a are on the NIC's socket",
     "numa_node == 1": "the buffers of host a are on the other socket",
     "peer_numa_node == 0": "the buffers of host b are on the NIC's socket",
@@ -169,6 +171,8 @@ _SAID = {
 """Conditions that have words of their own."""
 
 _COUNTED = {
+    "requesters": ("host requests", "hosts request", " from one"),
+    "responders": ("host responds", "hosts respond", " to one"),
     "qps": ("queue pair", "queue pairs", " per direction"),
     "total_qps": ("queue pair", "queue pairs", " over both directions"),
     "mrs_per_qp": ("memory region", "memory regions", " per queue pair"),

@@ -358,7 +358,11 @@ class Subsystem(Part):
 
 
 def lacks(subsystem: Subsystem, workload: Workload) -> str | None:
-    """Say which hardware a workload needs that the subsystem does not have, or None."""
+    """Say what a workload needs that the subsystem or the model of it does not have, or None."""
+    if workload.partners > 1:
+        return f"the simulator has two hosts, not {workload.partners + 1}"
+    if not workload.remote:
+        return "the simulator does not model loopback without traffic between hosts"
     if not subsystem.host.gpu and Memory.GPU in (workload.memory, workload.peer_memory):
         return f"subsystem {subsystem.name} has no GPU"
     node = max(workload.numa_node, workload.peer_numa_node)

@@ -15,7 +15,7 @@ from collie.detect.symptom import Symptom
 from collie.errors import TestbedError
 from collie.ports import Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.workloads.feature import Mfs
-from collie.workloads.plan import HOST_A, HOST_B, sinks
+from collie.workloads.plan import hosts, shares, sinks
 from collie.workloads.workload import Workload
 
 FAKE_CATALOG = Catalog(
@@ -115,7 +115,7 @@ class FakeTestbed:
         self.closed += 1
 
     def _measurement(self, workload: Workload, shown: Planted | None, rng: Random) -> Measurement:
-        hosts = tuple(self._host(name, workload, shown, rng) for name in (HOST_A, HOST_B))
+        shown_by = tuple(self._host(name, workload, shown, rng) for name in hosts(workload))
         erring = shown is not None and shown.symptom is Symptom.COMPLETION_ERRORS
         health = GeneratorHealth(
             idle_poll_ratio=0.5,
@@ -126,15 +126,15 @@ class FakeTestbed:
         series = tuple(
             Sample(float(second), host.host, {"delivered_bps": host.delivered_bps, **host.counters})
             for second in range(5)
-            for host in hosts
+            for host in shown_by
         )
-        return Measurement(hosts, window_seconds=4.0, health=health, series=series)
+        return Measurement(shown_by, window_seconds=4.0, health=health, series=series)
 
     def _host(self, name: str, workload: Workload, shown: Planted | None, rng: Random) -> HostMeasurement:
         receives = name in sinks(workload)
         symptom = shown.symptom if shown and receives else None
         severity = shown.severity if shown and receives else 0.0
-        bound = self.specification(workload)
+        bound = self.specification(workload).share(shares(workload)[name] if receives else 0.0)
         achieved = (1.0 - severity if symptom is Symptom.LOW_THROUGHPUT else 1.0) * self._jitter(rng)
         pause = severity if symptom is Symptom.PAUSE else 0.0
         packets = bound.pps * achieved if receives else 0.0

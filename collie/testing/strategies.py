@@ -12,6 +12,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import CampaignHeader, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
+from collie.workloads.plan import MOST_PARTNERS
 from collie.workloads.workload import EVEN, FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -40,6 +41,9 @@ def workloads() -> st.SearchStrategy[Workload]:
         peer_numa_node=st.integers(0, 7),
         memory=st.sampled_from(Memory),
         peer_memory=st.sampled_from(Memory),
+        requesters=st.integers(1, MOST_PARTNERS),
+        responders=st.integers(1, MOST_PARTNERS),
+        remote=st.booleans(),
         mrs_per_qp=_counts,
         mr_bytes=st.integers(1, 1 << 40),
         qp_type=st.sampled_from(QpType),

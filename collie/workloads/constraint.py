@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collie.workloads.units import format_bytes
-from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Opcode, QpType
+from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Direction, Opcode, QpType
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,24 @@ def _srq(w: Any) -> str | None:
     return f"srq has no effect on {w.opcode}, which takes no receive; use SEND or leave srq off"
 
 
+def _one_hub(w: Any) -> str | None:
+    if min(w.requesters, w.responders) == 1:
+        return None
+    return f"{w.requesters} requesters and {w.responders} responders: one of the two has to be 1"
+
+
+def _loopback_alone(w: Any) -> str | None:
+    if w.remote or (w.loopback and w.requesters == w.responders == 1 and w.direction is not Direction.BIDIRECTIONAL):
+        return None
+    return (
+        "without remote traffic there is loopback alone: it needs loopback, unidirectional, one requester and one "
+        "responder"
+    )
+
+
 VERBS: tuple[Constraint, ...] = (
+    Constraint(frozenset({"requesters", "responders"}), _one_hub),
+    Constraint(frozenset({"remote", "loopback", "direction", "requesters", "responders"}), _loopback_alone),
     Constraint(frozenset({"qp_type", "opcode"}), _opcode),
     Constraint(frozenset({"qp_type", "mtu", "messages"}), _ud_message),
     Constraint(frozenset({"wqe_batch", "send_wq_depth"}), _send_batch),
@@ -101,30 +118,45 @@ VERBS: tuple[Constraint, ...] = (
 """What the verbs API rules out on every device."""
 
 
+_HUB = frozenset({"requesters", "responders"})
+"""What says how many partners the busiest host has; limits are about that one."""
+
+
+def _partners(w: Any) -> int:
+    return max(w.requesters, w.responders)
+
+
+def _to_each(w: Any) -> str:
+    return f" to each of {_partners(w)} hosts" if _partners(w) > 1 else ""
+
+
 def within(limits: Limits) -> tuple[Constraint, ...]:
     """Return the constraints that keep a workload inside what the hosts can hold."""
 
     def total_mrs(w: Any) -> str | None:
-        total = w.qps * w.mrs_per_qp
+        total = w.qps * w.mrs_per_qp * _partners(w)
         if total <= limits.total_mrs:
             return None
-        return f"{w.qps} qps x {w.mrs_per_qp} mrs_per_qp = {total} memory regions; at most {limits.total_mrs}"
+        return (
+            f"{w.qps} qps{_to_each(w)} x {w.mrs_per_qp} mrs_per_qp = {total} memory regions; at most {limits.total_mrs}"
+        )
 
     def pinned(w: Any) -> str | None:
-        total = w.qps * w.mrs_per_qp * w.mr_bytes
+        total = w.qps * w.mrs_per_qp * w.mr_bytes * _partners(w)
         if total <= limits.pinned_bytes:
             return None
         return f"the regions pin {format_bytes(total)} of memory; at most {format_bytes(limits.pinned_bytes)}"
 
     def outstanding(w: Any) -> str | None:
-        total = w.qps * w.send_wq_depth * sum(w.messages) / len(w.messages)
+        total = w.qps * w.send_wq_depth * sum(w.messages) / len(w.messages) * _partners(w)
         if total <= limits.outstanding_bytes:
             return None
         most = format_bytes(limits.outstanding_bytes)
-        return f"{w.qps} qps x send_wq_depth {w.send_wq_depth} keep {format_bytes(total)} in flight; at most {most}"
+        queues = f"{w.qps} qps{_to_each(w)} x send_wq_depth {w.send_wq_depth}"
+        return f"{queues} keep {format_bytes(total)} in flight; at most {most}"
 
     return (
-        Constraint(frozenset({"qps", "mrs_per_qp"}), total_mrs),
-        Constraint(frozenset({"qps", "mrs_per_qp", "mr_bytes"}), pinned),
-        Constraint(frozenset({"qps", "send_wq_depth", "messages"}), outstanding),
+        Constraint(_HUB | {"qps", "mrs_per_qp"}, total_mrs),
+        Constraint(_HUB | {"qps", "mrs_per_qp", "mr_bytes"}, pinned),
+        Constraint(_HUB | {"qps", "send_wq_depth", "messages"}, outstanding),
     )

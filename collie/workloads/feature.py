@@ -20,13 +20,13 @@ DERIVED: Mapping[str, Callable[[Workload], int]] = {
     "max_segment_bytes": lambda w: max(max(entries) for entries in w.segments()),
     "gpu_hosts": lambda w: (w.memory is Memory.GPU) + (w.peer_memory is Memory.GPU),
     "far_hosts": lambda w: (w.numa_node > 0) + (w.peer_numa_node > 0),
-    "total_qps": lambda w: w.qps * w.directions,
+    "total_qps": lambda w: w.qps * w.directions * w.partners,
     "total_mrs": lambda w: w.qps * w.mrs_per_qp,
     "total_recv_wqes": lambda w: w.qps * w.recv_wq_depth,
     "total_send_wqes": lambda w: w.qps * w.send_wq_depth,
 }
 """Features that are computed. `gpu_hosts` and `far_hosts` count the hosts whose buffers are GPU memory or on another
-socket; `total_qps` counts both directions; the other totals are per sending direction."""
+socket; `total_qps` counts both directions and all partners of a host; the other totals are per flow."""
 
 PRODUCTS: Mapping[str, tuple[str, str]] = {
     "total_mrs": ("qps", "mrs_per_qp"),

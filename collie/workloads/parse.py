@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from collie.workloads.plan import MOST_PARTNERS
 from collie.workloads.units import parse_bytes
 from collie.workloads.workload import EVEN, FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
 
@@ -81,6 +82,12 @@ def _at_most(limit: int) -> Callable[[Any], int]:
     return read
 
 
+def _hosts(raw: Any) -> int:
+    if _positive(raw) > MOST_PARTNERS:
+        raise ValueError(f"{raw} is too large; one host has traffic with at most {MOST_PARTNERS} others")
+    return int(raw)
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "direction": _one_of(Direction),
     "loopback": _flag,
@@ -88,6 +95,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "peer_numa_node": _whole,
     "memory": _one_of(Memory),
     "peer_memory": _one_of(Memory),
+    "requesters": _hosts,
+    "responders": _hosts,
+    "remote": _flag,
     "mrs_per_qp": _positive,
     "mr_bytes": _size,
     "qp_type": _one_of(QpType),

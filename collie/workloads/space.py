@@ -14,6 +14,8 @@ from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.workload import Workload
 
 _DRAW_ORDER = (
+    "requesters",
+    "responders",
     "qp_type",
     "opcode",
     "mtu",
@@ -114,10 +116,11 @@ class Space:
         raise ValueError(f"space {self.name}: no workload satisfies all constraints; widen a dimension or a limit")
 
     def could_hold(self, values: Mapping[str, Any]) -> bool:
-        """Whether no constraint that reads these dimensions alone forbids their values together."""
+        """Whether no constraint that depends on these dimensions alone forbids their values together."""
         draft = SimpleNamespace(**{name: self.base.get(name) for name in _FIELDS})
         vars(draft).update(values)
-        return all(c.check(draft) is None for c in self.constraints if c.fields <= set(values))
+        free = set(self.dimensions) - set(values)
+        return all(c.check(draft) is None for c in self.constraints if not c.fields & free)
 
     def plainest(self) -> Workload:
         """Return the workload with every dimension plain, or as near to plain as the constraints allow.

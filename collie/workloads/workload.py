@@ -72,10 +72,13 @@ class Workload:
         loopback: the host that receives from its peer also sends as many queue pairs of the same traffic to itself.
         numa_node, peer_numa_node: NUMA distance of the buffers on host A and on host B: 0 is the NIC's own node.
         memory, peer_memory: kind of memory of the buffers on host A and on host B.
+        requesters: hosts that request from host B: A, then C, D, ...; those beyond A are like A.
+        responders: hosts that host A requests from: B, then C, D, ...; those beyond B are like B. One of the two is 1.
+        remote: there is traffic between hosts. Without, only the loopback of host A is left.
         mrs_per_qp: memory regions per queue pair and end, used in turn.
         mr_bytes: bytes of each region.
         qp_type, opcode: transport service and operation.
-        qps: queue pairs per direction.
+        qps: queue pairs per direction, and with several requesters or responders to each of them.
         mtu: path MTU in bytes.
         wqe_batch: work requests per post, for sends and for receives.
         sge_count: scatter/gather entries per work request.
@@ -100,6 +103,9 @@ class Workload:
     peer_numa_node: int = 0
     memory: Memory = Memory.DRAM
     peer_memory: Memory = Memory.DRAM
+    requesters: int = 1
+    responders: int = 1
+    remote: bool = True
     mrs_per_qp: int = 1
     mr_bytes: int = 65536
     qp_type: QpType = QpType.RC
@@ -140,6 +146,11 @@ class Workload:
         return 2 if self.direction is Direction.BIDIRECTIONAL else 1
 
     @property
+    def partners(self) -> int:
+        """Hosts that one host has traffic with: the larger of `requesters` and `responders`."""
+        return max(self.requesters, self.responders)
+
+    @property
     def mean_message_bytes(self) -> float:
         """Payload bytes per work request, on average over `messages`."""
         return sum(self.messages) / len(self.messages)
@@ -147,7 +158,7 @@ class Workload:
     @property
     def bytes_outstanding(self) -> float:
         """Payload bytes that one direction can have in flight: its send queues, full."""
-        return self.qps * self.send_wq_depth * self.mean_message_bytes
+        return self.partners * self.qps * self.send_wq_depth * self.mean_message_bytes
 
     def segments(self) -> tuple[tuple[int, ...], ...]:
         """Return the bytes of each scatter/gather entry, for each of `messages`."""

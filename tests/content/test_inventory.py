@@ -71,6 +71,13 @@ def test_a_relative_key_is_beside_the_file_and_a_comment_is_no_part_of_a_host_ke
     assert host.host_key.count(" ") == 1
 
 
+def test_more_than_two_may_measure_together(tmp_path: Path) -> None:
+    third = GOOD.split("pairs:")[0] + "  lab-c: {address: c.example.com, data_address: 192.168.77.3, device: rxe0}\n"
+    (group,) = load(tmp_path, third + "pairs:\n  - [lab-b, lab-c, lab-a]\n").pairs
+    assert [host.name for host in group.hosts] == ["lab-b", "lab-c", "lab-a"]
+    assert (group.a.name, group.b.name, group.name) == ("lab-b", "lab-c", "lab-b,lab-c,lab-a")
+
+
 def test_two_hosts_without_pairs_are_one_pair(tmp_path: Path) -> None:
     assert [pair.name for pair in load(tmp_path, GOOD.split("pairs:")[0]).pairs] == ["lab-a,lab-b"]
 

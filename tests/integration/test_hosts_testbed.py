@@ -39,11 +39,16 @@ PAIR = Pair(
     Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable),
     Host("right", "mgmt-right", "192.0.2.1", "rxe0", python=sys.executable),
 )
+GROUP = Pair(
+    PAIR.a,
+    PAIR.b,
+    tuple(Host(name, f"mgmt-{name}", "192.0.2.1", "rxe0", python=sys.executable) for name in ("third", "fourth")),
+)
 
 
 @dataclass(frozen=True)
 class Rig:
-    """A testbed whose two hosts are directories of this machine."""
+    """A testbed whose hosts are directories of this machine."""
 
     directory: Path
     testbed: HostsTestbed
@@ -73,6 +78,15 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     testbed.close()
 
 
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[Rig]:
+    for host in GROUP.hosts:
+        (tmp_path / host.name).mkdir()
+    testbed = HostsTestbed(GROUP, local(tmp_path), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE)
+    yield Rig(tmp_path, testbed)
+    testbed.close()
+
+
 class TestHostsTestbed(TestbedSuite):
     __test__ = True
     unsupported = Workload(numa_node=1)
@@ -80,6 +94,43 @@ class TestHostsTestbed(TestbedSuite):
     @pytest.fixture
     def testbed(self, rig: Rig) -> ports.Testbed:
         return rig.testbed
+
+
+class TestGroupOfHosts(TestbedSuite):
+    """Three and more hosts, and one alone."""
+
+    __test__ = True
+    workloads = (
+        Workload(requesters=3),
+        Workload(responders=3, opcode=Opcode.READ),
+        Workload(responders=2, direction=Direction.BIDIRECTIONAL, loopback=True, opcode=Opcode.SEND),
+        Workload(remote=False, loopback=True),
+        Workload(),
+    )
+    unsupported = Workload(requesters=4)
+
+    @pytest.fixture
+    def testbed(self, group: Rig) -> ports.Testbed:
+        return group.testbed
+
+
+def test_a_receiver_gets_the_sum_of_its_senders_and_a_sender_serves_each_receiver(group: Rig) -> None:
+    into_one, from_one = (group.testbed.measure(Workload(**{end: 3}), 1) for end in ("requesters", "responders"))
+    assert isinstance(into_one, Measured)
+    assert isinstance(from_one, Measured)
+    assert _received(into_one) == {"a": None, "b": pytest.approx(24e9, rel=0.05), "c": None, "d": None}
+    assert _received(from_one) == {"a": None, **dict.fromkeys("bcd", pytest.approx(8e9, rel=0.05))}
+
+
+def test_a_host_without_a_part_is_left_in_peace(group: Rig) -> None:
+    result = group.testbed.measure(Workload(remote=False, loopback=True), 1)
+    assert isinstance(result, Measured)
+    assert _received(result) == {"a": pytest.approx(8e9, rel=0.05)}
+    assert [group.asked(host.name) for host in GROUP.hosts[1:]] == [[], [], []]
+
+
+def _received(result: Measured) -> dict[str, float | None]:
+    return {host.host: host.delivered_bps for host in result.measurement.hosts}
 
 
 def test_the_catalog_is_chosen_by_the_driver_and_the_hosts_are_described(rig: Rig) -> None:

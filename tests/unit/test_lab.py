@@ -149,16 +149,12 @@ def test_the_hosts_file_pins_keys_and_separates_management_from_data(state: spec
     }
 
 
-@pytest.mark.parametrize(
-    ("count", "pairs"),
-    [
-        (2, [["lab-a", "lab-b"]]),
-        (3, [["lab-a", "lab-b"]]),
-        (4, [["lab-a", "lab-b"], ["lab-c", "lab-d"]]),
-    ],
-)
-def test_no_machine_is_in_two_pairs(state: spec.StateDir, count: int, pairs: list[list[str]]) -> None:
-    assert yaml.safe_load(keys.inventory_text(make_spec(count), state, KEYS[:count]))["pairs"] == pairs
+@pytest.mark.parametrize(("count", "together"), [(2, 2), (3, 3), (4, 4), (16, 8)])
+def test_all_machines_measure_together_up_to_the_most_of_a_hosts_file(
+    state: spec.StateDir, count: int, together: int
+) -> None:
+    text = keys.inventory_text(make_spec(count), state, [KEYS[0]] * count)
+    assert yaml.safe_load(text)["pairs"] == [[spec.machine_name(index) for index in range(together)]]
 
 
 def test_a_path_that_yaml_would_misread_is_quoted(tmp_path: Path) -> None:
