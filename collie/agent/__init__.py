@@ -69,7 +69,7 @@ a step is refused.
 Flows, roles, endpoints
 -----------------------
 
-A flow is ``qps`` queue pairs of the workload from a *requester* (posts SEND, WRITE, READ) to a *responder*. Its key in
+A flow is ``qps`` queue pairs of a workload from a *requester* (posts SEND, WRITE, READ) to a *responder*. Its key in
 every map is ``"FLOW/ROLE"``, e.g. ``"a-b/requester"``. ``flows`` of ``prepare`` lists this host's ends::
 
     unidirectional  on A [{"flow": "a-b", "role": "requester"}]     on B [{"flow": "a-b", "role": "responder"}]
@@ -77,7 +77,8 @@ every map is ``"FLOW/ROLE"``, e.g. ``"a-b/requester"``. ``flows`` of ``prepare``
     loopback        additionally on B (the receiving host) b-b/requester and b-b/responder; ``peers`` of b-b come from B
                     itself. With READ the receiving host of a-b is A (see below), so it is A that has a-a.
 
-Each entry may carry its own ``qps``; without it the workload's holds. An endpoint is opaque: hand the endpoint of
+Each entry may carry its own ``workload``; without it the request's holds. It may carry its own ``qps``; without it the
+workload's holds. An endpoint is opaque: hand the endpoint of
 ``a-b/responder`` unchanged to the agent that has ``a-b/requester``, and the other way round.
 
 Order: ``prepare`` on both, ``connect`` on both, ``start`` the responder's host first, ``stop`` the requester's host
@@ -86,15 +87,19 @@ first (bidirectional: any order), ``destroy`` on both.
 Workload
 --------
 
-``qp_type`` RC|UC|UD, ``opcode`` SEND|SEND_WITH_IMM|WRITE|WRITE_WITH_IMM|READ and ``messages`` (list of bytes per work
-request, used in turn) are required. The rest, with defaults: ``qps`` 1, ``mrs_per_qp`` 1, ``mr_bytes`` (0: the largest
-message), ``mtu`` 1024, ``wqe_batch`` 1, ``sge_count`` 1, ``sge_split`` "even", ``send_wq_depth`` 128,
-``recv_wq_depth`` 128, ``max_rd_atomic`` 1, ``max_dest_rd_atomic`` 1, ``timeout`` 14, ``retry_cnt`` 7, ``rnr_retry`` 6,
-``min_rnr_timer`` 12, ``max_inline_data`` 0, ``sq_sig_all`` false, ``srq`` false, ``fence`` false, ``sq_psn`` 0,
-``traffic_class`` 0, ``hop_limit`` 64, ``numa_node`` and ``memory`` of the requester's buffers, ``peer_numa_node`` and
-``peer_memory`` of the responder's (dram|gpu; gpu is ``unsupported``). ``direction`` and ``loopback`` are accepted and
-ignored: ``flows`` says it. With ``srq`` each responder's end has one shared queue of ``recv_wq_depth`` receives for all
-its queue pairs together. How a workload becomes work requests: ``pattern.py``.
+``qp_type`` RC|UC|UD (XRC|DC|SRD are known and ``unsupported``), ``opcode`` (SEND, SEND_WITH_IMM, WRITE, WRITE_WITH_IMM,
+READ, FETCH_ADD or CMP_SWP) and ``messages`` (list of bytes per work request, used in turn) are required.
+``more_opcodes`` [] lists opcodes that work requests take in turn after ``opcode``; request *i* has opcode *i* and size
+*i* of the two lists, each begun anew at its end. An atomic takes 8 bytes whatever ``messages`` says. Without
+``sq_sig_all`` the last request of every ``signal_every`` (1) posts is signalled. The rest, with defaults: ``qps`` 1,
+``mrs_per_qp`` 1, ``mr_bytes`` (0: the largest message), ``mtu`` 1024, ``wqe_batch`` 1, ``sge_count`` 1, ``sge_split``
+"even", ``send_wq_depth`` 128, ``recv_wq_depth`` 128, ``max_rd_atomic`` 1, ``max_dest_rd_atomic`` 1, ``timeout`` 14,
+``retry_cnt`` 7, ``rnr_retry`` 6, ``min_rnr_timer`` 12, ``max_inline_data`` 0, ``sq_sig_all`` false, ``srq`` false,
+``fence`` false, ``sq_psn`` 0, ``traffic_class`` 0, ``hop_limit`` 64, ``numa_node`` and ``memory`` of the requester's
+buffers, ``peer_numa_node`` and ``peer_memory`` of the responder's (dram|gpu; gpu is ``unsupported``). ``direction`` and
+``loopback`` are accepted and ignored: ``flows`` says it. With ``srq`` each responder's end has one shared queue of
+``recv_wq_depth`` receives for all its queue pairs together.
+How a workload becomes work requests: ``pattern.py``.
 
 Sample
 ------
@@ -104,6 +109,7 @@ Every value is cumulative since the engine was prepared (counters: since wheneve
     {"event": "sample", "n": 12, "clock": 8123.250, "clock_end": 8123.252, "phase": "running",
      "flows": {"a-b/requester": {"posted_messages": 4096, "posted_bytes": ..., "completed_messages": 3968,
                                  "delivered_messages": 3968, "delivered_bytes": 260046848,
+                                 "returned_messages": null, "returned_bytes": null,
                                  "qp_messages": {"min": 990, "mean": 992.0, "max": 994}, "failed_qps": 0,
                                  "stalled": false}},
      "health": {"iterations": 9000, "idle_polls": 512, "queue_empty": 3, "posts": 64, "cpu_seconds": 1.91,
@@ -114,19 +120,27 @@ Every value is cumulative since the engine was prepared (counters: since wheneve
 
 ``flows`` and ``health`` are absent without a run. ``clock`` is CLOCK_MONOTONIC of the host in seconds, before the
 reading; ``clock_end`` after it. ``queue_empty`` counts how often a send queue had nothing outstanding when it was
-filled again: with ``chains_in_queue`` 1 (in the plan) that is every time and means nothing. ``cpu_seconds`` of
-``health`` is the engine's. ``errors`` are completions by status, but for flushed ones. A flow's end that cannot know
-what was delivered says null; exactly one end of each flow counts (``counted_by`` in the plan of ``prepare``):
+filled again: with ``rounds_in_queue`` 1 (in the plan) that is every time and means nothing. ``cpu_seconds`` of
+``health`` is the engine's. ``errors`` are completions by status, but for flushed ones.
 
-* SEND, SEND_WITH_IMM, WRITE_WITH_IMM: the responder's receive completions (UD without the 40 bytes of GRH).
-* READ: the requester's completions: it is the receiver of the payload.
-* RC WRITE: the requester's completions, each acknowledged by the responder's NIC; attribute them to the responder.
+``delivered_*`` is what reached the *sink* of the flow: the responder, unless every request of the flow fetches its
+payload (READ, FETCH_ADD, CMP_SWP): then the requester. Where some requests fetch and others do not, ``returned_*`` of
+the requester's end is what the former brought back, and ``delivered_*`` what the latter brought to the responder:
+together every message. ``returned_*`` is null elsewhere. A flow's end that cannot know what was delivered says null;
+exactly one end of each flow counts (``counted_by`` in the plan of ``prepare``):
+
+* SEND, SEND_WITH_IMM, WRITE_WITH_IMM, and any mix of them: the responder's receive completions (UD without the 40 bytes
+  of GRH).
+* READ, FETCH_ADD, CMP_SWP: the requester's completions: it is the receiver of the payload.
+* RC WRITE, alone or beside others that bring payload: the requester's completions, each acknowledged by the responder's
+  NIC; attribute them to the responder.
 * UC WRITE: the responder's received packets (its NIC's counter) times the mean payload per packet of the message mix,
-  as UC acknowledges nothing and a WRITE completes nothing at the responder. Shared by its ends in proportion to QPs. An
-  estimate: of a message that lost packets the others still count, and a device that counts nothing gives null.
+  as UC acknowledges nothing and a WRITE completes nothing at the responder. Shared by its ends in proportion to QPs;
+  null where flows of the run have different workloads. An estimate: of a message that lost packets the others still
+  count, and a device that counts nothing gives null.
 
-Completions of the requester are counted per signalled work request: with ``sq_sig_all`` false that is once per chain,
-so delivered bytes move in steps of a chain; choose the window so that it holds many.
+Completions of the requester are counted per signalled work request: with ``sq_sig_all`` false that is once per round of
+``signal_every`` chains, so delivered bytes move in steps of a round; choose the window so that it holds many.
 
 Events
 ------
@@ -146,7 +160,7 @@ A whole run, controller to A (>) and to B (»), answers (<, «)
        "workload": {"qp_type": "RC", "opcode": "WRITE", "messages": [65536], "qps": 1, "mtu": 4096},
        "flows": [{"flow": "a-b", "role": "requester"}]}
     < {"id": 2, "ok": true, "engine_pid": 415, "endpoints": {"a-b/requester": {"gid": "…", "qps": [[17, 0]], ...}},
-       "flows": {"a-b/requester": {"counted_by": "requester_completions", "chains_in_queue": 128, ...}}}
+       "flows": {"a-b/requester": {"counted_by": "requester_completions", "rounds_in_queue": 128, ...}}}
     » {"id": 2, "do": "prepare", ..., "flows": [{"flow": "a-b", "role": "responder"}]}
     « {"id": 2, "ok": true, "endpoints": {"a-b/responder": {"gid": "…", "qps": [[18, 0]], "buffers": {...}}}, ...}
     > {"id": 3, "do": "connect", "peers": {"a-b/requester": {"gid": "…", "qps": [[18, 0]], "buffers": {...}}}}

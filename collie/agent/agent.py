@@ -107,8 +107,7 @@ class Agent(Loop):
         if self._run:
             raise bad_request("prepare: the last run has not been destroyed")
         fields = request.fields
-        qps = fields["workload"].get("qps", 1)
-        ends = parse_flows(fields["flows"], qps if type(qps) is int else 1)
+        ends = parse_flows(fields["flows"], fields["workload"])
         device, port = fields["device"], fields.get("port", 1)
         engine = self._make_engine({key: end["qps"] for key, end in ends.items()})
         self._engine_pids.append(engine.pid)
@@ -120,7 +119,6 @@ class Agent(Loop):
             "device": device,
             "port": port,
             "gid_index": fields["gid_index"],
-            "workload": fields["workload"],
             "ends": list(ends.values()),
         }
         self.hand_over(request, engine, command)

@@ -12,33 +12,38 @@ from typing import Any, Callable, Dict, List, Optional
 from . import facts
 from .faults import AgentFault, bad_request
 from .lines import encode
-from .pattern import chains_in_queue, payload_per_packet
+from .pattern import fitting, payload_per_packet
 from .queues import Queue, SendBuilder, receive_queues, shared_receive_queue
 from .resources import End, Resources
 from .totals import ATTENTION, Totals
 from .traffic import Traffic
 from .verbs import Verbs
-from .workload import Workload, parse_workload
+from .workload import FETCHING, RECEIVING, Workload, parse_workload
 
 # Part of destroy's deadline spent on polling flushed completions before queue pairs go.
 QUIESCE_SECONDS = 1.0
 
 
-def counted_by(workload: Workload, requester: bool) -> Optional[str]:
-    """Return how this end knows what was delivered, None when only the other end does."""
-    if workload.receives:
+def counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str]:
+    """Return how this end knows what was delivered to the sink of its flow, None when only the other end does.
+
+    ``alone``: every flow of the run has this workload. A device's packets cannot be told apart otherwise.
+    """
+    brought = workload.opcodes - FETCHING
+    if brought and brought <= RECEIVING:
         return None if requester else "responder_completions"
-    if workload.opcode == "READ" or workload.qp_type == "RC":
+    if workload.qp_type == "RC":
         return "requester_completions" if requester else None
-    return None if requester else "responder_packets"
+    return None if requester or not alone else "responder_packets"
 
 
-def plan(workload: Workload, requester: bool) -> Dict[str, Any]:
+def plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
     """Return what the controller and the sampler may want to know of one end."""
     payload, messages = payload_per_packet(workload)
     return {
-        "counted_by": counted_by(workload, requester),
-        "chains_in_queue": chains_in_queue(workload.send_wq_depth, workload.wqe_batch),
+        "counted_by": counted_by(workload, requester, alone),
+        "returns": requester and workload.mixed,
+        "rounds_in_queue": fitting(workload.send_wq_depth, workload.wqe_batch * workload.signal_every),
         "payload_per_packet": payload,
         "messages_per_packet": messages,
     }
@@ -102,14 +107,18 @@ class Engine:
     def _prepare(self, command: Dict[str, Any]) -> Dict[str, Any]:
         if self.v is None:
             raise AgentFault("unsupported", "import", "pyverbs is missing on this host")
-        workload = parse_workload(command["workload"])
+        ends = [
+            End(entry["key"], entry["role"], entry["qps"], parse_workload(entry["workload"]))
+            for entry in command["ends"]
+        ]
         gid = facts.gid(command["device"], command["port"], command["gid_index"])
-        resources = Resources(self.v, command["device"], command["port"], command["gid_index"], gid, workload)
+        resources = Resources(self.v, command["device"], command["port"], command["gid_index"], gid)
         self.resources = resources
-        resources.create([End(entry["key"], entry["role"], entry["qps"]) for entry in command["ends"]])
+        resources.create(ends)
+        alone = len({end.workload for end in ends}) == 1
         return {
-            "endpoints": {end.key: resources.endpoint(end) for end in resources.ends},
-            "flows": {end.key: plan(workload, end.requester) for end in resources.ends},
+            "endpoints": {end.key: resources.endpoint(end) for end in ends},
+            "flows": {end.key: plan(end.workload, end.requester, alone) for end in ends},
         }
 
     def _connect(self, command: Dict[str, Any]) -> Dict[str, Any]:
@@ -126,7 +135,7 @@ class Engine:
                     queues.append(builder.build(len(queues), pair, layout))
             elif end.srq is not None:
                 queues.append(shared_receive_queue(resources, end, layout, len(queues)))
-            elif resources.workload.receives:
+            elif end.workload.receives:
                 queues += receive_queues(resources, end, layout, len(queues))
         words, error = self.totals.words, resources.v.PyverbsError
         traffic = Traffic(queues, resources.cqs, words, pair_words, self.pipe, error)

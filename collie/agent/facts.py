@@ -129,7 +129,9 @@ def port_facts(port_path: str) -> Dict[str, Any]:
     }
 
 
-def _driver(device_path: str, name: str) -> Optional[str]:
+def driver_of(name: str, root: str = INFINIBAND) -> Optional[str]:
+    """Return the name of the kernel driver of an RDMA device, None where nothing tells."""
+    device_path = os.path.join(root, name)
     try:
         return os.path.basename(os.readlink(os.path.join(device_path, "device", "driver")))
     except OSError:
@@ -148,7 +150,7 @@ def device_facts(name: str, root: str = INFINIBAND) -> Dict[str, Any]:
     numa_node = read_int(path, "device", "numa_node")
     return {
         "name": name,
-        "driver": _driver(path, name),
+        "driver": driver_of(name, root),
         "firmware": read_text(path, "fw_ver"),
         "board_id": read_text(path, "board_id"),
         "node_guid": read_text(path, "node_guid"),

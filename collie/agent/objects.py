@@ -10,11 +10,15 @@ from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from . import memory
+from .facts import driver_of
 from .faults import AgentFault, from_errno
 from .verbs import Verbs
-from .workload import Workload
+from .workload import ATOMICS, Workload
 
 PAGE = mmap.PAGESIZE
+
+# Transports that few devices offer, with the one driver that does; of XRC the device's flags tell.
+OPTIONAL_TRANSPORTS: Dict[str, Optional[str]] = {"XRC": None, "DC": "mlx5_core", "SRD": "efa"}
 
 
 @contextmanager
@@ -38,7 +42,8 @@ def step(name: str) -> Iterator[None]:
 class Limits:
     """What the device says it can do, as far as a run needs it."""
 
-    def __init__(self, attributes: Any) -> None:
+    def __init__(self, v: Verbs, device: str, attributes: Any) -> None:
+        self._device, self._driver = device, driver_of(device)
         self.max_qp_wr: int = attributes.max_qp_wr
         self.max_sge: int = attributes.max_sge
         self.max_cqe: int = attributes.max_cqe
@@ -48,32 +53,66 @@ class Limits:
         self.max_mr: int = attributes.max_mr
         self.max_rd_atomic: int = attributes.max_qp_init_rd_atom
         self.max_dest_rd_atomic: int = attributes.max_qp_rd_atom
+        self.atomics = attributes.atomic_caps != v.e.IBV_ATOMIC_NONE
+        self.xrc = bool(attributes.device_cap_flags & v.e.IBV_DEVICE_XRC)
 
-    def check(self, workload: Workload, qps: int) -> None:
-        """Refuse what lies above a limit of the device.
+    def check(self, workload: Workload) -> None:
+        """Refuse what lies above a limit of the device, or is none of its transports and operations.
 
         Raises:
             AgentFault: ``unsupported``, with the wish and the limit.
         """
+        self._check_transport(workload.qp_type)
+        if workload.opcodes & ATOMICS and not self.atomics:
+            raise AgentFault("unsupported", "limits", f"device {self._device} reports no atomics (atomic_cap NONE)")
         wishes = [
             ("send_wq_depth", workload.send_wq_depth, self.max_qp_wr),
             ("recv_wq_depth", workload.recv_wq_depth, self.max_srq_wr if workload.srq else self.max_qp_wr),
             ("sge_count", workload.sge_count, min(self.max_sge, self.max_srq_sge) if workload.srq else self.max_sge),
-            ("queue pairs", qps, self.max_qp),
-            ("memory regions", qps * workload.mrs_per_qp, self.max_mr),
         ]
         if workload.qp_type == "RC":
             wishes.append(("max_rd_atomic", workload.max_rd_atomic, self.max_rd_atomic))
             wishes.append(("max_dest_rd_atomic", workload.max_dest_rd_atomic, self.max_dest_rd_atomic))
+        self._refuse(wishes)
+
+    def _check_transport(self, qp_type: str) -> None:
+        if qp_type not in OPTIONAL_TRANSPORTS:
+            return
+        if qp_type == "XRC":
+            offered, lack = self.xrc, f"device {self._device} reports no XRC (device_cap_flags lacks IBV_DEVICE_XRC)"
+        else:
+            offered = self._driver == OPTIONAL_TRANSPORTS[qp_type]
+            lack = f"driver {self._driver} of device {self._device} has no {qp_type} transport"
+        not_here = f"device {self._device} offers {qp_type}, which this agent does not drive yet"
+        raise AgentFault("unsupported", "limits", not_here if offered else lack, errno.EOPNOTSUPP)
+
+    def check_totals(self, qps: int, mrs: int) -> None:
+        """Refuse more objects than the device has, over all workloads of a run.
+
+        Raises:
+            AgentFault: ``unsupported``, with the wish and the limit.
+        """
+        self._refuse([("queue pairs", qps, self.max_qp), ("memory regions", mrs, self.max_mr)])
+
+    @staticmethod
+    def _refuse(wishes: List[Tuple[str, int, int]]) -> None:
         for name, wish, limit in wishes:
             if wish > limit:
                 raise AgentFault("unsupported", "limits", f"{name} {wish} is above the device's {limit}", errno.EINVAL)
 
 
+def remote_access(v: Verbs, workload: Workload) -> int:
+    """Return what a peer may do; atomics only where they are used, as a device without them refuses the flag."""
+    access = v.e.IBV_ACCESS_REMOTE_WRITE | v.e.IBV_ACCESS_REMOTE_READ
+    return int(access | v.e.IBV_ACCESS_REMOTE_ATOMIC if workload.opcodes & ATOMICS else access)
+
+
 class Buffers:
     """The MRs of one end: ``per_qp`` for each queue pair, on pages of one mapping."""
 
-    def __init__(self, v: Verbs, pd: Any, qps: int, per_qp: int, length: int, numa_node: Optional[int]) -> None:
+    def __init__(self, v: Verbs, pd: Any, workload: Workload, qps: int, length: int, numa_node: Optional[int]) -> None:
+        per_qp = workload.mrs_per_qp
+        access = v.e.IBV_ACCESS_LOCAL_WRITE | remote_access(v, workload)
         self.per_qp = per_qp
         self.length = length
         self.stride = -(-length // PAGE) * PAGE
@@ -82,7 +121,6 @@ class Buffers:
         with step("allocate"), memory.on_node(numa_node):
             self._mapping = mmap.mmap(-1, total)
             self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._mapping))
-            access = v.e.IBV_ACCESS_LOCAL_WRITE | v.e.IBV_ACCESS_REMOTE_WRITE | v.e.IBV_ACCESS_REMOTE_READ
             self.mrs: List[Any] = []
             with step("reg_mr"):
                 for number in range(qps * per_qp):

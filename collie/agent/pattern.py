@@ -1,10 +1,12 @@
 """How a workload becomes chains of work requests: pure arithmetic, no verbs.
 
-* Request number *i* of a queue pair carries ``messages[i % len(messages)]`` from MR ``i % mrs_per_qp`` of that pair,
-  and to (from) the MR of the same number of the responder.
+* Request number *i* of a queue pair has the opcode and the size of entry ``i % len(turn)`` of the workload's ``turn``.
+  It carries payload from MR ``i % mrs_per_qp`` of that pair, and to (from) the MR of the same number of the responder.
 * ``wqe_batch`` requests are linked into one chain and posted by one call. A posted chain is copied into the queue, so
   the same few chains are posted in turn for the whole run, and a chain may be posted again while it is outstanding.
-* The queue holds ``send_wq_depth // wqe_batch`` chains at most, so up to a batch less one of the depth stays unused.
+* ``signal_every`` chains make a round: the last request of a round is signalled, so its slots come free together, and a
+  round is posted as soon as there is room for all of it. With ``sq_sig_all`` every request is signalled.
+* The queue holds whole rounds only, so up to a round less one request of the depth stays unused.
 * Entries of a scatter list that would be empty are left out: to some devices a length of zero means 2 GiB.
 """
 
@@ -12,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import List, Sequence, Tuple, Union
+from typing import List, NamedTuple, Sequence, Tuple, Union
 
-from .workload import Workload
+from .workload import ATOMICS, FETCHING, Workload
 
 GRH_BYTES = 40
 
@@ -22,17 +24,31 @@ GRH_BYTES = 40
 MAX_REQUESTS = 1 << 16
 
 
+class Proof(NamedTuple):
+    """What one completion proves to have arrived."""
+
+    messages: int
+    bytes: int
+
+
+NOTHING = Proof(0, 0)
+
+
 @dataclass(frozen=True)
 class Request:
-    """One work request: which MR, the lengths of its scatter list, and what its completion proves."""
+    """One work request: which MR, the lengths of its scatter list, and what its completion proves.
 
+    ``delivers`` is what reached the sink of the flow; ``returns`` what, of a mixed flow, came back to the requester.
+    """
+
+    opcode: str
     mr: int
     segments: Tuple[int, ...]
     message_bytes: int
     signalled: bool
-    proves_bytes: int
-    proves_messages: int
-    ends_chain: bool
+    delivers: Proof
+    returns: Proof
+    ends_round: bool
 
 
 @dataclass(frozen=True)
@@ -72,19 +88,19 @@ def _lcm(a: int, b: int) -> int:
     return a * b // gcd(a, b)
 
 
-def chains_in_queue(depth: int, batch: int) -> int:
-    """Return how many chains may be outstanding at once."""
-    return max(1, depth // batch)
+def fitting(depth: int, requests: int) -> int:
+    """Return how many chains or rounds of so many requests may be outstanding at once."""
+    return max(1, depth // requests)
 
 
-def distinct_chains(batch: int, messages: int, mrs: int, budget: int) -> int:
-    """Return how many chains to build so that posting them in turn repeats the sequence of requests.
+def distinct_chains(batch: int, turn: int, mrs: int, budget: int) -> int:
+    """Return how many chains (or rounds) to build so that posting them in turn repeats the sequence of requests.
 
-    The message mix always repeats exactly. The turns of the MRs do where ``budget`` work requests allow it; otherwise
-    every MR is used as far as the budget goes.
+    The turn of requests always repeats exactly. The turns of the MRs do where ``budget`` work requests allow it;
+    otherwise every MR is used as far as the budget goes.
     """
-    mix = _lcm(batch, messages) // batch
-    exact = _lcm(batch, _lcm(messages, mrs)) // batch
+    mix = _lcm(batch, turn) // batch
+    exact = _lcm(batch, _lcm(turn, mrs)) // batch
     if exact * batch <= budget:
         return exact
     covering = mix * (-(-mrs // (mix * batch)))
@@ -93,28 +109,47 @@ def distinct_chains(batch: int, messages: int, mrs: int, budget: int) -> int:
 
 
 def send_chains(workload: Workload, qps: int) -> Tuple[Chain, ...]:
-    """Return the chains that each requester's queue pair posts in turn."""
-    batch, messages = workload.wqe_batch, workload.messages
-    count = distinct_chains(batch, len(messages), workload.mrs_per_qp, MAX_REQUESTS // qps)
-    chains = []
-    for first in range(0, count * batch, batch):
-        sizes = [messages[number % len(messages)] for number in range(first, first + batch)]
-        requests = []
-        for offset, size in enumerate(sizes):
-            last = offset == batch - 1
-            requests.append(
-                Request(
-                    mr=(first + offset) % workload.mrs_per_qp,
-                    segments=split(size, workload.sge_count, workload.sge_split),
-                    message_bytes=size,
-                    signalled=workload.sq_sig_all or last,
-                    proves_bytes=size if workload.sq_sig_all else sum(sizes),
-                    proves_messages=1 if workload.sq_sig_all else batch,
-                    ends_chain=last,
-                )
-            )
-        chains.append(Chain(tuple(requests)))
-    return tuple(chains)
+    """Return the chains that each requester's queue pair posts in turn: whole rounds."""
+    batch, sequence = workload.wqe_batch, _Sequence(workload)
+    total = sequence.round * distinct_chains(
+        sequence.round, len(sequence.turn), workload.mrs_per_qp, MAX_REQUESTS // qps
+    )
+    requests = [sequence.request(number) for number in range(total)]
+    return tuple(Chain(tuple(requests[first : first + batch])) for first in range(0, total, batch))
+
+
+class _Sequence:
+    """The work requests of one queue pair in the order of posting."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload, self.turn = workload, workload.turn
+        self.round = workload.wqe_batch * workload.signal_every
+        self._mixed = workload.mixed
+
+    def request(self, number: int) -> Request:
+        """Return the request of this number, from 0."""
+        workload, turn = self.workload, self.turn
+        opcode, size = turn[number % len(turn)]
+        ends_round = (number + 1) % self.round == 0
+        signalled = workload.sq_sig_all or ends_round
+        return Request(
+            opcode=opcode,
+            mr=number % workload.mrs_per_qp,
+            # The list of an atomic has one entry of 8 bytes (ibv_post_send(3)).
+            segments=(size,) if opcode in ATOMICS else split(size, workload.sge_count, workload.sge_split),
+            message_bytes=size,
+            signalled=signalled,
+            delivers=self._proof(number, returns=False) if signalled else NOTHING,
+            returns=self._proof(number, returns=True) if signalled else NOTHING,
+            ends_round=ends_round,
+        )
+
+    def _proof(self, number: int, *, returns: bool) -> Proof:
+        """Return what the completion of a request proves for one direction of the payload."""
+        turn = self.turn
+        proved = (turn[n % len(turn)] for n in range(number + 1 - self.workload.messages_per_signal, number + 1))
+        sizes = [size for opcode, size in proved if (self._mixed and opcode in FETCHING) == returns]
+        return Proof(len(sizes), sum(sizes))
 
 
 @dataclass(frozen=True)
@@ -137,16 +172,17 @@ def receive_plan(workload: Workload, buffers: int, queues: int) -> ReceivePlan:
     budget = max(batch, MAX_REQUESTS // queues)
     count = max(1, min(-(-buffers // batch), budget // batch))
     chains = tuple(tuple((chain * batch + i) % buffers for i in range(batch)) for chain in range(count))
-    segments = list(split(max(workload.messages), workload.sge_count, workload.sge_split))
+    segments = list(split(workload.largest_message, workload.sge_count, workload.sge_split))
     if workload.qp_type == "UD":
         segments[0] += GRH_BYTES
-    return ReceivePlan(chains, chains_in_queue(workload.recv_wq_depth, batch), tuple(segments))
+    return ReceivePlan(chains, fitting(workload.recv_wq_depth, batch), tuple(segments))
 
 
 def payload_per_packet(workload: Workload) -> Tuple[float, float]:
     """Return the mean payload bytes per packet and mean messages per packet of the mix, at the workload's MTU."""
-    packets = sum(max(1, -(-size // workload.mtu)) for size in workload.messages)
-    return sum(workload.messages) / packets, len(workload.messages) / packets
+    sizes = [size for _, size in workload.turn]
+    packets = sum(max(1, -(-size // workload.mtu)) for size in sizes)
+    return sum(sizes) / packets, len(sizes) / packets
 
 
 def group(needs: Sequence[int], capacity: int, reserve: int = 0) -> List[List[int]]:

@@ -2,9 +2,12 @@
 
 A work request id says what its completion proves, so that the traffic loop needs no table of what is outstanding::
 
-    bits 0-1    kind: RECEIVE, SEND (in the middle of a chain), SEND_END (the chain's last: its slots are free again)
+    bits 0-1    kind: RECEIVE, SEND (in the middle of a round), SEND_END (the round's last: its slots are free again)
     bits 2-23   number of the queue
     bits 24-63  payload bytes proved (sends; a receive's length comes with its completion)
+
+Of a flow with payload both ways these are the bytes that went to the responder. What came back is in ``returns`` of the
+queue, one entry per completion: those of one send queue come in the order of posting.
 """
 
 from __future__ import annotations
@@ -12,11 +15,11 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .objects import Buffers
-from .pattern import GRH_BYTES, Chain, ReceivePlan, Request, chains_in_queue, receive_plan, send_chains
+from .pattern import GRH_BYTES, Chain, Proof, ReceivePlan, Request, fitting, receive_plan, send_chains
 from .resources import UD_QKEY, End, Resources
 from .totals import EndLayout
 from .verbs import Verbs
-from .workload import Workload
+from .workload import ATOMICS, FETCHING, SENDS, Workload
 
 RECEIVE, SEND, SEND_END = 0, 1, 2
 KIND_MASK = 3
@@ -38,15 +41,18 @@ class Queue:
         "chain_bytes",  # payload of each chain
         "chains",  # heads, in the order of posting
         "count",  # completions not settled yet
-        "limit",  # chains that fit
+        "limit",  # rounds of sends, or chains of receives, that fit
         "listed",  # already on the list of queues to settle
         "messages_per_signal",
         "next",  # number of the chain to be posted next
-        "outstanding",  # chains of sends
+        "outstanding",  # rounds of sends
         "overhead",  # bytes of a receive completion that are no payload
         "post",
+        "posts",  # chains in a round
         "qp_word",  # index of its queue pair's word in the totals
         "refs",  # every work request: a head keeps only raw pointers to the rest of its chain
+        "returned",  # number of the entry of ``returns`` for the next completion
+        "returns",  # of a flow with payload both ways: what each completion in turn proves to have come back
         "sends",
         "shared",  # a receive queue of many queue pairs
         "used",  # receives completed and not posted again yet
@@ -55,8 +61,9 @@ class Queue:
     def __init__(self, sends: bool, base: int, qp_word: int, post: Callable[[Any], None]) -> None:
         self.sends, self.shared, self.alive, self.listed = sends, False, True, False
         self.base, self.qp_word, self.post = base, qp_word, post
-        self.limit = self.batch = self.messages_per_signal = 1
-        self.overhead = self.next = self.outstanding = self.used = self.count = self.bytes = 0
+        self.limit = self.batch = self.posts = self.messages_per_signal = 1
+        self.overhead = self.next = self.outstanding = self.used = self.count = self.bytes = self.returned = 0
+        self.returns: List[Proof] = []
         self.chains: List[Any] = []
         self.chain_bytes: List[int] = []
         self.refs: List[Any] = []
@@ -67,7 +74,7 @@ def send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> i
     flags = v.e.IBV_SEND_SIGNALED if request.signalled else 0
     if workload.fence and first:
         flags |= v.e.IBV_SEND_FENCE
-    if workload.max_inline_data >= request.message_bytes and workload.opcode != "READ":
+    if workload.max_inline_data >= request.message_bytes and request.opcode not in FETCHING:
         flags |= v.e.IBV_SEND_INLINE
     return int(flags)
 
@@ -76,24 +83,28 @@ class SendBuilder:
     """Builds the send queues of one requester's end."""
 
     def __init__(self, resources: Resources, end: End) -> None:
-        self.v, self.workload, self.end = resources.v, resources.workload, end
+        self.v, self.workload, self.end = resources.v, end.workload, end
         self.chains = send_chains(self.workload, end.qps)
-        self.opcode = {
+        self.opcodes = {
             "SEND": self.v.e.IBV_WR_SEND,
             "SEND_WITH_IMM": self.v.e.IBV_WR_SEND_WITH_IMM,
             "WRITE": self.v.e.IBV_WR_RDMA_WRITE,
             "WRITE_WITH_IMM": self.v.e.IBV_WR_RDMA_WRITE_WITH_IMM,
             "READ": self.v.e.IBV_WR_RDMA_READ,
-        }[self.workload.opcode]
-        self.remote: Optional[Dict[str, Any]] = end.peer.get("buffers")
+            "FETCH_ADD": self.v.e.IBV_WR_ATOMIC_FETCH_AND_ADD,
+            "CMP_SWP": self.v.e.IBV_WR_ATOMIC_CMP_AND_SWP,
+        }
+        self.remote: Dict[str, Any] = end.peer.get("buffers", {})
 
     def build(self, number: int, pair: int, layout: EndLayout) -> Queue:
         """Build the queue with this number for the end's queue pair ``pair``."""
         workload = self.workload
         queue = Queue(True, layout.base, layout.first_qp + pair, self.end.pairs[pair].post_send)
-        queue.limit = chains_in_queue(workload.send_wq_depth, workload.wqe_batch)
-        queue.batch = workload.wqe_batch
-        queue.messages_per_signal = 1 if workload.sq_sig_all else workload.wqe_batch
+        queue.limit = fitting(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
+        queue.batch, queue.posts = workload.wqe_batch, workload.signal_every
+        queue.messages_per_signal = workload.messages_per_signal
+        if workload.mixed:
+            queue.returns = [item.returns for chain in self.chains for item in chain.requests if item.signalled]
         for chain in self.chains:
             queue.chains.append(self._chain(queue, number, pair, chain))
             queue.chain_bytes.append(chain.total_bytes)
@@ -107,20 +118,23 @@ class SendBuilder:
         return following
 
     def _request(self, number: int, pair: int, request: Request, first: bool, following: Any) -> Any:
-        kind = SEND_END if request.ends_chain else SEND
+        kind = SEND_END if request.ends_round else SEND
         wr = self.v.SendWR(
-            wr_id=request.proves_bytes << BYTES_SHIFT | number << QUEUE_SHIFT | kind,
-            opcode=self.opcode,
+            wr_id=request.delivers.bytes << BYTES_SHIFT | number << QUEUE_SHIFT | kind,
+            opcode=self.opcodes[request.opcode],
             num_sge=len(request.segments),
             imm_data=0,
             sg=scatter(self.v, self.end.buffers, pair, request.mr, request.segments),
             send_flags=send_flags(self.v, self.workload, request, first),
             next_wr=following,
         )
-        if self.remote:
+        if request.opcode not in SENDS:
             target = pair * self.remote["per_qp"] + request.mr % self.remote["per_qp"]
-            address = self.remote["base"] + target * self.remote["stride"]
-            wr.set_wr_rdma(self.remote["rkeys"][target], address)
+            rkey, address = self.remote["rkeys"][target], self.remote["base"] + target * self.remote["stride"]
+            if request.opcode in ATOMICS:
+                wr.set_wr_atomic(rkey, address, 1)  # adds 1, or puts 0 where it finds 1
+            else:
+                wr.set_wr_rdma(rkey, address)
         elif self.end.address_handle is not None:
             wr.set_wr_ud(self.end.address_handle, self.end.peer["qps"][pair][0], UD_QKEY)
         return wr
@@ -139,7 +153,7 @@ def scatter(v: Verbs, buffers: Optional[Buffers], pair: int, mr: int, segments: 
 
 def receive_queues(resources: Resources, end: End, layout: EndLayout, first_number: int) -> List[Queue]:
     """Build the receive queues of one responder's end: one per queue pair, or the shared one."""
-    workload, v = resources.workload, resources.v
+    workload, v = end.workload, resources.v
     overhead = GRH_BYTES if workload.qp_type == "UD" else 0
     queues = []
     for pair in range(end.qps):
@@ -153,7 +167,7 @@ def receive_queues(resources: Resources, end: End, layout: EndLayout, first_numb
 
 def shared_receive_queue(resources: Resources, end: End, layout: EndLayout, number: int) -> Queue:
     """Build the one queue that all queue pairs of ``end`` take their receives from, over all their MRs in turn."""
-    workload = resources.workload
+    workload = end.workload
     plan = receive_plan(workload, workload.mrs_per_qp * end.qps, 1)
     queue = Queue(False, layout.base, layout.first_qp, end.srq.post_recv)
     queue.shared = True

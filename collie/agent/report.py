@@ -39,6 +39,8 @@ class Run:
             flow.update(self._from_packets(layout, plan, counters))
         elif counted_by is None:
             flow.update(delivered_messages=None, delivered_bytes=None)
+        if not plan.get("returns"):
+            flow.update(returned_messages=None, returned_bytes=None)
         if not layout.key.endswith("/requester"):
             flow.update(posted_messages=None, posted_bytes=None, completed_messages=None)
         moves = flow["delivered_messages"] if flow["completed_messages"] is None else flow["completed_messages"]

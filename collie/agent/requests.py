@@ -98,13 +98,19 @@ def _positive(value: Any) -> bool:
     return isinstance(value, NUMBER) and not isinstance(value, bool) and value > 0
 
 
-def parse_flows(flows: Any, default_qps: int) -> Dict[str, Dict[str, Any]]:
-    """Return the ends of ``prepare`` by key, each with ``key``, ``role`` and ``qps``."""
+def parse_flows(flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
+    """Return the ends of ``prepare`` by key, each with ``key``, ``role``, ``qps`` and ``workload`` (not checked yet).
+
+    ``default`` is the workload of the flows that name none.
+    """
     ends: Dict[str, Dict[str, Any]] = {}
     for entry in flows:
-        if not isinstance(entry, dict) or set(entry) - {"flow", "role", "qps", "peer"}:
-            raise bad_request("prepare: a flow has flow, role and perhaps qps and peer")
-        role, flow, qps = entry.get("role"), entry.get("flow"), entry.get("qps", default_qps)
+        if not isinstance(entry, dict) or set(entry) - {"flow", "role", "qps", "peer", "workload"}:
+            raise bad_request("prepare: a flow has flow, role and perhaps qps, peer and workload")
+        workload = entry.get("workload", default)
+        if not isinstance(workload, dict):
+            raise bad_request("prepare: the workload of a flow is not an object")
+        role, flow, qps = entry.get("role"), entry.get("flow"), entry.get("qps", workload.get("qps", 1))
         if role not in ("requester", "responder") or not isinstance(flow, str) or "/" in flow:
             raise bad_request("prepare: a flow needs a name without '/' and the role requester or responder")
         if type(qps) is not int or qps < 1:
@@ -112,7 +118,7 @@ def parse_flows(flows: Any, default_qps: int) -> Dict[str, Dict[str, Any]]:
         key = f"{flow}/{role}"
         if key in ends:
             raise bad_request(f"prepare: {key} is listed twice")
-        ends[key] = {"key": key, "role": role, "qps": qps}
+        ends[key] = {"key": key, "role": role, "qps": qps, "workload": workload}
     if not ends or len(ends) > MAX_ENDS:
         raise bad_request(f"prepare: 1 to {MAX_ENDS} flows")
     return ends

@@ -15,7 +15,7 @@ import time
 from typing import Any, Dict, List, Optional
 
 from .faults import AgentFault, bad_request
-from .objects import Buffers, CompletionQueue, Limits, step
+from .objects import Buffers, CompletionQueue, Limits, remote_access, step
 from .pattern import GRH_BYTES, group, receive_plan
 from .verbs import Verbs
 from .workload import Workload
@@ -25,10 +25,10 @@ MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 
 
 class End:
-    """One end of a flow: its role, queue pairs and buffers."""
+    """One end of a flow: its role, workload, queue pairs and buffers."""
 
-    def __init__(self, key: str, role: str, qps: int) -> None:
-        self.key = key
+    def __init__(self, key: str, role: str, qps: int, workload: Workload) -> None:
+        self.key, self.workload = key, workload
         self.requester = role == "requester"
         self.qps = qps
         self.pairs: List[Any] = []
@@ -38,17 +38,25 @@ class End:
         self.peer: Dict[str, Any] = {}
 
 
+def _owns_receives(end: End) -> bool:
+    return end.workload.receives and not end.requester and end.srq is None
+
+
+def _receive_sges(workload: Workload) -> int:
+    return len(receive_plan(workload, 1, 1).segments)
+
+
 class Resources:
     """Everything of one run on one device."""
 
-    def __init__(self, v: Verbs, device: str, port: int, gid_index: int, gid: str, workload: Workload) -> None:
-        self.v, self.workload = v, workload
+    def __init__(self, v: Verbs, device: str, port: int, gid_index: int, gid: str) -> None:
+        self.v = v
         self.port, self.gid_index, self.gid = port, gid_index, gid
         self.ends: List[End] = []
         self.cqs: List[CompletionQueue] = []
         with step("open_device"):
             self.context = v.Context(name=device)
-            self.limits = Limits(self.context.query_device())
+            self.limits = Limits(v, device, self.context.query_device())
             port_attributes = self.context.query_port(port)
             self.lid: int = port_attributes.lid
             self.active_mtu = port_attributes.active_mtu
@@ -57,33 +65,31 @@ class Resources:
 
     def create(self, ends: List[End]) -> None:
         """Create what ``ends`` need; queue pairs are left in INIT (UD: in RTS)."""
-        workload = self.workload
-        if MTU_CODES[workload.mtu] > self.active_mtu:
-            raise AgentFault("unsupported", "limits", f"mtu {workload.mtu} is above the port's active MTU")
-        self.limits.check(workload, sum(end.qps for end in ends))
+        for end in ends:
+            self.limits.check(end.workload)
+            if MTU_CODES[end.workload.mtu] > self.active_mtu:
+                raise AgentFault("unsupported", "limits", f"mtu {end.workload.mtu} is above the port's active MTU")
+        self.limits.check_totals(sum(end.qps for end in ends), sum(end.qps * end.workload.mrs_per_qp for end in ends))
         self.ends = ends
         for end in ends:
+            workload = end.workload
             length = workload.buffer_bytes + (GRH_BYTES if workload.qp_type == "UD" and not end.requester else 0)
             node = workload.numa_node if end.requester else workload.peer_numa_node
-            end.buffers = Buffers(self.v, self.pd, end.qps, workload.mrs_per_qp, length, node)
+            end.buffers = Buffers(self.v, self.pd, workload, end.qps, length, node)
             if workload.srq and workload.receives and not end.requester:
                 with step("create_srq"):
-                    attributes = self.v.SrqAttr(max_wr=workload.recv_wq_depth, max_sge=self._receive_sges())
+                    attributes = self.v.SrqAttr(max_wr=workload.recv_wq_depth, max_sge=_receive_sges(workload))
                     end.srq = self.v.SRQ(self.pd, self.v.SrqInitAttr(attributes))
         self._create_pairs()
 
-    def _receive_sges(self) -> int:
-        return len(receive_plan(self.workload, 1, 1).segments)
-
     def _create_pairs(self) -> None:
-        workload = self.workload
         # An unsignalled request completes too when its queue pair fails, so a CQ must hold every one of them.
         needs = [
-            (workload.send_wq_depth if end.requester else workload.recv_wq_depth if self._owns_receives(end) else 1)
+            (end.workload.send_wq_depth if end.requester else end.workload.recv_wq_depth if _owns_receives(end) else 1)
             for end in self.ends
             for _ in range(end.qps)
         ]
-        reserve = sum(workload.recv_wq_depth for end in self.ends if end.srq is not None)
+        reserve = sum(end.workload.recv_wq_depth for end in self.ends if end.srq is not None)
         owner = {}
         for indices in group(needs, self.limits.max_cqe, reserve):
             wanted = sum(needs[index] for index in indices) + reserve
@@ -96,17 +102,14 @@ class Resources:
                 end.pairs.append(self._create_pair(end, owner[index]))
                 index += 1
 
-    def _owns_receives(self, end: End) -> bool:
-        return self.workload.receives and not end.requester and end.srq is None
-
     def _create_pair(self, end: End, cq: Any) -> Any:
-        v, workload = self.v, self.workload
-        receives = self._owns_receives(end)
+        v, workload = self.v, end.workload
+        receives = _owns_receives(end)
         cap = v.QPCap(
             max_send_wr=workload.send_wq_depth if end.requester else 1,
             max_recv_wr=workload.recv_wq_depth if receives else 1,
             max_send_sge=workload.sge_count if end.requester else 1,
-            max_recv_sge=self._receive_sges() if receives else 1,
+            max_recv_sge=_receive_sges(workload) if receives else 1,
             max_inline_data=workload.max_inline_data if end.requester else 0,
         )
         qp_type = getattr(v.e, f"IBV_QPT_{workload.qp_type}")
@@ -116,16 +119,16 @@ class Resources:
         with step("create_qp"):
             pair = v.QP(self.pd, attributes)
         with step("modify_qp INIT"):
-            pair.to_init(self._attributes())
+            pair.to_init(self._attributes(workload))
         return pair
 
-    def _attributes(self) -> Any:
+    def _attributes(self, workload: Workload) -> Any:
         v = self.v
         attributes = v.QPAttr(port_num=self.port)
-        attributes.qp_access_flags = v.e.IBV_ACCESS_REMOTE_WRITE | v.e.IBV_ACCESS_REMOTE_READ
+        attributes.qp_access_flags = remote_access(v, workload)
         attributes.pkey_index = 0
         attributes.qkey = UD_QKEY
-        attributes.sq_psn = self.workload.sq_psn
+        attributes.sq_psn = workload.sq_psn
         return attributes
 
     def endpoint(self, end: End) -> Dict[str, Any]:
@@ -133,9 +136,9 @@ class Resources:
         described: Dict[str, Any] = {
             "gid": self.gid,
             "lid": self.lid,
-            "qps": [[pair.qp_num, self.workload.sq_psn] for pair in end.pairs],
+            "qps": [[pair.qp_num, end.workload.sq_psn] for pair in end.pairs],
         }
-        if not end.requester and self.workload.remote_memory and end.buffers:
+        if not end.requester and end.workload.remote_memory and end.buffers:
             described["buffers"] = end.buffers.describe()
         return described
 
@@ -144,30 +147,31 @@ class Resources:
         if len(peer["qps"]) != end.qps:
             raise bad_request(f"connect: {end.key} has {end.qps} queue pairs, its peer {len(peer['qps'])}")
         end.peer = peer
-        path = self._path(peer)
-        if self.workload.qp_type == "UD":
+        workload = end.workload
+        path = self._path(workload, peer)
+        if workload.qp_type == "UD":
             with step("create_ah"):
                 end.address_handle = self.v.AH(self.pd, attr=path)
         for index, pair in enumerate(end.pairs):
             number, psn = peer["qps"][index]
-            attributes = self._attributes()
+            attributes = self._attributes(workload)
             attributes.ah_attr = path
-            attributes.path_mtu = MTU_CODES[self.workload.mtu]
+            attributes.path_mtu = MTU_CODES[workload.mtu]
             attributes.dest_qp_num = number
             attributes.rq_psn = psn
             for name in ("max_rd_atomic", "max_dest_rd_atomic", "timeout", "retry_cnt", "rnr_retry", "min_rnr_timer"):
-                setattr(attributes, name, getattr(self.workload, name))
+                setattr(attributes, name, getattr(workload, name))
             with step("modify_qp RTR"):
                 pair.to_rtr(attributes)
             with step("modify_qp RTS"):
                 pair.to_rts(attributes)
 
-    def _path(self, peer: Dict[str, Any]) -> Any:
+    def _path(self, workload: Workload, peer: Dict[str, Any]) -> Any:
         route = self.v.GlobalRoute(
             dgid=self.v.GID(peer["gid"]),
             sgid_index=self.gid_index,
-            hop_limit=self.workload.hop_limit,
-            traffic_class=self.workload.traffic_class,
+            hop_limit=workload.hop_limit,
+            traffic_class=workload.traffic_class,
         )
         return self.v.AHAttr(gr=route, is_global=1, port_num=self.port, dlid=peer["lid"])
 

@@ -18,6 +18,7 @@ ERROR_WORDS = 32
 FIRST_END = ERRORS + ERROR_WORDS
 
 POSTED_MESSAGES, POSTED_BYTES, COMPLETED_MESSAGES, DELIVERED_MESSAGES, DELIVERED_BYTES, FAILED_QPS = range(6)
+RETURNED_MESSAGES, RETURNED_BYTES = 6, 7
 END_WORDS = 8
 
 WORDS = FIRST_END + 16 * END_WORDS
@@ -73,6 +74,8 @@ class Totals:
             "completed_messages": words[base + COMPLETED_MESSAGES],
             "delivered_messages": words[base + DELIVERED_MESSAGES],
             "delivered_bytes": words[base + DELIVERED_BYTES],
+            "returned_messages": words[base + RETURNED_MESSAGES],
+            "returned_bytes": words[base + RETURNED_BYTES],
             "qp_messages": {"min": min(per_qp), "mean": round(sum(per_qp) / len(per_qp), 3), "max": max(per_qp)},
             "failed_qps": words[base + FAILED_QPS],
         }

@@ -72,7 +72,7 @@ class Traffic:
         self._settle_sends([queue for queue in self._queues if queue.sends])
 
     def outstanding(self) -> int:
-        """Return how many chains of sends have not completed yet, on queue pairs that still work."""
+        """Return how many rounds of sends have not completed yet, on queue pairs that still work."""
         return sum(queue.outstanding for queue in self._queues if queue.sends and queue.alive)
 
     def run(self, until: Callable[[], bool]) -> None:
@@ -155,19 +155,34 @@ class Traffic:
             base = queue.base
             if queue.count:
                 messages = queue.count * queue.messages_per_signal
+                words[queue.qp_word] += messages
                 words[base + t.COMPLETED_MESSAGES] += messages
+                if queue.returns:
+                    messages -= self._settle_returns(queue)
                 words[base + t.DELIVERED_MESSAGES] += messages
                 words[base + t.DELIVERED_BYTES] += queue.bytes
-                words[queue.qp_word] += messages
                 if queue.outstanding == 0 and self.sending:
                     words[t.QUEUE_EMPTY] += 1
             queue.count = queue.bytes = 0
             queue.listed = False
             while queue.outstanding < queue.limit and self.sending and queue.alive:
                 queue.outstanding += 1
-                words[base + t.POSTED_BYTES] += queue.chain_bytes[queue.next]
-                words[base + t.POSTED_MESSAGES] += queue.batch
-                self._post(queue)
+                for _ in range(queue.posts):
+                    words[base + t.POSTED_BYTES] += queue.chain_bytes[queue.next]
+                    words[base + t.POSTED_MESSAGES] += queue.batch
+                    self._post(queue)
+
+    def _settle_returns(self, queue: Queue) -> int:
+        """Add up what came back to the requester of a flow with payload both ways; return how many messages did."""
+        words, base = self._words, queue.base
+        messages = 0
+        for _ in range(queue.count):
+            proof = queue.returns[queue.returned]
+            queue.returned = queue.returned + 1 if queue.returned + 1 < len(queue.returns) else 0
+            messages += proof.messages
+            words[base + t.RETURNED_BYTES] += proof.bytes
+        words[base + t.RETURNED_MESSAGES] += messages
+        return messages
 
     def _post(self, queue: Queue) -> None:
         chain = queue.chains[queue.next]

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from math import gcd
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple, Union
 
 from .faults import AgentFault, bad_request
 
-QP_TYPES = ("RC", "UC", "UD")
-OPCODES = ("SEND", "SEND_WITH_IMM", "WRITE", "WRITE_WITH_IMM", "READ")
+QP_TYPES = ("RC", "UC", "UD", "XRC", "DC", "SRD")
+OPCODES = ("SEND", "SEND_WITH_IMM", "WRITE", "WRITE_WITH_IMM", "READ", "FETCH_ADD", "CMP_SWP")
+SENDS = frozenset({"SEND", "SEND_WITH_IMM"})
+RECEIVING = SENDS | frozenset({"WRITE_WITH_IMM"})
+ATOMICS = frozenset({"FETCH_ADD", "CMP_SWP"})
+# The payload of these comes back to the requester.
+FETCHING = frozenset({"READ"}) | ATOMICS
+ATOMIC_BYTES = 8
+# Of a turn of the request vector: each of its requests is built at least once per queue pair.
+MOST_REQUESTS_IN_TURN = 4096
 MTUS = (256, 512, 1024, 2048, 4096)
 
 # The flows of `prepare` say the same with more detail, so these are accepted and not looked at.
@@ -21,6 +30,7 @@ LIMITS: Dict[str, Tuple[int, int]] = {
     "mrs_per_qp": (1, 1 << 20),
     "mr_bytes": (0, 1 << 40),
     "wqe_batch": (1, 1 << 16),
+    "signal_every": (1, 1 << 16),
     "sge_count": (1, 1 << 10),
     "send_wq_depth": (1, 1 << 20),
     "recv_wq_depth": (1, 1 << 20),
@@ -44,11 +54,13 @@ class Workload:
     qp_type: str
     opcode: str
     messages: Tuple[int, ...]
+    more_opcodes: Tuple[str, ...] = ()
     qps: int = 1
     mrs_per_qp: int = 1
     mr_bytes: int = 0
     mtu: int = 1024
     wqe_batch: int = 1
+    signal_every: int = 1
     sge_count: int = 1
     sge_split: Union[str, Tuple[int, ...]] = "even"
     send_wq_depth: int = 128
@@ -72,19 +84,50 @@ class Workload:
     peer_memory: str = "dram"
 
     @property
+    def opcodes(self) -> FrozenSet[str]:
+        """Every opcode that occurs."""
+        return frozenset((self.opcode, *self.more_opcodes))
+
+    @property
+    def turn(self) -> Tuple[Tuple[str, int], ...]:
+        """One turn of the request vector: opcode and payload bytes of each request, until both lists begin anew.
+
+        An atomic takes 8 bytes whatever ``messages`` says.
+        """
+        opcodes, sizes = (self.opcode, *self.more_opcodes), self.messages
+        count = len(opcodes) * len(sizes) // gcd(len(opcodes), len(sizes))
+        pairs = [(opcodes[number % len(opcodes)], sizes[number % len(sizes)]) for number in range(count)]
+        return tuple((opcode, ATOMIC_BYTES if opcode in ATOMICS else size) for opcode, size in pairs)
+
+    @property
     def receives(self) -> bool:
         """Whether the responder must post receives."""
-        return self.opcode in ("SEND", "SEND_WITH_IMM", "WRITE_WITH_IMM")
+        return bool(self.opcodes & RECEIVING)
 
     @property
     def remote_memory(self) -> bool:
         """Whether requests name the responder's memory."""
-        return self.opcode in ("WRITE", "WRITE_WITH_IMM", "READ")
+        return bool(self.opcodes - SENDS)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether payload goes both ways: some requests fetch it, others bring it."""
+        return bool(self.opcodes & FETCHING) and not self.opcodes <= FETCHING
+
+    @property
+    def messages_per_signal(self) -> int:
+        """Work requests that a completion of the send queue stands for."""
+        return 1 if self.sq_sig_all else self.wqe_batch * self.signal_every
+
+    @property
+    def largest_message(self) -> int:
+        """Payload bytes of the largest request."""
+        return max(size for _, size in self.turn)
 
     @property
     def buffer_bytes(self) -> int:
         """Bytes of each MR: as asked for, or the largest message."""
-        return self.mr_bytes or max(self.messages)
+        return self.mr_bytes or self.largest_message
 
 
 def parse_workload(data: Any) -> Workload:
@@ -103,7 +146,7 @@ def parse_workload(data: Any) -> Workload:
     for name in ("qp_type", "opcode", "messages"):
         if name not in values:
             raise bad_request(f"workload: {name} is missing")
-    for name in ("messages", "sge_split"):
+    for name in ("messages", "sge_split", "more_opcodes"):
         if isinstance(values.get(name), (list, tuple)):
             values[name] = tuple(values[name])
     workload = Workload(**values)
@@ -124,6 +167,8 @@ def _check_types(workload: Workload) -> None:
         value = getattr(workload, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise bad_request(f"workload: {name} must be an integer or null")
+    if not isinstance(workload.more_opcodes, tuple) or not all(isinstance(o, str) for o in workload.more_opcodes):
+        raise bad_request("workload: more_opcodes must be a list of opcodes")
     if not _byte_list(workload.messages, 1) or not workload.messages:
         raise bad_request("workload: messages must be a list of byte counts, each at least 1")
     if workload.sge_split != "even" and not _byte_list(workload.sge_split, 0):
@@ -135,7 +180,7 @@ def _byte_list(value: Any, lowest: int) -> bool:
 
 
 def _check_meaning(workload: Workload) -> None:
-    choices = (("qp_type", QP_TYPES), ("opcode", OPCODES), ("mtu", MTUS))
+    choices = (("qp_type", QP_TYPES), ("mtu", MTUS))
     for name, allowed in choices:
         if getattr(workload, name) not in allowed:
             raise bad_request(f"workload: {name} must be one of {', '.join(map(str, allowed))}")
@@ -144,15 +189,31 @@ def _check_meaning(workload: Workload) -> None:
             raise bad_request(f"workload: {name} must be dram or gpu")
         if getattr(workload, name) == "gpu":
             raise AgentFault("unsupported", "register", "GPU memory is not supported by this agent")
-    if workload.qp_type == "UC" and workload.opcode == "READ":
-        raise bad_request("workload: UC has no READ")
-    if workload.qp_type == "UD" and not workload.opcode.startswith("SEND"):
-        raise bad_request(f"workload: UD has no {workload.opcode}")
-    if workload.qp_type == "UD" and max(workload.messages) > workload.mtu:
+    _check_opcodes(workload)
+    if workload.qp_type == "UD" and workload.largest_message > workload.mtu:
         raise bad_request("workload: a UD message must fit one packet (mtu)")
-    if max(workload.messages) > workload.buffer_bytes:
+    if workload.largest_message > workload.buffer_bytes:
         raise bad_request("workload: a message must fit one MR (mr_bytes)")
-    if workload.wqe_batch > workload.send_wq_depth:
-        raise bad_request("workload: wqe_batch is deeper than send_wq_depth")
+    if workload.wqe_batch * workload.signal_every > workload.send_wq_depth:
+        raise bad_request(
+            "workload: wqe_batch is deeper than send_wq_depth"
+            if workload.signal_every == 1
+            else "workload: no completion is due in a full queue: wqe_batch x signal_every is above send_wq_depth"
+        )
     if len(workload.sge_split) > workload.sge_count and workload.sge_split != "even":
         raise bad_request("workload: sge_split lists more entries than sge_count")
+
+
+def _check_opcodes(workload: Workload) -> None:
+    for opcode in (workload.opcode, *workload.more_opcodes):
+        if opcode not in OPCODES:
+            raise bad_request(f"workload: an opcode must be one of {', '.join(OPCODES)}, not {opcode!r}")
+    if len(workload.turn) > MOST_REQUESTS_IN_TURN:
+        raise bad_request(f"workload: a turn of opcodes and messages has more than {MOST_REQUESTS_IN_TURN} requests")
+    no_carrier = {"UC": FETCHING, "UD": frozenset(OPCODES) - SENDS}
+    wrong = sorted(workload.opcodes & no_carrier.get(workload.qp_type, frozenset()))
+    if wrong:
+        raise bad_request(f"workload: {workload.qp_type} has no {' or '.join(wrong)}")
+    if workload.qp_type == "UC" and len(workload.opcodes) > 1 and not workload.opcodes <= RECEIVING:
+        # Nothing acknowledges a UC WRITE, and its packets cannot be told from those of other messages.
+        raise bad_request("workload: UC mixes only opcodes that take receives")

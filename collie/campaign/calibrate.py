@@ -10,7 +10,7 @@ from collie.detect.bounds import Calibration, CalibrationPoint, at_best_port
 from collie.ports import Measured, Unsupported
 from collie.workloads.dimension import Choice
 from collie.workloads.space import Space
-from collie.workloads.workload import OPCODES_BY_QP_TYPE, Opcode, QpType, Workload
+from collie.workloads.workload import ATOMIC_BYTES, OPCODES_BY_QP_TYPE, Opcode, QpType, Workload
 
 SIZES = (64, 1024, 4096, 16384, 65536)
 """Five message sizes: header-bound, one small packet, one full packet, four packets, bandwidth-bound."""
@@ -22,7 +22,7 @@ def plan(space: Space) -> Iterator[Workload]:
         for opcode in _values(space, "opcode"):
             if opcode not in OPCODES_BY_QP_TYPE[QpType(qp_type)]:
                 continue
-            for size in SIZES:
+            for size in SIZES if not Opcode(opcode).is_atomic else (ATOMIC_BYTES,):
                 workload = space.base.with_(qp_type=qp_type, opcode=Opcode(opcode), messages=(size,))
                 workload = workload.with_(mr_bytes=max(space.base.mr_bytes, size))
                 if space.allows(workload):
@@ -43,7 +43,7 @@ def calibrate(measurer: Measurer, space: Space, repeats: int) -> Calibration:
         if rates:
             middle = median(rates)
             spread = (max(rates) - min(rates)) / middle
-            points.append(CalibrationPoint(workload.qp_type, workload.opcode, workload.messages[0], middle, spread))
+            points.append(CalibrationPoint(workload.qp_type, workload.opcode, workload.payloads[0], middle, spread))
     return Calibration(tuple(points))
 
 

@@ -12,7 +12,6 @@ from collie.content.fields import read_value
 from collie.content.model import Strict, validate
 from collie.errors import Problem
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
-from collie.workloads.workload import Workload
 
 MOST_STEPS = 24
 """A ladder is walked step by step, and every step may cost a run of a minute."""
@@ -44,7 +43,7 @@ class _Reader:
 
     def __init__(self, document: Document, name: str, at: Location, problems: list[Problem]) -> None:
         self._document, self._name, self._at, self._problems = document, name, at, problems
-        self._is_vector = isinstance(Workload().get(name), tuple)
+        self._is_vector = name == "messages"
 
     def read(self, file: _DimensionFile) -> Dimension | None:
         if (file.values is None) == (file.ladder is None):

@@ -15,13 +15,13 @@ from functools import lru_cache, partial
 from statistics import median
 
 from collie.workloads.dimension import Ordered
-from collie.workloads.plan import shares
+from collie.workloads.plan import shares, streams
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, QpType, Workload
 
 MOST_SIBLING_QPS = 16
 _REMEMBERED_SIBLINGS = 8192
-_ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "messages")
+_ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "more_opcodes", "messages")
 _IN_FLIGHT = ("qps", "send_wq_depth", "wqe_batch", "recv_wq_depth", "messages", "mr_bytes")
 """What may differ between siblings that bracket a bound."""
 
@@ -65,9 +65,12 @@ def packets(message_bytes: int, mtu: int) -> int:
     return max(1, math.ceil(message_bytes / mtu))
 
 
-def packets_per_byte(workload: Workload) -> float:
-    """Packets per payload byte, over the mix of messages."""
-    return sum(packets(m, workload.mtu) for m in workload.messages) / sum(workload.messages)
+def packets_per_byte(workload: Workload, sink: str | None = None) -> float:
+    """Packets per payload byte, over the mix of messages, or over those whose payload a host receives."""
+    sizes: Sequence[int] = workload.payloads
+    if sink is not None and workload.more_opcodes:
+        sizes = [size for stream in streams(workload) if stream.sink == sink for size in stream.payloads]
+    return sum(packets(size, workload.mtu) for size in sizes) / sum(sizes)
 
 
 def at_own_mtu(workload: Workload, bps: float, source: str) -> Bound:
@@ -115,24 +118,27 @@ class CalibrationPoint:
 class Calibration:
     """Measured ceilings of a testbed: plain traffic per opcode, transport and message size.
 
-    A mix of messages is bounded by the sum of their costs: a NIC or driver that spends `a + b x size` on a message does
-    so in any company. Between two sizes the cost is interpolated, beyond the largest it grows with its slope; below the
-    smallest it is that of the smallest.
+    A mix of messages, or of opcodes, is bounded by the sum of their costs: a NIC or driver that spends `a + b x size`
+    on a message does so in any company. Between two sizes the cost is interpolated, beyond the largest it grows with
+    its slope; below the smallest it is that of the smallest.
     """
 
     points: tuple[CalibrationPoint, ...] = ()
 
     def bound(self, workload: Workload) -> Bound | None:
-        """Return the ceiling of a workload, or None when its opcode and transport were not calibrated."""
-        curve = sorted(
+        """Return the ceiling of a workload, or None when an opcode of it was not calibrated on its transport."""
+        curves = {opcode: self._curve(workload.qp_type, opcode) for opcode in workload.opcodes}
+        if not all(curves.values()):
+            return None
+        seconds = sum(_cost(curves[opcode], size) for opcode, size in workload.turn)
+        return at_own_mtu(workload, sum(workload.payloads) / seconds * 8, "calibration")
+
+    def _curve(self, qp_type: QpType, opcode: Opcode) -> list[tuple[int, float]]:
+        return sorted(
             (point.message_bytes, point.seconds_per_message)
             for point in self.points
-            if (point.qp_type, point.opcode) == (workload.qp_type, workload.opcode)
+            if (point.qp_type, point.opcode) == (qp_type, opcode)
         )
-        if not curve:
-            return None
-        seconds = sum(_cost(curve, message) for message in workload.messages)
-        return at_own_mtu(workload, sum(workload.messages) / seconds * 8, "calibration")
 
     @property
     def packet_rate(self) -> float:
@@ -152,7 +158,7 @@ def _cost(curve: Sequence[tuple[int, float]], message_bytes: int) -> float:
 def plain_sibling(workload: Workload, space: Space) -> Workload:
     """Return the workload's plain sibling (DESIGN 2).
 
-    Same opcode, QP type, message sizes and bytes outstanding, at most 16 queue pairs; every other dimension at its
+    Same opcodes, QP type, message sizes and bytes outstanding, at most 16 queue pairs; every other dimension at its
     plain value, except those that the space marks `keep_in_sibling` (a machine whose one CPU does both directions
     cannot be judged by one direction alone).
 
@@ -166,7 +172,7 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
     outstanding = workload.qps * workload.send_wq_depth
     deepest = _deepest(space, workload)
     depth = max(1, min(outstanding // qps, deepest))  # rounded down: a bound from more bytes in flight is no bound
-    mr_bytes = max(space.base.mr_bytes, *workload.messages)
+    mr_bytes = max(space.base.mr_bytes, *workload.payloads)
     # A plain value may not fit its neighbours: a UD message of 4 KiB needs that MTU, a queue of one takes no batch.
     mtu = max(space.base.mtu, workload.mtu) if workload.qp_type is QpType.UD else space.base.mtu
     batch = min(space.base.wqe_batch, depth)

@@ -13,9 +13,9 @@ from collie.workloads.workload import Workload
 BUSY_IDLE_RATIO = 0.1
 """A generator with less than this share of polls that found nothing has no CPU time to spare."""
 OFTEN_EMPTY_RATIO = 0.1
-"""Share of posted chains that found their send queue empty."""
-SHORT_QUEUE_CHAINS = 4
-"""A queue of so few chains is empty between any two completions, whoever is slow: its emptiness proves nothing."""
+"""Share of posted rounds (`signal_every` chains) that found their send queue empty."""
+SHORT_QUEUE_ROUNDS = 4
+"""A queue of so few rounds is empty between any two completions, whoever is slow: its emptiness proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Activity:
 
     Attributes:
         idle_poll_ratio: polls that found nothing.
-        empty_queue_ratio: posted chains that found the send queue empty; None on a host that only responds.
+        empty_queue_ratio: posted rounds that found the send queue empty; None on a host that only responds.
     """
 
     idle_poll_ratio: float | None
@@ -59,8 +59,9 @@ def _activity(role: str, samples: Sequence[AgentSample], plan: Sequence[Flow], w
     iterations = last.iterations - first.iterations
     idle = (last.idle_polls - first.idle_polls) / iterations if iterations > 0 else None
     keys = [f"{flow.name}/requester" for flow in plan if flow.requester == role]
-    chains = sum(_posted(samples[-1], key) - _posted(samples[0], key) for key in keys) / workload.wqe_batch
-    empty = min(1.0, (last.queue_empty - first.queue_empty) / chains) if chains > 0 else None
+    posted = sum(_posted(samples[-1], key) - _posted(samples[0], key) for key in keys)
+    rounds = posted / (workload.wqe_batch * workload.signal_every)
+    empty = min(1.0, (last.queue_empty - first.queue_empty) / rounds) if rounds > 0 else None
     return Activity(idle, empty)
 
 
@@ -73,7 +74,7 @@ def _why_slow(role: str, activity: Activity, workload: Workload) -> str:
     idle, empty = activity.idle_poll_ratio, activity.empty_queue_ratio
     if idle is None or idle >= BUSY_IDLE_RATIO:
         return ""
-    short = workload.send_wq_depth // workload.wqe_batch < SHORT_QUEUE_CHAINS
+    short = workload.send_wq_depth // (workload.wqe_batch * workload.signal_every) < SHORT_QUEUE_ROUNDS
     if empty is not None and empty > OFTEN_EMPTY_RATIO and not short:
         return (
             f"host {role}: {empty:.0%} of the posts found the send queue empty while the CPU was busy ({idle:.0%} idle)"

@@ -16,9 +16,10 @@ class FlowTotals:
 
     Attributes:
         posted_messages: work requests handed to the device; None at a responder.
-        delivered_bytes: payload that reached the receiver; exactly one end of each flow knows.
+        delivered_bytes: payload that reached the flow's sink; exactly one end of each flow knows.
         slowest_qp_messages, fastest_qp_messages: of the queue pairs of this end.
         failed_qps: queue pairs that ended with an error.
+        returned_bytes: payload that besides came back to the requester of a flow with payload both ways.
     """
 
     posted_messages: int | None
@@ -26,6 +27,7 @@ class FlowTotals:
     slowest_qp_messages: int
     fastest_qp_messages: int
     failed_qps: int
+    returned_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ def _flow(raw: Mapping[str, Any]) -> FlowTotals:
     return FlowTotals(
         posted_messages=raw["posted_messages"],
         delivered_bytes=raw["delivered_bytes"],
+        returned_bytes=raw.get("returned_bytes"),
         slowest_qp_messages=int(raw["qp_messages"]["min"]),
         fastest_qp_messages=int(raw["qp_messages"]["max"]),
         failed_qps=int(raw["failed_qps"]),

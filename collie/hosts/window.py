@@ -25,8 +25,8 @@ from collie.detect.measurement import HostMeasurement, Measurement, Sample
 from collie.hosts.curve import Curve
 from collie.hosts.health import generator_health
 from collie.hosts.samples import AgentSample, snapshot
-from collie.workloads.plan import Flow, flows, sinks
-from collie.workloads.workload import Opcode, QpType, Workload
+from collie.workloads.plan import Stream, sinks, streams
+from collie.workloads.workload import QpType, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +118,14 @@ def _host(
 ) -> HostMeasurement:
     own = window[role]
     counters = rates(catalog, [snapshot(sample, catalog) for _, sample in own])
-    bps = None
+    bps = pps = None
     if role in sinks(workload) and len(own) > 1:
         bps = _received_bps(_curves(role, placed, workload), own[0][0], own[-1][0])
+        pps = None if bps is None else bps / 8 * packets_per_byte(workload, role)
     return HostMeasurement(
         role,
         delivered_bps=bps,
-        delivered_pps=None if bps is None else bps / 8 * packets_per_byte(workload),
+        delivered_pps=pps,
         tx_pause_ratio=_pause_ratio(catalog, counters, Role.TX_PAUSE),
         rx_pause_ratio=_pause_ratio(catalog, counters, Role.RX_PAUSE),
         loss_ratio=_loss_ratio(catalog, counters),
@@ -133,16 +134,18 @@ def _host(
 
 
 def _curves(sink: str, placed: Mapping[str, Placed], workload: Workload) -> list[Curve | None]:
-    return [_curve(flow, placed) for flow in flows(workload) if flow.sink == sink]
+    return [_curve(stream, placed) for stream in streams(workload) if stream.sink == sink]
 
 
-def _curve(flow: Flow, placed: Mapping[str, Placed]) -> Curve | None:
-    """Return what a flow delivered over time, from the end of it that knows."""
+def _curve(stream: Stream, placed: Mapping[str, Placed]) -> Curve | None:
+    """Return what a stream delivered over time, from the end of its flow that knows."""
+    flow = stream.flow
     for role, key in ((flow.responder, f"{flow.name}/responder"), (flow.requester, f"{flow.name}/requester")):
         points = [
-            (seconds, totals.delivered_bytes)
+            (seconds, delivered)
             for seconds, sample in placed[role]
-            if (totals := sample.flows.get(key)) is not None and totals.delivered_bytes is not None
+            if (totals := sample.flows.get(key)) is not None
+            and (delivered := totals.returned_bytes if stream.returned else totals.delivered_bytes) is not None
         ]
         if len(points) > 1:
             return Curve(points)
@@ -175,18 +178,23 @@ def _is_stable(
     mean = sum(known) / len(known)
     if mean <= 0:
         return is_stable(known, policy.stability)
-    step_bits = 8 * accounting_step_bytes(workload) * math.sqrt(workload.qps * len(curves))
+    steps_at_once = (accounting_step_bytes(workload, stream) for stream in streams(workload) if stream.sink == sink)
+    step_bits = 8 * math.sqrt(workload.qps * sum(step * step for step in steps_at_once))
     rounding = step_bits / (mean * seconds / len(known)) / math.sqrt(6)
     fine_enough = step_bits / (mean * seconds) <= policy.resolution
     return fine_enough and is_stable(known, math.hypot(policy.stability, rounding))
 
 
-def accounting_step_bytes(workload: Workload) -> float:
-    """Return by how much the delivered payload of a queue pair moves at once: by what one completion stands for."""
-    counted_at_requester = workload.opcode is Opcode.READ or (
-        workload.opcode is Opcode.WRITE and workload.qp_type is QpType.RC
-    )
-    return workload.mean_message_bytes * (workload.wqe_batch if counted_at_requester and not workload.sq_sig_all else 1)
+def accounting_step_bytes(workload: Workload, stream: Stream) -> float:
+    """Return by how much the delivered payload of a queue pair moves at once: by what one completion stands for.
+
+    The requester's stands for all its work requests since the last, a receive's for one message.
+    """
+    brought = [opcode for opcode in workload.opcodes if not opcode.fetches]
+    counted_at_responder = not stream.returned and brought and all(opcode.consumes_receive for opcode in brought)
+    if counted_at_responder or workload.qp_type is QpType.UC:
+        return sum(stream.payloads) / len(stream.payloads)
+    return stream.per_request * workload.messages_per_signal
 
 
 def _pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:

@@ -19,7 +19,7 @@ from collie.simulator.mechanism import Mechanism
 from collie.simulator.pcie import usable_bytes_per_second
 from collie.simulator.quantity import Bytes, Count, HalfShare, PerSecond, Rate, Seconds, Sharpness
 from collie.workloads.parse import parse_workload
-from collie.workloads.workload import Memory, Workload
+from collie.workloads.workload import Memory, QpType, Workload
 
 SUBSYSTEM_FOLDER = Path(__file__).parent / "subsystems"
 """The built-in subsystem files."""
@@ -357,6 +357,9 @@ class Subsystem(Part):
         return self.model_copy(update={part: current.model_copy(update=changes)})
 
 
+MODELLED_QP_TYPES: Final = (QpType.RC, QpType.UC, QpType.UD)
+
+
 def lacks(subsystem: Subsystem, workload: Workload) -> str | None:
     """Say what a workload needs that the subsystem or the model of it does not have, or None."""
     if workload.partners > 1:
@@ -368,6 +371,12 @@ def lacks(subsystem: Subsystem, workload: Workload) -> str | None:
     node = max(workload.numa_node, workload.peer_numa_node)
     if node >= subsystem.host.sockets:
         return f"subsystem {subsystem.name} has no NUMA node {node}; it has {subsystem.host.sockets}"
+    if workload.qp_type not in MODELLED_QP_TYPES:
+        return f"subsystem {subsystem.name} has no {workload.qp_type}; it has {', '.join(MODELLED_QP_TYPES)}"
+    if workload.opcode.is_atomic:
+        return f"the model of subsystem {subsystem.name} knows no atomics ({workload.opcode})"
+    if workload.more_opcodes:
+        return f"the model of subsystem {subsystem.name} knows one opcode at a time, not {', '.join(workload.opcodes)}"
     return None
 
 

@@ -196,7 +196,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> Traffic:
         workload.mrs_per_qp,
         dependent,
         min(1.0, workload.sge_count / (subsystem.pcie.sges_read_with_wqe + 1)),
-        1.0 if workload.sq_sig_all else 1.0 / batch,
+        1.0 / workload.messages_per_signal,
         outstanding if is_read else workload.send_wq_depth,
         min(batch, outstanding, per_visit),
         far_source,

@@ -26,6 +26,8 @@ def message_overhead_bytes(opcode: Opcode) -> int:
             return RETH_BYTES
         case Opcode.WRITE_WITH_IMM:
             return RETH_BYTES + IMMEDIATE_BYTES
+        case Opcode.FETCH_ADD | Opcode.CMP_SWP:
+            return AETH_BYTES
         case Opcode.READ:
             return 2 * AETH_BYTES
         case Opcode.SEND_WITH_IMM:

@@ -24,7 +24,11 @@ _NAMES_TOPOLOGY = {
     "min_segment_bytes": {"sge_split"},
     "max_segment_bytes": {"sge_split"},
 }
-_TRANSPORTS = [(qp_type, opcode) for qp_type in QpType for opcode in (Opcode.WRITE, Opcode.SEND, Opcode.READ)]
+_TRANSPORTS = [
+    (qp_type, opcode)
+    for qp_type in (QpType.RC, QpType.UC, QpType.UD)
+    for opcode in (Opcode.WRITE, Opcode.SEND, Opcode.READ)
+]
 
 
 def inside(space: Space, conditions: Mfs, trigger: Workload, rng: Random) -> Workload:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collie.workloads.units import format_bytes
-from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Direction, Opcode, QpType
+from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Direction, Opcode, QpType, payloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,18 @@ def _opcode(w: Any) -> str | None:
     return f"{w.qp_type} queue pairs cannot {w.opcode}; they can {names}"
 
 
+def _more_opcodes(w: Any) -> str | None:
+    if not w.more_opcodes:
+        return None
+    allowed = OPCODES_BY_QP_TYPE[w.qp_type]
+    for opcode in w.more_opcodes:
+        if opcode not in allowed:
+            return f"{w.qp_type} queue pairs cannot {opcode}; mix {w.opcode} with another opcode, or use RC"
+    if w.qp_type is QpType.UC and not all(opcode.consumes_receive for opcode in (w.opcode, *w.more_opcodes)):
+        return "what a UC WRITE delivers cannot be told beside other opcodes; mix SEND, SEND_WITH_IMM, WRITE_WITH_IMM"
+    return None
+
+
 def _ud_message(w: Any) -> str | None:
     if w.qp_type is not QpType.UD or max(w.messages) <= w.mtu:
         return None
@@ -65,16 +77,36 @@ def _send_batch(w: Any) -> str | None:
     return f"wqe_batch {w.wqe_batch} is deeper than send_wq_depth {w.send_wq_depth}: such a post never fits the queue"
 
 
+def _signal_every(w: Any) -> str | None:
+    if w.signal_every == 1 or w.wqe_batch * w.signal_every <= w.send_wq_depth:
+        return None
+    return (
+        f"{w.signal_every} posts of wqe_batch {w.wqe_batch} fill send_wq_depth {w.send_wq_depth} before one of them is "
+        "signalled: the queue would stand still"
+    )
+
+
+def _signal_all(w: Any) -> str | None:
+    if w.signal_every == 1 or not w.sq_sig_all:
+        return None
+    return f"signal_every {w.signal_every} has no effect with sq_sig_all, which signals every work request"
+
+
 def _recv_batch(w: Any) -> str | None:
-    if not w.opcode.consumes_receive or w.wqe_batch <= w.recv_wq_depth:
+    if not _receives(w) or w.wqe_batch <= w.recv_wq_depth:
         return None
     return f"wqe_batch {w.wqe_batch} is deeper than recv_wq_depth {w.recv_wq_depth}: such a post never fits the queue"
 
 
+def _receives(w: Any) -> bool:
+    return bool(w.opcode.consumes_receive or any(opcode.consumes_receive for opcode in w.more_opcodes))
+
+
 def _message_in_mr(w: Any) -> str | None:
-    if max(w.messages) <= w.mr_bytes:
+    longest = max(payloads(w.opcode, w.more_opcodes, w.messages))
+    if longest <= w.mr_bytes:
         return None
-    return f"messages of {format_bytes(max(w.messages))} do not fit mr_bytes {format_bytes(w.mr_bytes)}"
+    return f"messages of {format_bytes(longest)} do not fit mr_bytes {format_bytes(w.mr_bytes)}"
 
 
 def _split(w: Any) -> str | None:
@@ -84,7 +116,7 @@ def _split(w: Any) -> str | None:
 
 
 def _srq(w: Any) -> str | None:
-    if not w.srq or w.opcode.consumes_receive:
+    if not w.srq or _receives(w):
         return None
     return f"srq has no effect on {w.opcode}, which takes no receive; use SEND or leave srq off"
 
@@ -108,12 +140,15 @@ VERBS: tuple[Constraint, ...] = (
     Constraint(frozenset({"requesters", "responders"}), _one_hub),
     Constraint(frozenset({"remote", "loopback", "direction", "requesters", "responders"}), _loopback_alone),
     Constraint(frozenset({"qp_type", "opcode"}), _opcode),
+    Constraint(frozenset({"qp_type", "opcode", "more_opcodes"}), _more_opcodes),
     Constraint(frozenset({"qp_type", "mtu", "messages"}), _ud_message),
     Constraint(frozenset({"wqe_batch", "send_wq_depth"}), _send_batch),
-    Constraint(frozenset({"wqe_batch", "recv_wq_depth", "opcode"}), _recv_batch),
-    Constraint(frozenset({"messages", "mr_bytes"}), _message_in_mr),
+    Constraint(frozenset({"wqe_batch", "send_wq_depth", "signal_every"}), _signal_every),
+    Constraint(frozenset({"sq_sig_all", "signal_every"}), _signal_all),
+    Constraint(frozenset({"wqe_batch", "recv_wq_depth", "opcode", "more_opcodes"}), _recv_batch),
+    Constraint(frozenset({"messages", "mr_bytes", "opcode", "more_opcodes"}), _message_in_mr),
     Constraint(frozenset({"sge_split", "sge_count"}), _split),
-    Constraint(frozenset({"srq", "opcode"}), _srq),
+    Constraint(frozenset({"srq", "opcode", "more_opcodes"}), _srq),
 )
 """What the verbs API rules out on every device."""
 
@@ -148,7 +183,8 @@ def within(limits: Limits) -> tuple[Constraint, ...]:
         return f"the regions pin {format_bytes(total)} of memory; at most {format_bytes(limits.pinned_bytes)}"
 
     def outstanding(w: Any) -> str | None:
-        total = w.qps * w.send_wq_depth * sum(w.messages) / len(w.messages) * _partners(w)
+        sizes = payloads(w.opcode, w.more_opcodes, w.messages)
+        total = w.qps * w.send_wq_depth * sum(sizes) / len(sizes) * _partners(w)
         if total <= limits.outstanding_bytes:
             return None
         most = format_bytes(limits.outstanding_bytes)
@@ -158,5 +194,5 @@ def within(limits: Limits) -> tuple[Constraint, ...]:
     return (
         Constraint(_HUB | {"qps", "mrs_per_qp"}, total_mrs),
         Constraint(_HUB | {"qps", "mrs_per_qp", "mr_bytes"}, pinned),
-        Constraint(_HUB | {"qps", "send_wq_depth", "messages"}, outstanding),
+        Constraint(_HUB | {"qps", "send_wq_depth", "messages", "opcode", "more_opcodes"}, outstanding),
     )

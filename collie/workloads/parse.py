@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 from collie.workloads.plan import MOST_PARTNERS
@@ -12,6 +13,10 @@ from collie.workloads.workload import EVEN, FIELD_NAMES, Direction, Memory, Opco
 
 Complaint = tuple[str, str]
 """(name of the key, what is wrong with it and what would be right)."""
+
+
+_MOST_IN_TURN = 1024
+"""Each is a work request that a host prepares for every queue pair before traffic starts."""
 
 
 def _whole(raw: Any) -> int:
@@ -51,6 +56,9 @@ def _one_of(kind: type[Direction] | type[Memory] | type[Opcode] | type[QpType]) 
     return read
 
 
+_OPCODE = _one_of(Opcode)
+
+
 def _split(raw: Any) -> str | tuple[int, ...]:
     if raw == EVEN:
         return EVEN
@@ -60,10 +68,32 @@ def _split(raw: Any) -> str | tuple[int, ...]:
 
 
 def _sizes(raw: Any) -> tuple[int, ...]:
-    items = raw if isinstance(raw, Sequence) and not isinstance(raw, str) else [raw]
+    items = _in_turn(raw)
     if not items:
         raise ValueError("an empty list sends nothing; give at least one size")
     return tuple(_size(item) for item in items)
+
+
+def _opcodes(raw: Any) -> tuple[Opcode, ...]:
+    return tuple(_OPCODE(item) for item in _in_turn(raw))
+
+
+def _in_turn(raw: Any) -> Sequence[Any]:
+    """Return a list as it is, one value as a list of one, and a mapping of values to weights as the list it stands for.
+
+    Raises:
+        ValueError: a weight is no whole number from 1, or all of them make too long a list.
+    """
+    if isinstance(raw, Mapping):
+        weights = [_positive(weight) for weight in raw.values()]
+        least = gcd(*weights)
+        if sum(weights) // least > _MOST_IN_TURN:
+            raise ValueError(
+                f"the weights {', '.join(map(str, weights))} make a list of {sum(weights) // least}; "
+                f"at most {_MOST_IN_TURN}: use smaller ones"
+            )
+        return [value for value, weight in zip(raw, weights, strict=True) for _ in range(weight // least)]
+    return raw if isinstance(raw, Sequence) and not isinstance(raw, str) else [raw]
 
 
 def _mtu(raw: Any) -> int:
@@ -101,10 +131,12 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "mrs_per_qp": _positive,
     "mr_bytes": _size,
     "qp_type": _one_of(QpType),
-    "opcode": _one_of(Opcode),
+    "opcode": _OPCODE,
+    "more_opcodes": _opcodes,
     "qps": _positive,
     "mtu": _mtu,
     "wqe_batch": _positive,
+    "signal_every": _positive,
     "sge_count": _positive,
     "sge_split": _split,
     "send_wq_depth": _positive,

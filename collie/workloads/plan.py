@@ -24,22 +24,31 @@ class Flow:
 
     Attributes:
         requester, responder: roles: `a`, `b`, `c`, ...
-        opcode: decides which end receives the payload.
+        opcodes: decide which end receives the payload.
     """
 
     requester: str
     responder: str
-    opcode: Opcode
+    opcodes: tuple[Opcode, ...]
 
     @property
     def sink(self) -> str:
-        """The host that receives the payload: of a READ, the requester."""
-        return self.requester if self.opcode is Opcode.READ else self.responder
+        """The host that receives the payload: the responder, unless all of it is fetched (READ, atomics)."""
+        return self.requester if self._fetches else self.responder
 
     @property
     def source(self) -> str:
-        """The host that the payload comes from."""
-        return self.responder if self.opcode is Opcode.READ else self.requester
+        """The other host."""
+        return self.responder if self._fetches else self.requester
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether payload goes both ways: some work requests fetch it, others bring it."""
+        return not self._fetches and any(opcode.fetches for opcode in self.opcodes)
+
+    @property
+    def _fetches(self) -> bool:
+        return all(opcode.fetches for opcode in self.opcodes)
 
     @property
     def is_loopback(self) -> bool:
@@ -58,16 +67,17 @@ def flows(workload: Workload) -> tuple[Flow, ...]:
     A to B; with several requesters also C, D, ... to B, with several responders also A to C, D, ...; with
     `bidirectional` the mirror image of each; with `loopback` also the sink of A-B to itself. Not `remote`: A to itself.
     """
+    opcodes = workload.opcodes
     if not workload.remote:
-        return (Flow(HOST_A, HOST_A, workload.opcode),)
+        return (Flow(HOST_A, HOST_A, opcodes),)
     more = ROLES[2 : workload.partners + 1]
     ends = [(HOST_A, HOST_B), *((HOST_A, role) if workload.responders > 1 else (role, HOST_B) for role in more)]
-    plan = [Flow(requester, responder, workload.opcode) for requester, responder in ends]
+    plan = [Flow(requester, responder, opcodes) for requester, responder in ends]
     first = plan[0]
     if workload.direction is Direction.BIDIRECTIONAL:
-        plan += [Flow(responder, requester, workload.opcode) for requester, responder in ends]
+        plan += [Flow(responder, requester, opcodes) for requester, responder in ends]
     if workload.loopback:
-        plan.append(Flow(first.sink, first.sink, workload.opcode))
+        plan.append(Flow(first.sink, first.sink, opcodes))
     return tuple(plan)
 
 
@@ -81,9 +91,42 @@ def is_peer(workload: Workload, role: str) -> bool:
     return role == HOST_B or (role != HOST_A and workload.responders > 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The payload of a flow that goes one way. A mix of SEND and READ makes two streams of one flow.
+
+    Attributes:
+        sink, source: the host that receives it, and the one that it comes from.
+        returned: it is what a mixed flow brings back to its requester.
+        payloads: bytes of those work requests of one turn that carry it.
+        per_request: payload bytes of this stream per work request of the flow.
+    """
+
+    flow: Flow
+    sink: str
+    source: str
+    returned: bool
+    payloads: tuple[int, ...]
+    per_request: float
+
+
+def streams(workload: Workload) -> tuple[Stream, ...]:
+    """Return what goes where, in order of the flows."""
+    turn = workload.turn
+    found = []
+    for flow in flows(workload):
+        for returned in (False, True) if flow.is_mixed else (False,):
+            sizes = tuple(size for opcode, size in turn if (flow.is_mixed and opcode.fetches) == returned)
+            sink, source = (flow.source, flow.sink) if returned else (flow.sink, flow.source)
+            found.append(Stream(flow, sink, source, returned, sizes, sum(sizes) / len(turn)))
+    return tuple(found)
+
+
 def sinks(workload: Workload) -> tuple[str, ...]:
     """Return the hosts that receive payload, each once, in order of the flows."""
-    return tuple(dict.fromkeys(flow.sink for flow in flows(workload)))
+    if not workload.more_opcodes:  # asked for at every verdict
+        return tuple(dict.fromkeys(flow.sink for flow in flows(workload)))
+    return tuple(dict.fromkeys(stream.sink for stream in streams(workload)))
 
 
 def shares(workload: Workload) -> Mapping[str, float]:
@@ -91,8 +134,10 @@ def shares(workload: Workload) -> Mapping[str, float]:
 
     1.0, but for the several hosts that one host sends to: they share its port. Loopback crosses no port.
     """
+    if workload.partners == 1:  # asked for at every verdict
+        return dict.fromkeys(sinks(workload), 1.0)
     feeding: dict[str, set[str]] = {sink: set() for sink in sinks(workload)}
-    for flow in flows(workload):
-        if not flow.is_loopback:
-            feeding[flow.sink].add(flow.source)
+    for stream in streams(workload):
+        if not stream.flow.is_loopback:
+            feeding[stream.sink].add(stream.source)
     return {sink: 1.0 / sum(other == sources for other in feeding.values()) for sink, sources in feeding.items()}

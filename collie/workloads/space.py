@@ -18,6 +18,7 @@ _DRAW_ORDER = (
     "responders",
     "qp_type",
     "opcode",
+    "more_opcodes",
     "mtu",
     "qps",
     "mrs_per_qp",
@@ -116,11 +117,10 @@ class Space:
         raise ValueError(f"space {self.name}: no workload satisfies all constraints; widen a dimension or a limit")
 
     def could_hold(self, values: Mapping[str, Any]) -> bool:
-        """Whether no constraint that depends on these dimensions alone forbids their values together."""
+        """Whether no constraint forbids these values together that reads no other dimension of the space."""
         draft = SimpleNamespace(**{name: self.base.get(name) for name in _FIELDS})
         vars(draft).update(values)
-        free = set(self.dimensions) - set(values)
-        return all(c.check(draft) is None for c in self.constraints if not c.fields & free)
+        return all(c.check(draft) is None for c in self.constraints if c.fields & set(self.dimensions) <= set(values))
 
     def plainest(self) -> Workload:
         """Return the workload with every dimension plain, or as near to plain as the constraints allow.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from math import lcm
 from typing import Any
 
 GRH_BYTES = 40
@@ -21,6 +22,9 @@ class QpType(StrEnum):
     RC = "RC"
     UC = "UC"
     UD = "UD"
+    XRC = "XRC"
+    DC = "DC"
+    SRD = "SRD"
 
 
 class Opcode(StrEnum):
@@ -31,19 +35,41 @@ class Opcode(StrEnum):
     WRITE = "WRITE"
     WRITE_WITH_IMM = "WRITE_WITH_IMM"
     READ = "READ"
+    FETCH_ADD = "FETCH_ADD"
+    CMP_SWP = "CMP_SWP"
 
     @property
     def consumes_receive(self) -> bool:
         """Whether a message takes a receive work request at the responder."""
-        return self in {Opcode.SEND, Opcode.SEND_WITH_IMM, Opcode.WRITE_WITH_IMM}
+        return self in _CONSUME_RECEIVE
 
+    @property
+    def is_atomic(self) -> bool:
+        """Whether it changes 8 bytes of the responder's memory, and brings back what they were."""
+        return self in _ATOMICS
+
+    @property
+    def fetches(self) -> bool:
+        """Whether the payload comes back to the requester."""
+        return self in _FETCH
+
+
+_CONSUME_RECEIVE = frozenset({Opcode.SEND, Opcode.SEND_WITH_IMM, Opcode.WRITE_WITH_IMM})
+_ATOMICS = frozenset({Opcode.FETCH_ADD, Opcode.CMP_SWP})
+_FETCH = _ATOMICS | {Opcode.READ}
+
+ATOMIC_BYTES = 8
+"""Payload of an atomic, whatever `messages` says (IBTA 1.4, 9.4.5)."""
 
 OPCODES_BY_QP_TYPE: dict[QpType, frozenset[Opcode]] = {
     QpType.RC: frozenset(Opcode),
-    QpType.UC: frozenset(Opcode) - {Opcode.READ},
+    QpType.UC: frozenset(Opcode) - _FETCH,
     QpType.UD: frozenset({Opcode.SEND, Opcode.SEND_WITH_IMM}),
+    QpType.XRC: frozenset(Opcode),
+    QpType.DC: frozenset(Opcode),
+    QpType.SRD: frozenset(Opcode) - _ATOMICS,
 }
-"""What each transport service can carry (IBTA 1.4, table 38)."""
+"""What each transport service can carry (IBTA 1.4, table 38; DC and SRD by the manuals of mlx5dv and efadv)."""
 
 
 class Direction(StrEnum):
@@ -77,20 +103,23 @@ class Workload:
         remote: there is traffic between hosts. Without, only the loopback of host A is left.
         mrs_per_qp: memory regions per queue pair and end, used in turn.
         mr_bytes: bytes of each region.
-        qp_type, opcode: transport service and operation.
+        qp_type, opcode: transport service and operation. Few devices have XRC, DC or SRD.
+        more_opcodes: work requests take `opcode` and then each of these in turn.
         qps: queue pairs per direction, and with several requesters or responders to each of them.
         mtu: path MTU in bytes.
         wqe_batch: work requests per post, for sends and for receives.
+        signal_every: posts per entry in the completion queue; without effect with `sq_sig_all`.
         sge_count: scatter/gather entries per work request.
         sge_split: `even`, or bytes of the leading entries; the rest is spread evenly over the remaining entries.
         send_wq_depth, recv_wq_depth: entries of the queues, kept full.
-        messages: bytes per work request, used in turn.
+        messages: bytes per work request, used in turn; an atomic takes 8 whatever stands here.
         max_inline_data: messages up to this size are carried inside the work request; 0 switches inlining off.
-        max_rd_atomic, max_dest_rd_atomic: READs in flight per queue pair, as requester and as responder.
+        max_rd_atomic, max_dest_rd_atomic: READs and atomics in flight per queue pair, as requester and as responder.
         timeout: local ACK timeout, 4.096 us x 2^timeout.
         retry_cnt, rnr_retry: retries after a lost packet and after a receiver-not-ready NAK (there 7 means for ever).
         min_rnr_timer: the encoded time that a receiver-not-ready NAK asks for (IBTA 1.4, table 46).
-        sq_sig_all: every send completes with an entry in the completion queue; otherwise one per post.
+        sq_sig_all: every send completes with an entry in the completion queue; otherwise the last of each post, or of
+            every `signal_every` posts.
         srq: receives come from one shared receive queue per host instead of one queue per queue pair.
         fence: the first work request of each post waits for earlier READs.
         sq_psn: first packet sequence number (24 bit).
@@ -110,9 +139,11 @@ class Workload:
     mr_bytes: int = 65536
     qp_type: QpType = QpType.RC
     opcode: Opcode = Opcode.WRITE
+    more_opcodes: tuple[Opcode, ...] = ()
     qps: int = 1
     mtu: int = 4096
     wqe_batch: int = 1
+    signal_every: int = 1
     sge_count: int = 1
     sge_split: str | tuple[int, ...] = EVEN
     send_wq_depth: int = 128
@@ -151,9 +182,30 @@ class Workload:
         return max(self.requesters, self.responders)
 
     @property
+    def opcodes(self) -> tuple[Opcode, ...]:
+        """Opcodes in the order in which work requests take them."""
+        return (self.opcode, *self.more_opcodes)
+
+    @property
+    def turn(self) -> tuple[tuple[Opcode, int], ...]:
+        """One turn of the request vector: opcode and payload bytes of each work request."""
+        return request_turn(self.opcode, self.more_opcodes, self.messages)
+
+    @property
+    def payloads(self) -> tuple[int, ...]:
+        """Payload bytes of each work request of one turn."""
+        return payloads(self.opcode, self.more_opcodes, self.messages)
+
+    @property
     def mean_message_bytes(self) -> float:
-        """Payload bytes per work request, on average over `messages`."""
-        return sum(self.messages) / len(self.messages)
+        """Payload bytes per work request, on average over one turn."""
+        sizes = self.payloads
+        return sum(sizes) / len(sizes)
+
+    @property
+    def messages_per_signal(self) -> int:
+        """Work requests that one entry in the requester's completion queue stands for."""
+        return 1 if self.sq_sig_all else self.wqe_batch * self.signal_every
 
     @property
     def bytes_outstanding(self) -> float:
@@ -161,8 +213,28 @@ class Workload:
         return self.partners * self.qps * self.send_wq_depth * self.mean_message_bytes
 
     def segments(self) -> tuple[tuple[int, ...], ...]:
-        """Return the bytes of each scatter/gather entry, for each of `messages`."""
-        return tuple(split_message(message, self.sge_count, self.sge_split) for message in self.messages)
+        """Return the bytes of each scatter/gather entry, for each work request of one turn; an atomic has one entry."""
+        return tuple(
+            (size,) if opcode.is_atomic else split_message(size, self.sge_count, self.sge_split)
+            for opcode, size in self.turn
+        )
+
+
+def request_turn(
+    opcode: Opcode, more_opcodes: tuple[Opcode, ...], messages: tuple[int, ...]
+) -> tuple[tuple[Opcode, int], ...]:
+    """Return opcode and payload bytes of each work request, until both lists are at their beginning again."""
+    opcodes = (opcode, *more_opcodes)
+    count = lcm(len(opcodes), len(messages))
+    turn = ((opcodes[number % len(opcodes)], messages[number % len(messages)]) for number in range(count))
+    return tuple((each, ATOMIC_BYTES if each.is_atomic else size) for each, size in turn)
+
+
+def payloads(opcode: Opcode, more_opcodes: tuple[Opcode, ...], messages: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the payload bytes of each work request of one turn."""
+    if not more_opcodes and not opcode.is_atomic:
+        return messages  # of almost every workload, and asked for many times
+    return tuple(size for _, size in request_turn(opcode, more_opcodes, messages))
 
 
 def split_message(message_bytes: int, sge_count: int, sge_split: str | tuple[int, ...]) -> tuple[int, ...]:

@@ -48,17 +48,46 @@ def test_a_split_keeps_every_byte_and_has_no_empty_entry(message: int, count: in
 def test_only_the_last_request_of_a_chain_is_signalled_and_proves_the_chain() -> None:
     (chain,) = pattern.send_chains(workload(wqe_batch=3, messages=[100, 200, 300]), 1)
     assert [request.signalled for request in chain.requests] == [False, False, True]
-    assert chain.requests[-1].proves_bytes == 600
-    assert chain.requests[-1].proves_messages == 3
+    assert chain.requests[-1].delivers == (3, 600)
     assert chain.total_bytes == 600
 
 
 def test_with_every_request_signalled_each_proves_itself() -> None:
     (chain,) = pattern.send_chains(workload(wqe_batch=2, messages=[100, 200], sq_sig_all=True), 1)
-    assert [(r.signalled, r.proves_bytes, r.proves_messages) for r in chain.requests] == [
-        (True, 100, 1),
-        (True, 200, 1),
+    assert [(r.signalled, r.delivers) for r in chain.requests] == [(True, (1, 100)), (True, (1, 200))]
+
+
+def test_with_a_signalling_interval_the_last_request_of_a_round_proves_it() -> None:
+    chains = pattern.send_chains(workload(wqe_batch=2, signal_every=2, messages=[100, 200, 300]), 1)
+    requests = [request for chain in chains for request in chain.requests]
+    assert [request.signalled for request in requests] == [False, False, False, True] * 3
+    assert [request.delivers.bytes for request in requests if request.signalled] == [700, 800, 900]
+    assert [request.ends_round for request in requests] == [request.signalled for request in requests]
+
+
+def test_requests_take_opcodes_and_sizes_in_turn_and_an_atomic_takes_eight_bytes() -> None:
+    mix = workload(opcode="SEND", more_opcodes=["READ", "FETCH_ADD"], messages=[64, 128], sge_count=4, wqe_batch=6)
+    (chain,) = pattern.send_chains(mix, 1)
+    assert [(r.opcode, r.message_bytes) for r in chain.requests] == [
+        ("SEND", 64),
+        ("READ", 128),
+        ("FETCH_ADD", 8),
+        ("SEND", 128),
+        ("READ", 64),
+        ("FETCH_ADD", 8),
     ]
+    assert chain.requests[2].segments == (8,)
+    assert chain.requests[-1].delivers == (2, 64 + 128)
+    assert chain.requests[-1].returns == (4, 128 + 8 + 64 + 8)
+
+
+def test_what_only_fetches_delivers_to_its_requester() -> None:
+    (chain,) = pattern.send_chains(workload(opcode="READ", more_opcodes=["CMP_SWP"], wqe_batch=2), 1)
+    assert (chain.requests[-1].delivers, chain.requests[-1].returns) == ((2, 4096 + 8), (0, 0))
+
+
+def test_an_atomic_alone_needs_no_room_for_messages() -> None:
+    assert workload(opcode="FETCH_ADD", messages=[1 << 20], mr_bytes=8).buffer_bytes == 8
 
 
 @given(
@@ -88,7 +117,7 @@ def test_the_number_of_chains_stays_within_what_can_be_built() -> None:
 
 @pytest.mark.parametrize(("depth", "batch", "chains"), [(128, 1, 128), (128, 64, 2), (128, 48, 2), (16, 16, 1)])
 def test_the_queue_holds_whole_chains(depth: int, batch: int, chains: int) -> None:
-    assert pattern.chains_in_queue(depth, batch) == chains
+    assert pattern.fitting(depth, batch) == chains
 
 
 def test_receives_fit_the_largest_message_and_the_ud_header() -> None:
@@ -140,6 +169,16 @@ def test_completion_queues_hold_what_their_queue_pairs_may_raise(needs: list[int
         ({"sge_split": "odd"}, "sge_split"),
         ({"rnr_retry": 8}, "rnr_retry"),
         ({"srq": 1}, "srq"),
+        ({"opcode": "FLUSH"}, "an opcode must be one of"),
+        ({"more_opcodes": ["FLUSH"]}, "an opcode must be one of"),
+        ({"more_opcodes": "READ"}, "more_opcodes must be a list"),
+        ({"more_opcodes": [1]}, "more_opcodes must be a list"),
+        ({"qp_type": "UC", "opcode": "FETCH_ADD"}, "UC has no FETCH_ADD"),
+        ({"qp_type": "UC", "more_opcodes": ["SEND"]}, "UC mixes only"),
+        ({"qp_type": "UD", "opcode": "SEND", "messages": [64], "more_opcodes": ["CMP_SWP"]}, "UD has no CMP_SWP"),
+        ({"messages": [64] * 4097}, "a turn of opcodes and messages"),
+        ({"wqe_batch": 64, "signal_every": 4}, "no completion is due"),
+        ({"signal_every": 0}, "signal_every"),
     ],
 )
 def test_a_workload_that_no_host_could_run_is_refused_by_name(fields: dict[str, Any], says: str) -> None:

@@ -299,8 +299,15 @@ def test_another_protocol_is_refused(controllers: Any) -> None:
 
 
 def test_flows_have_keys_and_numbers_of_queue_pairs() -> None:
-    ends = parse_flows([*FLOWS, {"flow": "b-b", "role": "responder", "qps": 7}], 2)
+    ends = parse_flows([*FLOWS, {"flow": "b-b", "role": "responder", "qps": 7}], {"qps": 2})
     assert {key: end["qps"] for key, end in ends.items()} == {"a-b/requester": 2, "b-b/responder": 7}
+    assert ends["b-b/responder"]["workload"] == {"qps": 2}
+
+
+def test_a_flow_may_have_a_workload_of_its_own() -> None:
+    victim = {**WORKLOAD, "opcode": "READ", "qps": 3}
+    ends = parse_flows([*FLOWS, {"flow": "v", "role": "requester", "workload": victim}], WORKLOAD)
+    assert (ends["v/requester"]["qps"], ends["v/requester"]["workload"]) == (3, victim)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +316,7 @@ def test_flows_have_keys_and_numbers_of_queue_pairs() -> None:
 )
 def test_impossible_flows_are_refused(flows: list[Any]) -> None:
     with pytest.raises(AgentFault):
-        parse_flows(flows, 1)
+        parse_flows(flows, {})
 
 
 @pytest.mark.parametrize("value", [0, -1, "4", True])

@@ -10,6 +10,7 @@ import pytest
 
 from collie.agent import totals as t
 from collie.agent.build import build, sources
+from collie.agent.pattern import Proof
 from collie.agent.queues import BYTES_SHIFT, QUEUE_SHIFT, RECEIVE, SEND_END, Queue
 from collie.agent.totals import Totals
 from collie.agent.traffic import Traffic
@@ -166,3 +167,23 @@ def test_the_archive_is_the_same_each_time_and_knows_no_builder() -> None:
     names = sources()
     assert "collie/agent/build.py" not in names
     assert {"__main__.py", "collie/__init__.py", "collie/agent/engine.py"} <= set(names)
+
+
+def test_a_round_of_several_posts_frees_its_slots_together() -> None:
+    bench = Bench(sends=True, limit=1)
+    bench.queue.posts = bench.queue.messages_per_signal = 3
+    bench.traffic.begin()
+    assert bench.posted == ["one", "two", "three"]
+    end = bench.complete(sent(600))
+    assert bench.posted == ["one", "two", "three"] * 2
+    assert (end["posted_messages"], end["completed_messages"], end["delivered_bytes"]) == (6, 3, 600)
+
+
+def test_payload_both_ways_is_counted_apart_in_the_order_of_posting() -> None:
+    bench = Bench(sends=True, batch=3)
+    bench.queue.returns = [Proof(1, 8), Proof(2, 4096)]
+    bench.traffic.begin()
+    end = bench.complete(sent(100), sent(50), sent(100))
+    assert (end["delivered_messages"], end["delivered_bytes"]) == (2 + 1 + 2, 250)
+    assert (end["returned_messages"], end["returned_bytes"]) == (1 + 2 + 1, 8 + 4096 + 8)
+    assert end["completed_messages"] == 9

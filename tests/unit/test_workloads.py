@@ -175,7 +175,7 @@ def test_what_is_no_time_or_rate_is_refused(reader: object, text: str) -> None:
     ("raw", "message"),
     [
         ({"qp_typ": "RC"}, "did you mean 'qp_type'"),
-        ({"qp_type": "XRC"}, "one of RC, UC, UD"),
+        ({"qp_type": "RD"}, "one of RC, UC, UD, XRC, DC, SRD"),
         ({"qps": 0}, "the least is 1"),
         ({"qps": 1.5}, "no whole number"),
         ({"mtu": 1500}, "no path MTU"),
