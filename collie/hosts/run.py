@@ -11,7 +11,7 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -33,10 +33,11 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.02
 LATE_SECONDS = 3.0
 """How long samples may be overdue before a run goes on without them."""
-DRAIN_SECONDS = 0.5
+DRAIN_SECONDS = 0.1
+"""What is still under way then is flushed; the window does not count it."""
 _TOPOLOGY = ("requesters", "responders", "remote")
 """What an agent is not told: `flows` says it."""
 
@@ -110,9 +111,16 @@ class Run:
     def _start(self, policy: WindowPolicy) -> float:
         for party in self._parties.values():
             party.session.client_under_way().forget_samples()
-        # Responders first: the requester's host of the first flow starts last.
-        for role in self._in_order(last=self._flows[0].requester):
-            self._parties[role].session.request("start", period_seconds=policy.period_seconds)
+
+        def start(party: Party) -> None:
+            party.session.request("start", period_seconds=policy.period_seconds)
+
+        # Those that only respond come first, so that nobody waits for an answer from the start. Where all request, one
+        # of them starts last.
+        requesters = {flow.requester for flow in self._flows}
+        last = requesters if requesters < set(self._parties) else {self._flows[0].requester}
+        self._each(set(self._parties) - last, start)
+        self._each(last, start)
         return self._clock.monotonic()
 
     def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy) -> Measurement:
@@ -142,12 +150,15 @@ class Run:
         return client.take_samples()
 
     def _stop(self) -> None:
-        """Stop posting, requesters first. The window is complete by now, so a stop that fails takes nothing from it."""
-        for role in reversed(self._in_order(last=self._flows[0].requester)):
+        """Stop posting where anything is posted. The window is complete, so a stop that fails takes nothing from it."""
+
+        def stop(party: Party) -> None:
             try:
-                self._parties[role].session.request("stop", drain_seconds=DRAIN_SECONDS)
+                party.session.request("stop", drain_seconds=DRAIN_SECONDS)
             except TestbedError as error:
                 logger.warning("%s", error)
+
+        self._each({flow.requester for flow in self._flows}, stop)
 
     def _destroy(self) -> None:
         def destroy(party: Party) -> None:
@@ -162,9 +173,6 @@ class Run:
                 party.session.abandon()
 
         self._all(destroy)
-
-    def _in_order(self, last: str) -> list[str]:
-        return sorted(self._parties, key=lambda role: role == last)
 
     def _ends(self, role: str) -> list[tuple[str, str, str]]:
         """Return (flow, this end, the other end) of every end that a host has."""
@@ -192,7 +200,10 @@ class Run:
         }
 
     def _all(self, step: Callable[[Party], T]) -> dict[str, T]:
-        return side_by_side(self._executor, {role: partial(step, party) for role, party in self._parties.items()})
+        return self._each(self._parties, step)
+
+    def _each(self, roles: Collection[str], step: Callable[[Party], T]) -> dict[str, T]:
+        return side_by_side(self._executor, {role: partial(step, self._parties[role]) for role in roles})
 
 
 def side_by_side(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:

@@ -44,7 +44,7 @@ class WindowPolicy:
     """
 
     period_seconds: float = 0.25
-    warm_up_seconds: float = 0.75
+    warm_up_seconds: float = 0.4
     window_seconds: float = 1.5
     patience_seconds: float = 2.0
     stability: float = 0.15
