@@ -17,7 +17,7 @@ from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.engine import Summary
 from collie.campaign.run import Campaign
 from collie.content.anomalies import load_reference, load_references
-from collie.content.catalogs import load_catalog
+from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
 from collie.content.locate import Kind, available
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
@@ -86,7 +86,8 @@ def open_testbed(choice: TestbedChoice, seed: int) -> Testbed:
     from collie.hosts.testbed import HostsTestbed
     from collie.ssh.remote import SshRemote
 
-    return HostsTestbed(first_pair(open_inventory(choice.hosts)), connect=SshRemote, catalog_for=load_catalog)
+    pair = first_pair(open_inventory(choice.hosts))
+    return HostsTestbed(pair, connect=SshRemote, catalog_for=find_catalog, discover=discover_catalog)
 
 
 def first_pair(inventory: Inventory) -> Pair:

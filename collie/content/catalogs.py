@@ -2,67 +2,185 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from collie.content.document import Document, read_document
-from collie.content.locate import Kind, find, shown
+from collie.content.locate import Kind, available, find, shown
 from collie.content.model import Strict, validate
-from collie.counters.catalog import Catalog, Counter, Role, Unit
+from collie.counters.catalog import Catalog, Counter, Ignored, Role, Unit
 from collie.counters.catalog import Kind as CounterKind
+from collie.counters.discovery import Names, discovered
 from collie.errors import ContentError, Problem
+
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
+
+_Source = Literal["hw_counters", "device_hw_counters", "counters", "ethtool", "netdev", "devlink", "model"]
 
 
 class _CounterFile(Strict):
     name: str = Field(min_length=1)
-    source: Literal["hw_counters", "counters", "ethtool", "netdev", "model"]
+    source: _Source
     unit: Annotated[Unit, Field(strict=False)]
     kind: Annotated[CounterKind, Field(strict=False)]
     component: str = Field(min_length=1)
-    width: int = Field(64, ge=8, le=64)
+    width: int = Field(64, ge=4, le=64)
     gauge: bool = False
     scale: int = Field(1, ge=1)
     role: Annotated[Role | None, Field(strict=False)] = None
     refresh_seconds: float = Field(0.0, ge=0, le=3600)
     meaning: str = Field(min_length=1)
+    spelled: str = ""
+    canonical: str = Field("", pattern=r"^[a-z0-9_{}]*$")
+    availability: str = ""
+    saturates: bool = False
+    link_layer: Literal["", "Ethernet", "InfiniBand"] = ""
+
+
+class _IgnoredFile(Strict):
+    pattern: str = Field(min_length=1)
+    source: _Source
+    reason: str = Field(min_length=1)
 
 
 class _CatalogFile(Strict):
     driver: str
+    drivers: list[str] = Field(default_factory=list)
+    expand: dict[str, list[str | int]] = Field(default_factory=dict)
     counters: list[_CounterFile] = Field(min_length=1)
+    ignored: list[_IgnoredFile] = Field(default_factory=list)
 
 
 def load_catalog(driver: str, overlay: Path | None = None) -> Catalog:
     """Read the catalog of a driver, or the one at a path.
 
+    Args:
+        driver: name of a catalog, or of a kernel driver that one names under `drivers`.
+        overlay: as `content_roots`.
+
     Raises:
         ContentError: unknown driver, or every problem of the file.
     """
-    path = find(Kind.CATALOG, driver, overlay)
+    return _load(_described_by(driver, overlay) or find(Kind.CATALOG, driver, overlay))
+
+
+def find_catalog(driver: str, overlay: Path | None = None) -> Catalog | None:
+    """Read the catalog of a driver; None when there is none.
+
+    Raises:
+        ContentError: every problem of the file.
+    """
+    path = _described_by(driver, overlay)
+    return _load(path) if path else None
+
+
+def discover_catalog(driver: str, names: Names, overlay: Path | None = None) -> Catalog:
+    """Make a catalog of what a device exposes, with what the other catalogs know of counters of the same names.
+
+    Raises:
+        ContentError: another catalog is wrong.
+    """
+    known = [_load(path) for name, path in available(Kind.CATALOG, overlay).items() if name != "simulated"]
+    return discovered(driver, names, known)
+
+
+def _described_by(driver: str, overlay: Path | None) -> Path | None:
+    """Return the catalog of this name, or the one that names this driver."""
+    files = available(Kind.CATALOG, overlay)
+    if driver in files:
+        return files[driver]
+    # Parsing a catalog takes a tenth of a second, so only those are read that mention the driver at all.
+    mentioning = (path for path in files.values() if driver in path.read_text(encoding="utf-8", errors="replace"))
+    return next((path for path in mentioning if driver in _drivers(path)), None)
+
+
+def _drivers(path: Path) -> Sequence[object]:
+    drivers = read_document(path, shown(path)).part("drivers")
+    return drivers if isinstance(drivers, list) else ()
+
+
+def _load(path: Path) -> Catalog:
     document = read_document(path, shown(path))
     problems: list[Problem] = []
     file = validate(document, _CatalogFile, problems)
-    problems += _twice(document)
     if file and path.name == "catalog.yaml" and file.driver != path.parent.name:
         message = f"driver {file.driver} stands in the folder of {path.parent.name}; name both the same"
         problems.append(document.problem(message, "driver"))
+    problems += _twice(document)
+    if file:
+        problems += _wrong_patterns(document, file)
     if problems or file is None:
         raise ContentError(problems)
-    return Catalog(file.driver, tuple(Counter(**counter.model_dump()) for counter in file.counters))
+    counters = tuple(counter for entry in file.counters for counter in _expanded(entry, file.expand))
+    ignored = tuple(Ignored(**rule.model_dump()) for rule in file.ignored)
+    return Catalog(file.driver, counters, tuple(file.drivers), ignored)
+
+
+def _expanded(entry: _CounterFile, values: Mapping[str, Sequence[str | int]]) -> Iterator[Counter]:
+    """Yield one counter per combination of the placeholders in an entry's name."""
+    fields = entry.model_dump()
+    for chosen in _combinations(entry.name, values):
+        yield Counter(
+            **{key: _filled(value, chosen) if isinstance(value, str) else value for key, value in fields.items()}
+        )
+
+
+def _combinations(name: str, values: Mapping[str, Sequence[str | int]]) -> Iterator[dict[str, str]]:
+    placeholders = dict.fromkeys(_PLACEHOLDER.findall(name))
+    for chosen in itertools.product(*(values.get(placeholder, ()) for placeholder in placeholders)):
+        yield dict(zip(placeholders, map(str, chosen), strict=True))
+
+
+def _filled(text: str, chosen: Mapping[str, str]) -> str:
+    # Enumerations are texts too; a member without a placeholder must stay itself.
+    return _PLACEHOLDER.sub(lambda found: chosen.get(found[1], found[0]), text) if "{" in text else text
 
 
 def _twice(document: Document) -> list[Problem]:
+    """Find names, and places in the driver, that two entries claim."""
     problems = []
-    first: dict[str, int] = {}
+    first: dict[str | tuple[str, str], int] = {}
+    expand = document.part("expand")
+    values = expand if isinstance(expand, dict) and all(isinstance(v, list) for v in expand.values()) else {}
     counters = document.part("counters")
-    for index, counter in enumerate(counters if isinstance(counters, list) else ()):
-        name = counter.get("name") if isinstance(counter, dict) else None
+    for index, entry in enumerate(counters if isinstance(counters, list) else ()):
+        name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str):
             continue
-        if name in first:
-            message = f"counter {name} stands twice, first on line {first[name]}; keep one"
-            problems.append(document.problem(message, "counters", index, "name"))
-        first.setdefault(name, document.line("counters", index, "name"))
+        line = document.line("counters", index, "name")
+        if unknown := [one for one in _PLACEHOLDER.findall(name) if one not in values]:
+            known = ", ".join(values) or "none"
+            problems.append(
+                document.problem(
+                    f"{{{unknown[0]}}} stands for nothing; under expand: {known}", "counters", index, "name"
+                )
+            )
+            continue
+        spelled = entry.get("spelled") or name
+        for chosen in _combinations(name, values):
+            one = _filled(name, chosen)
+            key = (str(entry.get("source")), _filled(str(spelled), chosen))
+            if one in first:
+                message = f"counter {one} stands twice, first on line {first[one]}; keep one"
+                problems.append(document.problem(message, "counters", index, "name"))
+                break
+            if key in first:
+                message = f"{key[1]} of {key[0]} is read twice, first on line {first[key]}; keep one"
+                problems.append(document.problem(message, "counters", index, "name"))
+                break
+            first[one] = first[key] = line
     return problems
+
+
+def _wrong_patterns(document: Document, file: _CatalogFile) -> Iterator[Problem]:
+    for index, rule in enumerate(file.ignored):
+        try:
+            re.compile(rule.pattern)
+        except re.error as error:
+            message = f"{rule.pattern!r} is no regular expression: {error}"
+            yield document.problem(message, "ignored", index, "pattern")

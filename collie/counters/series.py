@@ -1,7 +1,11 @@
 """Readings over time, and the rates between them.
 
-A missing reading is None and stays None: never 0. A gauge is averaged, never differenced. A difference knows the
-counter's width and so survives one wrap; a counter that went backwards otherwise (driver reload, reset) has no rate.
+1. A missing reading is None and stays None: never 0.
+2. A gauge is averaged, never differenced.
+3. A difference knows the counter's width and so survives one wrap. A counter that went backwards otherwise has been
+   reset (driver reload, firmware reset) and has no rate; `resets` names it. One that saturates has none at its end.
+4. What a driver refreshes once a second moves in steps of a second. Its rate is taken from step to step, not over the
+   samples between which they happened to fall; over less than two refreshes it has none.
 """
 
 from __future__ import annotations
@@ -14,7 +18,10 @@ from itertools import pairwise
 from collie.counters.catalog import Catalog, Counter
 
 _LARGEST_PLAUSIBLE_STEP = 0.5
-"""A 64-bit counter cannot advance by half its range between two samples; one that seems to has been reset."""
+"""A counter cannot advance by half its range between two samples; one that seems to has been reset."""
+_FEWEST_REFRESHES = 2.0
+_LATE_REFRESHES = 1.5
+"""A counter in motion changes at each refresh. When none came for longer, it stood still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +46,32 @@ def difference(counter: Counter, before: float | None, after: float | None) -> f
         after: the later reading.
 
     Returns:
-        The advance, through at most one wrap; None when a reading is missing or the counter was reset.
+        The advance, through at most one wrap; None when a reading is missing, the counter was reset or is at its end.
     """
-    if before is None or after is None:
+    if before is None or after is None or _is_reset(counter, before, after):
+        return None
+    if counter.saturates and after >= (1 << counter.width) - 1:
         return None
     advance = after - before
-    if advance < 0:
-        advance += 1 << counter.width
-        if advance > _LARGEST_PLAUSIBLE_STEP * (1 << counter.width):
-            return None
-    return advance * counter.scale
+    return (advance + (1 << counter.width) if advance < 0 else advance) * counter.scale
+
+
+def _is_reset(counter: Counter, before: float, after: float) -> bool:
+    wraps_by = after - before + (1 << counter.width)
+    return after < before and (counter.saturates or wraps_by > _LARGEST_PLAUSIBLE_STEP * (1 << counter.width))
+
+
+def resets(catalog: Catalog, snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
+    """Return the counters that went backwards without a wrap, in the catalog's order."""
+    return tuple(
+        counter.name
+        for counter in catalog.counters
+        if not counter.gauge
+        and any(
+            before is not None and after is not None and _is_reset(counter, before, after)
+            for before, after in pairwise(snapshot.values.get(counter.name) for snapshot in snapshots)
+        )
+    )
 
 
 def rates(catalog: Catalog, snapshots: Sequence[Snapshot]) -> dict[str, float | None]:
@@ -59,7 +82,8 @@ def rates(catalog: Catalog, snapshots: Sequence[Snapshot]) -> dict[str, float | 
         snapshots: at least two, in order of time.
 
     Returns:
-        By counter name; None where any reading in the window was missing or the counter was reset.
+        By counter name; None where any reading in the window was missing, the counter was reset, or the window is too
+        short for how seldom it is refreshed.
     """
     return {counter.name: _rate(counter, snapshots) for counter in catalog.counters}
 
@@ -72,14 +96,40 @@ def _rate(counter: Counter, snapshots: Sequence[Snapshot]) -> float | None:
     elapsed = snapshots[-1].seconds - snapshots[0].seconds if len(snapshots) > 1 else 0.0
     if elapsed <= 0:
         return None
-    total = 0.0
+    advances = []
     # Step by step, not first to last: a 32-bit counter at 200 M/s wraps every 21 s.
     for before, after in pairwise(readings):
         advance = difference(counter, before, after)
         if advance is None:
             return None
-        total += advance
-    return total / elapsed
+        advances.append(advance)
+    if counter.refresh_seconds <= 0:
+        return sum(advances) / elapsed
+    return _stepped(counter.refresh_seconds, [snapshot.seconds for snapshot in snapshots], advances)
+
+
+def _stepped(refresh: float, seconds: Sequence[float], advances: Sequence[float]) -> float | None:
+    """Return the rate of a counter that moves once per refresh.
+
+    What it advanced at its first step was counted before it, over a time that nobody saw the beginning of; so the rate
+    is that of the later steps, over the time from the first to the last. A step was somewhere between two samples: in
+    their middle, as far as anybody knows.
+    """
+    if seconds[-1] - seconds[0] < _FEWEST_REFRESHES * refresh:
+        return None
+    steps = [index for index, advance in enumerate(advances) if advance]
+    if not steps:
+        return 0.0
+    moments = [(before + after) / 2 for before, after in pairwise(seconds)]
+    first, last = steps[0], steps[-1]
+    begins_still = moments[first] - seconds[0] > _LATE_REFRESHES * refresh
+    ends_still = seconds[-1] - moments[last] > _LATE_REFRESHES * refresh
+    begin = seconds[0] if begins_still else moments[first]
+    end = seconds[-1] if ends_still else moments[last]
+    if end - begin < refresh / 2:  # a single step: all that is known is that it lies in the window
+        return sum(advances) / (seconds[-1] - seconds[0])
+    counted = advances if begins_still else advances[first + 1 :]
+    return sum(counted) / (end - begin)
 
 
 def is_stable(values: Sequence[float], tolerance: float) -> bool:

@@ -19,6 +19,9 @@ class HostMeasurement:
         rx_pause_ratio: the same, received.
         loss_ratio: discarded and out-of-sequence packets over all received; None when no counter tells.
         counters: by name, advance per second or mean of a gauge; None when unknown.
+        tx_pause_frames: frames/s that asked the peer to stop, over all priorities: all that some NICs tell of pause;
+            None when no counter tells. One frame stops 100 Gbit/s for at most 335 us.
+        rx_pause_frames: the same, received.
     """
 
     host: str
@@ -28,6 +31,8 @@ class HostMeasurement:
     rx_pause_ratio: float | None = None
     loss_ratio: float | None = None
     counters: Mapping[str, float | None] = field(default_factory=dict)
+    tx_pause_frames: float | None = None
+    rx_pause_frames: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,7 @@ class Measurement:
         health: of the traffic generator.
         problems: what voids the run, in words: a link that changed, error counters that moved, lost samples.
         series: every sample, start-up included.
+        notes: what a reader should know though it voids nothing: flow control that is off, a counter that never counts.
     """
 
     hosts: tuple[HostMeasurement, ...]
@@ -85,6 +91,7 @@ class Measurement:
     health: GeneratorHealth = field(default_factory=GeneratorHealth)
     problems: tuple[str, ...] = ()
     series: Sequence[Sample] = ()
+    notes: tuple[str, ...] = ()
 
     def host(self, name: str) -> HostMeasurement:
         """Return what one host showed.

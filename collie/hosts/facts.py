@@ -37,6 +37,7 @@ class PortFacts:
         active_mtu: path MTU in bytes.
         rate_bps: signalling rate; of a software device without meaning.
         netdev: network device behind it.
+        link_layer: `Ethernet` or `InfiniBand`.
     """
 
     number: int
@@ -45,6 +46,7 @@ class PortFacts:
     rate_bps: float | None
     netdev: str | None
     gids: tuple[Gid, ...]
+    link_layer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def _port(raw: Mapping[str, Any]) -> PortFacts:
     gids = tuple(Gid(gid["index"], gid["address"], gid["type"]) for gid in raw["gids"])
     rate = re.match(r"([\d.]+) Gb/sec", raw["rate"] or "")
     rate_bps = float(rate[1]) * 1e9 if rate else None
-    return PortFacts(raw["port"], raw["state"], raw["active_mtu"], rate_bps, raw["netdev"], gids)
+    return PortFacts(raw["port"], raw["state"], raw["active_mtu"], rate_bps, raw["netdev"], gids, raw.get("link_layer"))
 
 
 def matching_gid(port: PortFacts, data_address: str) -> Gid | None:
@@ -131,6 +133,7 @@ class RdmaPort:
         netdev: network device behind it; None when unknown.
         explanation: how the GID index was chosen; for the log.
         numa_nodes: nodes of the host, the NIC's own first; empty when the kernel does not tell which that is.
+        link_layer: `Ethernet` or `InfiniBand`; None when unknown.
     """
 
     device: str
@@ -141,6 +144,7 @@ class RdmaPort:
     rate_bps: float | None
     explanation: str
     numa_nodes: tuple[int, ...]
+    link_layer: str | None = None
 
 
 def rdma_port(host: Host, facts: HostFacts) -> RdmaPort:
@@ -168,7 +172,8 @@ def rdma_port(host: Host, facts: HostFacts) -> RdmaPort:
     own = device.numa_node
     nodes = () if own is None else (own, *(node for node in facts.numa_nodes if node != own))
     driver = device.driver or "unknown"
-    return RdmaPort(device.name, driver, port.number, port.netdev, index, port.rate_bps, explanation, nodes)
+    where = device.name, driver, port.number, port.netdev
+    return RdmaPort(*where, index, port.rate_bps, explanation, nodes, port.link_layer)
 
 
 def _gid_index(host: Host, port: PortFacts, mend: str) -> tuple[int, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,8 +72,20 @@ class AgentSample:
 
 def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
     """Return the counters of a sample that a catalog knows; None for those that the sample lacks."""
-    values = {counter.name: sample.counters.get(counter.source, {}).get(counter.name) for counter in catalog.counters}
+    values = {}
+    for counter in catalog.counters:
+        source, name = counter.key
+        values[counter.name] = sample.counters.get(source, {}).get(name)
     return Snapshot(sample.clock, values)
+
+
+def names_in(samples: Sequence[AgentSample]) -> dict[str, set[str]]:
+    """Return what some samples of one host hold, by source, as the driver spells it."""
+    names: dict[str, set[str]] = {}
+    for sample in samples:
+        for source, counters in sample.counters.items():
+            names.setdefault(source, set()).update(counters)
+    return names
 
 
 def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:

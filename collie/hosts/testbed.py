@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from functools import partial
 
 from collie.counters.catalog import Catalog
+from collie.counters.discovery import discovered
 from collie.detect.bounds import Bound
-from collie.errors import CommandTimeout, HostUnreachable, TestbedError
+from collie.errors import CommandTimeout, HostUnreachable
+from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import RdmaPort, line_rate, rdma_port
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.run import Impossible, Party, Run, side_by_side
@@ -53,24 +55,27 @@ class HostsTestbed:
     Args:
         pair: hosts A and B, and C, D, ... where there are more.
         connect: makes the remote of a host.
-        catalog_for: counters of a driver by its name, such as `rxe` or `mlx5_core`.
-        policy: warm-up, window and stability.
+        catalog_for: counters of a driver by its name, such as `rxe` or `mlx5_core`; None when nobody has described it.
+        policy: warm-up, window and stability; the window grows where counters are refreshed seldom.
         clock: of the controller.
         archive: program to run as the agent; Collie's own by default.
+        discover: makes a catalog of what devices expose, where there is no other.
     """
 
     def __init__(
         self,
         pair: Pair,
         connect: Callable[[Host], Remote],
-        catalog_for: Callable[[str], Catalog],
+        catalog_for: CatalogFor,
         *,
         policy: WindowPolicy | None = None,
         clock: Clock | None = None,
         archive: Archive | None = None,
+        discover: Discover = discovered,
     ) -> None:
         self._pair = pair
         self._catalog_for = catalog_for
+        self._discover = discover
         self._policy = policy or WindowPolicy()
         self._clock = clock or SystemClock()
         archive = archive or Archive.agent()
@@ -141,7 +146,8 @@ class HostsTestbed:
     def _measure(self, parties: Sequence[Party], workload: Workload, started: float) -> RunResult:
         try:
             one = Run(parties, workload, self._executor, self._clock)
-            measured = one.measure(self._catalog_of(parties), self._policy)
+            catalog = self._catalog_of(parties)
+            measured = one.measure(catalog, self._policy.for_catalog(catalog))
         except Impossible as error:
             return Unsupported(str(error), self._clock.monotonic() - started)
         except StepFailed as error:
@@ -165,8 +171,6 @@ class HostsTestbed:
 
     def _catalog_of(self, parties: Sequence[Party]) -> Catalog:
         if self._catalog is None:
-            drivers = {party.port.driver for party in parties}
-            if len(drivers) > 1:
-                raise TestbedError(f"hosts {self._pair.name} have different drivers: {', '.join(sorted(drivers))}")
-            self._catalog = self._catalog_for(drivers.pop())
+            looks = ((party.session, party.port) for party in parties)
+            self._catalog = catalog_of(looks, self._catalog_for, self._clock, self._discover)
         return self._catalog

@@ -9,6 +9,7 @@ Rules:
 3. Delivered payload is a curve per flow, known at one end of it and attributed to the flow's sink. What a sink received
    between two moments is the difference of its curves there, linear between samples.
 4. What is missing is None. A sink without a curve has no throughput, not zero.
+5. What counters say is believed as far as they agree with each other and with the traffic (`collie/hosts/trust.py`).
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from collie.counters.catalog import Catalog, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.counters.series import is_stable, rates
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample
 from collie.hosts.curve import Curve
 from collie.hosts.health import generator_health
-from collie.hosts.samples import AgentSample, snapshot
+from collie.hosts.samples import AgentSample, names_in, snapshot
+from collie.hosts.trust import broken, standstills
 from collie.workloads.plan import Stream, sinks, streams
 from collie.workloads.workload import QpType, Workload
 
@@ -49,6 +51,14 @@ class WindowPolicy:
     patience_seconds: float = 2.0
     stability: float = 0.15
     resolution: float = 0.05
+
+    def for_catalog(self, catalog: Catalog) -> WindowPolicy:
+        """Return the policy with a window that holds several refreshes of the slowest counter that verdicts read."""
+        return replace(self, window_seconds=max(self.window_seconds, _REFRESHES * catalog.slowest_deciding_seconds))
+
+
+_REFRESHES = 4
+"""A rate over n steps is off by at most a sampling period in n refreshes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +111,29 @@ def measurement(workload: Workload, recording: Recording, catalog: Catalog, poli
     window = {
         role: [entry for entry in placed[role] if begin <= entry[0] <= end + _SAME_MOMENT_SECONDS] for role in placed
     }
-    hosts = tuple(_host(role, window, placed, workload, catalog) for role in placed)
+    hosts = _with_credit_waits([_host(role, window, placed, workload, catalog) for role in placed], workload, catalog)
+    still = {host.host: standstills(host, hosts, workload, catalog, _samples(window[host.host])) for host in hosts}
+    hosts = tuple(_without(host, [one.counter.name for one in still[host.host]], catalog, window) for host in hosts)
     health = generator_health(workload, {role: [sample for _, sample in window[role]] for role in window})
     return Measurement(
         hosts,
         max(0.0, end - begin),
         stable=all(_is_stable(sink, window, placed, workload, policy) for sink in sinks(workload)),
         health=health,
-        problems=tuple(_problems(window, catalog, bool(health.completion_errors))),
+        problems=(
+            *_problems(window, catalog, bool(health.completion_errors)),
+            *(f"host {role}: {one.text}" for role, found in still.items() for one in found if one.voids),
+        ),
+        notes=(
+            *_notes(window, catalog),
+            *(f"host {role}: {one.text}" for role, found in still.items() for one in found if not one.voids),
+        ),
         series=series,
     )
+
+
+def _samples(placed: Placed) -> list[AgentSample]:
+    return [sample for _, sample in placed]
 
 
 def _host(
@@ -128,8 +151,48 @@ def _host(
         delivered_pps=pps,
         tx_pause_ratio=_pause_ratio(catalog, counters, Role.TX_PAUSE),
         rx_pause_ratio=_pause_ratio(catalog, counters, Role.RX_PAUSE),
-        loss_ratio=_loss_ratio(catalog, counters),
+        loss_ratio=_loss_ratio(_there(catalog, own), counters),
+        tx_pause_frames=_sum(catalog.of_role(Role.TX_PAUSE_FRAMES), counters),
+        rx_pause_frames=_sum(catalog.of_role(Role.RX_PAUSE_FRAMES), counters),
         counters=counters,
+    )
+
+
+def _there(catalog: Catalog, own: Placed) -> Catalog:
+    """Return the counters that the host has at all, read or not."""
+    names = {(source, name) for source, found in names_in(_samples(own)).items() for name in found}
+    return replace(catalog, counters=tuple(counter for counter in catalog.counters if counter.key in names))
+
+
+def _without(
+    host: HostMeasurement, unknown: Sequence[str], catalog: Catalog, window: Mapping[str, Placed]
+) -> HostMeasurement:
+    """Return what a host showed without counters that are not to be believed."""
+    if not unknown:
+        return host
+    counters = {**host.counters, **dict.fromkeys(unknown)}
+    return replace(host, counters=counters, loss_ratio=_loss_ratio(_there(catalog, window[host.host]), counters))
+
+
+def _with_credit_waits(
+    hosts: Sequence[HostMeasurement], workload: Workload, catalog: Catalog
+) -> tuple[HostMeasurement, ...]:
+    """Let InfiniBand's waiting for credits take the place of pause.
+
+    Where a sender waits for credits, the receiver of its flows withholds them: what a NIC on Ethernet does by pause.
+    """
+    waits = {host.host: _pause_ratio(catalog, host.counters, Role.XMIT_WAIT) for host in hosts}
+    withheld: dict[str, list[float]] = {}
+    for stream in streams(workload):
+        if not stream.flow.is_loopback and (wait := waits.get(stream.source)) is not None:
+            withheld.setdefault(stream.sink, []).append(wait)
+    return tuple(
+        replace(
+            host,
+            tx_pause_ratio=max(withheld.get(host.host, ()), default=host.tx_pause_ratio),
+            rx_pause_ratio=host.rx_pause_ratio if waits[host.host] is None else waits[host.host],
+        )
+        for host in hosts
     )
 
 
@@ -198,26 +261,40 @@ def accounting_step_bytes(workload: Workload, stream: Stream) -> float:
 
 
 def _pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:
-    """Return the largest share of time over the priorities, from microseconds per second or percent."""
+    """Return the largest share of time over the priorities, from microseconds per second or percent.
+
+    At most 1: a NIC tells in steps for how long it asked, which may reach beyond the window.
+    """
     scale = {Unit.MICROSECONDS: 1e-6, Unit.PERCENT: 1e-2}
     ratios = [
         value * scale[counter.unit]
-        for counter in catalog.counters
-        if counter.role is role and counter.unit in scale and (value := counters[counter.name]) is not None
+        for counter in catalog.of_role(role)
+        if counter.unit in scale and (value := counters[counter.name]) is not None
     ]
-    return max(ratios, default=None)
+    return min(1.0, max(ratios)) if ratios else None
+
+
+def _sum(chosen: Sequence[Counter], counters: Mapping[str, float | None]) -> float | None:
+    known = [value for counter in chosen if (value := counters[counter.name]) is not None]
+    return sum(known) if known else None
 
 
 def _loss_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float | None:
-    def total(*roles: Role) -> float | None:
-        known = [counters[counter.name] for counter in catalog.counters if counter.role in roles]
-        return sum(value for value in known if value is not None) if known and None not in known else None
+    """Return dropped and out-of-sequence packets over all received.
 
-    lost, received = total(Role.DISCARD, Role.OUT_OF_SEQUENCE), total(Role.RX_PACKETS)
-    if lost is None or not received:
+    Args:
+        catalog: the counters that the host has; one of them that could not be read leaves the ratio unknown.
+        counters: rates.
+    """
+    lost = catalog.of_role(Role.DISCARD, Role.OUT_OF_SEQUENCE)
+    received = _sum(catalog.of_role(Role.RX_PACKETS), counters)
+    if not lost or not received or any(counters[counter.name] is None for counter in lost):
         return None
     # After a receiver-not-ready NAK the next packet under way is out of sequence, though nothing was lost.
-    return max(0.0, lost - (total(Role.RNR_NAK) or 0.0)) / received
+    reordered = _sum(catalog.of_role(Role.OUT_OF_SEQUENCE), counters) or 0.0
+    not_ready = _sum(catalog.of_role(Role.RNR_NAK), counters) or 0.0
+    dropped = _sum(catalog.of_role(Role.DISCARD), counters) or 0.0
+    return (dropped + max(0.0, reordered - not_ready)) / received
 
 
 def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: bool) -> list[str]:
@@ -229,11 +306,26 @@ def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: b
             continue
         if (lost := samples[-1][1].dropped - samples[0][1].dropped) > 0:
             problems.append(f"host {role} lost {lost} samples in the window")
+        problems += [f"host {role}: {text}" for text in broken(_samples(samples), catalog)]
         if errors_reported:
             continue  # completions with an error explain what error counters say, and are judged themselves
         moved = rates(errors, [snapshot(sample, catalog) for _, sample in samples])
         problems += [f"host {role}: error counter {name} moved" for name, rate in moved.items() if rate]
     return problems
+
+
+def _notes(window: Mapping[str, Placed], catalog: Catalog) -> list[str]:
+    """Say where pause cannot be seen, because a NIC shows its counters only while flow control is on."""
+    notes = []
+    pausing = catalog.of_role(Role.TX_PAUSE)
+    for role, samples in window.items():
+        names = names_in(_samples(samples))
+        if pausing and names.get(pausing[0].source) and not _there(catalog, samples).of_role(Role.TX_PAUSE):
+            notes.append(
+                f"host {role}: PFC is off on every priority, as its NIC shows none of the pause counters "
+                f"({pausing[0].name}, ...); discards and out-of-sequence arrivals take their place"
+            )
+    return notes
 
 
 def _series(role: str, placed: Mapping[str, Placed], workload: Workload, catalog: Catalog) -> list[Sample]:

@@ -136,6 +136,7 @@ def _measurement(measurement: Measurement) -> Json:
         "window_seconds": measurement.window_seconds,
         "stable": measurement.stable,
         "problems": list(measurement.problems),
+        "notes": list(measurement.notes),
         "health": {
             "driven": health.driven,
             "reason": health.reason,
@@ -152,6 +153,8 @@ def _measurement(measurement: Measurement) -> Json:
                 "tx_pause_ratio": known(host.tx_pause_ratio),
                 "rx_pause_ratio": known(host.rx_pause_ratio),
                 "loss_ratio": known(host.loss_ratio),
+                "tx_pause_frames": known(host.tx_pause_frames),
+                "rx_pause_frames": known(host.rx_pause_frames),
                 "counters": readings(host.counters),
             }
             for host in measurement.hosts
@@ -166,6 +169,7 @@ def _read_measurement(raw: Mapping[str, Any]) -> Measurement:
         stable=raw["stable"],
         health=GeneratorHealth(**raw["health"]),
         problems=tuple(raw["problems"]),
+        notes=tuple(raw.get("notes", ())),
     )
 
 

@@ -158,7 +158,7 @@ _HUB = frozenset({"requesters", "responders"})
 
 
 def _partners(w: Any) -> int:
-    return max(w.requesters, w.responders)
+    return max(int(w.requesters), int(w.responders))
 
 
 def _to_each(w: Any) -> str:

@@ -115,7 +115,7 @@ class TestGroupOfHosts(TestbedSuite):
 
 
 def test_a_receiver_gets_the_sum_of_its_senders_and_a_sender_serves_each_receiver(group: Rig) -> None:
-    into_one, from_one = (group.testbed.measure(Workload(**{end: 3}), 1) for end in ("requesters", "responders"))
+    into_one, from_one = (group.testbed.measure(w, 1) for w in (Workload(requesters=3), Workload(responders=3)))
     assert isinstance(into_one, Measured)
     assert isinstance(from_one, Measured)
     assert _received(into_one) == {"a": None, "b": pytest.approx(24e9, rel=0.05), "c": None, "d": None}

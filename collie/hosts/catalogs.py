@@ -1,0 +1,73 @@
+"""Which catalog holds for a port: the driver's, or one made of what its device exposes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+
+from collie.counters.catalog import Catalog
+from collie.counters.discovery import Names, discovered
+from collie.errors import TestbedError
+from collie.hosts.facts import RdmaPort
+from collie.hosts.samples import names_in
+from collie.hosts.session import HostSession
+from collie.ports import Clock
+
+CatalogFor = Callable[[str], Catalog | None]
+"""Counters of a driver by its name, such as `rxe` or `mlx5_core`; None when nobody has described it."""
+Discover = Callable[[str, Names], Catalog]
+
+FIRST_SAMPLE_SECONDS = 5.0
+_LOOK_SECONDS = 0.05
+
+Look = tuple[HostSession, RdmaPort]
+
+
+def catalog_of(
+    looks: Iterable[Look], catalog_for: CatalogFor, clock: Clock, discover: Discover = discovered
+) -> Catalog:
+    """Return the catalog of hosts with one driver.
+
+    Args:
+        looks: the hosts, with live agents, and their ports.
+        catalog_for: counters of a driver by its name.
+        clock: of the controller.
+        discover: makes a catalog of what devices expose, where there is no other.
+
+    Raises:
+        TestbedError: the hosts have different drivers, or one cannot be asked.
+    """
+    looks = tuple(looks)
+    drivers = sorted({port.driver for _, port in looks})
+    if len(drivers) > 1:
+        raise TestbedError(f"these hosts have different drivers: {', '.join(drivers)}")
+    found = catalog_for(drivers[0]) or discover(drivers[0], _union(first_names(*look, clock) for look in looks))
+    port = looks[0][1]
+    return found.on_link(port.link_layer, port.rate_bps)
+
+
+def first_names(session: HostSession, port: RdmaPort, clock: Clock) -> dict[str, set[str]]:
+    """Return what a device exposes, by source: from one sample without traffic.
+
+    Raises:
+        TestbedError: no sample came.
+    """
+    client = session.client()
+    client.forget_samples()
+    client.request("sampling", on=True, device=port.device, port=port.port)
+    late = clock.monotonic() + FIRST_SAMPLE_SECONDS
+    try:
+        while not (samples := client.drain_samples()):
+            if clock.monotonic() > late:
+                raise TestbedError(f"host {session.host.name}: no counters came within {FIRST_SAMPLE_SECONDS:g} s")
+            clock.sleep(_LOOK_SECONDS)
+    finally:
+        client.request("sampling", on=False)
+    return names_in(samples)
+
+
+def _union(all_names: Iterable[Mapping[str, set[str]]]) -> dict[str, set[str]]:
+    def add(one: dict[str, set[str]], other: Mapping[str, set[str]]) -> dict[str, set[str]]:
+        return {source: one.get(source, set()) | other.get(source, set()) for source in one.keys() | other.keys()}
+
+    return reduce(add, all_names, {})

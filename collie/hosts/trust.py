@@ -1,0 +1,99 @@
+"""Whether counters can be believed: against themselves, and against the traffic that ran. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from collie.counters.catalog import Catalog, Counter, Role
+from collie.counters.series import resets
+from collie.detect.measurement import HostMeasurement
+from collie.hosts.samples import AgentSample, snapshot
+from collie.workloads.plan import flows
+from collie.workloads.workload import Workload
+
+_RECEIVED = frozenset({"rx_bytes", "rx_packets"})
+_SENT = frozenset({"tx_bytes", "tx_packets"})
+_NAMED = 3
+"""Counters that a message names; a reset concerns hundreds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """A counter that stood still although what it counts came by.
+
+    Attributes:
+        counter: the one.
+        text: what was seen, in words.
+        voids: whether it had counted before, so that something has happened to the device.
+    """
+
+    counter: Counter
+    text: str
+    voids: bool
+
+
+def standstills(
+    host: HostMeasurement,
+    hosts: Sequence[HostMeasurement],
+    workload: Workload,
+    catalog: Catalog,
+    samples: Sequence[AgentSample],
+) -> tuple[Standstill, ...]:
+    """Return a host's counters of RDMA traffic that stood still while traffic ran: what they say is unknown, not zero.
+
+    Args:
+        host: what it showed.
+        hosts: what every host showed.
+        workload: what ran.
+        catalog: by their canonical names, the counters that all RDMA traffic moves.
+        samples: of the host, in the window.
+    """
+    moving = _moved_by_traffic(host, hosts, workload)
+    found = []
+    for counter in catalog.counters:
+        if counter.canonical in moving and host.counters.get(counter.name) == 0:
+            source, name = counter.key
+            reading = samples[-1].counters[source][name]
+            text = f"{counter.name} stood at {reading} while traffic ran; "
+            text += "it has stopped counting" if reading else "the driver does not count it"
+            found.append(Standstill(counter, text, voids=bool(reading)))
+    return tuple(found)
+
+
+def _moved_by_traffic(host: HostMeasurement, hosts: Sequence[HostMeasurement], workload: Workload) -> frozenset[str]:
+    """Return the canonical names of what a host's traffic must have moved. Loopback may pass a counter by."""
+    delivered = {one.host: one.delivered_bps or 0.0 for one in hosts}
+    moved: frozenset[str] = frozenset()
+    for flow in flows(workload):
+        if not flow.is_loopback and delivered.get(flow.sink, 0.0) > 0:
+            if host.host == flow.sink:
+                moved |= _RECEIVED
+            elif host.host == flow.source:
+                moved |= _SENT
+    return moved
+
+
+def broken(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[str]:
+    """Yield what voids a host's samples: counters that were reset, or came and went."""
+    if names := resets(catalog, [snapshot(sample, catalog) for sample in samples]):
+        yield f"{_listed(names)} went backwards: the device or its driver was reset"
+    changed = {key for before, after in pairwise(samples) for key in _changed(before, after)}
+    known = [counter for counter in catalog.counters if counter.key in changed]
+    if pausing := [counter.name for counter in known if counter.role in {Role.TX_PAUSE, Role.RX_PAUSE}]:
+        yield f"the PFC state changed: {_listed(pausing)} came or went"
+    elif known:
+        yield f"the driver changed its set of counters: {_listed([counter.name for counter in known])} came or went"
+
+
+def _changed(before: AgentSample, after: AgentSample) -> Iterator[tuple[str, str]]:
+    for source in before.counters.keys() & after.counters.keys():
+        first, second = before.counters[source], after.counters[source]
+        if first and second:  # a source that could not be read at all says nothing about its set
+            yield from ((source, name) for name in first.keys() ^ second.keys())
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
