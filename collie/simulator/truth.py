@@ -24,7 +24,7 @@ from collie.simulator.model import evaluate, evaluate_many
 from collie.simulator.specification import specification
 from collie.simulator.subsystem import Changes, Subsystem, SubsystemFile
 from collie.simulator.testbed import noiseless_hosts
-from collie.workloads.plan import HOST_B
+from collie.workloads.plan import sinks
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -199,7 +199,7 @@ class _Judge:
         state = evaluate_many(self._subsystem, ordered)
         bps, pps = np.maximum(*state.delivered_bps()), np.maximum(*state.delivered_pps())
         for sibling, most_bps, most_pps in zip(ordered, bps.tolist(), pps.tolist(), strict=True):
-            self._bounds.learn(sibling, {HOST_B: Bound(most_bps, most_pps, "plain sibling")})
+            self._bounds.learn(sibling, {sinks(sibling)[0]: Bound(most_bps, most_pps, "plain sibling")})
 
     def _measure(self, workload: Workload) -> Measurement:
         """What a noiseless run shows, as far as a verdict needs it."""
