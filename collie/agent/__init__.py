@@ -52,8 +52,9 @@ a step is refused.
 ``ping``       -> ``clock``, ``phase`` (idle|prepared|connected|running|stopped). Send one at least every 2 seconds.
 ``sampling``   ``on``, ``device``, ``port``? (1), ``netdev``?, ``period_seconds``? (0.25): samples without a run (for an
                idle window, to watch counters). ``start`` turns sampling on by itself, and the end of the run turns it
-               off again, unless it was on before. -> ``sources`` {"hw_counters": "netlink"|"sysfs"|null, "counters":
-               "sysfs"|null, "netdev": "sysfs"|null, "ethtool": "ioctl"|null}; nothing for ``on`` false
+               off again, unless it was on before. -> ``sources`` {"hw_counters": "netlink"|"sysfs"|null,
+               "device_hw_counters": "sysfs"|null, "counters": "sysfs"|null, "netdev": "sysfs"|null,
+               "ethtool": "ioctl"|null, "devlink": "netlink"|null}; nothing for ``on`` false
 ``prepare``    ``device``, ``port``? (1), ``gid_index``, ``workload``, ``flows``: creates PD, MRs, CQs, QPs in a new
                engine. -> ``engine_pid``, ``endpoints`` {key: endpoint}, ``flows`` {key: plan}
 ``connect``    ``peers`` {key: endpoint of the other role}: RTR, RTS (AH for UD), receives posted before the reply.

@@ -52,6 +52,12 @@ def attribute_u32(kind: int, value: int) -> bytes:
     return struct.pack("=HHI", 8, kind, value)
 
 
+def attribute_text(kind: int, text: str) -> bytes:
+    """Return one attribute of text, ended by a zero byte and filled up to four bytes."""
+    data = text.encode() + b"\0"
+    return struct.pack("=HH", 4 + len(data), kind) + data + b"\0" * (-len(data) % 4)
+
+
 def messages(data: bytes) -> Iterator[Tuple[int, bytes]]:
     """Yield type and payload of each netlink message in one datagram."""
     offset = 0
@@ -67,7 +73,8 @@ def _u32(payload: bytes) -> int:
     return int(struct.unpack_from("=I", payload)[0])
 
 
-def _text(payload: bytes) -> str:
+def text_of(payload: bytes) -> str:
+    """Return the text of an attribute."""
     return payload.rstrip(b"\0").decode("utf-8", "replace")
 
 
@@ -75,7 +82,7 @@ def parse_device(payload: bytes) -> Tuple[Optional[str], Optional[int]]:
     """Return name and index of one device of a CMD_GET dump."""
     found = dict(attributes(payload))
     name, index = found.get(DEV_NAME), found.get(DEV_INDEX)
-    return (_text(name) if name else None, _u32(index) if index else None)
+    return (text_of(name) if name else None, _u32(index) if index else None)
 
 
 def parse_counters(payload: bytes) -> Dict[str, int]:
@@ -88,7 +95,7 @@ def parse_counters(payload: bytes) -> Dict[str, int]:
             fields = dict(attributes(entry))
             if STAT_HWCOUNTER_NAME in fields and STAT_HWCOUNTER_VALUE in fields:
                 value = struct.unpack_from("=Q", fields[STAT_HWCOUNTER_VALUE])[0]
-                counters[_text(fields[STAT_HWCOUNTER_NAME])] = int(value)
+                counters[text_of(fields[STAT_HWCOUNTER_NAME])] = int(value)
     return counters
 
 
@@ -111,7 +118,7 @@ def parse_queue_pairs(payload: bytes) -> List[QueuePair]:
                     QP_TYPES.get(number, str(number)),
                     QP_STATES[state] if state < len(QP_STATES) else str(state),
                     pid,
-                    _text(fields[RES_KERN_NAME]) if RES_KERN_NAME in fields else comm(pid),
+                    text_of(fields[RES_KERN_NAME]) if RES_KERN_NAME in fields else comm(pid),
                 )
             )
     return pairs
@@ -126,7 +133,51 @@ def comm(pid: Optional[int]) -> Optional[str]:
         return None
 
 
-class RdmaNetlink:
+class NetlinkSocket:
+    """A socket of one netlink protocol: a question, its answers."""
+
+    def __init__(self, protocol: int) -> None:
+        """Open the socket.
+
+        Raises:
+            OSError: the kernel does not speak this protocol.
+        """
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        self._socket.settimeout(1.0)
+        self._sequence = 0
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def ask(self, kind: int, flags: int, body: bytes = b"") -> List[bytes]:
+        """Send a request and return the payloads of its answers.
+
+        Args:
+            kind: message type.
+            flags: NLM_F_ACK unless the answers end with NLMSG_DONE: nothing else tells which one is the last.
+            body: what follows the header.
+
+        Raises:
+            OSError: the kernel refuses, or does not answer within a second.
+        """
+        self._sequence += 1
+        header = HEADER.pack(HEADER.size + len(body), kind, NLM_F_REQUEST | flags, self._sequence, 0)
+        self._socket.send(header + body)
+        answers: List[bytes] = []
+        while True:
+            for answer, payload in messages(self._socket.recv(1 << 17)):
+                if answer == NLMSG_DONE:
+                    return answers
+                if answer == NLMSG_ERROR:
+                    code = -int(struct.unpack_from("=i", payload)[0])
+                    if code:
+                        raise OSError(code, os.strerror(code))
+                    return answers
+                answers.append(payload)
+
+
+class RdmaNetlink(NetlinkSocket):
     """One socket for the questions of the agent."""
 
     def __init__(self) -> None:
@@ -135,33 +186,11 @@ class RdmaNetlink:
         Raises:
             OSError: the kernel has no RDMA netlink.
         """
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_RDMA)
-        self._socket.settimeout(1.0)
-        self._sequence = 0
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
-    def _ask(self, command: int, flags: int, body: bytes = b"") -> List[bytes]:
-        self._sequence += 1
-        header = HEADER.pack(HEADER.size + len(body), NLDEV | command, NLM_F_REQUEST | flags, self._sequence, 0)
-        self._socket.send(header + body)
-        answers: List[bytes] = []
-        while True:
-            for kind, payload in messages(self._socket.recv(1 << 17)):
-                if kind == NLMSG_DONE:
-                    return answers
-                if kind == NLMSG_ERROR:
-                    code = -int(struct.unpack_from("=i", payload)[0])
-                    if code:
-                        raise OSError(code, os.strerror(code))
-                    return answers
-                answers.append(payload)
+        super().__init__(NETLINK_RDMA)
 
     def device_index(self, device: str) -> Optional[int]:
         """Return the kernel's number of a device."""
-        for payload in self._ask(CMD_GET, NLM_F_DUMP):
+        for payload in self.ask(NLDEV | CMD_GET, NLM_F_DUMP):
             name, index = parse_device(payload)
             if name == device:
                 return index
@@ -171,14 +200,14 @@ class RdmaNetlink:
         """Return the hardware counters of a port in one system call or two."""
         body = attribute_u32(DEV_INDEX, index) + attribute_u32(PORT_INDEX, port)
         counters: Dict[str, int] = {}
-        for payload in self._ask(CMD_STAT_GET, NLM_F_ACK, body):
+        for payload in self.ask(NLDEV | CMD_STAT_GET, NLM_F_ACK, body):
             counters.update(parse_counters(payload))
         return counters
 
     def queue_pairs(self, index: int) -> List[QueuePair]:
         """Return every queue pair of a device."""
         pairs: List[QueuePair] = []
-        for payload in self._ask(CMD_RES_QP_GET, NLM_F_DUMP, attribute_u32(DEV_INDEX, index)):
+        for payload in self.ask(NLDEV | CMD_RES_QP_GET, NLM_F_DUMP, attribute_u32(DEV_INDEX, index)):
             pairs += parse_queue_pairs(payload)
         return pairs
 

@@ -1,14 +1,17 @@
 """Reads every counter of one device: hardware counters, port counters, its network device, the driver's statistics.
 
-A source that is not there gives an empty object, a counter that cannot be read gives null: never 0.
+A source that is not there gives an empty object, a counter that cannot be read gives null: never 0. All of it can be
+read without root but for ``devlink``, which is left out then. Nothing is reset, enabled or tuned.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import ethtool
+from .devlink import ReporterCounters, devlink_handle
 from .netlink import RdmaNetlink
 
 INFINIBAND = "/sys/class/infiniband"
@@ -16,6 +19,9 @@ NET = "/sys/class/net"
 
 # A setting of the driver's cache that lies among the counters.
 NOT_COUNTERS = frozenset({"lifespan"})
+# Reading this one has mlx5 ask the firmware for all and keep the answers for 10 ms; any other is asked for alone.
+REFRESHES_ALL = "rx_write_requests"
+VNIC_REPORTER = "vnic"
 
 Values = Dict[str, Optional[int]]
 
@@ -26,10 +32,10 @@ class SysfsCounters:
     def __init__(self, directory: str) -> None:
         self._files: Dict[str, int] = {}
         try:
-            entries = sorted(os.listdir(directory))
+            entries = os.listdir(directory)
         except OSError:
             entries = []
-        for name in entries:
+        for name in sorted(entries, key=lambda name: (name != REFRESHES_ALL, name)):
             path = os.path.join(directory, name)
             if name not in NOT_COUNTERS and os.path.isfile(path):
                 try:
@@ -76,10 +82,16 @@ class NetlinkCounters:
             raise OSError(f"{device} has no counters")
 
     def read(self) -> Values:
-        """Return every counter."""
+        """Return every counter.
+
+        Raises:
+            OSError: EMSGSIZE, when the driver has more counters than one message holds: they have to be read otherwise.
+        """
         try:
             return dict(self._netlink.counters(self._index, self._port))
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:
+                raise
             return {}
 
     def close(self) -> None:
@@ -87,23 +99,54 @@ class NetlinkCounters:
         self._netlink.close()
 
 
+class HardwareCounters:
+    """Hardware counters of a port: by RDMA netlink, and from sysfs where that does not tell."""
+
+    def __init__(
+        self,
+        device: str,
+        port: int,
+        directory: str,
+        by_netlink: Callable[[str, int], NetlinkCounters] = NetlinkCounters,
+    ) -> None:
+        self._directory = directory
+        self._reader: Union[NetlinkCounters, SysfsCounters]
+        try:
+            self._reader = by_netlink(device, port)
+            self.way: Optional[str] = "netlink"
+        except OSError:
+            self._reader = SysfsCounters(directory)
+            self.way = "sysfs" if self._reader else None
+
+    def read(self) -> Values:
+        """Return every counter."""
+        try:
+            return self._reader.read()
+        except OSError:  # more than one message holds, since root has enabled some
+            self._reader.close()
+            self._reader = SysfsCounters(self._directory)
+            return self._reader.read()
+
+    def close(self) -> None:
+        """Close files or socket."""
+        self._reader.close()
+
+
 class EthtoolCounters:
     """The driver's own statistics of a network device."""
 
     def __init__(self, netdev: str) -> None:
         self._netdev = netdev
-        self._names = ethtool.names(netdev)
 
     def __bool__(self) -> bool:
-        return bool(self._names)
+        return bool(ethtool.names(self._netdev))
 
     def read(self) -> Values:
-        """Return every counter; names are asked for again when the driver's set has changed."""
-        values = ethtool.statistics(self._netdev, self._names)
-        if values is None:
-            self._names = ethtool.names(self._netdev)
-            values = ethtool.statistics(self._netdev, self._names)
-        return dict(values or {})
+        """Return every counter.
+
+        Names are asked for each time: mlx5 changes its set with PFC, and another priority keeps the number of names.
+        """
+        return dict(ethtool.statistics(self._netdev, ethtool.names(self._netdev)) or {})
 
 
 class CounterReader:
@@ -114,30 +157,43 @@ class CounterReader:
         self.sources: Dict[str, Optional[str]] = {}
         self._reads: Dict[str, Callable[[], Values]] = {}
         self._closers: List[Callable[[], None]] = []
-        self._hardware(device, port, base)
+        hardware = HardwareCounters(device, port, os.path.join(base, "hw_counters"))
+        self._add("hw_counters", hardware.way, hardware.read, hardware.close)
+        self._add_sysfs("device_hw_counters", os.path.join(INFINIBAND, device, "hw_counters"))
         self._add_sysfs("counters", os.path.join(base, "counters"))
         self._add_sysfs("netdev", os.path.join(NET, netdev, "statistics") if netdev else "")
         statistics = EthtoolCounters(netdev) if netdev else None
-        self.sources["ethtool"] = "ioctl" if statistics else None
-        if statistics:
-            self._reads["ethtool"] = statistics.read
+        self._add("ethtool", "ioctl" if statistics else None, statistics.read if statistics else None)
+        self._add_devlink(os.path.join(INFINIBAND, device))
 
-    def _hardware(self, device: str, port: int, base: str) -> None:
+    def _add_devlink(self, device_path: str) -> None:
+        handle = devlink_handle(device_path)
         try:
-            counters = NetlinkCounters(device, port)
+            reporter = ReporterCounters(*handle, VNIC_REPORTER) if handle else None
         except OSError:
-            self._add_sysfs("hw_counters", os.path.join(base, "hw_counters"))
-            return
-        self.sources["hw_counters"] = "netlink"
-        self._reads["hw_counters"] = counters.read
-        self._closers.append(counters.close)
+            reporter = None
+        if reporter:
+            self._add("devlink", "netlink", reporter.read, reporter.close)
+        else:
+            self._add("devlink", None)
 
     def _add_sysfs(self, name: str, directory: str) -> None:
         files = SysfsCounters(directory)
-        self.sources[name] = "sysfs" if files else None
-        if files:
-            self._reads[name] = files.read
-            self._closers.append(files.close)
+        self._add(name, "sysfs" if files else None, files.read, files.close)
+
+    def _add(
+        self,
+        name: str,
+        way: Optional[str],
+        read: Optional[Callable[[], Values]] = None,
+        close: Optional[Callable[[], None]] = None,
+    ) -> None:
+        """Take up a source; without a ``way`` to read it, it is named but empty."""
+        self.sources[name] = way
+        if way and read:
+            self._reads[name] = read
+        if close:
+            self._closers.append(close)
 
     def read(self) -> Dict[str, Values]:
         """Return every source's counters."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from collie.agent import ethtool, netlink
+from collie.agent import devlink, ethtool, netlink
 
 DEVICE = bytes.fromhex(
     "080001000000000009000200727865300000000008000300010000000c000400763c2201000000000c000600017adafeff005450"
@@ -61,3 +61,33 @@ def test_what_is_cut_off_is_left_out_rather_than_misread() -> None:
 def test_driver_statistics_with_one_name_stay_apart() -> None:
     data = b"".join(name.ljust(ethtool.NAME_BYTES, b"\0") for name in (b"rx_pause", b"drops", b"drops"))
     assert ethtool.split_names(data, 3) == ["rx_pause", "drops", "drops#2"]
+
+
+def attribute(kind: int, data: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(data), kind) + data + b"\0" * (-len(data) % 4)
+
+
+def test_a_diagnosis_of_devlink_gives_its_numbers() -> None:
+    """Laid out as devlink_fmsg does: an object of pairs of name, type (NLA_U64 4, NLA_U32 3, NLA_STRING 5), value."""
+
+    def pair(name: str, form: int, value: bytes) -> bytes:
+        marks = attribute(108, b"") + attribute(111, name.encode() + b"\0")
+        return marks + attribute(112, bytes([form])) + attribute(113, value) + attribute(110, b"")
+
+    items = (
+        attribute(107, b"")
+        + attribute(108, b"")
+        + attribute(111, b"vNIC env counters\0")
+        + attribute(107, b"")
+        + pair("total_error_queues", 4, struct.pack("=Q", 7))
+        + pair("cq_overrun", 3, struct.pack("=I", 2))
+        + pair("state", 5, b"healthy\0")
+        + attribute(110, b"") * 3
+    )
+    payload = struct.pack("=BBH", devlink.CMD_HEALTH_REPORTER_DIAGNOSE, 1, 0) + attribute(106 | 0x8000, items)
+    assert devlink.parse_diagnosis(payload) == {"total_error_queues": 7, "cq_overrun": 2}
+
+
+def test_texts_of_a_request_end_with_a_zero_and_fill_four_bytes() -> None:
+    assert netlink.attribute_text(1, "pci") == b"\x08\0\x01\0pci\0"
+    assert netlink.attribute_text(115, "vnic") == b"\x09\0\x73\0vnic\0\0\0\0"

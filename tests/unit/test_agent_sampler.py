@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,50 @@ def test_a_kept_descriptor_sees_the_counter_move(sysfs: Path) -> None:
 def test_a_source_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert not sampler.SysfsCounters(str(tmp_path / "nothing"))
     reader = sampler.CounterReader("no-such-device", 1, None)
-    assert reader.sources == {"hw_counters": None, "counters": None, "netdev": None, "ethtool": None}
-    assert reader.read() == {"hw_counters": {}, "counters": {}, "netdev": {}, "ethtool": {}}
+    sources = ("hw_counters", "device_hw_counters", "counters", "netdev", "ethtool", "devlink")
+    assert reader.sources == dict.fromkeys(sources)
+    assert reader.read() == {source: {} for source in sources}
+
+
+def test_the_file_that_refreshes_all_of_mlx5_is_read_first(tmp_path: Path) -> None:
+    for name in ("duplicate_request", "rx_write_requests", "out_of_buffer"):
+        write(tmp_path / name, "1")
+    counters = sampler.SysfsCounters(str(tmp_path))
+    assert list(counters.read()) == ["rx_write_requests", "duplicate_request", "out_of_buffer"]
+    counters.close()
+
+
+class CrowdedNetlink(sampler.NetlinkCounters):
+    """RDMA netlink of a device on which root enables more and more counters."""
+
+    def __init__(self, device: str, port: int) -> None:
+        self.answers: list[dict[str, int | None] | OSError] = [OSError(errno.EMSGSIZE, "message too long"), {"few": 1}]
+        self.closed = False
+
+    def read(self) -> dict[str, int | None]:
+        answer = self.answers.pop()
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_counters_that_no_longer_fit_one_message_are_read_from_sysfs(sysfs: Path) -> None:
+    directory = sysfs / "rxe0" / "ports" / "1" / "hw_counters"
+    hardware = sampler.HardwareCounters("rxe0", 1, str(directory), CrowdedNetlink)
+    assert (hardware.way, hardware.read()) == ("netlink", {"few": 1})
+    assert hardware.read() == {"rcvd_pkts": 17, "broken": None}
+    assert hardware.read()["rcvd_pkts"] == 17
+    hardware.close()
+
+
+def test_without_netlink_the_files_are_read(sysfs: Path) -> None:
+    hardware = sampler.HardwareCounters("no-such-device", 1, str(sysfs / "rxe0" / "ports" / "1" / "hw_counters"))
+    assert hardware.way == "sysfs"
+    assert hardware.read()["rcvd_pkts"] == 17
+    hardware.close()
 
 
 def test_received_packets_come_from_the_first_counter_that_tells() -> None:
