@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -450,16 +450,26 @@ def catalog_of(choice: TestbedChoice) -> Catalog:
         testbed.close()
 
 
-def watch(hosts: str, period_seconds: float) -> Iterator[tuple[Reading, ...]]:
-    """Yield how fast the counters of every host of an inventory move.
+def watch(hosts: str, period_seconds: float, names: Sequence[str] = ()) -> Iterator[tuple[Reading, ...]]:
+    """Yield how fast the counters of hosts of an inventory move.
+
+    Args:
+        hosts: the inventory.
+        period_seconds: between readings.
+        names: of the hosts to watch; all of the inventory when there are none.
 
     Raises:
+        UsageError: the inventory has no host of that name.
         TestbedError: a host cannot be asked.
     """
     from collie.hosts.watch import watch as watch_hosts
     from collie.ssh.remote import SshRemote
 
-    return watch_hosts(open_inventory(hosts).hosts, SshRemote, load_catalog, period_seconds)
+    known = {host.name: host for host in open_inventory(hosts).hosts}
+    if strangers := [name for name in names if name not in known]:
+        raise UsageError(f"the inventory has no host {strangers[0]}; it has {', '.join(known)}")
+    chosen = [known[name] for name in names] or list(known.values())
+    return watch_hosts(chosen, SshRemote, find_catalog, period_seconds, discover=discover_catalog)
 
 
 def check(hosts: str) -> tuple[Finding, ...]:
@@ -467,7 +477,7 @@ def check(hosts: str) -> tuple[Finding, ...]:
     from collie.hosts.check import check_hosts
     from collie.ssh.remote import SshRemote
 
-    return check_hosts(open_inventory(hosts).hosts, SshRemote)
+    return check_hosts(open_inventory(hosts).hosts, SshRemote, catalog_for=find_catalog)
 
 
 def _now() -> str:

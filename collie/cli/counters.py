@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Table
 
 from collie import wiring
 from collie.cli.options import print_json, testbed_choice, testbed_options
 from collie.content.catalogs import load_catalog
-from collie.counters.catalog import Catalog, Counter
+from collie.counters.catalog import Catalog, Counter, Kind
+from collie.counters.unusual import MOST
 from collie.errors import UsageError
 from collie.hosts.watch import Reading
 
@@ -42,62 +46,140 @@ def list_(driver: str | None, output: str, **options: Any) -> int:
 
 
 @command.command("watch")
+@click.argument("names", metavar="[HOST]...", nargs=-1)
 @click.option("--seconds", type=click.FloatRange(min=0.5), default=None, help="How long.  [default: until Ctrl-C]")
 @click.option("--period", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between lines.")
 @click.option("--all", "everything", is_flag=True, help="Also print counters that stand still.")
 @testbed_options
-def watch(seconds: float | None, period: float, everything: bool, output: str, **options: Any) -> int:
-    """Print how fast the counters of every host move, whatever traffic there is. Real hosts only; changes nothing.
+def watch(
+    names: tuple[str, ...], seconds: float | None, period: float, everything: bool, output: str, **options: Any
+) -> int:
+    """Show how fast the counters of every HOST move, whatever traffic there is. Real hosts only; changes nothing.
 
-    With --format json: one object per host and period, a line each.
+    Without a HOST, all of the inventory. A bar shows how unusual a rate is against those that the host has shown since
+    the command began; pause, diagnostic and error counters that stood still and move are unusual at once. With --format
+    json: one object per host and period, a line each.
     """
     choice = testbed_choice(options)
     if choice.hosts is None:
         raise UsageError("a simulated subsystem carries no traffic of its own; give --hosts, or use `collie measure`")
     started: float | None = None
     try:
-        for readings in wiring.watch(choice.hosts, period):
-            for reading in readings:
-                _show(reading, everything, output)
-            started = started or time.monotonic()  # connecting is not watching
-            if seconds is not None and time.monotonic() - started >= seconds:
-                break
+        with _display(everything, output) as show:
+            for readings in wiring.watch(choice.hosts, period, names):
+                show(readings)
+                started = started or time.monotonic()  # connecting is not watching
+                if seconds is not None and time.monotonic() - started >= seconds:
+                    break
     except KeyboardInterrupt:
         return 130
     return 0
 
 
-def _show(reading: Reading, everything: bool, output: str) -> None:
-    if output == "json":
-        print_json({"schema_version": 1, "host": reading.host, "rates_per_second": dict(reading.rates)})
+Show = Callable[[Sequence[Reading]], None]
+
+
+@contextmanager
+def _display(everything: bool, output: str) -> Iterator[Show]:
+    """Yield what shows readings: a table that lives on a terminal, lines elsewhere."""
+    console = Console()
+    if output == "text" and console.is_terminal:
+        with Live(console=console, auto_refresh=False) as live:
+            yield lambda readings: live.update(Group(*(_rates(one, everything) for one in readings)), refresh=True)
         return
-    moving = {name: rate for name, rate in reading.rates.items() if everything or rate}
-    shown = "  ".join(f"{name} {'unknown' if rate is None else f'{rate:.4g}'}/s" for name, rate in moving.items())
+
+    def show(readings: Sequence[Reading]) -> None:
+        for reading in readings:
+            if output == "json":
+                _print_json_of(reading)
+            else:
+                _print_line_of(reading, everything)
+
+    yield show
+
+
+def _print_json_of(reading: Reading) -> None:
+    print_json(
+        {
+            "schema_version": 1,
+            "host": reading.host,
+            "rates_per_second": dict(reading.rates),
+            "unusual": dict(reading.unusual),
+        }
+    )
+
+
+def _print_line_of(reading: Reading, everything: bool) -> None:
+    shown = "  ".join(
+        f"{counter.name} {_rate(reading.rates[counter.name])}{_per_second(counter)}{_mark(reading, counter)}"
+        for counter in _shown(reading, everything)
+    )
     click.echo(f"{reading.host:12} {shown or '(nothing moves)'}")
+
+
+def _rates(reading: Reading, everything: bool) -> Table:
+    table = Table(title=reading.host, title_justify="left", box=None)
+    for heading, side in (("counter", "left"), ("rate", "right"), ("", "left"), ("kind", "left"), ("unusual", "left")):
+        table.add_column(heading, justify=side)  # type: ignore[arg-type]  # a literal, to rich
+    for counter in _shown(reading, everything):
+        unusual = reading.unusual.get(counter.name)
+        colour = "red" if counter.kind in {Kind.ERROR, Kind.PAUSE} else "yellow"
+        bar = f"[{colour}]{_bar(unusual)}[/]" if unusual else ""
+        rate = _rate(reading.rates[counter.name])
+        table.add_row(counter.name, rate, f"{counter.unit}{_per_second(counter)}", counter.kind, bar)
+    return table
+
+
+def _shown(reading: Reading, everything: bool) -> list[Counter]:
+    return [counter for counter in reading.catalog.counters if everything or reading.rates[counter.name]]
+
+
+def _rate(rate: float | None) -> str:
+    return "unknown" if rate is None else f"{rate:,.4g}"
+
+
+def _per_second(counter: Counter) -> str:
+    return "" if counter.gauge else "/s"
+
+
+def _mark(reading: Reading, counter: Counter) -> str:
+    return f" [{bar}]" if (bar := _bar(reading.unusual.get(counter.name))) else ""
+
+
+def _bar(unusual: float | None) -> str:
+    """Return a bar of at most ten signs; none for what lies within one deviation."""
+    return "#" * round(10 * unusual / MOST) if unusual is not None and unusual > 1 else ""
 
 
 def _table(catalog: Catalog) -> Table:
     table = Table(title=f"{catalog.driver}: {len(catalog.counters)} counters", title_justify="left", box=None)
-    for heading in ("counter", "kind", "unit", "width", "source", "component", "meaning"):
+    for heading in ("counter", "kind", "unit", "width", "refresh", "source", "component", "canonical", "meaning"):
         table.add_column(heading)
     for counter in catalog.counters:
         width = "gauge" if counter.gauge else str(counter.width)
-        table.add_row(
-            counter.name, counter.kind, counter.unit, width, counter.source, counter.component, counter.meaning
-        )
+        refresh = f"{counter.refresh_seconds:g} s" if counter.refresh_seconds else "at read"
+        meaning = counter.meaning + (f" (needs: {counter.availability})" if counter.availability else "")
+        place = counter.source, counter.component, counter.canonical, meaning
+        table.add_row(counter.name, counter.kind, counter.unit, width, refresh, *place)
     return table
 
 
 def _as_json(counter: Counter) -> dict[str, Any]:
     return {
         "name": counter.name,
+        "spelled": counter.key[1],
+        "canonical": counter.canonical or None,
         "kind": counter.kind.value,
         "unit": counter.unit.value,
+        "scale": counter.scale,
         "width_bits": counter.width,
+        "saturates": counter.saturates,
         "gauge": counter.gauge,
         "source": counter.source,
         "component": counter.component,
         "role": counter.role.value if counter.role else None,
         "refresh_seconds": counter.refresh_seconds,
+        "availability": counter.availability or None,
+        "link_layer": counter.link_layer or None,
         "meaning": counter.meaning,
     }

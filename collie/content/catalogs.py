@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -123,11 +123,9 @@ def _load(path: Path) -> Catalog:
 
 def _expanded(entry: _CounterFile, values: Mapping[str, Sequence[str | int]]) -> Iterator[Counter]:
     """Yield one counter per combination of the placeholders in an entry's name."""
-    fields = entry.model_dump()
     for chosen in _combinations(entry.name, values):
-        yield Counter(
-            **{key: _filled(value, chosen) if isinstance(value, str) else value for key, value in fields.items()}
-        )
+        fields: dict[str, Any] = entry.model_dump()
+        yield Counter(**{key: _filled(value, chosen) if type(value) is str else value for key, value in fields.items()})
 
 
 def _combinations(name: str, values: Mapping[str, Sequence[str | int]]) -> Iterator[dict[str, str]]:
@@ -137,8 +135,7 @@ def _combinations(name: str, values: Mapping[str, Sequence[str | int]]) -> Itera
 
 
 def _filled(text: str, chosen: Mapping[str, str]) -> str:
-    # Enumerations are texts too; a member without a placeholder must stay itself.
-    return _PLACEHOLDER.sub(lambda found: chosen.get(found[1], found[0]), text) if "{" in text else text
+    return _PLACEHOLDER.sub(lambda found: chosen.get(found[1], found[0]), text)
 
 
 def _twice(document: Document) -> list[Problem]:

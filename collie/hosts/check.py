@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 
+from collie.counters.catalog import Role
 from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
-from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, matching_gid
+from collie.hosts.catalogs import CatalogFor, first_names
+from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, matching_gid, rdma_port
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host
@@ -60,6 +62,7 @@ def check_hosts(
     connect: Callable[[Host], Remote],
     archive: Archive | None = None,
     clock: Clock | None = None,
+    catalog_for: CatalogFor | None = None,
 ) -> tuple[Finding, ...]:
     """Look at every host, all at once.
 
@@ -68,13 +71,15 @@ def check_hosts(
         connect: makes the remote of a host.
         archive: program to run as the agent; Collie's own by default.
         clock: of the controller.
+        catalog_for: counters of a driver by its name; without it nobody looks at counters.
 
     Returns:
         All findings, in the order of the hosts. What fails is a finding, never an exception.
     """
     if not hosts:
         return ()
-    checks = [_HostCheck(host, connect(host), archive or Archive.agent(), clock or SystemClock()) for host in hosts]
+    archive, clock = archive or Archive.agent(), clock or SystemClock()
+    checks = [_HostCheck(host, connect(host), archive, clock, catalog_for) for host in hosts]
     with ThreadPoolExecutor(len(checks)) as executor:
         return tuple(finding for findings in executor.map(_HostCheck.findings, checks) for finding in findings)
 
@@ -82,7 +87,10 @@ def check_hosts(
 class _HostCheck:
     """The check of one host: what needs only a shell first, then what the agent tells."""
 
-    def __init__(self, host: Host, remote: Remote, archive: Archive, clock: Clock) -> None:
+    def __init__(
+        self, host: Host, remote: Remote, archive: Archive, clock: Clock, catalog_for: CatalogFor | None
+    ) -> None:
+        self._catalog_for = catalog_for
         self._host = host
         self._remote = remote
         self._session = HostSession(host, remote, archive, clock)
@@ -151,6 +159,8 @@ class _HostCheck:
         else:
             yield self._ok("pyverbs", "can be imported")
         yield from self._device(facts)
+        if self._catalog_for is not None:
+            yield from self._counters(self._catalog_for)
         yield self._clock_rate()
 
     def _device(self, facts: HostFacts) -> Iterator[Finding]:
@@ -208,6 +218,31 @@ class _HostCheck:
             )
         detail = f"there is no GID at index {chosen}"
         return self._missing("gid", detail, f"in the hosts file: gid_index: {matching.index}")
+
+    def _counters(self, catalog_for: CatalogFor) -> Iterator[Finding]:
+        """Say how many counters are known, and whether the NIC shows pause; nothing while there is no port to ask."""
+        try:
+            port = rdma_port(self._host, self._session.facts)
+        except TestbedError:
+            return  # what is missing has been found above
+        names = first_names(self._session, port, self._clock)
+        catalog = catalog_for(port.driver)
+        if catalog is None:
+            found = sum(map(len, names.values()))
+            detail = f"nobody has described driver {port.driver}; its {found} counters are read under their own names"
+            yield Finding(self._host.name, "counters", State.ADVICE, detail, "here: see docs/counters.md")
+            return
+        there = [counter for counter in catalog.counters if counter.key[1] in names.get(counter.key[0], ())]
+        unknown = catalog.unmapped(names)
+        detail = f"{len(there)} of {len(catalog.counters)} of catalog {catalog.driver}"
+        if unknown:
+            detail += f"; {len(unknown)} unknown, such as {unknown[0][1]}"
+        yield self._ok("counters", detail)
+        pausing = catalog.of_role(Role.TX_PAUSE)
+        if pausing and port.link_layer == "Ethernet" and not any(counter in pausing for counter in there):
+            detail = "PFC is off on every priority: anomalies show as loss instead of pause"
+            command = f"dcb pfc set dev {port.netdev} prio-pfc 3:on   # the priority that your network is lossless on"
+            yield Finding(self._host.name, "flow control", State.ADVICE, detail, command)
 
     def _clock_rate(self) -> Finding:
         begin, asked_first, told_first = self._host_clock()

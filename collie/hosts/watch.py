@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collie.counters.catalog import Catalog
+from collie.counters.discovery import discovered
 from collie.counters.series import rates
+from collie.counters.unusual import Usual
+from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import rdma_port
 from collie.hosts.samples import AgentSample, snapshot
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
+
+_REFRESHES = 4
+"""What is refreshed seldom is looked at over so many refreshes, the last of which it shares with the next look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +28,24 @@ class Reading:
     Attributes:
         host: its name.
         rates: by counter name, advance per second or mean of a gauge; None when unknown.
+        unusual: by counter name, how far a rate is from those before, 0 to `unusual.MOST`; None when nobody can say.
+        catalog: of the host's NIC.
     """
 
     host: str
     rates: Mapping[str, float | None]
+    unusual: Mapping[str, float | None]
+    catalog: Catalog
 
 
 def watch(
     hosts: Sequence[Host],
     connect: Callable[[Host], Remote],
-    catalog_for: Callable[[str], Catalog],
+    catalog_for: CatalogFor,
     period_seconds: float,
     clock: Clock | None = None,
+    discover: Discover = discovered,
+    archive: Archive | None = None,
 ) -> Iterator[tuple[Reading, ...]]:
     """Yield a reading of every host each period, until the caller stops asking.
 
@@ -41,39 +53,64 @@ def watch(
         TestbedError: a host cannot be asked.
     """
     clock = clock or SystemClock()
-    archive = Archive.agent()
+    archive = archive or Archive.agent()
     sessions = [HostSession(host, connect(host), archive, clock) for host in hosts]
     try:
-        catalogs = [_begin(session, catalog_for, period_seconds) for session in sessions]
-        watched = {session.host.name: session.client() for session in sessions}
-        before: dict[str, AgentSample] = {}
+        watched = [_Watched(session, catalog_for, discover, period_seconds, clock) for session in sessions]
         while True:
             clock.sleep(period_seconds)
-            readings = []
-            for session, catalog in zip(sessions, catalogs, strict=True):
-                name = session.host.name
-                if session.client() is not watched[name]:  # the agent was started again and samples nothing yet
-                    _begin(session, catalog_for, period_seconds)
-                    watched[name] = session.client()
-                samples = [*([before[name]] if name in before else []), *session.client().drain_samples()]
-                if len(samples) > 1:
-                    before[name] = samples[-1]
-                    readings.append(Reading(name, rates(catalog, [snapshot(sample, catalog) for sample in samples])))
+            readings = tuple(reading for one in watched if (reading := one.look()) is not None)
             if readings:
-                yield tuple(readings)
+                yield readings
     finally:
         for session in sessions:
             session.close()
 
 
-def _begin(session: HostSession, catalog_for: Callable[[str], Catalog], period_seconds: float) -> Catalog:
-    port = rdma_port(session.host, session.facts)
-    # Two samples per period: a period without a sample of its own would have no rate.
-    session.request(
-        "sampling",
-        on=True,
-        device=session.host.device,
-        port=session.host.ib_port,
-        period_seconds=period_seconds / 2,
-    )
-    return catalog_for(port.driver)
+class _Watched:
+    """One host, and the samples of it that rates are taken over."""
+
+    def __init__(
+        self, session: HostSession, catalog_for: CatalogFor, discover: Discover, period_seconds: float, clock: Clock
+    ) -> None:
+        self._session = session
+        self._period = period_seconds
+        self._catalog = catalog_of([(session, rdma_port(session.host, session.facts))], catalog_for, clock, discover)
+        self._quick = replace(self._catalog, counters=tuple(c for c in self._catalog.counters if not c.refresh_seconds))
+        self._slow = replace(self._catalog, counters=tuple(c for c in self._catalog.counters if c.refresh_seconds))
+        slowest = max((counter.refresh_seconds for counter in self._slow.counters), default=0.0)
+        self._kept_seconds = _REFRESHES * slowest
+        self._usual = Usual(self._catalog)
+        self._samples: list[AgentSample] = []
+        self._begin()
+
+    def look(self) -> Reading | None:
+        """Return how fast the counters have moved since the last look; None while there are no two samples."""
+        if self._session.client() is not self._client:  # the agent was started again and samples nothing yet
+            self._begin()
+        fresh = self._client.drain_samples()
+        since = self._samples[-1:]
+        self._samples += fresh
+        newest = self._samples[-1].clock if self._samples else 0.0
+        self._samples = [
+            sample for sample in self._samples[:-1] if newest - sample.clock <= self._kept_seconds
+        ] + self._samples[-1:]
+        recent = [*since, *fresh]
+        if len(recent) < 2:
+            return None
+        known = {**self._rates(self._quick, recent), **self._rates(self._slow, self._samples)}
+        in_order = {counter.name: known[counter.name] for counter in self._catalog.counters}
+        return Reading(self._session.host.name, in_order, self._usual.judge(in_order), self._catalog)
+
+    @staticmethod
+    def _rates(catalog: Catalog, samples: Sequence[AgentSample]) -> dict[str, float | None]:
+        return rates(catalog, [snapshot(sample, catalog) for sample in samples])
+
+    def _begin(self) -> None:
+        # Two samples per period: a period without a sample of its own would have no rate.
+        self._client = self._session.client()
+        self._samples = []
+        host = self._session.host
+        self._client.request(
+            "sampling", on=True, device=host.device, port=host.ib_port, period_seconds=self._period / 2
+        )

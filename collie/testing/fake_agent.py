@@ -33,6 +33,7 @@ PORT = {
     "rate": "100 Gb/sec (4X EDR)",
     "active_mtu": 4096,
     "netdev": "eth1",
+    "link_layer": "Ethernet",
     "gids": [{"index": 3, "gid": GID, "address": "192.0.2.1", "type": "RoCE v2", "netdev": "eth1"}],
 }
 DEVICE = {"name": "rxe0", "driver": "rxe", "numa_node": None, "open_error": None, "ports": [PORT]}
@@ -116,10 +117,22 @@ class FakeAgent:
         return {}
 
     def _start(self, request: dict[str, Any]) -> dict[str, Any]:
-        self._began = time.monotonic()
-        self._running.set()
-        threading.Thread(target=self._sample, args=(request["period_seconds"],), daemon=True).start()
+        self._begin(request["period_seconds"])
         return {"clock": self._began}
+
+    def _sampling(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["on"]:
+            self._begin(request.get("period_seconds", 0.25))
+        else:
+            self._running.clear()
+        return {"sources": {}}
+
+    def _begin(self, period: float) -> None:
+        self._running.clear()
+        self._running = threading.Event()  # one for each thread: an earlier one may not have seen that it should end
+        self._running.set()
+        self._began = time.monotonic()
+        threading.Thread(target=self._sample, args=(period, self._running), daemon=True).start()
 
     def _stop(self, _request: dict[str, Any]) -> dict[str, Any]:
         self._running.clear()
@@ -132,11 +145,13 @@ class FakeAgent:
     def _bye(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {"qps_left": 0}
 
-    def _sample(self, period: float) -> None:
+    def _sample(self, period: float, running: threading.Event) -> None:
         number = 0
-        while self._running.is_set() and not self._behaviour.get("silent"):
+        while running.is_set() and not self._behaviour.get("silent"):
             seconds = number * period
             time.sleep(max(0.0, self._began + seconds - time.monotonic()))
+            if not running.is_set():
+                return
             self._send(self._sample_at(number, seconds))
             number += 1
             if number == 5 and self._behaviour.get("engine_dies"):

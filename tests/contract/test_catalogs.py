@@ -10,7 +10,7 @@ import pytest
 
 from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
 from collie.content.locate import Kind, available
-from collie.counters.catalog import Catalog, Role
+from collie.counters.catalog import Catalog, Role, Unit
 from collie.counters.catalog import Kind as CounterKind
 from collie.hosts.samples import AgentSample, snapshot
 
@@ -164,7 +164,8 @@ def test_waiting_for_credits_counts_on_infiniband_alone_and_as_time() -> None:
     wait = catalog.on_link("InfiniBand", 200e9).find("port_xmit_wait")
     assert wait is not None
     # 200 Gbit/s is 25 bytes per ns, so a tick of 8 bytes is 0.32 ns.
-    assert (wait.unit, wait.scale) == ("us", pytest.approx(0.32e-3))
+    assert wait.unit is Unit.MICROSECONDS
+    assert wait.scale == pytest.approx(0.32e-3)
 
 
 def test_a_driver_that_nobody_described_is_taken_as_it_is() -> None:

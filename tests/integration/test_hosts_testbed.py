@@ -16,11 +16,15 @@ import pytest
 from collie import ports
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.detect.bounds import UNBOUNDED
+from collie.detect.measurement import Measurement
 from collie.errors import AgentError, CommandFailed, HostUnreachable, TestbedError
 from collie.hosts import HostsTestbed, State, WindowPolicy, check_hosts
+from collie.hosts.check import Finding
 from collie.hosts.session import Archive
+from collie.hosts.watch import watch
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Channel, Completed, Measured, Remote, SetupFailed, Unsupported
+from collie.search.objective import rank
 from collie.ssh import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 from collie.testing.testbed_suite import TestbedSuite
@@ -146,6 +150,41 @@ def test_hosts_with_different_drivers_are_no_pair(tmp_path: Path) -> None:
     testbed = HostsTestbed(PAIR, local(tmp_path), lambda driver: CATALOG, archive=Archive.of(program))
     with pytest.raises(TestbedError, match="different drivers: left, right"):
         _ = testbed.info
+    testbed.close()
+
+
+def test_a_driver_that_nobody_described_is_sampled_under_its_own_names(tmp_path: Path) -> None:
+    for host in (PAIR.a, PAIR.b):
+        (tmp_path / host.name).mkdir()
+        advances = {"hw_counters": {"strange": 500, "rcvd_pkts": 1000}, "ethtool": {f"only_{host.name}": 1}}
+        (tmp_path / host.name / "behaviour.json").write_text(json.dumps({"counters": advances}))
+    testbed = HostsTestbed(PAIR, local(tmp_path), lambda driver: None, policy=QUICK, archive=ARCHIVE)
+    catalog = testbed.info.catalog
+    assert catalog.driver == "rxe"
+    assert {counter.name for counter in catalog.counters} == {"strange", "rcvd_pkts", "only_left", "only_right"}
+    results = [testbed.measure(Workload(), run) for run in (1, 2)]
+    measured = [result.measurement for result in results if isinstance(result, Measured)]
+    assert [run.host("b").counters["strange"] for run in measured] == [pytest.approx(500, rel=0.3)] * 2
+    assert all(run.host("b").counters["only_left"] is None for run in measured)
+    assert all(run.problems == () for run in measured)
+    ranked = {objective.counter: objective.rises for objective in rank(catalog, [*measured, faster(measured[0])])}
+    assert ranked["strange"] is True
+    testbed.close()
+
+
+def faster(measurement: Measurement) -> Measurement:
+    hosts = [replace(host, counters={n: r and 3 * r for n, r in host.counters.items()}) for host in measurement.hosts]
+    return replace(measurement, hosts=tuple(hosts))
+
+
+def test_seldom_refreshed_counters_make_the_window_longer(tmp_path: Path) -> None:
+    slow = replace(CATALOG.counters[0], refresh_seconds=0.05)
+    catalog = Catalog("rxe", (slow,))
+    testbed = HostsTestbed(PAIR, local(tmp_path), lambda driver: catalog, policy=QUICK, archive=ARCHIVE)
+    result = testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    assert result.measurement.window_seconds == pytest.approx(0.2, abs=0.03)
+    assert result.measurement.host("b").counters["rcvd_pkts"] == pytest.approx(1000, rel=0.3)
     testbed.close()
 
 
@@ -386,3 +425,54 @@ def test_check_of_an_unreachable_host_is_one_finding(tmp_path: Path) -> None:
     assert [(finding.item, finding.state) for finding in found] == [("ssh", State.MISSING)]
     assert "No route to host" in found[0].detail
     assert found[0].command.startswith("here: ssh -v ")
+
+
+PFC = Catalog(
+    "rxe",
+    (
+        Counter("drops", "ethtool", Unit.PACKETS, Kind.DIAGNOSTIC, "buffer", role=Role.DISCARD),
+        Counter("tx_prio3_pause", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "buffer", role=Role.TX_PAUSE),
+    ),
+)
+
+
+def check_with(tmp_path: Path, counters: dict[str, dict[str, int]], catalog: Catalog | None) -> dict[str, Finding]:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"counters": counters}))
+    found = check_hosts([PAIR.a], local(tmp_path), ARCHIVE, catalog_for=lambda driver: catalog)
+    return {finding.item: finding for finding in found}
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_counts_counters_and_says_that_flow_control_is_off(tmp_path: Path) -> None:
+    found = check_with(tmp_path, {"ethtool": {"drops": 1, "new_one": 1}}, PFC)
+    assert found["counters"].detail == "1 of 2 of catalog rxe; 1 unknown, such as new_one"
+    assert found["flow control"].state is State.ADVICE
+    assert "dev eth1" in found["flow control"].command
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_says_nothing_of_flow_control_that_is_on(tmp_path: Path) -> None:
+    found = check_with(tmp_path, {"ethtool": {"drops": 1, "tx_prio3_pause": 1}}, PFC)
+    assert found["counters"].detail == "2 of 2 of catalog rxe"
+    assert "flow control" not in found
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_says_that_nobody_has_described_a_driver(tmp_path: Path) -> None:
+    found = check_with(tmp_path, {"hw_counters": {"a": 1, "b": 1}}, None)
+    assert found["counters"].state is State.ADVICE
+    assert "its 2 counters are read under their own names" in found["counters"].detail
+
+
+def test_watching_shows_rates_and_what_is_unusual(tmp_path: Path) -> None:
+    (tmp_path / "left").mkdir()
+    readings = watch([PAIR.a], local(tmp_path), lambda driver: CATALOG, 0.1, archive=ARCHIVE)
+    first, second = next(readings), next(readings)
+    (reading,) = second
+    assert first[0].host == reading.host == "left"
+    assert list(reading.rates) == ["rcvd_pkts", "send_err"]
+    assert reading.rates["rcvd_pkts"] == pytest.approx(1000, rel=0.3)
+    assert reading.rates["send_err"] is None
+    assert reading.unusual["rcvd_pkts"] is None  # nobody knows it yet
+    readings.close()

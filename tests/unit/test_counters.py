@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collie.counters.catalog import Catalog, Counter, Kind, Unit
-from collie.counters.series import Snapshot, difference, is_stable, rates
+from collie.counters.catalog import Catalog, Counter, Ignored, Kind, Role, Unit
+from collie.counters.series import Snapshot, difference, is_stable, rates, resets
 
 WIDE = Counter("wide", "model", Unit.PACKETS, Kind.PERFORMANCE, "port")
 NARROW = Counter("narrow", "ethtool", Unit.EVENTS, Kind.DIAGNOSTIC, "queue", width=32)
@@ -56,3 +59,98 @@ def test_a_catalog_finds_by_name_and_kind() -> None:
     assert CATALOG.find("words") is WORDS
     assert CATALOG.find("gone") is None
     assert CATALOG.of_kind(Kind.DIAGNOSTIC) == (NARROW, LEVEL)
+
+
+# --- Saturation and resets --------------------------------------------------------------------------------------------
+
+SATURATING = Counter("errors", "counters", Unit.EVENTS, Kind.ERROR, "cable", width=16, saturates=True)
+
+
+def test_a_counter_that_saturates_never_wraps() -> None:
+    assert difference(SATURATING, 10, 12) == 2
+    assert difference(SATURATING, 65_530, 5) is None  # cleared, as anybody may
+    assert difference(SATURATING, 65_530, 65_535) is None  # at its end: it may have been any number more
+
+
+def test_a_reset_is_named_and_a_wrap_is_none() -> None:
+    catalog = Catalog("test", (WIDE, NARROW, LEVEL, SATURATING))
+    before = {"wide": 10**12, "narrow": 2**32 - 1, "level": 80, "errors": 7}
+    after = {"wide": 5, "narrow": 3, "level": 10, "errors": 0}
+    assert resets(catalog, [Snapshot(0.0, before), Snapshot(1.0, after)]) == ("wide", "errors")
+    assert (
+        resets(catalog, [Snapshot(0.0, before), Snapshot(1.0, {**before, "wide": None}), Snapshot(2.0, before)]) == ()
+    )
+
+
+# --- Counters that are refreshed once a second ------------------------------------------------------------------------
+
+SLOW = Counter("slow", "ethtool", Unit.BYTES, Kind.PERFORMANCE, "port", refresh_seconds=1.0, role=Role.RX_PACKETS)
+PERIOD = 0.25
+
+
+def refreshed(
+    true_rate: float, phase: float, seconds: float, stops: float = math.inf, starts: float = 0.0
+) -> list[Snapshot]:
+    """Samples of a counter that the driver last refreshed at a whole second past `phase`."""
+
+    def reading(t: float) -> int:
+        refresh = math.floor(t - phase) + phase
+        return 10**6 + int(true_rate * max(0.0, min(refresh, stops) - starts))
+
+    return [Snapshot(t, {"slow": reading(t)}) for t in (PERIOD * i for i in range(round(seconds / PERIOD) + 1))]
+
+
+def slow_rate(snapshots: list[Snapshot]) -> float | None:
+    return rates(Catalog("test", (SLOW,)), snapshots)["slow"]
+
+
+@given(st.floats(0, 0.99), st.sampled_from([4.0, 4.5, 4.75, 6.0]))
+def test_a_steady_rate_is_right_wherever_the_refreshes_fall(phase: float, seconds: float) -> None:
+    # Counted over the whole window, five refreshes in 4 s would read 25 % too much, three 25 % too little.
+    assert slow_rate(refreshed(1000.0, phase, seconds)) == pytest.approx(
+        1000.0, rel=2 * PERIOD / (seconds - 1) / 2 + 0.01
+    )
+
+
+def test_less_than_two_refreshes_tell_nothing() -> None:
+    assert slow_rate(refreshed(1000.0, 0.3, 1.5)) is None
+
+
+def test_what_stands_still_for_several_refreshes_is_zero() -> None:
+    assert slow_rate(refreshed(0.0, 0.3, 4.0)) == 0.0
+
+
+def test_traffic_that_ends_within_the_window_is_not_spread_over_the_steps_alone() -> None:
+    rate = slow_rate(refreshed(1000.0, 0.0, 8.0, stops=4.0))
+    assert rate is not None
+    assert 400 <= rate <= 600
+
+
+def test_traffic_that_begins_within_the_window_counts_from_the_windows_beginning() -> None:
+    rate = slow_rate(refreshed(1000.0, 0.0, 8.0, starts=4.0))
+    assert rate is not None
+    assert 400 <= rate <= 600
+
+
+def test_a_single_step_lies_somewhere_in_the_window() -> None:
+    snapshots = [Snapshot(PERIOD * i, {"slow": 7 if i < 8 else 15}) for i in range(17)]
+    assert slow_rate(snapshots) == pytest.approx(8 / 4.0)
+
+
+# --- What a catalog says of a port ------------------------------------------------------------------------------------
+
+
+def test_the_slowest_counter_that_decides_is_known() -> None:
+    lazy = Counter("lazy", "ethtool", Unit.PERCENT, Kind.DIAGNOSTIC, "pcie", refresh_seconds=60.0)
+    assert Catalog("test", (WIDE, SLOW, lazy)).slowest_deciding_seconds == 1.0
+    assert CATALOG.slowest_deciding_seconds == 0.0
+
+
+def test_what_is_left_out_needs_its_source_and_the_whole_name() -> None:
+    catalog = Catalog("test", (WIDE,), ignored=(Ignored("rx[0-9]+_.*", "ethtool", "queues"),))
+    names = {"model": ["wide", "wider"], "ethtool": ["rx0_packets", "prx0_packets"], "netdev": ["rx0_packets"]}
+    assert catalog.unmapped(names) == (
+        ("model", "wider"),
+        ("ethtool", "prx0_packets"),
+        ("netdev", "rx0_packets"),
+    )

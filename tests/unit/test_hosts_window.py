@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -269,3 +270,145 @@ def test_a_sample_of_the_protocol_is_read() -> None:
     assert sample.engine is not None
     assert sample.engine.idle_polls == 5
     assert parse_sample({"clock": 1, "clock_end": 1, "counters": {}}, 0.0).engine is None
+
+
+# --- Whether counters can be believed ---------------------------------------------------------------------------------
+
+PAUSE_AT_3 = Counter("pause_3", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE)
+RDMA = Catalog(
+    "rdma",
+    (
+        Counter(
+            "rx", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS, canonical="rx_packets"
+        ),
+        Counter("tx", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "wire", canonical="tx_packets"),
+        Counter(
+            "port_rx", "ethtool", Unit.PACKETS, Kind.PERFORMANCE, "wire", canonical="port_rx_packets", spelled="rx"
+        ),
+        Counter("lost", "hw_counters", Unit.PACKETS, Kind.DIAGNOSTIC, "loss", role=Role.OUT_OF_SEQUENCE),
+        Counter("dropped", "ethtool", Unit.PACKETS, Kind.DIAGNOSTIC, "buffer", role=Role.DISCARD),
+        Counter("rnr", "hw_counters", Unit.PACKETS, Kind.DIAGNOSTIC, "receives", role=Role.RNR_NAK),
+        PAUSE_AT_3,
+        Counter("xoff", "ethtool", Unit.PACKETS, Kind.PAUSE, "wire", role=Role.TX_PAUSE_FRAMES),
+    ),
+)
+
+
+def believed(a: dict[str, dict[str, Bytes | None]], b: dict[str, dict[str, Bytes | None]], catalog: Catalog = RDMA):  # type: ignore[no-untyped-def]
+    samples = {
+        "a": host(50.0, {"a-b/requester": steady(1e6)}, counters=a),
+        "b": host(9000.0, {"a-b/responder": None}, counters=b),
+    }
+    return measurement(Workload(), Recording(samples, BEGAN), catalog, POLICY)
+
+
+def at(level: float) -> Bytes:
+    return lambda t: level
+
+
+def test_a_counter_that_has_stopped_is_unknown_and_voids_the_run() -> None:
+    measured = believed({"hw_counters": {"tx": at(77)}}, {"hw_counters": {"rx": steady(1000), "tx": at(5)}})
+    assert measured.problems == ("host a: tx stood at 77 while traffic ran; it has stopped counting",)
+    assert measured.host("a").counters["tx"] is None
+    assert measured.host("b").counters["tx"] == 0  # b sends nothing
+
+
+def test_a_counter_that_never_counts_is_unknown_and_only_noted() -> None:
+    counted: dict[str, dict[str, Bytes | None]] = {"hw_counters": {"rx": at(0), "lost": steady(10)}}
+    measured = believed({"hw_counters": {"tx": steady(1000)}}, counted)
+    assert measured.problems == ()
+    assert "host b: rx stood at 0 while traffic ran; the driver does not count it" in measured.notes
+    assert measured.host("b").counters["rx"] is None
+    assert measured.host("b").loss_ratio is None
+
+
+def test_a_reset_voids_the_run_and_has_no_rate() -> None:
+    def reset(t: float) -> float:
+        return 1e9 + t if t < 2 else t
+
+    measured = believed({}, {"hw_counters": {"rx": steady(1000), "lost": reset}})
+    assert measured.problems == ("host b: lost went backwards: the device or its driver was reset",)
+    assert measured.host("b").counters["lost"] is None
+
+
+def changing(first: dict[str, int | None], then: dict[str, int | None]) -> tuple[str, ...]:
+    a = host(50.0, {"a-b/requester": steady(1e6)})
+    b = host(9000.0, {"a-b/responder": None})
+    b = [replace(one, counters={"ethtool": first if number < 8 else then}) for number, one in enumerate(b)]
+    return measurement(Workload(), Recording({"a": a, "b": b}, BEGAN), RDMA, POLICY).problems
+
+
+def test_pfc_that_is_switched_during_a_run_voids_it() -> None:
+    assert changing({"dropped": 0, "pause_3": 1}, {"dropped": 0}) == (
+        "host b: the PFC state changed: pause_3 came or went",
+    )
+    assert changing({"dropped": 0}, {"dropped": 0, "rx": 7}) == (
+        "host b: the driver changed its set of counters: port_rx came or went",
+    )
+
+
+def test_a_source_that_cannot_be_read_for_a_moment_changes_no_set() -> None:
+    assert changing({"dropped": 0, "pause_3": 1}, {}) == ()
+    assert changing({"rx5_packets": 0, "dropped": 1}, {"rx6_packets": 0, "dropped": 1}) == ()
+
+
+def test_pause_is_unknown_and_said_to_be_off_while_its_counters_are_hidden() -> None:
+    measured = believed({}, {"hw_counters": {"rx": steady(1000)}, "ethtool": {"dropped": steady(20)}})
+    assert measured.host("b").tx_pause_ratio is None
+    assert measured.host("b").loss_ratio == pytest.approx(0.02, rel=0.01)
+    (note,) = measured.notes
+    assert note.startswith("host b: PFC is off on every priority")
+
+
+def test_nothing_is_said_of_pfc_where_pause_counts_or_nothing_could_be_read() -> None:
+    assert believed({}, {"ethtool": {"pause_3": at(0)}}).notes == ()
+
+
+def test_receives_that_ran_out_excuse_what_came_out_of_sequence_but_no_drops() -> None:
+    hardware: dict[str, Bytes | None] = {"rx": steady(1000), "lost": steady(50), "rnr": steady(60)}
+    measured = believed({}, {"hw_counters": hardware, "ethtool": {"dropped": steady(30)}})
+    assert measured.host("b").loss_ratio == pytest.approx(0.03, rel=0.01)
+
+
+def test_loss_is_unknown_while_a_counter_that_is_there_cannot_be_read() -> None:
+    hardware: dict[str, Bytes | None] = {"rx": steady(1000), "lost": steady(50)}
+    assert believed({}, {"hw_counters": hardware, "ethtool": {"dropped": None}}).host("b").loss_ratio is None
+    assert believed({}, {"hw_counters": hardware}).host("b").loss_ratio == pytest.approx(0.05, rel=0.01)
+
+
+def test_pause_frames_are_told_where_pause_has_no_duration() -> None:
+    measured = believed({}, {"ethtool": {"xoff": steady(40)}})
+    assert measured.host("b").tx_pause_ratio is None
+    assert measured.host("b").tx_pause_frames == pytest.approx(40, rel=0.05)
+    assert measured.host("a").tx_pause_frames is None
+
+
+def test_no_host_pauses_for_more_than_all_the_time() -> None:
+    assert believed({}, {"ethtool": {"pause_3": steady(1.2e6)}}).host("b").tx_pause_ratio == 1.0
+
+
+WAIT = Counter(
+    "wait", "counters", Unit.BYTES, Kind.PAUSE, "credits", scale=8, role=Role.XMIT_WAIT, link_layer="InfiniBand"
+)
+
+
+def test_a_sender_that_waits_for_credits_is_paused_by_its_receiver() -> None:
+    catalog = Catalog("ib", (WAIT,)).on_link("InfiniBand", 8e9)  # 1 GB/s: a tick of 8 bytes is 8 ns
+    measured = believed({"counters": {"wait": steady(25e6)}}, {"counters": {"wait": at(0)}}, catalog)
+    assert measured.host("b").tx_pause_ratio == pytest.approx(0.2, rel=0.01)
+    assert measured.host("a").rx_pause_ratio == pytest.approx(0.2, rel=0.01)
+    assert measured.host("a").tx_pause_ratio is None  # nobody sends to it
+    assert measured.host("b").rx_pause_ratio == 0.0
+
+
+def test_ethernet_has_no_credits() -> None:
+    catalog = Catalog("ib", (WAIT,)).on_link("Ethernet", 8e9)
+    measured = believed({"counters": {"wait": steady(25e6)}}, {}, catalog)
+    assert measured.host("b").tx_pause_ratio is None
+    assert measured.host("a").rx_pause_ratio is None
+
+
+def test_a_window_holds_four_refreshes_of_what_decides() -> None:
+    slow = Catalog("slow", (replace(PAUSE_AT_3, refresh_seconds=1.0),))
+    assert WindowPolicy().for_catalog(slow).window_seconds == 4.0
+    assert WindowPolicy().for_catalog(RDMA) == WindowPolicy()
