@@ -194,3 +194,31 @@ def test_a_driver_that_nobody_described_is_taken_as_it_is() -> None:
     assert by_name["netdev/rx_bytes"].key == ("netdev", "rx_bytes")
     unknown = by_name["requester_timeout"]
     assert (unknown.kind, unknown.width, unknown.component) == (CounterKind.DIAGNOSTIC, 64, "unknown")
+
+
+def row(catalog: Catalog) -> str:
+    """A line of the table in docs/counters.md."""
+
+    def first(*roles: Role) -> str:
+        return f"`{catalog.of_role(*roles)[0].name}`, ..." if catalog.of_role(*roles) else ""
+
+    def every(*roles: Role) -> str:
+        return ", ".join(f"`{counter.name}`" for counter in catalog.of_role(*roles))
+
+    frames = first(Role.TX_PAUSE_FRAMES)
+    cells = (
+        f"`{catalog.driver}`",
+        ", ".join(catalog.drivers) or catalog.driver,
+        str(len(catalog.counters)),
+        f"{catalog.slowest_deciding_seconds:g} s" if catalog.slowest_deciding_seconds else "at read",
+        first(Role.TX_PAUSE) or (f"frames: {frames}" if frames else "nothing"),
+        every(Role.DISCARD, Role.OUT_OF_SEQUENCE) or "nothing",
+        every(Role.RX_PACKETS),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_the_manual_says_of_each_driver_what_its_catalog_says(driver: str) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "counters.md").read_text().splitlines()
+    assert row(load(driver)) in manual
