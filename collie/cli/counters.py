@@ -153,7 +153,8 @@ def _bar(unusual: float | None) -> str:
 
 def _table(catalog: Catalog) -> Table:
     table = Table(title=f"{catalog.driver}: {len(catalog.counters)} counters", title_justify="left", box=None)
-    for heading in ("counter", "kind", "unit", "width", "refresh", "source", "component", "canonical", "meaning"):
+    table.add_column("counter", no_wrap=True)
+    for heading in ("kind", "unit", "width", "refresh", "source", "component", "canonical", "meaning"):
         table.add_column(heading)
     for counter in catalog.counters:
         width = "gauge" if counter.gauge else str(counter.width)

@@ -123,9 +123,12 @@ def _load(path: Path) -> Catalog:
 
 def _expanded(entry: _CounterFile, values: Mapping[str, Sequence[str | int]]) -> Iterator[Counter]:
     """Yield one counter per combination of the placeholders in an entry's name."""
+    written: dict[str, Any] = entry.model_dump()
     for chosen in _combinations(entry.name, values):
-        fields: dict[str, Any] = entry.model_dump()
-        yield Counter(**{key: _filled(value, chosen) if type(value) is str else value for key, value in fields.items()})
+        fields: dict[str, Any] = {
+            key: _filled(value, chosen) if type(value) is str else value for key, value in written.items()
+        }
+        yield Counter(**fields)
 
 
 def _combinations(name: str, values: Mapping[str, Sequence[str | int]]) -> Iterator[dict[str, str]]:

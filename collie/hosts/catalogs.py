@@ -40,7 +40,8 @@ def catalog_of(
     looks = tuple(looks)
     drivers = sorted({port.driver for _, port in looks})
     if len(drivers) > 1:
-        raise TestbedError(f"these hosts have different drivers: {', '.join(drivers)}")
+        names = ",".join(session.host.name for session, _ in looks)
+        raise TestbedError(f"hosts {names} have different drivers: {', '.join(drivers)}")
     found = catalog_for(drivers[0]) or discover(drivers[0], _union(first_names(*look, clock) for look in looks))
     port = looks[0][1]
     return found.on_link(port.link_layer, port.rate_bps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from collie.counters.catalog import Catalog
@@ -46,7 +46,7 @@ def watch(
     clock: Clock | None = None,
     discover: Discover = discovered,
     archive: Archive | None = None,
-) -> Iterator[tuple[Reading, ...]]:
+) -> Generator[tuple[Reading, ...], None, None]:
     """Yield a reading of every host each period, until the caller stops asking.
 
     Raises:

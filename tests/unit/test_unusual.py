@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from collie.counters.catalog import Catalog, Counter, Kind, Unit
 from collie.counters.unusual import MOST, Usual
 
@@ -14,7 +16,7 @@ CATALOG = Catalog(
 )
 
 
-def judge_all(name: str, rates: list[float | None]) -> list[float | None]:
+def judge_all(name: str, rates: Sequence[float | None]) -> list[float | None]:
     usual = Usual(CATALOG)
     return [usual.judge({name: rate})[name] for rate in rates]
 
@@ -32,7 +34,7 @@ def test_traffic_has_to_be_known_for_a_while() -> None:
 
 
 def test_a_rate_within_the_spread_is_usual_and_one_far_outside_is_not() -> None:
-    steady: list[float | None] = [100.0, 102.0, 98.0, 101.0, 99.0, 100.0]
+    steady = [100.0, 102.0, 98.0, 101.0, 99.0, 100.0]
     near, far = judge_all("packets", [*steady, 101.0])[-1], judge_all("packets", [*steady, 200.0])[-1]
     assert near is not None
     assert near <= 1.0
@@ -40,7 +42,7 @@ def test_a_rate_within_the_spread_is_usual_and_one_far_outside_is_not() -> None:
 
 
 def test_one_outlier_changes_neither_the_median_nor_the_spread() -> None:
-    rates: list[float | None] = [100.0, 102.0, 98.0, 1e9, 101.0, 99.0, 130.0]
+    rates = [100.0, 102.0, 98.0, 1e9, 101.0, 99.0, 130.0]
     last = judge_all("packets", rates)[-1]
     assert last is not None
     assert last > 5
