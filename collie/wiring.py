@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from collie.campaign.bench import Bench, Case
 from collie.campaign.budget import Budget, parse_budget
+from collie.campaign.calibrate import DENSE_SIZES
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.engine import Summary
 from collie.campaign.run import Campaign
@@ -37,7 +38,7 @@ from collie.workloads.feature import Mfs
 from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.space import Space
 from collie.workloads.units import format_seconds
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Opcode, Workload
 
 if TYPE_CHECKING:
     from collie.counters.catalog import Catalog
@@ -371,14 +372,29 @@ def kept_calibration(choice: TestbedChoice, testbed: Testbed, space: Space) -> C
     return calibrations.load(calibrations.fingerprint(testbed.info.description, space.base))
 
 
-def calibrate(choice: SearchChoice, repeats: int, sink: ProgressSink) -> tuple[Calibration, Path]:
+def calibrate(
+    choice: SearchChoice,
+    repeats: int,
+    sink: ProgressSink,
+    sizes: Sequence[int] = DENSE_SIZES,
+    opcodes: Sequence[Opcode] = (),
+) -> tuple[Calibration, Path]:
     """Measure what plain traffic achieves on real hosts, and keep it for later searches.
+
+    Args:
+        choice: hosts, and the space that gives plain values.
+        repeats: of each workload.
+        sink: who watches.
+        sizes: of messages, in bytes.
+        opcodes: only these; all of the space without any.
 
     Raises:
         TestbedError: the hosts cannot be used.
     """
     with bench(choice, sink) as opened:
-        calibration = opened.calibrate(repeats)
+        calibration = dataclasses.replace(
+            opened.calibrate(repeats, sizes, opcodes), measured_on=_now().partition("T")[0]
+        )
         name = calibrations.fingerprint(opened.testbed.info.description, opened.space.base)
     return calibration, calibrations.save(calibration, name)
 

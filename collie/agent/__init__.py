@@ -114,15 +114,20 @@ Every value is cumulative since the engine was prepared (counters: since wheneve
                                  "qp_messages": {"min": 990, "mean": 992.0, "max": 994}, "failed_qps": 0,
                                  "stalled": false}},
      "health": {"iterations": 9000, "idle_polls": 512, "queue_empty": 3, "posts": 64, "cpu_seconds": 1.91,
-                "errors": {"RNR retry exceeded": 1}, "flushed": 127, "post_errors": 0},
+                "wait_seconds": 0.02, "errors": {"RNR retry exceeded": 1}, "flushed": 127, "post_errors": 0},
      "counters": {"hw_counters": {"rcvd_pkts": 1}, "counters": {}, "netdev": {"rx_bytes": 1}, "ethtool": {}},
-     "host": {"cpu_seconds": {"user": 1.0, "system": 1.0, "softirq": 1.0, "idle": 9.0, "steal": 0.0}},
+     "link": {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)", "netdev_state": "up", "netdev_speed_mbps": 100000,
+              "carrier_changes": 2, "pci_speed": "16.0 GT/s PCIe", "pci_width": "16"},
+     "host": {"cpu_seconds": {"user": 1.0, "system": 1.0, "softirq": 1.0, "idle": 9.0, "steal": 0.0},
+              "agent_cpu_seconds": 0.4},
      "dropped_samples": 0}
 
-``flows`` and ``health`` are absent without a run. ``clock`` is CLOCK_MONOTONIC of the host in seconds, before the
-reading; ``clock_end`` after it. ``queue_empty`` counts how often a send queue had nothing outstanding when it was
+``flows``, ``health`` and ``link`` are absent without a run. ``clock`` is CLOCK_MONOTONIC of the host in seconds, before
+the reading; ``clock_end`` after it. ``queue_empty`` counts how often a send queue had nothing outstanding when it was
 filled again: with ``rounds_in_queue`` 1 (in the plan) that is every time and means nothing. ``cpu_seconds`` of
-``health`` is the engine's. ``errors`` are completions by status, but for flushed ones.
+``health`` is the engine's, and ``wait_seconds`` the time that it was ready to run and had no CPU (/proc/PID/schedstat).
+What of ``link`` differs between two samples changed during the run. ``errors`` are completions by status, but for
+flushed ones.
 
 ``delivered_*`` is what reached the *sink* of the flow: the responder, unless every request of the flow fetches its
 payload (READ, FETCH_ADD, CMP_SWP): then the requester. Where some requests fetch and others do not, ``returned_*`` of

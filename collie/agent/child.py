@@ -14,6 +14,7 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
+from . import facts
 from .engine import Engine
 from .lines import Lines
 from .totals import ATTENTION, Totals
@@ -100,6 +101,17 @@ class EngineProcess:
             return time.clock_gettime(~self.pid << 3 | 2)
         except OSError:
             return None
+
+    def wait_seconds(self) -> Optional[float]:
+        """Return how long the engine's threads were ready to run and had no CPU, null where the kernel keeps none."""
+        if self.status is not None:
+            return None
+        tasks = f"/proc/{self.pid}/task"
+        try:
+            waits = [int(facts.read_text(tasks, task, "schedstat").split()[1]) for task in facts.names(tasks)]
+        except (AttributeError, IndexError, ValueError):
+            return None
+        return sum(waits) / 1e9
 
     def reap(self, seconds: float) -> bool:
         """Wait until the process is gone, at most that long; return whether it is."""

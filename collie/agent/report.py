@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Optional
 
 from . import facts
 from .child import EngineProcess
+from .link import link
 from .sampler import CounterReader, Values, host_cpu, received_packets
 from .totals import EndLayout, Totals
 
@@ -70,18 +71,28 @@ class Run:
 
     def health(self) -> Dict[str, Any]:
         """Return the ``health`` object of a sample."""
-        return {**self.engine.totals.health(), "cpu_seconds": self.engine.cpu_seconds()}
+        engine = self.engine
+        return {
+            **engine.totals.health(),
+            "cpu_seconds": engine.cpu_seconds(),
+            "wait_seconds": engine.wait_seconds(),
+        }
 
 
 def take(reader: Optional[CounterReader], run: Optional[Run]) -> Dict[str, Any]:
     """Take one sample."""
     clock = time.monotonic()
     counters = reader.read() if reader else {}
-    sample: Dict[str, Any] = {"clock": clock, "counters": counters, "host": {"cpu_seconds": host_cpu()}}
+    sample: Dict[str, Any] = {
+        "clock": clock,
+        "counters": counters,
+        "host": {"cpu_seconds": host_cpu(), "agent_cpu_seconds": time.process_time()},
+    }
     if run is not None:
         sample["phase"] = run.phase
         sample["flows"] = run.flows(counters, clock)
         sample["health"] = run.health()
+        sample["link"] = link(run.device, run.port, run.netdev)
     else:
         sample["phase"] = "idle"
     sample["clock_end"] = time.monotonic()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collie.campaign.budget import Budget
-from collie.campaign.calibrate import calibrate
+from collie.campaign.calibrate import DENSE_SIZES, calibrate, plan
 from collie.campaign.measure import Measurer
 from collie.campaign.reproduce import Reproduction, reproduce
 from collie.detect.bounds import Bound, Bounds, Calibration
@@ -14,7 +15,7 @@ from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, ProgressSink, RunResult, Testbed
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Opcode, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +87,27 @@ class Bench:
             TestbedError: the testbed is gone.
         """
         self._measurer.measure_sibling(workload)
-        result, verdict = self._measurer.judged(workload, "measure")
-        sibling = self._bounds.sibling(workload)
-        return JudgedRun(workload, sibling, self._bounds.tightest(workload), result, verdict)
+        return self.judge(workload)
 
-    def calibrate(self, repeats: int) -> Calibration:
-        """Measure plain traffic of every opcode, transport and size.
+    def judge(self, workload: Workload) -> JudgedRun:
+        """Run a workload, and its plain sibling only when the ceiling that is known already leaves a doubt.
 
         Raises:
             TestbedError: the testbed is gone.
         """
-        return calibrate(self._measurer, self.space, repeats)
+        result, verdict = self._measurer.judged(workload, "measure")
+        sibling = self._bounds.sibling(workload)
+        return JudgedRun(workload, sibling, self._bounds.tightest(workload), result, verdict)
+
+    def calibrate(
+        self, repeats: int, sizes: Sequence[int] = DENSE_SIZES, opcodes: Sequence[Opcode] = ()
+    ) -> Calibration:
+        """Measure plain traffic of every transport, opcode (or only some) and size.
+
+        Raises:
+            TestbedError: the testbed is gone.
+        """
+        return calibrate(self._measurer, plan(self.space, sizes, opcodes), repeats)
 
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
         """Run an anomaly again, and with `controls` each of its conditions broken.

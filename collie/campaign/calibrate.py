@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from collie.campaign.measure import Measurer, delivered
@@ -15,49 +15,77 @@ from collie.workloads.workload import ATOMIC_BYTES, OPCODES_BY_QP_TYPE, Opcode, 
 SIZES = (64, 1024, 4096, 16384, 65536)
 """Five message sizes: header-bound, one small packet, one full packet, four packets, bandwidth-bound."""
 
+DENSE_SIZES = (64, 256, 1024, 2048, 4096, 16384, 65536, 262144, 1048576)
+"""What `collie hosts calibrate` takes its time for; denser where the cost of a message hardly depends on its size."""
 
-def plan(space: Space) -> Iterator[Workload]:
-    """Yield the plain workloads that calibrate a space: each opcode and transport at each size that it can carry."""
+
+def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: int) -> Workload | None:
+    """Return the plain workload with another transport, opcode and message size; None where constraints forbid it.
+
+    Long messages go in shorter chains, of no more bytes than the space's plain chain: delivered bytes are counted by
+    chains, and a window has to hold many. A queue whose bytes a host could not hold is halved until it can.
+    """
+    base = space.base
+    chain = max(1, min(base.wqe_batch, int(base.wqe_batch * base.mean_message_bytes) // message_bytes))
+    workload = base.with_(
+        qp_type=qp_type,
+        opcode=opcode,
+        messages=(message_bytes,),
+        mr_bytes=max(base.mr_bytes, message_bytes),
+        wqe_batch=chain,
+    )
+    depth = base.send_wq_depth
+    while depth:
+        candidate = workload.with_(send_wq_depth=depth, wqe_batch=min(chain, depth))
+        if space.allows(candidate):
+            return candidate
+        depth //= 2
+    return None
+
+
+def plan(space: Space, sizes: Sequence[int] = SIZES, opcodes: Sequence[Opcode] = ()) -> Iterator[Workload]:
+    """Yield the plain workloads that calibrate a space: each opcode and transport at each size that it can carry.
+
+    Args:
+        space: gives transports, opcodes and plain values.
+        sizes: of messages, in bytes.
+        opcodes: only these; all of the space without any.
+    """
     for qp_type in _values(space, "qp_type"):
         for opcode in _values(space, "opcode"):
-            if opcode not in OPCODES_BY_QP_TYPE[QpType(qp_type)]:
+            if opcode not in OPCODES_BY_QP_TYPE[QpType(qp_type)] or (opcodes and opcode not in opcodes):
                 continue
-            for size in SIZES if not Opcode(opcode).is_atomic else (ATOMIC_BYTES,):
-                workload = space.base.with_(qp_type=qp_type, opcode=Opcode(opcode), messages=(size,))
-                workload = workload.with_(mr_bytes=max(space.base.mr_bytes, size))
-                if space.allows(workload):
+            for size in sizes if not Opcode(opcode).is_atomic else (ATOMIC_BYTES,):
+                workload = plain_traffic(space, QpType(qp_type), Opcode(opcode), size)
+                if workload is not None:
                     yield workload
 
 
-def calibrate(measurer: Measurer, space: Space, repeats: int) -> Calibration:
+def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -> Calibration:
     """Run every calibration workload `repeats` times and take medians.
 
-    A workload that the device cannot run, or that fails to set up every time, is left out.
+    All of them once, then all of them again: what disturbs a host for a minute disturbs one repeat of each instead of
+    all repeats of one. A workload that the device cannot run, or that fails to set up every time, is left out.
 
     Raises:
         TestbedError: the testbed is gone.
     """
-    points = []
-    for workload in plan(space):
-        rates = _rates(measurer, workload, repeats)
-        if rates:
-            middle = median(rates)
-            spread = (max(rates) - min(rates)) / middle
-            points.append(CalibrationPoint(workload.qp_type, workload.opcode, workload.payloads[0], middle, spread))
-    return Calibration(tuple(points))
-
-
-def _rates(measurer: Measurer, workload: Workload, repeats: int) -> list[float]:
-    rates = []
+    rates: dict[Workload, list[float]] = {workload: [] for workload in workloads}
     for _ in range(repeats):
-        result = measurer.run(workload, "calibrate")
-        if isinstance(result, Unsupported):
-            break
-        if isinstance(result, Measured):
-            received = delivered(workload, result.measurement)
-            if received and (best := at_best_port(workload, received).bps) > 0:
-                rates.append(best)
-    return rates
+        for workload in tuple(rates):
+            result = measurer.run(workload, "calibrate")
+            if isinstance(result, Unsupported):
+                del rates[workload]
+            elif isinstance(result, Measured) and (received := delivered(workload, result.measurement)):
+                best = at_best_port(workload, received).bps
+                rates[workload] += [best] if best > 0 else []
+    return Calibration(tuple(_point(workload, found) for workload, found in rates.items() if found))
+
+
+def _point(workload: Workload, rates: Sequence[float]) -> CalibrationPoint:
+    middle = median(rates)
+    spread = (max(rates) - min(rates)) / middle
+    return CalibrationPoint(workload.qp_type, workload.opcode, workload.payloads[0], middle, spread)
 
 
 def _values(space: Space, name: str) -> tuple[str, ...]:

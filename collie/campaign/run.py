@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from collie.campaign.budget import Budget, BudgetSpent
-from collie.campaign.calibrate import calibrate
+from collie.campaign.calibrate import calibrate, plan
 from collie.campaign.engine import Engine, Summary
 from collie.campaign.measure import Measurer
 from collie.detect.bounds import Bounds, Calibration
@@ -66,7 +66,7 @@ class Campaign:
         )
         if self.calibration is None:
             try:
-                bounds.calibration = calibrate(measurer, self.space, _CALIBRATION_REPEATS)
+                bounds.calibration = calibrate(measurer, plan(self.space), _CALIBRATION_REPEATS)
             except BudgetSpent:
                 return engine.summary("budget")
         self.store.set_calibration(bounds.calibration)

@@ -44,7 +44,7 @@ def check(hosts: str, output: str) -> int:
 @click.option("--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each; medians count.")
 @format_option
 def calibrate(hosts: str, space: str, repeat: int, output: str) -> int:
-    """Measure what plain traffic achieves: every opcode and transport at five message sizes; keep it as the ceiling."""
+    """Measure what plain traffic achieves: every opcode and transport at nine message sizes; keep it as the ceiling."""
     choice = SearchChoice(TestbedChoice(hosts=hosts), space)
     with ConsoleProgress() as progress:
         calibration, path = wiring.calibrate(choice, repeat, progress)

@@ -42,6 +42,9 @@ class _ThresholdsFile(Strict):
     pause_ratio: _Ratio = Thresholds().pause_ratio
     throughput_deficit: _Ratio = Thresholds().throughput_deficit
     loss_ratio: _Ratio = Thresholds().loss_ratio
+    rnr_ratio: _Ratio = Thresholds().rnr_ratio
+    repeat_ratio: _Ratio = Thresholds().repeat_ratio
+    qp_deficit: _Ratio = Thresholds().qp_deficit
 
 
 class _ConfirmationFile(Strict):

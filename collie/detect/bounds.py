@@ -34,20 +34,28 @@ class Bound:
         bps: payload bits/s.
         pps: payload packets/s.
         source: `specification`, `calibration` or `plain sibling`.
+        detail: how far to trust it, in words: when it was measured, how far repeats differed; empty where nothing is
+            to be said.
     """
 
     bps: float
     pps: float
     source: str
+    detail: str = ""
+
+    @property
+    def name(self) -> str:
+        """Which bound this is: `calibration (2026-11-21, repeats within 7 %)`."""
+        return f"{self.source} ({self.detail})" if self.detail else self.source
 
     def share(self, part: float) -> Bound:
         """Return the bound of a host that gets only part of what a port carries."""
-        return self if part == 1.0 else Bound(self.bps * part, self.pps * part, self.source)
+        return self if part == 1.0 else Bound(self.bps * part, self.pps * part, self.source, self.detail)
 
     def capped(self, other: Bound) -> Bound:
         """Return the lower of two bounds, value by value; named after this one unless the other decides bits/s."""
-        source = other.source if other.bps < self.bps else self.source
-        return Bound(min(self.bps, other.bps), min(self.pps, other.pps), source)
+        named = other if other.bps < self.bps else self
+        return Bound(min(self.bps, other.bps), min(self.pps, other.pps), named.source, named.detail)
 
 
 Specification = Callable[[Workload], "Bound"]
@@ -73,9 +81,9 @@ def packets_per_byte(workload: Workload, sink: str | None = None) -> float:
     return sum(packets(size, workload.mtu) for size in sizes) / sum(sizes)
 
 
-def at_own_mtu(workload: Workload, bps: float, source: str) -> Bound:
+def at_own_mtu(workload: Workload, bps: float, source: str, detail: str = "") -> Bound:
     """Return a bound on bits/s with the packets/s that the workload itself makes of them."""
-    return Bound(bps, bps / 8 * packets_per_byte(workload), source)
+    return Bound(bps, bps / 8 * packets_per_byte(workload), source, detail)
 
 
 def at_best_port(workload: Workload, measured: Mapping[str, Bound]) -> Bound:
@@ -121,9 +129,14 @@ class Calibration:
     A mix of messages, or of opcodes, is bounded by the sum of their costs: a NIC or driver that spends `a + b x size`
     on a message does so in any company. Between two sizes the cost is interpolated, beyond the largest it grows with
     its slope; below the smallest it is that of the smallest.
+
+    Attributes:
+        points: what was measured.
+        measured_on: the day, `2026-11-21`; None when it is not kept.
     """
 
     points: tuple[CalibrationPoint, ...] = ()
+    measured_on: str | None = None
 
     def bound(self, workload: Workload) -> Bound | None:
         """Return the ceiling of a workload, or None when an opcode of it was not calibrated on its transport."""
@@ -131,7 +144,8 @@ class Calibration:
         if not all(curves.values()):
             return None
         seconds = sum(_cost(curves[opcode], size) for opcode, size in workload.turn)
-        return at_own_mtu(workload, sum(workload.payloads) / seconds * 8, "calibration")
+        bps = sum(workload.payloads) / seconds * 8
+        return at_own_mtu(workload, bps, "calibration", self._trust(workload))
 
     def _curve(self, qp_type: QpType, opcode: Opcode) -> list[tuple[int, float]]:
         return sorted(
@@ -139,6 +153,15 @@ class Calibration:
             for point in self.points
             if (point.qp_type, point.opcode) == (qp_type, opcode)
         )
+
+    def _trust(self, workload: Workload) -> str:
+        """Say when the points of a workload were measured, and how far their repeats differed where there were any."""
+        spread = max(
+            point.spread
+            for point in self.points
+            if point.qp_type is workload.qp_type and point.opcode in workload.opcodes
+        )
+        return ", ".join(filter(None, (self.measured_on, f"repeats within {spread:.0%}" if spread > 0 else None)))
 
     @property
     def packet_rate(self) -> float:

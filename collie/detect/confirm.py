@@ -35,7 +35,8 @@ class Confirmation:
         void_runs: inconclusive or failed runs at most; they count for neither side.
         fresh_siblings: runs of the plain sibling before a suspicion of low throughput is confirmed. On machines that
             drift, a bound measured minutes ago is no bound.
-        clear_pause: pause or loss of so many times its threshold is clear; one run confirms it.
+        clear_pause: pause, loss, an RNR storm or retransmission of so many times its threshold is clear; one run
+            confirms it.
         clear_deficit: missing throughput of so many times its threshold is clear.
         borderline_siblings: further runs of the plain sibling for a suspicion of low throughput that is not clear. One
             run of the sibling that chance made 1 % faster turns up in every comparison with it.
@@ -60,11 +61,12 @@ class Confirmation:
     def is_clear(self, verdict: Verdict) -> bool:
         """Whether a verdict is so far beyond its threshold that no disturbance known of explains it."""
         match verdict.symptom:
-            case Symptom.PAUSE | Symptom.LOSS:
+            case Symptom.PAUSE | Symptom.LOSS | Symptom.RNR_STORM | Symptom.RETRANSMISSION:
                 return verdict.margin >= self.clear_pause
             case Symptom.LOW_THROUGHPUT:
                 return verdict.margin >= self.clear_deficit
-        return False  # an error is an error: it has no threshold to be far beyond of
+        # An error is an error: it has no threshold to be far beyond of. A queue pair cannot lack more than all.
+        return False
 
     def siblings(self, suspicion: Verdict) -> int:
         """Return how often to run the plain sibling before a suspicion is confirmed."""

@@ -1,10 +1,22 @@
-"""From a measurement and a bound to a verdict (paper sections 3 and 5.2, DESIGN 8)."""
+"""From a measurement and a bound to a verdict (paper sections 3 and 5.2, DESIGN 8).
+
+A run is looked at from the gravest to the plainest: `_CHECKS`, in this order, and the first that has something to say
+decides. So a run that loses throughput because messages are turned away is called an RNR storm, not low throughput.
+
+1. Bytes that arrived wrong stand whatever else happened: neither a slow host nor a changing link makes them.
+2. What voids the run comes next: nothing that follows could be told from it.
+3. Pause and errors are facts that stand even when the generator was slow.
+4. The rest is concluded only from a run that the generator could drive. A host that is short of CPU posts its receives
+   late, answers late and turns to its queue pairs in turn; that is no fault of the device.
+5. Low throughput needs a stable window besides.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from collie.detect.bounds import Bound
 from collie.detect.measurement import HostMeasurement, Measurement
@@ -22,11 +34,19 @@ class Thresholds:
         pause_ratio: share of time. Above 0 because NICs pause briefly while connections are set up (paper 5.2).
         throughput_deficit: share of the bound that is missing, in bits/s and in packets/s.
         loss_ratio: packets discarded or out of sequence over packets received, on NICs without pause counters.
+        rnr_ratio: share of the arriving messages that are turned away for want of a receive. Above 0 because a receive
+            queue that has just been emptied is not filled again at once.
+        repeat_ratio: packets that had been received before, over packets received.
+        qp_deficit: share of the mean of its flow that the slowest queue pair lacks. Far above 0 because schedulers take
+            turns unevenly: a queue pair at half of the mean is slow, one at a tenth is starved.
     """
 
     pause_ratio: float = 0.001
     throughput_deficit: float = 0.2
     loss_ratio: float = 0.001
+    rnr_ratio: float = 0.05
+    repeat_ratio: float = 0.01
+    qp_deficit: float = 0.9
 
 
 def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds: Thresholds) -> Verdict:
@@ -39,72 +59,162 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
         thresholds: from where on a reading is an anomaly.
 
     Returns:
-        The worst host's verdict. Pause and errors are facts that stand even when the generator was slow; low
-        throughput is only concluded from a stable window that the generator could drive.
+        The verdict of the first check that has something to say.
     """
-    if measurement.problems:
-        return inconclusive("; ".join(measurement.problems))
-    expected = {name: bound.share(part) for name, part in shares(workload).items()}
-    receiving = [measurement.host(name) for name in sinks(workload)]
-    deficits = {host.host: _deficit(host, expected[host.host]) for host in receiving}
-    known = [deficit for deficit in deficits.values() if deficit is not None and math.isfinite(bound.bps)]
-    worst_deficit = max(known, default=0.0)
-
-    paused = _worst(measurement, "tx_pause_ratio")
-    if paused and paused[1] > thresholds.pause_ratio:
-        host, ratio = paused
-        text = f"host {host} sends pause for {ratio:.1%} of the time"
-        if worst_deficit > thresholds.throughput_deficit:
-            text += f" and {worst_deficit:.0%} of the throughput is missing"
-        margin = _margin(measurement, ratio, thresholds.pause_ratio)
-        return Verdict(Outcome.ANOMALOUS, text, Symptom.PAUSE, max(ratio, worst_deficit), host, margin)
-    received = _worst(measurement, "rx_pause_ratio")
-    if received and received[1] > thresholds.pause_ratio:
-        return inconclusive(
-            f"host {received[0]} receives pause for {received[1]:.1%} of the time and no host sends it: "
-            "the network is congested"
-        )
-    if measurement.health.completion_errors:
-        errors = ", ".join(f"{count} x {name}" for name, count in sorted(measurement.health.completion_errors.items()))
-        severity = min(1.0, max(worst_deficit, 0.0))
-        text = f"work requests complete with errors: {errors}"
-        return Verdict(Outcome.ANOMALOUS, text, Symptom.COMPLETION_ERRORS, severity, sinks(workload)[0], 1.0)
-    if paused is None:
-        lost = _worst(measurement, "loss_ratio")
-        if lost and lost[1] > thresholds.loss_ratio:
-            text = f"host {lost[0]} discards or reorders {lost[1]:.2%} of its packets"
-            margin = _margin(measurement, lost[1], thresholds.loss_ratio)
-            return Verdict(Outcome.ANOMALOUS, text, Symptom.LOSS, max(lost[1], worst_deficit), lost[0], margin)
-    return _throughput(measurement, receiving, expected, thresholds)
+    run = _Run(workload, measurement, bound, thresholds)
+    return next(verdict for check in _CHECKS if (verdict := check(run)) is not None)
 
 
-def _throughput(
-    measurement: Measurement,
-    receiving: list[HostMeasurement],
-    expected: Mapping[str, Bound],
-    thresholds: Thresholds,
-) -> Verdict:
-    unknown = [host.host for host in receiving if host.delivered_bps is None or host.delivered_pps is None]
+@dataclass(frozen=True)
+class _Run:
+    """A run and what it is judged by."""
+
+    workload: Workload
+    measurement: Measurement
+    bound: Bound
+    thresholds: Thresholds
+
+    @cached_property
+    def receiving(self) -> list[HostMeasurement]:
+        return [self.measurement.host(name) for name in sinks(self.workload)]
+
+    @cached_property
+    def deficit(self) -> float:
+        """Share of the bound that the worst receiving host misses; 0 where that is unknown."""
+        if not math.isfinite(self.bound.bps):
+            return 0.0
+        return max((self.deficit_of(host) for host in self.receiving), default=0.0)
+
+    @cached_property
+    def expected(self) -> Mapping[str, Bound]:
+        """What each receiving host may expect of what a port delivers."""
+        return {name: self.bound.share(part) for name, part in shares(self.workload).items()}
+
+    def deficit_of(self, host: HostMeasurement) -> float:
+        """Return the missing share of what a host may expect; 0 where that is unknown."""
+        return _deficit(host, self.expected[host.host]) or 0.0
+
+    def anomalous(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float = 1.0) -> Verdict:
+        """Return a verdict; `margin` counts only in a stable window: in another one something else had a hand in it."""
+        missing = self.deficit > self.thresholds.throughput_deficit and symptom is not Symptom.LOW_THROUGHPUT
+        text += f" and {self.deficit:.0%} of the throughput is missing" if missing else ""
+        margin = margin if self.measurement.stable else 1.0
+        return Verdict(Outcome.ANOMALOUS, text, symptom, min(1.0, max(severity, self.deficit)), host, margin)
+
+    def concluded(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float) -> Verdict:
+        """Return a verdict on what a slow generator may have caused."""
+        health = self.measurement.health
+        if not health.driven:
+            return inconclusive(f"{text}, but the generator could not drive it: {health.reason}")
+        return self.anomalous(symptom, text, severity, host, margin)
+
+
+def _wrong_payload(run: _Run) -> Verdict | None:
+    wrong = run.measurement.wrong_bytes
+    if not wrong:
+        return None
+    text = f"{wrong:,} bytes of payload differ from those that were sent"
+    return run.anomalous(Symptom.WRONG_PAYLOAD, text, run.deficit, sinks(run.workload)[0])
+
+
+def _void(run: _Run) -> Verdict | None:
+    return inconclusive("; ".join(run.measurement.problems)) if run.measurement.problems else None
+
+
+def _pause(run: _Run) -> Verdict | None:
+    threshold = run.thresholds.pause_ratio
+    if (above := _above(run.measurement, "tx_pause_ratio", threshold)) is None:
+        return None
+    host, ratio = above
+    text = f"host {host} sends pause for {ratio:.1%} of the time"
+    return run.anomalous(Symptom.PAUSE, text, ratio, host, ratio / threshold)
+
+
+def _congestion(run: _Run) -> Verdict | None:
+    if (above := _above(run.measurement, "rx_pause_ratio", run.thresholds.pause_ratio)) is None:
+        return None
+    host, ratio = above
+    return inconclusive(
+        f"host {host} receives pause for {ratio:.1%} of the time and no host sends it: the network is congested"
+    )
+
+
+def _completion_errors(run: _Run) -> Verdict | None:
+    errors = run.measurement.health.completion_errors
+    if not errors:
+        return None
+    text = "work requests complete with errors: " + ", ".join(
+        f"{count} x {name}" for name, count in sorted(errors.items())
+    )
+    return run.anomalous(Symptom.COMPLETION_ERRORS, text, run.deficit, sinks(run.workload)[0])
+
+
+def _rnr_storm(run: _Run) -> Verdict | None:
+    threshold = run.thresholds.rnr_ratio
+    if (above := _above(run.measurement, "rnr_ratio", threshold)) is None:
+        return None
+    host, ratio = above
+    text = f"host {host} turns {ratio:.0%} of the messages away, as no receive is posted for them (RNR NAK)"
+    return run.concluded(Symptom.RNR_STORM, text, ratio, host, ratio / threshold)
+
+
+def _loss(run: _Run) -> Verdict | None:
+    if any(host.tx_pause_ratio is not None for host in run.measurement.hosts):
+        return None  # where there are pause counters, they tell
+    threshold = run.thresholds.loss_ratio
+    if (above := _above(run.measurement, "loss_ratio", threshold)) is None:
+        return None
+    host, ratio = above
+    text = f"host {host} discards or reorders {ratio:.2%} of its packets"
+    return run.concluded(Symptom.LOSS, text, ratio, host, ratio / threshold)
+
+
+def _retransmission(run: _Run) -> Verdict | None:
+    threshold = run.thresholds.repeat_ratio
+    if (above := _above(run.measurement, "repeat_ratio", threshold)) is None:
+        return None
+    host, ratio = above
+    text = f"{ratio:.1%} of the packets that host {host} receives had arrived before: its peer sends them again"
+    return run.concluded(Symptom.RETRANSMISSION, text, ratio, host, ratio / threshold)
+
+
+def _unfairness(run: _Run) -> Verdict | None:
+    share, threshold = run.measurement.health.slowest_qp_share, run.thresholds.qp_deficit
+    if share is None or 1.0 - share <= threshold:
+        return None
+    text = f"the slowest queue pair does {share:.1%} of what the queue pairs of its flow do on average"
+    return run.concluded(Symptom.UNFAIRNESS, text, 1.0 - share, sinks(run.workload)[0], (1.0 - share) / threshold)
+
+
+def _throughput(run: _Run) -> Verdict:
+    unknown = [host.host for host in run.receiving if host.delivered_bps is None or host.delivered_pps is None]
     if unknown:
         return inconclusive(f"delivered throughput of host {', '.join(unknown)} is unknown")
-    worst = max(receiving, key=lambda host: _deficit(host, expected[host.host]) or 0.0)
-    bound = expected[worst.host]
-    deficit = _deficit(worst, bound) or 0.0
+    worst = max(run.receiving, key=run.deficit_of)
+    bound, deficit, threshold = run.expected[worst.host], run.deficit_of(worst), run.thresholds.throughput_deficit
     delivered = worst.delivered_bps or 0.0
-    figures = f"host {worst.host} receives {format_rate(delivered)}, the {bound.source} gives {format_rate(bound.bps)}"
-    if deficit <= thresholds.throughput_deficit:
+    figures = f"host {worst.host} receives {format_rate(delivered)}, the {bound.name} gives {format_rate(bound.bps)}"
+    if deficit <= threshold:
         return Verdict(Outcome.NORMAL, figures)
-    if not measurement.health.driven:
-        return inconclusive(f"{figures}, but the generator could not drive it: {measurement.health.reason}")
-    if not measurement.stable:
+    verdict = run.concluded(Symptom.LOW_THROUGHPUT, figures, deficit, worst.host, deficit / threshold)
+    if verdict.is_anomalous and not run.measurement.stable:
         return inconclusive(f"{figures}, but the window was not stable")
-    margin = _margin(measurement, deficit, thresholds.throughput_deficit)
-    return Verdict(Outcome.ANOMALOUS, figures, Symptom.LOW_THROUGHPUT, deficit, worst.host, margin)
+    return verdict
 
 
-def _margin(measurement: Measurement, reading: float, threshold: float) -> float:
-    """Return how far beyond its threshold a reading is; in an unstable window something else had a hand in it."""
-    return reading / threshold if measurement.stable else 1.0
+_CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
+    _wrong_payload,
+    _void,
+    _pause,
+    _congestion,
+    _completion_errors,
+    _rnr_storm,
+    _loss,
+    _retransmission,
+    _unfairness,
+    _throughput,
+)
+"""In the order of `Symptom`; the last one always says something."""
 
 
 def _deficit(host: HostMeasurement, bound: Bound) -> float | None:
@@ -120,6 +230,8 @@ def _missing(delivered: float, bound: float) -> float:
     return max(0.0, 1.0 - delivered / bound) if bound > 0 else 0.0
 
 
-def _worst(measurement: Measurement, field: str) -> tuple[str, float] | None:
+def _above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:
+    """Return the host that reads most, and its reading; None where no known reading is above the threshold."""
     known = [(host.host, value) for host in measurement.hosts if (value := getattr(host, field)) is not None]
-    return max(known, key=lambda pair: pair[1]) if known else None
+    host, ratio = max(known, key=lambda pair: pair[1], default=("", 0.0))
+    return (host, ratio) if ratio > threshold else None

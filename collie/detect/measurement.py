@@ -18,6 +18,9 @@ class HostMeasurement:
             None on a NIC without pause counters.
         rx_pause_ratio: the same, received.
         loss_ratio: discarded and out-of-sequence packets over all received; None when no counter tells.
+        rnr_ratio: share of the messages arriving here that were turned away, as no receive was posted for them; None
+            where none needs a receive, or no counter tells.
+        repeat_ratio: packets received that had been received before, over all received; None when no counter tells.
         counters: by name, advance per second or mean of a gauge; None when unknown.
         tx_pause_frames: frames/s that asked the peer to stop, over all priorities: all that some NICs tell of pause;
             None when no counter tells. One frame stops 100 Gbit/s for at most 335 us.
@@ -33,6 +36,8 @@ class HostMeasurement:
     counters: Mapping[str, float | None] = field(default_factory=dict)
     tx_pause_frames: float | None = None
     rx_pause_frames: float | None = None
+    rnr_ratio: float | None = None
+    repeat_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +45,17 @@ class GeneratorHealth:
     """Whether the traffic generator could drive the workload (no judgement of the NIC).
 
     Attributes:
-        driven: False when send queues ran empty because the CPU could not fill them.
+        driven: False when the generator, not the device, may have decided how fast the run went: send queues ran empty
+            because the CPU could not fill them, or other processes took the CPU that it needed.
         reason: why not, in words.
         idle_poll_ratio: completion queue polls that found nothing: CPU time to spare.
         empty_queue_ratio: posts that found the send queue empty.
         completion_errors: by status in words, as the verbs API names them.
-        qp_rate_ratio: slowest over fastest queue pair; None with one queue pair.
+        qp_rate_ratio: slowest over fastest queue pair since the start of traffic; None with one queue pair.
+        slowest_qp_share: what the slowest queue pair did in the window at most, over the mean of its flow; None with
+            few queue pairs, or when they had too few turns to be compared.
+        cpu_wait_ratio: share of the window for which a generator was ready to run and had no CPU, the largest of the
+            hosts; None where the kernel does not tell.
     """
 
     driven: bool = True
@@ -54,6 +64,8 @@ class GeneratorHealth:
     empty_queue_ratio: float | None = None
     completion_errors: Mapping[str, int] = field(default_factory=dict)
     qp_rate_ratio: float | None = None
+    slowest_qp_share: float | None = None
+    cpu_wait_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +95,7 @@ class Measurement:
         problems: what voids the run, in words: a link that changed, error counters that moved, lost samples.
         series: every sample, start-up included.
         notes: what a reader should know though it voids nothing: flow control that is off, a counter that never counts.
+        wrong_bytes: payload bytes that differ from those sent; None when nobody compared them.
     """
 
     hosts: tuple[HostMeasurement, ...]
@@ -92,6 +105,7 @@ class Measurement:
     problems: tuple[str, ...] = ()
     series: Sequence[Sample] = ()
     notes: tuple[str, ...] = ()
+    wrong_bytes: int | None = None
 
     def host(self, name: str) -> HostMeasurement:
         """Return what one host showed.

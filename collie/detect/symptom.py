@@ -10,24 +10,41 @@ from collie.detect.signature import Signature
 
 
 class Symptom(StrEnum):
-    """How an anomaly shows."""
+    """How an anomaly shows. A run that shows several is called by the first of them, in this order."""
 
+    WRONG_PAYLOAD = "wrong_payload"
+    """Bytes arrive that differ from those that were sent."""
     PAUSE = "pause"
     """A host sends PFC pause frames on an uncongested network."""
-    LOW_THROUGHPUT = "low_throughput"
-    """Both bits/s and packets/s stay under what the same bytes in flight achieve otherwise."""
-    LOSS = "loss"
-    """A host without pause counters discards packets or sees them out of sequence."""
     COMPLETION_ERRORS = "completion_errors"
     """Work requests complete with an error although nothing was wrong with them."""
+    RNR_STORM = "rnr_storm"
+    """Messages are turned away again and again because no receive is posted for them."""
+    LOSS = "loss"
+    """A host without pause counters discards packets or sees them out of sequence."""
+    RETRANSMISSION = "retransmission"
+    """A host receives again what it has received before, and nothing was lost on the way."""
+    UNFAIRNESS = "unfairness"
+    """One queue pair among many like it hardly gets a turn."""
+    LOW_THROUGHPUT = "low_throughput"
+    """Both bits/s and packets/s stay under what the same bytes in flight achieve otherwise."""
 
     def is_kin(self, other: Symptom | None) -> bool:
         """Whether two symptoms may be one cause that shows now so, now so.
 
         What retransmits too early loses throughput, packets or whole queue pairs, from one run to the next. Pause is
-        kin to nothing else: a paused sender loses throughput too, and pause is what is named then.
+        kin to nothing else: a paused sender loses throughput too, and pause is what is named then. Neither is a payload
+        that arrives wrong: whatever is merely slow or lost arrives right in the end.
         """
-        return other is self or (other is not None and Symptom.PAUSE not in (self, other))
+        return other is self or (other is not None and _ALONE.isdisjoint((self, other)))
+
+    def is_looked_for_before(self, other: Symptom) -> bool:
+        """Whether a run that is called by the other symptom has been found not to show this one."""
+        order = list(Symptom)
+        return order.index(self) < order.index(other)
+
+
+_ALONE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.PAUSE})
 
 
 class Outcome(StrEnum):

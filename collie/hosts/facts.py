@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collie.detect.bounds import UNBOUNDED, Bound, packets_per_byte
+from collie.detect.bounds import Bound, packets_per_byte
 from collie.errors import TestbedError
-from collie.inventory.hosts import Host
+from collie.inventory.hosts import UNSPECIFIED, Host, HostSpecification
 from collie.workloads.workload import Workload
 
 _VOLATILE = frozenset({"id", "ok", "clock", "pid", "memory_available_bytes", "protocol"})
+
+SOFTWARE_DRIVERS = frozenset({"rxe", "siw"})
+"""Drivers whose device is the host's own CPU: no data sheet, and whoever takes CPU time takes it from the device."""
 
 WIRE_OVERHEAD_BYTES = 82
 """Around the payload of a RoCE v2 packet: preamble and gap 20, Ethernet 14 + 4, IPv4 20, UDP 8, BTH 12, ICRC 4."""
@@ -134,6 +138,7 @@ class RdmaPort:
         explanation: how the GID index was chosen; for the log.
         numa_nodes: nodes of the host, the NIC's own first; empty when the kernel does not tell which that is.
         link_layer: `Ethernet` or `InfiniBand`; None when unknown.
+        specification: what the hosts file says of it.
     """
 
     device: str
@@ -145,6 +150,7 @@ class RdmaPort:
     explanation: str
     numa_nodes: tuple[int, ...]
     link_layer: str | None = None
+    specification: HostSpecification = UNSPECIFIED
 
 
 def rdma_port(host: Host, facts: HostFacts) -> RdmaPort:
@@ -173,7 +179,7 @@ def rdma_port(host: Host, facts: HostFacts) -> RdmaPort:
     nodes = () if own is None else (own, *(node for node in facts.numa_nodes if node != own))
     driver = device.driver or "unknown"
     where = device.name, driver, port.number, port.netdev
-    return RdmaPort(*where, index, port.rate_bps, explanation, nodes, port.link_layer)
+    return RdmaPort(*where, index, port.rate_bps, explanation, nodes, port.link_layer, host.specification)
 
 
 def _gid_index(host: Host, port: PortFacts, mend: str) -> tuple[int, str]:
@@ -203,11 +209,16 @@ def numa_node(port: RdmaPort, distance: int) -> int | None:
 
 
 def line_rate(ports: tuple[RdmaPort, ...], workload: Workload) -> Bound:
-    """Return what the slowest port can carry of a workload; unbounded on software devices."""
-    rates = [port.rate_bps for port in ports]
-    known = [rate for rate in rates if rate is not None]
-    if any(port.driver in {"rxe", "siw"} for port in ports) or len(known) < len(rates):
-        return UNBOUNDED
+    """Return what the slowest port can carry of a workload, by its driver and by the hosts file, whichever is less.
+
+    Unbounded where neither tells: on a software device, whose driver's rate means nothing.
+    """
     per_byte = packets_per_byte(workload)
-    bps = min(known) / (1 + WIRE_OVERHEAD_BYTES * per_byte)
-    return Bound(bps, bps / 8 * per_byte, "specification")
+    bps = pps = math.inf
+    for port in ports:
+        wire = port.specification.line_rate_bps or math.inf
+        if port.driver not in SOFTWARE_DRIVERS and port.rate_bps is not None:
+            wire = min(wire, port.rate_bps)
+        bps = min(bps, wire / (1 + WIRE_OVERHEAD_BYTES * per_byte), port.specification.pcie_bps or math.inf)
+        pps = min(pps, port.specification.packets_per_second or math.inf)
+    return Bound(min(bps, pps / per_byte * 8), min(pps, bps / 8 * per_byte), "specification")

@@ -1,11 +1,23 @@
-"""Whether the traffic generator, rather than the device, decided how fast a run went (DESIGN 8.5). Pure."""
+"""Whether the traffic generator, rather than the device, decided how fast a run went (DESIGN 8.5). Pure.
+
+Two things say so:
+
+1. Send queues ran empty while the generator was busy all the time: it could post no faster.
+2. Other processes had the CPU that it needed. A generator beside a NIC needed one when it was ready to run and waited.
+   Waiting alone says nothing: on one CPU it waits for the kernel's own work on its traffic, too, and that belongs to
+   the device. Neither does what other processes take on other CPUs, while the generator waits for none. Both together
+   still leave a NIC with full send queues enough to do; so they count where queues ran empty and where the host has to
+   post receives. A software device lives on the CPU like everything else: there it is enough that other processes took
+   some of it and none was left.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.detect.measurement import GeneratorHealth
+from collie.hosts.fairness import slowest_qp_share
 from collie.hosts.samples import AgentSample
 from collie.workloads.plan import Flow, flows
 from collie.workloads.workload import Workload
@@ -17,6 +29,14 @@ OFTEN_EMPTY_RATIO = 0.1
 SHORT_QUEUE_ROUNDS = 4
 """A queue of so few rounds is empty between any two completions, whoever is slow: its emptiness proves nothing."""
 
+WAITING_RATIO = 0.2
+"""Share of the time that a generator may wait for a CPU. A scheduler lets it wait a little for every sample taken."""
+FOREIGN_CPUS = 0.2
+"""CPUs that other processes may take. Measured on emulated machines: up to 0.1 with nothing but the agent and its SSH
+connection, 0.4 to 0.5 with a busy loop beside the traffic, 0.6 to 0.7 with three."""
+SPARE_CPUS = 0.1
+"""A host that leaves fewer CPUs idle than that had none to spare."""
+
 
 @dataclass(frozen=True, slots=True)
 class Activity:
@@ -25,24 +45,39 @@ class Activity:
     Attributes:
         idle_poll_ratio: polls that found nothing.
         empty_queue_ratio: posted rounds that found the send queue empty; None on a host that only responds.
+        waiting_ratio: share of the time for which it was ready to run and had no CPU.
+        foreign_cpus: CPUs that other processes took, on average; at least, as some of the kernel's work is counted as
+            the generator's.
+        spare_cpus: CPUs that nothing ran on, on average.
     """
 
-    idle_poll_ratio: float | None
-    empty_queue_ratio: float | None
+    idle_poll_ratio: float | None = None
+    empty_queue_ratio: float | None = None
+    waiting_ratio: float | None = None
+    foreign_cpus: float | None = None
+    spare_cpus: float | None = None
 
 
-def generator_health(workload: Workload, window: Mapping[str, Sequence[AgentSample]]) -> GeneratorHealth:
+def generator_health(
+    workload: Workload, window: Mapping[str, Sequence[AgentSample]], *, software: bool = False
+) -> GeneratorHealth:
     """Judge the generator on both hosts.
 
     Args:
         workload: what ran.
         window: by role, the samples of the stable part of the run.
+        software: the device is the host's own CPU.
     """
     plan = flows(workload)
     activities = {role: _activity(role, samples, plan, workload) for role, samples in window.items()}
     idle = [a.idle_poll_ratio for a in activities.values() if a.idle_poll_ratio is not None]
     empty = [a.empty_queue_ratio for a in activities.values() if a.empty_queue_ratio is not None]
-    reasons = [reason for role, activity in activities.items() if (reason := _why_slow(role, activity, workload))]
+    waiting = [a.waiting_ratio for a in activities.values() if a.waiting_ratio is not None]
+    reasons = [
+        f"host {role}: {reason}"
+        for role, activity in activities.items()
+        if (reason := _why_starved(activity, workload, software=software) or _why_slow(activity, workload))
+    ]
     return GeneratorHealth(
         driven=not reasons,
         reason="; ".join(reasons),
@@ -50,19 +85,43 @@ def generator_health(workload: Workload, window: Mapping[str, Sequence[AgentSamp
         empty_queue_ratio=max(empty, default=None),
         completion_errors=_errors(window),
         qp_rate_ratio=_fairness(plan, window) if workload.qps > 1 else None,
+        slowest_qp_share=slowest_qp_share(workload, plan, window),
+        cpu_wait_ratio=max(waiting, default=None),
     )
 
 
 def _activity(role: str, samples: Sequence[AgentSample], plan: Sequence[Flow], workload: Workload) -> Activity:
     if len(samples) < 2 or (first := samples[0].engine) is None or (last := samples[-1].engine) is None:
-        return Activity(None, None)
+        return Activity()
     iterations = last.iterations - first.iterations
     idle = (last.idle_polls - first.idle_polls) / iterations if iterations > 0 else None
     keys = [f"{flow.name}/requester" for flow in plan if flow.requester == role]
     posted = sum(_posted(samples[-1], key) - _posted(samples[0], key) for key in keys)
     rounds = posted / (workload.wqe_batch * workload.signal_every)
     empty = min(1.0, (last.queue_empty - first.queue_empty) / rounds) if rounds > 0 else None
-    return Activity(idle, empty)
+    return Activity(idle, empty, *(_per_second(quantity, samples) for quantity in (_waited, _foreign, _spare)))
+
+
+def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:
+    """Return how fast a quantity grew, at least 0: clocks of different grain make small ones seem to shrink."""
+    begin, end = quantity(samples[0]), quantity(samples[-1])
+    seconds = samples[-1].clock - samples[0].clock
+    return None if begin is None or end is None or seconds <= 0 else max(0.0, (end - begin) / seconds)
+
+
+def _waited(sample: AgentSample) -> float | None:
+    return sample.engine.wait_seconds if sample.engine else None
+
+
+def _foreign(sample: AgentSample) -> float | None:
+    """Return what processes but the generator and the agent have run since boot, in seconds; None when unknown."""
+    own = sample.engine.cpu_seconds if sample.engine else None
+    user, system = (sample.host_cpu_seconds.get(kind) for kind in ("user", "system"))
+    return None if own is None or user is None or system is None else user + system - own - sample.agent_cpu_seconds
+
+
+def _spare(sample: AgentSample) -> float | None:
+    return sample.host_cpu_seconds.get("idle")
 
 
 def _posted(sample: AgentSample, key: str) -> int:
@@ -70,15 +129,27 @@ def _posted(sample: AgentSample, key: str) -> int:
     return flow.posted_messages or 0 if flow else 0
 
 
-def _why_slow(role: str, activity: Activity, workload: Workload) -> str:
+def _why_slow(activity: Activity, workload: Workload) -> str:
     idle, empty = activity.idle_poll_ratio, activity.empty_queue_ratio
     if idle is None or idle >= BUSY_IDLE_RATIO:
         return ""
     short = workload.send_wq_depth // (workload.wqe_batch * workload.signal_every) < SHORT_QUEUE_ROUNDS
     if empty is not None and empty > OFTEN_EMPTY_RATIO and not short:
-        return (
-            f"host {role}: {empty:.0%} of the posts found the send queue empty while the CPU was busy ({idle:.0%} idle)"
-        )
+        return f"{empty:.0%} of the posts found the send queue empty while the CPU was busy ({idle:.0%} idle)"
+    return ""
+
+
+def _why_starved(activity: Activity, workload: Workload, *, software: bool) -> str:
+    waiting, foreign, empty = activity.waiting_ratio, activity.foreign_cpus, activity.empty_queue_ratio
+    if foreign is None or foreign <= FOREIGN_CPUS:
+        return ""
+    took = f"other processes took {foreign:.0%} of a CPU"
+    if software and activity.spare_cpus is not None and activity.spare_cpus < SPARE_CPUS:
+        return f"{took} and left none to spare for the software device"
+    ran_empty = empty is not None and empty > OFTEN_EMPTY_RATIO
+    posts_receives = empty is None and any(opcode.consumes_receive for opcode in workload.opcodes)
+    if waiting is not None and waiting > WAITING_RATIO and (ran_empty or posts_receives):
+        return f"{took} while the generator waited for one for {waiting:.0%} of the time"
     return ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from collie.counters.catalog import Catalog
@@ -20,6 +20,7 @@ class FlowTotals:
         slowest_qp_messages, fastest_qp_messages: of the queue pairs of this end.
         failed_qps: queue pairs that ended with an error.
         returned_bytes: payload that besides came back to the requester of a flow with payload both ways.
+        mean_qp_messages: of the queue pairs of this end.
     """
 
     posted_messages: int | None
@@ -28,6 +29,7 @@ class FlowTotals:
     fastest_qp_messages: int
     failed_qps: int
     returned_bytes: int | None = None
+    mean_qp_messages: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class EngineTotals:
         queue_empty: times that a send queue was found empty when it was its turn to be filled.
         errors: completions with an error by status, flushes not included.
         post_errors: posts that the device refused.
+        cpu_seconds: CPU time that it took; None when unknown.
+        wait_seconds: for which it was ready to run and had no CPU; None when unknown.
     """
 
     iterations: int
@@ -47,6 +51,8 @@ class EngineTotals:
     queue_empty: int
     errors: Mapping[str, int]
     post_errors: int
+    cpu_seconds: float | None = None
+    wait_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,9 @@ class AgentSample:
         engine: None without a run.
         counters: by source, then by name; None for a counter that could not be read.
         dropped: samples that the agent could not deliver so far.
+        link: what the port's link is, by the protocol's names; None for what is unknown. Empty without a run.
+        host_cpu_seconds: what all CPUs together spent, by kind, since boot; empty when unknown.
+        agent_cpu_seconds: what the agent itself took, the generator not included; 0 from an agent that does not say.
     """
 
     clock: float
@@ -68,6 +77,9 @@ class AgentSample:
     engine: EngineTotals | None
     counters: Mapping[str, Mapping[str, int | None]]
     dropped: int
+    link: Mapping[str, str | int | None] = field(default_factory=dict)
+    host_cpu_seconds: Mapping[str, float] = field(default_factory=dict)
+    agent_cpu_seconds: float = 0.0
 
 
 def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
@@ -102,6 +114,9 @@ def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
         engine=_engine(health) if health else None,
         counters=raw.get("counters", {}),
         dropped=int(raw.get("dropped_samples", 0)),
+        link=raw.get("link", {}),
+        host_cpu_seconds=raw.get("host", {}).get("cpu_seconds", {}),
+        agent_cpu_seconds=raw.get("host", {}).get("agent_cpu_seconds", 0.0),
     )
 
 
@@ -113,6 +128,7 @@ def _flow(raw: Mapping[str, Any]) -> FlowTotals:
         slowest_qp_messages=int(raw["qp_messages"]["min"]),
         fastest_qp_messages=int(raw["qp_messages"]["max"]),
         failed_qps=int(raw["failed_qps"]),
+        mean_qp_messages=raw["qp_messages"]["mean"],
     )
 
 
@@ -123,4 +139,6 @@ def _engine(raw: Mapping[str, Any]) -> EngineTotals:
         queue_empty=int(raw["queue_empty"]),
         errors=dict(raw["errors"]),
         post_errors=int(raw["post_errors"]),
+        cpu_seconds=raw.get("cpu_seconds"),
+        wait_seconds=raw.get("wait_seconds"),
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
@@ -24,7 +24,9 @@ from collie.counters.series import is_stable, rates
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample
 from collie.hosts.curve import Curve
+from collie.hosts.facts import SOFTWARE_DRIVERS
 from collie.hosts.health import generator_health
+from collie.hosts.link import LINK_DOWN, link_change
 from collie.hosts.samples import AgentSample, names_in, snapshot
 from collie.hosts.trust import broken, standstills
 from collie.workloads.plan import Stream, sinks, streams
@@ -114,13 +116,18 @@ def measurement(workload: Workload, recording: Recording, catalog: Catalog, poli
     hosts = _with_credit_waits([_host(role, window, placed, workload, catalog) for role in placed], workload, catalog)
     still = {host.host: standstills(host, hosts, workload, catalog, _samples(window[host.host])) for host in hosts}
     hosts = tuple(_without(host, [one.counter.name for one in still[host.host]], catalog, window) for host in hosts)
-    health = generator_health(workload, {role: [sample for _, sample in window[role]] for role in window})
+    health = generator_health(
+        workload,
+        {role: _samples(window[role]) for role in window},
+        software=catalog.driver in SOFTWARE_DRIVERS,
+    )
     return Measurement(
         hosts,
         max(0.0, end - begin),
         stable=all(_is_stable(sink, window, placed, workload, policy) for sink in sinks(workload)),
         health=health,
         problems=(
+            *_link_changes(placed, catalog),
             *_problems(window, catalog, bool(health.completion_errors)),
             *(f"host {role}: {one.text}" for role, found in still.items() for one in found if one.voids),
         ),
@@ -155,6 +162,8 @@ def _host(
         tx_pause_frames=_sum(catalog.of_role(Role.TX_PAUSE_FRAMES), counters),
         rx_pause_frames=_sum(catalog.of_role(Role.RX_PAUSE_FRAMES), counters),
         counters=counters,
+        rnr_ratio=_rnr_ratio(role, bps, workload, catalog, counters),
+        repeat_ratio=_repeat_ratio(catalog, counters),
     )
 
 
@@ -297,9 +306,39 @@ def _loss_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float
     return (dropped + max(0.0, reordered - not_ready)) / received
 
 
+def _rnr_ratio(
+    role: str, bps: float | None, workload: Workload, catalog: Catalog, counters: Mapping[str, float | None]
+) -> float | None:
+    """Return the share of arriving messages that were turned away: a message that gets in after all counts once more.
+
+    Only acknowledged transports turn messages away; UC and UD drop them.
+    """
+    refused = _sum(catalog.of_role(Role.RNR_NAK), counters)
+    needing = sum(opcode.consumes_receive for opcode, _ in workload.turn) / len(workload.turn)
+    if workload.qp_type in {QpType.UC, QpType.UD} or not needing or bps is None or refused is None:
+        return None
+    here = [stream for stream in streams(workload) if stream.sink == role]
+    requests = bps / 8 / sum(stream.per_request for stream in here)  # per second, of each flow
+    arrived = refused + needing * requests * sum(not stream.returned for stream in here)
+    return refused / arrived if arrived > 0 else 0.0
+
+
+def _repeat_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float | None:
+    repeated = _sum([counter for counter in catalog.counters if counter.canonical == "duplicate_request"], counters)
+    received = _sum(catalog.of_role(Role.RX_PACKETS), counters)
+    return None if repeated is None or not received else repeated / received
+
+
+def _link_changes(placed: Mapping[str, Placed], catalog: Catalog) -> Iterator[str]:
+    for role, entries in placed.items():
+        if change := link_change(role, _samples(entries), catalog):
+            yield change
+
+
 def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: bool) -> list[str]:
     problems = []
-    errors = Catalog(catalog.driver, catalog.of_kind(Kind.ERROR))
+    kept = tuple(counter for counter in catalog.of_kind(Kind.ERROR) if counter.canonical != LINK_DOWN)
+    errors = Catalog(catalog.driver, kept)
     for role, samples in window.items():
         if len(samples) < 2:
             problems.append(f"host {role} sent {len(samples)} samples in the window")

@@ -22,6 +22,24 @@ KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa
 
 
 @dataclass(frozen=True, slots=True)
+class HostSpecification:
+    """What the data sheet of a host's RDMA port promises, where the driver does not tell; None is unknown.
+
+    Attributes:
+        line_rate_bps: bits/s on the wire.
+        pcie_bps: bits/s of payload that PCIe carries.
+        packets_per_second: that the NIC processes.
+    """
+
+    line_rate_bps: float | None = None
+    pcie_bps: float | None = None
+    packets_per_second: float | None = None
+
+
+UNSPECIFIED = HostSpecification()
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """One host.
 
@@ -37,6 +55,7 @@ class Host:
         ib_port: port of the device.
         gid_index: index in the port's GID table; None for the RoCE v2 GID that matches `data_address`.
         python: interpreter that has pyverbs.
+        specification: caps what a healthy port is expected to deliver.
     """
 
     name: str
@@ -52,6 +71,7 @@ class Host:
     ib_port: int = 1
     gid_index: int | None = None
     python: str = "/usr/bin/python3"
+    specification: HostSpecification = UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +178,19 @@ def _jump(text: str) -> str:
 HostName = Annotated[str, _word("host name for an inventory")]
 
 
+_Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class SpecificationEntry(BaseModel):
+    """`specification:` of a host, as its fields are read from the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    line_rate_bps: _Rate | None = None
+    pcie_bps: _Rate | None = None
+    packets_per_second: _Rate | None = None
+
+
 class HostEntry(BaseModel):
     """One entry under `hosts:`."""
 
@@ -175,6 +208,12 @@ class HostEntry(BaseModel):
     ib_port: Annotated[int, Field(ge=1, le=255)] = 1
     gid_index: Annotated[int, Field(ge=0, le=1023)] | None = None
     python: Annotated[str, AfterValidator(_program)] = "/usr/bin/python3"
+    specification: SpecificationEntry = SpecificationEntry()
+
+    def host(self, name: str) -> Host:
+        """Return the host that the entry describes."""
+        fields = self.model_dump(exclude={"specification"})
+        return Host(name=name, **fields, specification=HostSpecification(**self.specification.model_dump()))
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -222,7 +261,7 @@ class InventoryFile(BaseModel):
 
     def inventory(self) -> Inventory:
         """Return what the file says; two hosts and no pairs are one pair. There must be no misfits."""
-        hosts = {name: Host(name=name, **entry.model_dump()) for name, entry in self.hosts.items()}
+        hosts = {name: entry.host(name) for name, entry in self.hosts.items()}
         pairs = self.pairs or ((tuple(hosts),) if len(hosts) == 2 else ())
         groups = ([hosts[name] for name in pair] for pair in pairs)
         return Inventory(tuple(hosts.values()), tuple(Pair(a, b, tuple(others)) for a, b, *others in groups))

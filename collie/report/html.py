@@ -20,10 +20,14 @@ from collie.report.view import CampaignView, ReportContext, campaign_view
 from collie.workloads.units import format_seconds
 
 _SYMPTOMS: Mapping[Symptom, str] = {
+    Symptom.WRONG_PAYLOAD: "wrong payload",
     Symptom.PAUSE: "pause frames",
-    Symptom.LOW_THROUGHPUT: "low throughput",
-    Symptom.LOSS: "packet loss",
     Symptom.COMPLETION_ERRORS: "completion errors",
+    Symptom.RNR_STORM: "RNR storm",
+    Symptom.LOSS: "packet loss",
+    Symptom.RETRANSMISSION: "retransmission",
+    Symptom.UNFAIRNESS: "starved queue pair",
+    Symptom.LOW_THROUGHPUT: "low throughput",
 }
 
 

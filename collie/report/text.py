@@ -176,16 +176,24 @@ def _hosts(measurement: Measurement, bound: Bound) -> Iterator[str]:
     driven = "drove the workload" if health.driven else f"could not drive the workload: {health.reason}"
     steady = "stable" if measurement.stable else "not stable"
     yield f"window  {measurement.window_seconds:.3g} s, {steady}; the generator {driven}"
+    if health.slowest_qp_share is not None:
+        yield f"queue pairs  the slowest does at most {percent(min(1.0, health.slowest_qp_share))} of the mean"
+    if measurement.wrong_bytes is not None:
+        yield f"payload  {measurement.wrong_bytes:,} bytes arrived wrong"
 
 
 def _host(host: HostMeasurement, bound: Bound) -> str:
     parts = []
     if host.delivered_bps is not None or host.delivered_pps is not None:
-        expected = f"{rate(bound.bps)}, {packet_rate(bound.pps)} by the {bound.source}"
+        expected = f"{rate(bound.bps)}, {packet_rate(bound.pps)} by the {bound.name}"
         parts.append(f"receives {rate(host.delivered_bps)}, {packet_rate(host.delivered_pps)} (bound {expected})")
     parts.append(f"sends pause {percent(host.tx_pause_ratio)}, receives pause {percent(host.rx_pause_ratio)}")
     if host.loss_ratio:
         parts.append(f"loses {percent(host.loss_ratio)} of its packets")
+    if host.rnr_ratio:
+        parts.append(f"turns {percent(host.rnr_ratio)} of the messages away (RNR)")
+    if host.repeat_ratio:
+        parts.append(f"receives {percent(host.repeat_ratio)} of its packets again")
     return "; ".join(parts)
 
 

@@ -59,7 +59,8 @@ def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
     if not symptom.is_kin(verdict.symptom):
         # A host that pauses is not judged by its throughput. So one judged by that did not pause; the other way round
         # nothing is known.
-        return -1.0 if symptom is Symptom.PAUSE else 0.0
+        absent = verdict.symptom is not None and symptom.is_looked_for_before(verdict.symptom)
+        return -1.0 if absent else 0.0
     like = likeness(cause, verdict.signature)
     return max(0.0, min(1.0, (like - _UNLIKE) / (_ALIKE - _UNLIKE)))
 

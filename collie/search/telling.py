@@ -109,10 +109,14 @@ _CAUSES: tuple[tuple[tuple[str, ...], str], ...] = (
 """By words of the component's name, the most special first."""
 
 _EFFECTS = {
+    Symptom.WRONG_PAYLOAD: "and bytes arrive wrong",
     Symptom.PAUSE: "so the host asks its peer to stop",
-    Symptom.LOW_THROUGHPUT: "so throughput falls",
-    Symptom.LOSS: "so packets are lost",
     Symptom.COMPLETION_ERRORS: "so work requests fail",
+    Symptom.RNR_STORM: "so messages are turned away and sent again",
+    Symptom.LOSS: "so packets are lost",
+    Symptom.RETRANSMISSION: "so the peer sends again what has arrived",
+    Symptom.UNFAIRNESS: "so a queue pair hardly gets a turn",
+    Symptom.LOW_THROUGHPUT: "so throughput falls",
 }
 
 

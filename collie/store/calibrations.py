@@ -35,7 +35,7 @@ def save(calibration: Calibration, name: str, folder: Path | None = None) -> Pat
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     unfinished = path.with_suffix(".new")
-    content = {"schema_version": _VERSION, "points": codec.encode_calibration(calibration)}
+    content = {"schema_version": _VERSION, **codec.encode_calibration(calibration)}
     unfinished.write_text(json.dumps(content, indent=1) + "\n")
     publish(unfinished, path)
     return path
@@ -46,6 +46,6 @@ def load(name: str, folder: Path | None = None) -> Calibration | None:
     path = (folder or default_folder()) / f"{name}.json"
     try:
         content = json.loads(path.read_text())
-        return codec.decode_calibration(content["points"]) if content["schema_version"] == _VERSION else None
+        return codec.decode_calibration(content) if content["schema_version"] == _VERSION else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

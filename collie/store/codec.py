@@ -144,7 +144,10 @@ def _measurement(measurement: Measurement) -> Json:
             "empty_queue_ratio": known(health.empty_queue_ratio),
             "completion_errors": dict(health.completion_errors),
             "qp_rate_ratio": known(health.qp_rate_ratio),
+            "slowest_qp_share": known(health.slowest_qp_share),
+            "cpu_wait_ratio": known(health.cpu_wait_ratio),
         },
+        "wrong_bytes": measurement.wrong_bytes,
         "hosts": [
             {
                 "host": host.host,
@@ -156,6 +159,8 @@ def _measurement(measurement: Measurement) -> Json:
                 "tx_pause_frames": known(host.tx_pause_frames),
                 "rx_pause_frames": known(host.rx_pause_frames),
                 "counters": readings(host.counters),
+                "rnr_ratio": known(host.rnr_ratio),
+                "repeat_ratio": known(host.repeat_ratio),
             }
             for host in measurement.hosts
         ],
@@ -170,6 +175,7 @@ def _read_measurement(raw: Mapping[str, Any]) -> Measurement:
         health=GeneratorHealth(**raw["health"]),
         problems=tuple(raw["problems"]),
         notes=tuple(raw.get("notes", ())),
+        wrong_bytes=raw.get("wrong_bytes"),
     )
 
 
@@ -255,9 +261,9 @@ def decode_anomaly(raw: Mapping[str, Any]) -> Anomaly:
     )
 
 
-def encode_calibration(calibration: Calibration) -> list[Json]:
+def encode_calibration(calibration: Calibration) -> Json:
     """Write a calibration."""
-    return [
+    points = [
         {
             "qp_type": point.qp_type.value,
             "opcode": point.opcode.value,
@@ -267,15 +273,16 @@ def encode_calibration(calibration: Calibration) -> list[Json]:
         }
         for point in calibration.points
     ]
+    return {"measured_on": calibration.measured_on, "points": points}
 
 
-def decode_calibration(raw: Sequence[Mapping[str, Any]]) -> Calibration:
-    """Read what `encode_calibration` wrote."""
-    return Calibration(
-        tuple(
-            CalibrationPoint(
-                QpType(point["qp_type"]), Opcode(point["opcode"]), point["message_bytes"], point["bps"], point["spread"]
-            )
-            for point in raw
+def decode_calibration(raw: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Calibration:
+    """Read what `encode_calibration` wrote, or an earlier Collie, which wrote a list of points without their day."""
+    content = raw if isinstance(raw, Mapping) else {"points": raw}
+    points = tuple(
+        CalibrationPoint(
+            QpType(point["qp_type"]), Opcode(point["opcode"]), point["message_bytes"], point["bps"], point["spread"]
         )
+        for point in content["points"]
     )
+    return Calibration(points, content.get("measured_on"))

@@ -103,6 +103,8 @@ def measurements() -> st.SearchStrategy[Measurement]:
         rx_pause_ratio=readings,
         loss_ratio=readings,
         counters=st.dictionaries(texts, readings, max_size=4),
+        rnr_ratio=readings,
+        repeat_ratio=readings,
     )
     health = st.builds(
         GeneratorHealth,
@@ -112,6 +114,8 @@ def measurements() -> st.SearchStrategy[Measurement]:
         empty_queue_ratio=readings,
         completion_errors=st.dictionaries(texts, st.integers(0, 2**40), max_size=2),
         qp_rate_ratio=readings,
+        slowest_qp_share=readings,
+        cpu_wait_ratio=readings,
     )
     sample = st.builds(Sample, seconds, st.sampled_from(["a", "b"]), st.dictionaries(texts, readings, max_size=3))
     return st.builds(
@@ -122,6 +126,7 @@ def measurements() -> st.SearchStrategy[Measurement]:
         health=health,
         problems=st.lists(texts, max_size=2).map(tuple),
         series=st.lists(sample, max_size=4).map(tuple),
+        wrong_bytes=st.none() | st.integers(0, 2**40),
     )
 
 
@@ -197,7 +202,8 @@ def calibrations() -> st.SearchStrategy[Calibration]:
         bps=numbers,
         spread=numbers,
     )
-    return st.builds(Calibration, st.lists(point, max_size=4).map(tuple))
+    days = st.none() | st.dates().map(str)
+    return st.builds(Calibration, st.lists(point, max_size=4).map(tuple), days)
 
 
 def headers() -> st.SearchStrategy[CampaignHeader]:

@@ -142,7 +142,7 @@ def test_the_catalog_is_chosen_by_the_driver_and_the_hosts_are_described(rig: Ri
     assert (info.kind, info.name, info.catalog) == ("hosts", "left,right", CATALOG)
     assert info.description["hosts"]["left"]["kernel"] == "6.1.0"
     assert "pid" not in info.description["hosts"]["left"]
-    assert rig.testbed.specification(Workload()) is UNBOUNDED
+    assert rig.testbed.specification(Workload()) == UNBOUNDED
 
 
 def test_hosts_with_different_drivers_are_no_pair(tmp_path: Path) -> None:

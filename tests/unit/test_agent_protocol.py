@@ -56,6 +56,9 @@ class FakeEngine:
         waiting, self._waiting = self._waiting, []
         return waiting
 
+    def wait_seconds(self) -> float:
+        return 0.0
+
     def cpu_seconds(self) -> float:
         return 0.0
 

@@ -135,6 +135,9 @@ class StillEngine:
     def __init__(self, ends: dict[str, int]) -> None:
         self.totals = totals.Totals(ends)
 
+    def wait_seconds(self) -> float:
+        return 0.25
+
     def cpu_seconds(self) -> float:
         return 1.5
 

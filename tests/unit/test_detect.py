@@ -31,10 +31,14 @@ def measurement(
     stable: bool = True,
     health: GeneratorHealth | None = None,
     problems: tuple[str, ...] = (),
+    rnr: float | None = None,
+    repeats: float | None = None,
+    wrong_bytes: int | None = None,
 ) -> Measurement:
     sender = HostMeasurement("a", tx_pause_ratio=tx_pause and 0.0, rx_pause_ratio=rx_pause)
-    receiver = HostMeasurement("b", bps, pps, tx_pause, tx_pause and 0.0, loss)
-    return Measurement((sender, receiver), 4.0, stable, health or GeneratorHealth(), problems)
+    receiver = HostMeasurement("b", bps, pps, tx_pause, tx_pause and 0.0, loss, rnr_ratio=rnr, repeat_ratio=repeats)
+    made = health or GeneratorHealth()
+    return Measurement((sender, receiver), 4.0, stable, made, problems, wrong_bytes=wrong_bytes)
 
 
 def verdict(found: Measurement, bound: Bound = LINE) -> Verdict:
@@ -98,6 +102,63 @@ def test_completion_errors_are_named() -> None:
     found = verdict(measurement(health=GeneratorHealth(completion_errors={"transport retry exceeded": 3})))
     assert found.symptom is Symptom.COMPLETION_ERRORS
     assert "3 x transport retry exceeded" in found.reason
+
+
+STARVED_QP = GeneratorHealth(slowest_qp_share=0.02)
+
+
+@pytest.mark.parametrize(
+    ("found", "symptom", "why"),
+    [
+        (measurement(40e9, 4e6, rnr=0.4), Symptom.RNR_STORM, "turns 40% of the messages away"),
+        (measurement(40e9, 4e6, rnr=0.4, loss=0.1, tx_pause=None, rx_pause=None), Symptom.RNR_STORM, "60% of the"),
+        (measurement(40e9, 4e6, repeats=0.3), Symptom.RETRANSMISSION, "30.0% of the packets"),
+        (measurement(40e9, 4e6, health=STARVED_QP), Symptom.UNFAIRNESS, "does 2.0% of what"),
+        (measurement(health=STARVED_QP), Symptom.UNFAIRNESS, "slowest queue pair"),
+        (measurement(wrong_bytes=17), Symptom.WRONG_PAYLOAD, "17 bytes"),
+        (measurement(tx_pause=0.2, wrong_bytes=1, problems=("link went down",)), Symptom.WRONG_PAYLOAD, "1 bytes"),
+        (measurement(tx_pause=0.2, rnr=0.4), Symptom.PAUSE, "pause"),
+    ],
+)
+def test_a_run_is_called_by_the_gravest_symptom_and_not_low_throughput(
+    found: Measurement, symptom: Symptom, why: str
+) -> None:
+    shown = verdict(found)
+    assert shown.symptom is symptom
+    assert why in shown.reason
+    assert shown.margin >= 1.0
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        measurement(rnr=0.05),
+        measurement(repeats=0.01),
+        measurement(health=GeneratorHealth(slowest_qp_share=0.11)),
+        measurement(wrong_bytes=0),
+    ],
+)
+def test_a_little_of_each_is_normal(found: Measurement) -> None:
+    assert verdict(found).is_normal
+
+
+@pytest.mark.parametrize(
+    "readings", [{"rnr": 0.4}, {"repeats": 0.3}, {"loss": 0.1, "tx_pause": None, "rx_pause": None}]
+)
+def test_what_a_starved_host_causes_is_no_anomaly(readings: dict[str, float | None]) -> None:
+    found = verdict(measurement(40e9, 4e6, health=GeneratorHealth(False, "no CPU", slowest_qp_share=0.0), **readings))  # type: ignore[arg-type]
+    assert found.is_inconclusive
+    assert "no CPU" in found.reason
+
+
+def test_symptoms_of_one_cause_are_kin_but_for_pause_and_wrong_payload() -> None:
+    assert Symptom.RNR_STORM.is_kin(Symptom.LOW_THROUGHPUT)
+    assert Symptom.UNFAIRNESS.is_kin(Symptom.COMPLETION_ERRORS)
+    for alone in (Symptom.PAUSE, Symptom.WRONG_PAYLOAD):
+        assert [kin for kin in Symptom if alone.is_kin(kin)] == [alone]
+        assert [kin for kin in Symptom if kin.is_kin(alone)] == [alone]
+    assert Symptom.PAUSE.is_looked_for_before(Symptom.RNR_STORM)
+    assert not Symptom.PAUSE.is_looked_for_before(Symptom.WRONG_PAYLOAD)
 
 
 def test_the_worst_receiving_host_decides() -> None:
@@ -175,6 +236,17 @@ def test_calibration_adds_the_costs_of_a_mix() -> None:
     assert below is not None
     assert below.bps == pytest.approx(10 * 8 / 1e-3)
     assert calibration.bound(Workload(qp_type=QpType.UC)) is None
+
+
+def test_a_verdict_says_which_bound_decided() -> None:
+    point = CalibrationPoint(QpType.RC, Opcode.WRITE, 65536, 90e9, spread=0.07)
+    bounds = Bounds(lambda _workload: LINE, Calibration((point,), "2026-11-21"), SPACE)
+    assert (
+        "the calibration (2026-11-21, repeats within 7%) gives 90 Gbit/s"
+        in verdict(measurement(), bounds.tightest(ONE_WAY)).reason
+    )
+    slower = Bounds(lambda _workload: Bound(50e9, 10e6, "specification"), Calibration((point,)), SPACE)
+    assert "the specification gives" in verdict(measurement(), slower.tightest(ONE_WAY)).reason
 
 
 def test_without_any_ceiling_everything_has_to_be_compared_with_its_sibling() -> None:

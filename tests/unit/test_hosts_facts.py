@@ -10,7 +10,7 @@ import pytest
 from collie.detect.bounds import UNBOUNDED
 from collie.errors import TestbedError
 from collie.hosts.facts import RdmaPort, line_rate, numa_node, parse_facts, rdma_port
-from collie.inventory.hosts import Host
+from collie.inventory.hosts import UNSPECIFIED, Host, HostSpecification
 from collie.workloads.workload import Workload
 
 HOST = Host("lab-a", "127.0.0.1", "192.168.77.1", "mlx5_0")
@@ -92,8 +92,8 @@ def test_numa_distance_is_counted_from_the_nic() -> None:
         numa_node(unknown, 1)
 
 
-def port(driver: str, rate: float | None) -> RdmaPort:
-    return RdmaPort("d", driver, 1, "eth1", 3, rate, "", ())
+def port(driver: str, rate: float | None, specification: HostSpecification = UNSPECIFIED) -> RdmaPort:
+    return RdmaPort("d", driver, 1, "eth1", 3, rate, "", (), specification=specification)
 
 
 def test_the_slower_port_bounds_a_workload_by_its_payload_share() -> None:
@@ -105,5 +105,19 @@ def test_the_slower_port_bounds_a_workload_by_its_payload_share() -> None:
 
 
 def test_a_software_device_or_an_unknown_rate_has_no_specification() -> None:
-    assert line_rate((port("rxe", 2.5e9),), Workload()) is UNBOUNDED
-    assert line_rate((port("mlx5_core", None),), Workload()) is UNBOUNDED
+    assert line_rate((port("rxe", 2.5e9),), Workload()) == UNBOUNDED
+    assert line_rate((port("mlx5_core", None),), Workload()) == UNBOUNDED
+    half_known = line_rate((port("mlx5_core", None), port("mlx5_core", 100e9)), Workload())
+    assert half_known.bps == pytest.approx(100e9 * 4096 / (4096 + 82))
+
+
+def test_the_hosts_file_caps_what_the_driver_says() -> None:
+    bulk, small = Workload(messages=(65536,)), Workload(messages=(64,))
+    known = port("mlx5_core", 200e9, HostSpecification(pcie_bps=50e9, packets_per_second=1e6))
+    assert line_rate((known,), bulk).bps == pytest.approx(1e6 * 4096 * 8)
+    assert line_rate((known,), small).pps == pytest.approx(1e6)
+    assert line_rate((known,), small).bps == pytest.approx(1e6 * 64 * 8)
+    faster = port("mlx5_core", 200e9, HostSpecification(pcie_bps=50e9))
+    assert line_rate((faster,), bulk).bps == pytest.approx(50e9)
+    software = port("rxe", 2.5e9, HostSpecification(line_rate_bps=10e9))
+    assert line_rate((software,), bulk).bps == pytest.approx(10e9 * 4096 / (4096 + 82))

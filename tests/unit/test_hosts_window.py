@@ -22,6 +22,9 @@ CATALOG = Catalog(
         Counter("pause_3", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
         Counter("level", "hw_counters", Unit.PERCENT, Kind.INFO, "cache", gauge=True),
         Counter("bad", "hw_counters", Unit.EVENTS, Kind.ERROR, "wire"),
+        Counter("down", "hw_counters", Unit.EVENTS, Kind.ERROR, "wire", canonical="link_down"),
+        Counter("naks", "hw_counters", Unit.PACKETS, Kind.DIAGNOSTIC, "wire", role=Role.RNR_NAK),
+        Counter("again", "hw_counters", Unit.PACKETS, Kind.DIAGNOSTIC, "wire", canonical="duplicate_request"),
     ),
 )
 POLICY = WindowPolicy(warm_up_seconds=0.75, window_seconds=1.5)
@@ -42,8 +45,15 @@ def host(
     delay: float = 0.01,
     samples: int = 12,
     dropped: int = 0,
+    cpu: tuple[float, float, float, float] | None = None,
+    link: Callable[[float], dict[str, str | int | None]] = lambda t: {},
+    qp_messages: tuple[float, float, float] = (50, 75, 100),
 ) -> list[AgentSample]:
-    """Samples of a host whose clock read `clock_zero` when traffic began; quantities are functions of seconds."""
+    """Samples of a host whose clock read `clock_zero` when traffic began; quantities are functions of seconds.
+
+    `cpu` is CPUs: of the generator, waited for, of all processes together, idle. `qp_messages` are per second: of the
+    slowest queue pair, on average, of the fastest.
+    """
     made = []
     for number in range(samples):
         t = number * PERIOD
@@ -57,18 +67,23 @@ def host(
                     key: FlowTotals(
                         posted_messages=int(100 * t) if key.endswith("/requester") else None,
                         delivered_bytes=None if counted is None else int(counted(t)),
-                        slowest_qp_messages=int(50 * t),
-                        fastest_qp_messages=int(100 * t),
+                        slowest_qp_messages=int(qp_messages[0] * t),
+                        fastest_qp_messages=int(qp_messages[2] * t),
                         failed_qps=0,
+                        mean_qp_messages=qp_messages[1] * t,
                     )
                     for key, counted in flows.items()
                 },
-                engine=EngineTotals(iterations, idle, empty, errors or {}, 0),
+                engine=EngineTotals(
+                    iterations, idle, empty, errors or {}, 0, *((cpu[0] * t, cpu[1] * t) if cpu else (None, None))
+                ),
                 counters={
                     source: {name: None if value is None else int(value(t)) for name, value in values.items()}
                     for source, values in (counters or {}).items()
                 },
                 dropped=dropped * number,
+                link=link(t),
+                host_cpu_seconds={"user": cpu[2] * t, "system": 0.0, "idle": cpu[3] * t} if cpu else {},
             )
         )
     return made
@@ -207,6 +222,46 @@ def test_loss_is_a_share_of_the_packets_received() -> None:
     assert measured.host("b").loss_ratio == pytest.approx(0.01, rel=0.1)
 
 
+def test_messages_turned_away_are_a_share_of_those_that_arrive() -> None:
+    naks: dict[str, dict[str, Bytes | None]] = {"hw_counters": {"naks": steady(500), "rx": steady(2000)}}
+    a = host(50.0, {"a-b/requester": None})
+    b = host(9000.0, {"a-b/responder": steady(1000 * 64)}, counters=naks)
+    sends = Workload(opcode=Opcode.SEND, messages=(64,))
+    assert measure(sends, a, b).host("b").rnr_ratio == pytest.approx(1 / 3, rel=0.01)
+    assert measure(sends, a, b).host("a").rnr_ratio is None
+    for needs_no_receive in (sends.with_(opcode=Opcode.WRITE), sends.with_(qp_type=QpType.UC)):
+        assert measure(needs_no_receive, a, b).host("b").rnr_ratio is None
+
+
+def test_packets_that_come_again_are_a_share_of_those_received() -> None:
+    measured = b_with({"hw_counters": {"rx": steady(1000), "again": steady(40)}})
+    assert measured.host("b").repeat_ratio == pytest.approx(0.04, rel=0.05)
+    assert measured.host("a").repeat_ratio is None
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        (lambda t: {"state": "4: ACTIVE" if t < 2 else "1: DOWN"}, "the port's state was 4: ACTIVE and became 1: DOWN"),
+        (lambda t: {"carrier_changes": 2 if t < 0.3 else 4}, "the count of carrier changes was 2 and became 4"),
+        (lambda t: {"pci_width": "16" if t < 1 else "8"}, "the PCIe width was 16 and became 8"),
+        (lambda t: {"rate": None if t < 1 else "100 Gb/sec"}, None),
+    ],
+)
+def test_a_link_that_changes_voids_the_run_even_when_work_requests_fail(
+    link: Callable[[float], dict[str, str | int | None]], words: str | None
+) -> None:
+    a = host(50.0, {"a-b/requester": steady(1e6)}, errors={"transport retry exceeded": 1})
+    b = host(9000.0, {"a-b/responder": None}, link=link)
+    expected = (f"the link changed during the run: host b: {words}",) if words else ()
+    assert measure(Workload(), a, b).problems == expected
+
+
+def test_a_link_that_went_down_and_came_back_is_told_by_its_counter() -> None:
+    problems = b_with({"hw_counters": {"down": lambda t: t >= 1}}).problems
+    assert problems == ("the link changed during the run: host b: down counted that it went down",)
+
+
 def test_error_counters_void_a_run_unless_completions_explain_them() -> None:
     moving: dict[str, dict[str, Bytes | None]] = {"hw_counters": {"bad": steady(8)}}
     assert b_with(moving).problems == ("host b: error counter bad moved",)
@@ -241,6 +296,59 @@ def test_unfair_queue_pairs_show_in_their_ratio() -> None:
     assert generator_health(Workload(qps=2), {"a": a, "b": b}).qp_rate_ratio == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("qps", "qp_messages", "share"),
+    [
+        (8, (0, 200, 230), 0.0),
+        (8, (190, 200, 210), 0.95),
+        (3, (0, 200, 300), None),  # too few queue pairs
+        (8, (0, 20, 30), None),  # too few turns: four queues of 16 in 2.75 s are 23 messages/s
+    ],
+)
+def test_a_starved_queue_pair_shows_where_all_had_enough_turns(
+    qps: int, qp_messages: tuple[float, float, float], share: float | None
+) -> None:
+    a = host(0.0, {"a-b/requester": steady(1e6)}, qp_messages=qp_messages)
+    b = host(0.0, {"a-b/responder": None}, qp_messages=(0, 0, 0))
+    health = generator_health(Workload(qps=qps, send_wq_depth=16), {"a": a, "b": b})
+    assert health.slowest_qp_share == (None if share is None else pytest.approx(share, abs=0.02))
+
+
+FULL, EMPTY = (100.0, 60.0, 0.0), (100.0, 60.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "engine", "software", "driven"),
+    [
+        # Of the generator, waited for, of all processes, idle.
+        ((0.5, 0.5, 1.0, 0.0), EMPTY, False, False),  # a busy loop on its CPU
+        ((0.5, 0.5, 1.0, 0.0), FULL, False, True),  # the device had enough to do
+        ((0.5, 0.5, 0.5, 0.0), EMPTY, False, True),  # it waits for the kernel's work on its own traffic
+        ((0.9, 0.02, 9.0, 30.0), EMPTY, False, True),  # others are busy on other CPUs
+        ((0.2, 0.01, 0.7, 0.0), FULL, True, False),  # a software device lives on the same CPU
+        ((0.2, 0.01, 0.7, 0.3), FULL, True, True),  # which has time to spare
+    ],
+)
+def test_a_generator_whose_cpu_others_took_did_not_drive_the_run(
+    cpu: tuple[float, float, float, float], engine: tuple[float, float, float], software: bool, driven: bool
+) -> None:
+    a = host(0.0, {"a-b/requester": steady(1e6)}, engine=engine, cpu=cpu)
+    b = host(0.0, {"a-b/responder": None})
+    health = generator_health(Workload(), {"a": a, "b": b}, software=software)
+    assert health.driven is driven
+    assert ("other processes took" in health.reason) is not driven
+    assert health.cpu_wait_ratio == pytest.approx(cpu[1])
+
+
+def test_a_responder_that_waits_for_a_cpu_posts_its_receives_late() -> None:
+    a = host(0.0, {"a-b/requester": None})
+    b = host(0.0, {"a-b/responder": steady(1e6)}, cpu=(0.3, 0.5, 0.9, 0.0))
+    health = generator_health(Workload(opcode=Opcode.SEND), {"a": a, "b": b})
+    assert not health.driven
+    assert health.reason.startswith("host b: other processes took 60% of a CPU")
+    assert generator_health(Workload(), {"a": a, "b": b}).driven
+
+
 def test_a_sample_of_the_protocol_is_read() -> None:
     raw = {
         "event": "sample",
@@ -262,6 +370,8 @@ def test_a_sample_of_the_protocol_is_read() -> None:
         },
         "health": {"iterations": 9, "idle_polls": 5, "queue_empty": 3, "posts": 64, "errors": {}, "post_errors": 0},
         "counters": {"hw_counters": {"rcvd_pkts": 1}, "counters": {}},
+        "link": {"state": "4: ACTIVE", "pci_width": None},
+        "host": {"cpu_seconds": {"user": 1.5}, "agent_cpu_seconds": 0.25},
         "dropped_samples": 0,
     }
     sample = parse_sample(raw, arrived=5.0)
@@ -269,6 +379,8 @@ def test_a_sample_of_the_protocol_is_read() -> None:
     assert sample.flows["a-b/requester"].delivered_bytes == 260046848
     assert sample.engine is not None
     assert sample.engine.idle_polls == 5
+    assert sample.engine.wait_seconds is None
+    assert (sample.link["state"], sample.host_cpu_seconds["user"], sample.agent_cpu_seconds) == ("4: ACTIVE", 1.5, 0.25)
     assert parse_sample({"clock": 1, "clock_end": 1, "counters": {}}, 0.0).engine is None
 
 

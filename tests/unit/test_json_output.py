@@ -146,7 +146,7 @@ def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
     assert b["tx_pause_ratio"] == 0.182
     assert b["counters"]["level"] == 50.0
     assert len(document["measurement"]["series"]) == 10
-    assert document["bound"] == {"bps": 1e11, "pps": 3e6, "source": "plain sibling"}
+    assert document["bound"] == {"bps": 1e11, "pps": 3e6, "source": "plain sibling", "detail": ""}
     assert document["verdict"]["symptom"] == "pause"
     assert document["plain_sibling"]["qps"] == 16
 
@@ -157,7 +157,7 @@ def test_what_was_not_measured_is_null(judged: JudgedRun) -> None:
     assert (document["outcome"], document["problem"]) == ("setup_failed", "qp timeout: qp 3")
     assert document["measurement"] is None
     assert document["verdict"] is None
-    assert document["bound"] == {"bps": None, "pps": None, "source": "specification"}
+    assert document["bound"] == {"bps": None, "pps": None, "source": "specification", "detail": ""}
     refused = through_json(render_measure(replace(failed, result=Unsupported("no GPU", 0.5))))
     assert (refused["outcome"], refused["problem"]) == ("unsupported", "no GPU")
 
@@ -220,6 +220,8 @@ def test_models_become_plain_values() -> None:
                 "empty_queue_ratio": None,
                 "completion_errors": {},
                 "qp_rate_ratio": None,
+                "slowest_qp_share": None,
+                "cpu_wait_ratio": None,
             },
         ]
     }

@@ -1,0 +1,27 @@
+"""What a port's link is at one moment: whatever of it changes during a run voids the run."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Optional
+
+from .facts import INFINIBAND, read_int, read_text
+
+NET = "/sys/class/net"
+
+
+def link(device: str, port: int, netdev: Optional[str]) -> Dict[str, Any]:
+    """Return the ``link`` object of a sample; null for what the device or its driver does not tell."""
+    path = os.path.join(INFINIBAND, device)
+    port_path = os.path.join(path, "ports", str(port))
+    net_path = os.path.join(NET, netdev) if netdev else os.devnull
+    return {
+        "state": read_text(port_path, "state"),
+        "rate": read_text(port_path, "rate"),
+        "netdev_state": read_text(net_path, "operstate"),
+        "netdev_speed_mbps": read_int(net_path, "speed"),
+        # Tells of a link that was down and is up again.
+        "carrier_changes": read_int(net_path, "carrier_changes"),
+        "pci_speed": read_text(path, "device", "current_link_speed"),
+        "pci_width": read_text(path, "device", "current_link_width"),
+    }

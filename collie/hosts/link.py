@@ -1,0 +1,52 @@
+"""Whether a link changed during a run, which voids it (DESIGN 8.8). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from collie.counters.catalog import Catalog
+from collie.counters.series import rates
+from collie.hosts.samples import AgentSample, snapshot
+
+LINK_DOWN = "link_down"
+"""Canonical name of the counters of links that went down."""
+
+_NAMES = {
+    "state": "the port's state",
+    "rate": "the port's rate",
+    "netdev_state": "the network device's state",
+    "netdev_speed_mbps": "the network device's speed in Mbit/s",
+    "carrier_changes": "the count of carrier changes",
+    "pci_speed": "the PCIe speed",
+    "pci_width": "the PCIe width",
+}
+
+
+def link_change(role: str, samples: Sequence[AgentSample], catalog: Catalog) -> str | None:
+    """Say what of a host's link changed over a run, start-up included.
+
+    Args:
+        role: of the host.
+        samples: of the whole run.
+        catalog: of the hosts' driver; says which counters count links that went down.
+
+    Returns:
+        One sentence, or None when nothing changed that is known.
+    """
+    if len(samples) < 2:
+        return None
+    changes = [*_moved(samples, catalog), *_differences(samples[0], samples[-1])]
+    return f"the link changed during the run: host {role}: {', '.join(changes)}" if changes else None
+
+
+def _moved(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[str]:
+    counters = tuple(counter for counter in catalog.counters if counter.canonical == LINK_DOWN)
+    moved = rates(Catalog(catalog.driver, counters), [snapshot(sample, catalog) for sample in samples])
+    yield from (f"{name} counted that it went down" for name, rate in moved.items() if rate)
+
+
+def _differences(first: AgentSample, last: AgentSample) -> Iterator[str]:
+    for key, name in _NAMES.items():
+        before, after = first.link.get(key), last.link.get(key)
+        if None not in (before, after) and before != after:
+            yield f"{name} was {before} and became {after}"
