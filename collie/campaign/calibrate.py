@@ -22,25 +22,24 @@ DENSE_SIZES = (64, 256, 1024, 2048, 4096, 16384, 65536, 262144, 1048576)
 def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: int) -> Workload | None:
     """Return the plain workload with another transport, opcode and message size; None where constraints forbid it.
 
-    Long messages go in shorter chains, of no more bytes than the space's plain chain: delivered bytes are counted by
-    chains, and a window has to hold many. A queue whose bytes a host could not hold is halved until it can.
+    Long messages go in shorter chains and queues, of no more bytes than the plain ones. Delivered bytes are counted by
+    chains, and a window has to hold many; and bytes that wait in a queue for longer than the ACK timeout are sent
+    again, so that a slow host would retransmit plain traffic.
     """
     base = space.base
-    chain = max(1, min(base.wqe_batch, int(base.wqe_batch * base.mean_message_bytes) // message_bytes))
+
+    def fitting(work_requests: int) -> int:
+        return max(1, min(work_requests, int(work_requests * base.mean_message_bytes) // message_bytes))
+
     workload = base.with_(
         qp_type=qp_type,
         opcode=opcode,
         messages=(message_bytes,),
         mr_bytes=max(base.mr_bytes, message_bytes),
-        wqe_batch=chain,
+        wqe_batch=fitting(base.wqe_batch),
+        send_wq_depth=fitting(base.send_wq_depth),
     )
-    depth = base.send_wq_depth
-    while depth:
-        candidate = workload.with_(send_wq_depth=depth, wqe_batch=min(chain, depth))
-        if space.allows(candidate):
-            return candidate
-        depth //= 2
-    return None
+    return workload if space.allows(workload) else None
 
 
 def plan(space: Space, sizes: Sequence[int] = SIZES, opcodes: Sequence[Opcode] = ()) -> Iterator[Workload]:

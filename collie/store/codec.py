@@ -278,7 +278,7 @@ def encode_calibration(calibration: Calibration) -> Json:
 
 def decode_calibration(raw: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Calibration:
     """Read what `encode_calibration` wrote, or an earlier Collie, which wrote a list of points without their day."""
-    content = raw if isinstance(raw, Mapping) else {"points": raw}
+    content: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {"points": raw}
     points = tuple(
         CalibrationPoint(
             QpType(point["qp_type"]), Opcode(point["opcode"]), point["message_bytes"], point["bps"], point["spread"]
