@@ -81,6 +81,16 @@ def packets_per_byte(workload: Workload, sink: str | None = None) -> float:
     return sum(packets(size, workload.mtu) for size in sizes) / sum(sizes)
 
 
+def at_sink(workload: Workload, sink: str, bound: Bound) -> Bound:
+    """Return the bound of one host. Where payload goes both ways, the way that carries less expects as much less."""
+    if not workload.more_opcodes:
+        return bound
+    plan = streams(workload)
+    carried = max(stream.per_request for stream in plan if stream.sink == sink)
+    bps = bound.bps * carried / max(stream.per_request for stream in plan)
+    return Bound(bps, bps / 8 * packets_per_byte(workload, sink), bound.source, bound.detail)
+
+
 def at_own_mtu(workload: Workload, bps: float, source: str, detail: str = "") -> Bound:
     """Return a bound on bits/s with the packets/s that the workload itself makes of them."""
     return Bound(bps, bps / 8 * packets_per_byte(workload), source, detail)
@@ -144,8 +154,8 @@ class Calibration:
         if not all(curves.values()):
             return None
         seconds = sum(_cost(curves[opcode], size) for opcode, size in workload.turn)
-        bps = sum(workload.payloads) / seconds * 8
-        return at_own_mtu(workload, bps, "calibration", self._trust(workload))
+        received = max(sum(stream.payloads) for stream in streams(workload))
+        return at_own_mtu(workload, received / seconds * 8, "calibration", self._trust(workload))
 
     def _curve(self, qp_type: QpType, opcode: Opcode) -> list[tuple[int, float]]:
         return sorted(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from collie.detect.bounds import Bound
+from collie.detect.bounds import Bound, at_sink
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.workloads.plan import shares, sinks
@@ -88,7 +88,8 @@ class _Run:
     @cached_property
     def expected(self) -> Mapping[str, Bound]:
         """What each receiving host may expect of what a port delivers."""
-        return {name: self.bound.share(part) for name, part in shares(self.workload).items()}
+        parts = shares(self.workload)
+        return {name: at_sink(self.workload, name, self.bound.share(part)) for name, part in parts.items()}
 
     def deficit_of(self, host: HostMeasurement) -> float:
         """Return the missing share of what a host may expect; 0 where that is unknown."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collie.content.spaces import load_space
-from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration, CalibrationPoint, plain_sibling
+from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration, CalibrationPoint, at_sink, plain_sibling
 from collie.detect.confirm import Confirmation, Confirmed, confirm
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
@@ -290,3 +290,28 @@ def test_confirmation_is_k_of_n_and_void_runs_count_for_neither(
 ) -> None:
     result, runs = drive(answers, Confirmation(needed=2, runs=3, void_runs=3))
     assert (result.confirmed, runs) == (confirmed, asked)
+
+
+def test_a_mix_of_opcodes_costs_the_sum_of_its_messages() -> None:
+    write = CalibrationPoint(QpType.RC, Opcode.WRITE, 1000, 8e6)  # 1 ms
+    read = CalibrationPoint(QpType.RC, Opcode.READ, 1000, 2e6)  # 4 ms
+    mix = Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.READ,), messages=(1000,))
+    bound = Calibration((write, read)).bound(mix)
+    assert bound is not None
+    assert bound.bps == pytest.approx(8 * 1000 / 0.005)  # each way
+    assert Calibration((write,)).bound(mix) is None
+
+
+def test_a_host_that_receives_less_by_plan_is_judged_by_its_share() -> None:
+    mix = Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.READ,), messages=(3000, 1000), mtu=1024)
+    bound = Bound(90e6, 1e9, "plain sibling")
+    assert at_sink(mix, "b", bound).bps == 90e6
+    assert at_sink(mix, "a", bound) == Bound(30e6, 30e6 / 8 / 1000, "plain sibling")
+    hosts = (HostMeasurement("a", 28e6, 3500.0, 0.0, 0.0), HostMeasurement("b", 88e6, 11000.0, 0.0, 0.0))
+    assert judge(mix, Measurement(hosts, 4.0), bound, Thresholds()).is_normal
+
+
+def test_a_plain_sibling_keeps_the_mix_of_opcodes() -> None:
+    mix = Workload(opcode=Opcode.SEND, more_opcodes=(Opcode.READ,), qps=64, signal_every=4)
+    sibling = plain_sibling(mix, load_space("soft-roce"))
+    assert (sibling.opcodes, sibling.signal_every) == (mix.opcodes, 1)

@@ -10,7 +10,8 @@ import pytest
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.hosts.health import generator_health
 from collie.hosts.samples import AgentSample, EngineTotals, FlowTotals, parse_sample
-from collie.hosts.window import Recording, WindowPolicy, measurement
+from collie.hosts.window import Recording, WindowPolicy, accounting_step_bytes, measurement
+from collie.workloads.plan import streams
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
 CATALOG = Catalog(
@@ -382,6 +383,26 @@ def test_a_sample_of_the_protocol_is_read() -> None:
     assert sample.engine.wait_seconds is None
     assert (sample.link["state"], sample.host_cpu_seconds["user"], sample.agent_cpu_seconds) == ("4: ACTIVE", 1.5, 0.25)
     assert parse_sample({"clock": 1, "clock_end": 1, "counters": {}}, 0.0).engine is None
+
+
+def test_payload_both_ways_is_known_at_both_hosts() -> None:
+    mix = Workload(opcode=Opcode.SEND, more_opcodes=(Opcode.READ,), messages=(64, 8192))
+    a, b = unidirectional(None, steady(64e3))
+    key = "a-b/requester"
+    returned = [replace(one.flows[key], returned_bytes=int(8192e3 * PERIOD * n)) for n, one in enumerate(a)]
+    returning = [replace(one, flows={key: flow}) for one, flow in zip(a, returned, strict=True)]
+    measured = measure(mix, returning, b)
+    assert measured.host("a").delivered_bps == pytest.approx(8 * 8192e3)
+    assert measured.host("a").delivered_pps == pytest.approx(2000)
+    assert measured.host("b").delivered_bps == pytest.approx(8 * 64e3)
+    assert measured.host("b").delivered_pps == pytest.approx(1000)
+
+
+def test_a_step_of_the_accounting_is_what_one_completion_stands_for() -> None:
+    mix = Workload(opcode=Opcode.SEND, more_opcodes=(Opcode.READ,), messages=(64, 8192), wqe_batch=4, signal_every=2)
+    assert [accounting_step_bytes(mix, stream) for stream in streams(mix)] == [64, 4 * 8192]
+    (only,) = streams(write := Workload(wqe_batch=4, signal_every=2))
+    assert accounting_step_bytes(write, only) == 8 * 65536
 
 
 # --- Whether counters can be believed ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from collie.simulator.noise import FAILURES
 from collie.simulator.readings import COUNTERS
 from collie.simulator.subsystem import SUBSYSTEM_FOLDER, SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed, elapsed_seconds
-from collie.workloads.workload import Memory, Workload
+from collie.workloads.workload import Memory, Opcode, QpType, Workload
 
 F = load_subsystem("F", SubsystemFile)
 CATALOG = load_catalog("simulated")
@@ -220,3 +221,17 @@ def test_a_file_may_say_only_what_differs(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(ContentError, match=message):
             load_subsystem(str(path), SubsystemFile)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"opcode": Opcode.FETCH_ADD}, "no atomics"),
+        ({"more_opcodes": (Opcode.READ,)}, "one opcode at a time"),
+        ({"qp_type": QpType.XRC}, "has no XRC; it has RC, UC, UD"),
+    ],
+)
+def test_what_the_model_does_not_know_is_unsupported_and_says_so(changes: dict[str, Any], reason: str) -> None:
+    result = simulated().measure(PLAIN.with_(**changes), 1)
+    assert isinstance(result, Unsupported)
+    assert reason in result.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from collie.content.spaces import load_space
 from collie.testing.strategies import workloads
+from collie.workloads.constraint import VERBS
 from collie.workloads.feature import Condition, Mfs, Op, feature_value
 from collie.workloads.parse import parse_workload
-from collie.workloads.plan import flows, sinks
+from collie.workloads.plan import flows, sinks, streams
 from collie.workloads.space import Space
 from collie.workloads.units import format_bytes, parse_bytes, parse_rate, parse_seconds
 from collie.workloads.workload import Direction, Opcode, QpType, Workload, render, split_message
@@ -191,3 +193,77 @@ def test_a_wrong_field_says_what_would_be_right(raw: dict[str, object], message:
     assert workload is None
     assert len(complaints) == 1
     assert message in complaints[0][1]
+
+
+def test_weights_stand_for_a_list_in_its_shortest_form() -> None:
+    raw = {"messages": {64: 30, "64KiB": 10}, "opcode": "SEND", "more_opcodes": {"READ": 2}}
+    workload, complaints = parse_workload(raw)
+    assert not complaints
+    assert workload is not None
+    assert workload.messages == (64, 64, 64, 65536)
+    assert workload.more_opcodes == (Opcode.READ,)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"messages": {64: 0}}, "the least is 1"),
+        ({"messages": {64: 1, 128: 9999}}, "use smaller ones"),
+        ({"more_opcodes": ["FLUSH"]}, "is unknown"),
+    ],
+)
+def test_a_wrong_mix_says_what_would_be_right(raw: dict[str, object], message: str) -> None:
+    workload, ((_, complaint),) = parse_workload(raw)
+    assert workload is None
+    assert message in complaint
+
+
+def test_an_atomic_takes_eight_bytes_whatever_messages_says() -> None:
+    mix = Workload(opcode=Opcode.FETCH_ADD, more_opcodes=(Opcode.WRITE,), messages=(64, 128, 256), sge_count=2)
+    assert mix.turn == (
+        (Opcode.FETCH_ADD, 8),
+        (Opcode.WRITE, 128),
+        (Opcode.FETCH_ADD, 8),
+        (Opcode.WRITE, 64),
+        (Opcode.FETCH_ADD, 8),
+        (Opcode.WRITE, 256),
+    )
+    assert mix.mean_message_bytes == (3 * 8 + 64 + 128 + 256) / 6
+    assert mix.segments()[:2] == ((8,), (64, 64))
+
+
+def test_an_added_field_leaves_the_text_of_older_workloads_as_it_was() -> None:
+    assert "signal_every" not in repr(Workload())
+    assert "signal_every=4" in repr(Workload(signal_every=4))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"signal_every": 64, "wqe_batch": 4}, "would stand still"),
+        ({"signal_every": 2, "sq_sig_all": True}, "has no effect"),
+        ({"qp_type": QpType.UC, "more_opcodes": (Opcode.READ,)}, "cannot READ"),
+        ({"qp_type": QpType.UC, "more_opcodes": (Opcode.SEND,)}, "cannot be told"),
+        ({"opcode": Opcode.FETCH_ADD, "mr_bytes": 4}, "do not fit mr_bytes"),
+        ({"more_opcodes": (Opcode.SEND,), "wqe_batch": 4, "recv_wq_depth": 2}, "recv_wq_depth"),
+    ],
+)
+def test_mixes_and_intervals_that_no_device_can_run_are_refused(changes: dict[str, Any], complaint: str) -> None:
+    found = [text for rule in VERBS if (text := rule.check(Workload().with_(**changes)))]
+    assert len(found) == 1
+    assert complaint in found[0]
+
+
+def test_a_receive_for_some_of_the_messages_is_reason_enough_for_a_shared_queue() -> None:
+    assert not any(rule.check(Workload(srq=True, more_opcodes=(Opcode.SEND,))) for rule in VERBS)
+    assert any(rule.check(Workload(srq=True)) for rule in VERBS)
+
+
+def test_payload_both_ways_makes_two_streams_of_one_flow() -> None:
+    mix = Workload(opcode=Opcode.SEND, more_opcodes=(Opcode.READ,), messages=(64, 4096))
+    assert [(s.sink, s.returned, s.payloads, s.per_request) for s in streams(mix)] == [
+        ("b", False, (64,), 32.0),
+        ("a", True, (4096,), 2048.0),
+    ]
+    assert sinks(mix) == ("b", "a")
+    assert sinks(Workload(opcode=Opcode.READ, more_opcodes=(Opcode.CMP_SWP,))) == ("a",)
