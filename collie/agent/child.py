@@ -108,7 +108,7 @@ class EngineProcess:
             return None
         tasks = f"/proc/{self.pid}/task"
         try:
-            # "RUNNING_NS WAITING_NS TIMES_RUN"; no such file without CONFIG_SCHED_INFO, or when a thread has just ended.
+            # "RUNNING_NS WAITING_NS TIMES_RUN"; missing without CONFIG_SCHED_INFO, or when a thread has just ended.
             waits = [int((facts.read_text(tasks, task, "schedstat") or "").split()[1]) for task in facts.names(tasks)]
         except (IndexError, ValueError):
             return None
