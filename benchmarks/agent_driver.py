@@ -179,8 +179,14 @@ def ends(bidirectional: bool = False, loopback: bool = False) -> list[list[dict[
     return [first, second]
 
 
-def begin(agents: list[RemoteAgent], workload: Mapping[str, Any], flows: list[list[dict[str, str]]]) -> None:
-    """Bring a workload to running."""
+def begin(
+    agents: list[RemoteAgent],
+    workload: Mapping[str, Any],
+    flows: list[list[dict[str, str]]],
+    data_path: str | None = None,
+) -> None:
+    """Bring a workload to running, on the agents' best data path or the one named."""
+    chosen = {"data_path": data_path} if data_path else {}
     endpoints: dict[str, Any] = {}
     keys = []
     for agent, own in zip(agents, flows, strict=True):
@@ -192,6 +198,7 @@ def begin(agents: list[RemoteAgent], workload: Mapping[str, Any], flows: list[li
             workload=dict(workload),
             flows=own,
             deadline_seconds=30,
+            **chosen,
         )
         endpoints.update(reply["endpoints"])
         keys.append(list(reply["endpoints"]))
@@ -209,13 +216,14 @@ def measure(
     seconds: float,
     warm_up: float = 1.0,
     flows: list[list[dict[str, str]]] | None = None,
+    data_path: str | None = None,
 ) -> Measured:
     """Run a workload and measure over ``seconds`` after ``warm_up``."""
     for agent in agents:
         agent.samples.clear()
     measured = Measured()
     try:
-        begin(agents, workload, flows or ends())
+        begin(agents, workload, flows or ends(), data_path)
         time.sleep(warm_up + seconds)
         for agent in agents:
             measured.totals.append(agent.ask("stop")["totals"])

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Dict
 
-from . import verbs
+from . import paths
 from .agent import Agent
 from .child import EngineProcess
 from .lines import Lines
@@ -30,7 +30,7 @@ def main() -> int:
     source, sink = os.dup(0), os.dup(1)
     # Whatever prints by mistake, in a library or in C, must not end up between the lines of the protocol.
     os.dup2(2, 1)
-    loaded = verbs.load()
+    loaded = paths.load()
     prefer(AGENT_NICE)
     gc.collect()
     gc.freeze()

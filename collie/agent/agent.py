@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from . import PROTOCOL, facts, verbs
+from . import PROTOCOL, facts
 from .child import EngineProcess
 from .faults import bad_request
 from .lines import Lines
@@ -59,7 +59,7 @@ class Agent(Loop):
         if do == "hello":
             if not step.engine.reap(GRACE_SECONDS):
                 step.engine.kill()
-            return {"pid": os.getpid(), "pyverbs_error": verbs.missing, **reply}
+            return {"pid": os.getpid(), **reply}
         assert run is not None, "every other step belongs to a run"
         if do == "destroy":
             if reply["clean"]:
@@ -68,7 +68,7 @@ class Agent(Loop):
             self.lose_engine()
             return {**reply, "qps_left": self._qps_left(), "seconds": round(self._clock() - started, 3)}
         if do == "prepare":
-            run.plans = reply["flows"]
+            run.plans, run.data_path = reply["flows"], reply["data_path"]
             reply["engine_pid"] = run.engine.pid
         if do == "stop":
             reply["totals"] = self._totals
@@ -120,6 +120,7 @@ class Agent(Loop):
             "port": port,
             "gid_index": fields["gid_index"],
             "ends": list(ends.values()),
+            "data_path": fields.get("data_path"),
         }
         self.hand_over(request, engine, command)
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import zipfile
 from pathlib import Path
 from typing import Dict
+
+from . import compiler
+
+logger = logging.getLogger(__name__)
 
 ARCHIVE_NAME = "collie-agent.pyz"
 SHEBANG = b"#!/usr/bin/env python3\n"
@@ -22,7 +27,19 @@ def sources() -> Dict[str, bytes]:
     for path in here.glob("*.py"):
         if path.name != Path(__file__).name:
             files[f"collie/agent/{path.name}"] = path.read_bytes()
+    native = here / "native"
+    _refresh(native)
+    for name in (*compiler.SOURCES, compiler.OBJECT):
+        if (native / name).exists():
+            files[f"collie/agent/native/{name}"] = (native / name).read_bytes()
     return files
+
+
+def _refresh(native: Path) -> None:
+    """See to it that no object is shipped that is older than its source."""
+    problem = compiler.refresh(str(native))
+    if problem:
+        logger.warning("the agent is shipped without its compiled traffic loop, hosts use pyverbs: %s", problem)
 
 
 def build() -> bytes:

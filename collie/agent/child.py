@@ -17,8 +17,8 @@ from typing import Any, Dict, List, Optional
 from . import facts
 from .engine import Engine
 from .lines import Lines
+from .paths import DataPaths
 from .totals import ATTENTION, Totals
-from .verbs import Verbs
 
 PR_SET_PDEATHSIG = 1
 
@@ -33,7 +33,7 @@ def die_with_parent(parent: int) -> None:
 class EngineProcess:
     """One forked engine."""
 
-    def __init__(self, v: Optional[Verbs], ends: Dict[str, int]) -> None:
+    def __init__(self, paths: DataPaths, ends: Dict[str, int]) -> None:
         """Fork an engine whose totals have a place for ``ends`` (flow key: queue pairs)."""
         self.totals = Totals(ends)
         ours, theirs = socket.socketpair()
@@ -41,13 +41,13 @@ class EngineProcess:
         self.pid = os.fork()
         if self.pid == 0:
             ours.close()
-            self._child(v, theirs, parent)
+            self._child(paths, theirs, parent)
         theirs.close()
         self._socket = ours
         self._lines = Lines(ours.fileno(), ours.fileno())
         self.status: Optional[int] = None
 
-    def _child(self, v: Optional[Verbs], pipe: socket.socket, parent: int) -> None:
+    def _child(self, paths: DataPaths, pipe: socket.socket, parent: int) -> None:
         code = 1
         try:
             die_with_parent(parent)
@@ -59,7 +59,7 @@ class EngineProcess:
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 0)
             os.dup2(null, 1)
-            Engine(v, pipe.fileno(), self.totals).serve()
+            Engine(paths, pipe.fileno(), self.totals).serve()
             code = 0
         finally:
             sys.stderr.flush()
@@ -113,6 +113,15 @@ class EngineProcess:
         except (IndexError, ValueError):
             return None
         return sum(waits) / 1e9
+
+    def cpu_user_seconds(self) -> Optional[float]:
+        """Return the part of it that was not spent in the kernel, in steps of a clock tick (10 ms)."""
+        try:
+            with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
+                after_name = file.read().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return int(after_name[11]) / os.sysconf("SC_CLK_TCK")
 
     def reap(self, seconds: float) -> bool:
         """Wait until the process is gone, at most that long; return whether it is."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 import traceback
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Optional
 
 from . import facts
 from .faults import AgentFault, bad_request
 from .lines import encode
+from .paths import AnyTraffic, DataPath, DataPaths
 from .pattern import fitting, payload_per_packet
-from .queues import Queue, SendBuilder, receive_queues, shared_receive_queue
+from .queues import build_queues
 from .resources import End, Resources
 from .totals import ATTENTION, Totals
-from .traffic import Traffic
-from .verbs import Verbs
 from .workload import FETCHING, RECEIVING, Workload, parse_workload
 
 # Part of destroy's deadline spent on polling flushed completions before queue pairs go.
@@ -52,10 +50,11 @@ def plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
 class Engine:
     """Serves the commands of one run: hello, prepare, connect, start, stop, destroy."""
 
-    def __init__(self, v: Optional[Verbs], pipe: int, totals: Totals) -> None:
-        self.v, self.pipe, self.totals = v, pipe, totals
+    def __init__(self, paths: DataPaths, pipe: int, totals: Totals) -> None:
+        self.paths, self.pipe, self.totals = paths, pipe, totals
+        self.path: Optional[DataPath] = None
         self.resources: Optional[Resources] = None
-        self.traffic: Optional[Traffic] = None
+        self.traffic: Optional[AnyTraffic] = None
         self._buffer = b""
         self._commands: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {
             "hello": self._hello,
@@ -71,7 +70,7 @@ class Engine:
         last = ""
         while last not in ("destroy", "hello"):
             if self.traffic is not None:
-                self.traffic.run(lambda: False)
+                self.traffic.serve()
             command = self._next_command()
             if command is None:
                 return
@@ -102,43 +101,33 @@ class Engine:
             data = data[os.write(self.pipe, data) :]
 
     def _hello(self, _command: Dict[str, Any]) -> Dict[str, Any]:
-        return facts.gather(self.v)
+        best = next(iter(self.paths.usable.values()), None)
+        return {**facts.gather(best.verbs if best else None), **self.paths.facts()}
 
     def _prepare(self, command: Dict[str, Any]) -> Dict[str, Any]:
-        if self.v is None:
-            raise AgentFault("unsupported", "import", "pyverbs is missing on this host")
+        path = self.paths.choose(command["data_path"])
         ends = [
             End(entry["key"], entry["role"], entry["qps"], parse_workload(entry["workload"]))
             for entry in command["ends"]
         ]
         gid = facts.gid(command["device"], command["port"], command["gid_index"])
-        resources = Resources(self.v, command["device"], command["port"], command["gid_index"], gid)
-        self.resources = resources
+        resources = Resources(path.verbs, command["device"], command["port"], command["gid_index"], gid)
+        self.path, self.resources = path, resources
         resources.create(ends)
         alone = len({end.workload for end in ends}) == 1
         return {
+            "data_path": path.name,
             "endpoints": {end.key: resources.endpoint(end) for end in ends},
             "flows": {end.key: plan(end.workload, end.requester, alone) for end in ends},
         }
 
     def _connect(self, command: Dict[str, Any]) -> Dict[str, Any]:
         resources = self._prepared()
-        queues: List[Queue] = []
-        pair_words: Dict[int, int] = {}
-        for place, end in enumerate(resources.ends):
-            layout = self.totals.ends[place]
+        for end in resources.ends:
             resources.connect(end, command["peers"][end.key])
-            pair_words.update({pair.qp_num: layout.first_qp + number for number, pair in enumerate(end.pairs)})
-            if end.requester:
-                builder = SendBuilder(resources, end)
-                for pair in range(end.qps):
-                    queues.append(builder.build(len(queues), pair, layout))
-            elif end.srq is not None:
-                queues.append(shared_receive_queue(resources, end, layout, len(queues)))
-            elif end.workload.receives:
-                queues += receive_queues(resources, end, layout, len(queues))
-        words, error = self.totals.words, resources.v.PyverbsError
-        traffic = Traffic(queues, resources.cqs, words, pair_words, self.pipe, error)
+        queues, pair_words = build_queues(resources, self.totals.ends)
+        assert self.path is not None, "resources were prepared over it"
+        traffic = self.path.traffic(queues, resources.cqs, self.totals.words, pair_words, self.pipe)
         traffic.post_receives()
         self.traffic = traffic
         return {}
@@ -149,11 +138,7 @@ class Engine:
 
     def _stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
         """End posting, then serve until what is outstanding has completed; receives are served on by ``serve``."""
-        traffic = self._connected()
-        traffic.sending = False
-        end = time.monotonic() + command["drain_seconds"]
-        traffic.run(lambda: not traffic.outstanding() or time.monotonic() > end)
-        return {"drained": not traffic.outstanding()}
+        return {"drained": self._connected().drain(command["drain_seconds"])}
 
     def _destroy(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         flushed = 0
@@ -169,7 +154,7 @@ class Engine:
             raise bad_request("nothing is prepared")
         return self.resources
 
-    def _connected(self) -> Traffic:
+    def _connected(self) -> AnyTraffic:
         if self.traffic is None:
             raise bad_request("nothing is connected")
         return self.traffic

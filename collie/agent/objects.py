@@ -7,7 +7,7 @@ import errno
 import mmap
 import os
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from . import memory
 from .facts import driver_of
@@ -122,10 +122,19 @@ class Buffers:
             self._mapping = mmap.mmap(-1, total)
             self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._mapping))
             self.mrs: List[Any] = []
-            with step("reg_mr"):
-                for number in range(qps * per_qp):
-                    self.mrs.append(v.MR(pd, length, access, address=self.base + number * self.stride))
+            try:
+                with step("reg_mr"):
+                    for number in range(qps * per_qp):
+                        self.mrs.append(v.MR(pd, length, access, address=self.base + number * self.stride))
+            except AgentFault:
+                self.close()
+                raise
         self.lkeys = [mr.lkey for mr in self.mrs]
+
+    def close(self) -> None:
+        """Deregister what is registered."""
+        for mr in self.mrs:
+            mr.close()
 
     def local(self, qp: int, mr: int) -> Tuple[int, int]:
         """Return the address and lkey of one MR."""
@@ -142,30 +151,19 @@ class Buffers:
         }
 
 
-def _event_files() -> Set[int]:
-    """Return the descriptors of this process on which verbs deliver events."""
-    found = set()
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            if "infinibandevent" in os.readlink(f"/proc/self/fd/{number}"):
-                found.add(int(number))
-        except OSError:  # the one that the listing itself had open
-            continue
-    return found
-
-
 class CompletionQueue:
     """A completion queue with a channel of its own, as pyverbs cannot tell which of several raised an event."""
 
     def __init__(self, v: Verbs, context: Any, entries: int) -> None:
-        before = _event_files()
         with step("create_comp_channel"):
-            self.channel = v.CompChannel(context)
-        # pyverbs keeps the channel's descriptor to itself, and without it there is no waiting with a limit.
-        self.fd = (_event_files() - before).pop()
+            self.channel, self.fd = v.open_channel(context)
         os.set_blocking(self.fd, False)
-        with step("create_cq"):
-            self.cq = v.CQ(context, entries, None, self.channel, 0)
+        try:
+            with step("create_cq"):
+                self.cq = v.CQ(context, entries, None, self.channel, 0)
+        except AgentFault:
+            self.channel.close()
+            raise
 
     def close(self) -> None:
         """Destroy queue and channel."""

@@ -55,12 +55,14 @@ class Queue:
         "returns",  # of a flow with payload both ways: what each completion in turn proves to have come back
         "sends",
         "shared",  # a receive queue of many queue pairs
+        "target",  # queue pair or shared receive queue that it is posted to
         "used",  # receives completed and not posted again yet
     )
 
-    def __init__(self, sends: bool, base: int, qp_word: int, post: Callable[[Any], None]) -> None:
+    def __init__(self, sends: bool, base: int, qp_word: int, target: Any) -> None:
         self.sends, self.shared, self.alive, self.listed = sends, False, True, False
-        self.base, self.qp_word, self.post = base, qp_word, post
+        self.base, self.qp_word, self.target = base, qp_word, target
+        self.post: Callable[[Any], None] = target.post_send if sends else target.post_recv
         self.limit = self.batch = self.posts = self.messages_per_signal = 1
         self.overhead = self.next = self.outstanding = self.used = self.count = self.bytes = self.returned = 0
         self.returns: List[Proof] = []
@@ -77,6 +79,24 @@ def send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> i
     if workload.max_inline_data >= request.message_bytes and request.opcode not in FETCHING:
         flags |= v.e.IBV_SEND_INLINE
     return int(flags)
+
+
+def build_queues(resources: Resources, layouts: Sequence[EndLayout]) -> Tuple[List[Queue], Dict[int, int]]:
+    """Build every queue of connected ``resources``; also return the index of each queue pair's word by qp_num."""
+    queues: List[Queue] = []
+    pair_words: Dict[int, int] = {}
+    for place, end in enumerate(resources.ends):
+        layout = layouts[place]
+        pair_words.update({pair.qp_num: layout.first_qp + number for number, pair in enumerate(end.pairs)})
+        if end.requester:
+            builder = SendBuilder(resources, end)
+            for pair in range(end.qps):
+                queues.append(builder.build(len(queues), pair, layout))
+        elif end.srq is not None:
+            queues.append(shared_receive_queue(resources, end, layout, len(queues)))
+        elif end.workload.receives:
+            queues += receive_queues(resources, end, layout, len(queues))
+    return queues, pair_words
 
 
 class SendBuilder:
@@ -99,7 +119,7 @@ class SendBuilder:
     def build(self, number: int, pair: int, layout: EndLayout) -> Queue:
         """Build the queue with this number for the end's queue pair ``pair``."""
         workload = self.workload
-        queue = Queue(True, layout.base, layout.first_qp + pair, self.end.pairs[pair].post_send)
+        queue = Queue(True, layout.base, layout.first_qp + pair, self.end.pairs[pair])
         queue.limit = fitting(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
         queue.batch, queue.posts = workload.wqe_batch, workload.signal_every
         queue.messages_per_signal = workload.messages_per_signal
@@ -158,7 +178,7 @@ def receive_queues(resources: Resources, end: End, layout: EndLayout, first_numb
     queues = []
     for pair in range(end.qps):
         plan = receive_plan(workload, workload.mrs_per_qp, end.qps)
-        queue = Queue(False, layout.base, layout.first_qp + pair, end.pairs[pair].post_recv)
+        queue = Queue(False, layout.base, layout.first_qp + pair, end.pairs[pair])
         queue.overhead = overhead
         _fill(v, queue, plan, end, first_number + pair, [(pair, mr) for mr in range(workload.mrs_per_qp)])
         queues.append(queue)
@@ -169,7 +189,7 @@ def shared_receive_queue(resources: Resources, end: End, layout: EndLayout, numb
     """Build the one queue that all queue pairs of ``end`` take their receives from, over all their MRs in turn."""
     workload = end.workload
     plan = receive_plan(workload, workload.mrs_per_qp * end.qps, 1)
-    queue = Queue(False, layout.base, layout.first_qp, end.srq.post_recv)
+    queue = Queue(False, layout.base, layout.first_qp, end.srq)
     queue.shared = True
     queue.overhead = GRH_BYTES if workload.qp_type == "UD" else 0
     places = [divmod(number, workload.mrs_per_qp) for number in range(workload.mrs_per_qp * end.qps)]

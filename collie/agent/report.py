@@ -23,6 +23,7 @@ class Run:
         self.engine = engine
         self.device, self.port, self.netdev = device, port, netdev
         self.phase = "idle"
+        self.data_path: Optional[str] = None
         self.plans: Dict[str, Dict[str, Any]] = {}
         self.first_packets: Optional[int] = None
         self._progress: Dict[str, Any] = {}
@@ -74,7 +75,9 @@ class Run:
         engine = self.engine
         return {
             **engine.totals.health(),
+            "data_path": self.data_path,
             "cpu_seconds": engine.cpu_seconds(),
+            "cpu_user_seconds": engine.cpu_user_seconds(),
             "wait_seconds": engine.wait_seconds(),
         }
 

@@ -29,6 +29,7 @@ FIELDS: Dict[str, Dict[str, Tuple[Any, bool]]] = {
         "gid_index": (int, True),
         "workload": (dict, True),
         "flows": (list, True),
+        "data_path": (str, False),
     },
     "connect": {"peers": (dict, True)},
     "start": {"period_seconds": (NUMBER, False)},

@@ -203,8 +203,8 @@ class Resources:
             for end in self.ends:
                 if end.address_handle is not None:
                     end.address_handle.close()
-                for mr in end.buffers.mrs if end.buffers else ():
-                    mr.close()
+                if end.buffers is not None:
+                    end.buffers.close()
                 if end.srq is not None:
                     end.srq.close()
             for cq in self.cqs:

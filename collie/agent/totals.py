@@ -12,8 +12,8 @@ from typing import Any, Dict, List, NamedTuple
 
 from .verbs import WC_STATUS
 
-ATTENTION, ITERATIONS, IDLE_POLLS, QUEUE_EMPTY, POSTS, FLUSHED, POST_ERRORS = range(7)
-ERRORS = 8
+ATTENTION, ITERATIONS, IDLE_POLLS, QUEUE_EMPTY, POSTS, FLUSHED, POST_ERRORS, QUEUE_OUTSTANDING, QUEUE_LIMIT = range(9)
+ERRORS = 10
 ERROR_WORDS = 32
 FIRST_END = ERRORS + ERROR_WORDS
 
@@ -58,6 +58,8 @@ class Totals:
             "iterations": words[ITERATIONS],
             "idle_polls": words[IDLE_POLLS],
             "queue_empty": words[QUEUE_EMPTY],
+            "queue_outstanding": words[QUEUE_OUTSTANDING],
+            "queue_limit": words[QUEUE_LIMIT],
             "posts": words[POSTS],
             "errors": errors,
             "flushed": words[FLUSHED],

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import select
 import sys
+import time
 from typing import Any, Callable, Dict, List, Set, Type
 
 from . import totals as t
@@ -31,22 +32,22 @@ class Traffic:
 
     def __init__(
         self,
+        post_error: Type[Exception],
         queues: List[Queue],
         cqs: List[CompletionQueue],
         words: Any,
         pair_words: Dict[int, int],
         control: int,
-        post_error: Type[Exception],
     ) -> None:
         """Drive ``queues``.
 
         Args:
+            post_error: what posting raises when it fails.
             queues: by number; send and receive queues mixed.
             cqs: every completion queue they use.
             words: the shared words of ``Totals``.
             pair_words: index of each queue pair's own word, by qp_num: what a shared receive queue needs.
             control: file descriptor that becomes readable when a command waits.
-            post_error: what posting raises when it fails.
         """
         self.sending = False
         self._queues, self._cqs, self._words = queues, cqs, words
@@ -75,7 +76,18 @@ class Traffic:
         """Return how many rounds of sends have not completed yet, on queue pairs that still work."""
         return sum(queue.outstanding for queue in self._queues if queue.sends and queue.alive)
 
-    def run(self, until: Callable[[], bool]) -> None:
+    def serve(self) -> None:
+        """Drive traffic until a command waits."""
+        self._run(lambda: False)
+
+    def drain(self, seconds: float) -> bool:
+        """Post no more sends, and drive until none is outstanding; return whether that came within ``seconds``."""
+        self.sending = False
+        end = time.monotonic() + seconds
+        self._run(lambda: not self.outstanding() or time.monotonic() > end)
+        return not self.outstanding()
+
+    def _run(self, until: Callable[[], bool]) -> None:
         """Drive traffic until ``until()`` or until a command waits."""
         words, polls = self._words, [cq.cq.poll for cq in self._cqs]
         armed = False
@@ -161,8 +173,10 @@ class Traffic:
                     messages -= self._settle_returns(queue)
                 words[base + t.DELIVERED_MESSAGES] += messages
                 words[base + t.DELIVERED_BYTES] += queue.bytes
-                if queue.outstanding == 0 and self.sending:
-                    words[t.QUEUE_EMPTY] += 1
+                if self.sending:
+                    words[t.QUEUE_EMPTY] += queue.outstanding == 0
+                    words[t.QUEUE_OUTSTANDING] += queue.outstanding
+                    words[t.QUEUE_LIMIT] += queue.limit
             queue.count = queue.bytes = 0
             queue.listed = False
             while queue.outstanding < queue.limit and self.sending and queue.alive:

@@ -1,4 +1,4 @@
-"""The one place that imports pyverbs: its names, whatever the version, or the reason they are missing.
+"""What the engine knows of verbs, and the one place that imports pyverbs.
 
 The code runs on pyverbs 44 (``pyverbs.enums``) and newer ones (``pyverbs.libibverbs_enums``). pyverbs has no type
 stubs: everything it gives is ``Any`` here and stays inside this package.
@@ -7,7 +7,8 @@ stubs: everything it gives is ``Any`` here and stays inside this package.
 from __future__ import annotations
 
 import importlib
-from typing import Any, Optional
+import os
+from typing import Any, Optional, Set, Tuple
 
 NAMES = {
     "AH": "addr",
@@ -34,15 +35,34 @@ NAMES = {
 
 
 class Verbs:
-    """pyverbs' classes as attributes, and its enumerations as ``e``."""
+    """Verbs under pyverbs' names: its classes (``NAMES``) as attributes, and its enumerations as ``e``."""
+
+    e: Any
+
+    def __getattr__(self, name: str) -> Any:  # only for the type checker: providers have every name
+        raise AttributeError(name)
+
+    def open_channel(self, context: Any) -> Tuple[Any, int]:
+        """Return a new completion channel and its descriptor."""
+        raise NotImplementedError
+
+
+class PyVerbs(Verbs):
+    """pyverbs itself."""
 
     def __init__(self) -> None:
-        self.e: Any = self._enums()
+        self.e = self._enums()
         for name, module in NAMES.items():
             setattr(self, name, getattr(importlib.import_module(f"pyverbs.{module}"), name))
 
-    def __getattr__(self, name: str) -> Any:  # only for the type checker: every name is set above
-        raise AttributeError(name)
+    def open_channel(self, context: Any) -> Tuple[Any, int]:
+        """Return a new completion channel and its descriptor.
+
+        pyverbs keeps the descriptor to itself, and without it there is no waiting with a limit.
+        """
+        before = _event_files()
+        channel = self.CompChannel(context)
+        return channel, (_event_files() - before).pop()
 
     @staticmethod
     def _enums() -> Any:
@@ -52,11 +72,23 @@ class Verbs:
             return importlib.import_module("pyverbs.libibverbs_enums")
 
 
-verbs: Optional[Verbs] = None
+def _event_files() -> Set[int]:
+    """Return the descriptors of this process on which verbs deliver events."""
+    found = set()
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            if "infinibandevent" in os.readlink(f"/proc/self/fd/{number}"):
+                found.add(int(number))
+        except OSError:  # the one that the listing itself had open
+            continue
+    return found
+
+
+verbs: Optional[PyVerbs] = None
 missing: Optional[str] = None
 
 
-def load() -> Optional[Verbs]:
+def load() -> Optional[PyVerbs]:
     """Import pyverbs once, and remember why where it cannot be had.
 
     The resident agent calls this before it forks, as the import takes a second on an emulated CPU.
@@ -64,7 +96,7 @@ def load() -> Optional[Verbs]:
     global verbs, missing
     if verbs is None and missing is None:
         try:
-            verbs = Verbs()
+            verbs = PyVerbs()
         except (ImportError, AttributeError, OSError) as error:
             missing = f"{type(error).__name__}: {error}"
     return verbs

@@ -62,6 +62,9 @@ class FakeEngine:
     def cpu_seconds(self) -> float:
         return 0.0
 
+    def cpu_user_seconds(self) -> float:
+        return 0.0
+
     def reap(self, seconds: float) -> bool:
         if any(command["do"] in ("destroy", "hello") for command in self.commands):
             self.status = 0
@@ -88,7 +91,12 @@ class FakeReader:
 
 ANSWERS: dict[str, Any] = {
     "hello": {"ok": True, "protocol": 1, "devices": []},
-    "prepare": {"ok": True, "endpoints": {"a-b/requester": PEER}, "flows": {"a-b/requester": {"counted_by": None}}},
+    "prepare": {
+        "ok": True,
+        "data_path": "native",
+        "endpoints": {"a-b/requester": PEER},
+        "flows": {"a-b/requester": {"counted_by": None}},
+    },
     "connect": {"ok": True},
     "start": {"ok": True},
     "stop": {"ok": True, "drained": True},

@@ -141,6 +141,9 @@ class StillEngine:
     def cpu_seconds(self) -> float:
         return 1.5
 
+    def cpu_user_seconds(self) -> float:
+        return 0.5
+
 
 def run_of(ends: dict[str, int], plans: dict[str, Any]) -> report.Run:
     run = report.Run(StillEngine(ends), "rxe0", 1, None)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,13 +37,24 @@ class FakeCq:
         self.fd, self._write = os.pipe()
         self.cq = self
         self.channel = self
+        self.when_taken: Callable[[], None] = lambda: None
 
     def poll(self, count: int) -> tuple[int, list[Completion]]:
         taken, self.completions = self.completions[:count], self.completions[count:]
+        if not self.completions:
+            self.when_taken()
         return len(taken), taken
 
     def req_notify(self) -> None:
         pass
+
+
+class FakeTarget:
+    """A queue pair that takes every chain."""
+
+    def __init__(self) -> None:
+        self.posted: list[str] = []
+        self.post_send = self.post_recv = self.posted.append
 
 
 class Bench:
@@ -51,8 +63,9 @@ class Bench:
     def __init__(self, *, sends: bool, limit: int = 2, batch: int = 1, shared: bool = False) -> None:
         self.totals = Totals({"a-b/requester": 2})
         self.layout = self.totals.ends[0]
-        self.posted: list[str] = []
-        self.queue = Queue(sends, self.layout.base, self.layout.first_qp, self.posted.append)
+        target = FakeTarget()
+        self.posted = target.posted
+        self.queue = Queue(sends, self.layout.base, self.layout.first_qp, target)
         self.queue.limit, self.queue.batch, self.queue.shared = limit, batch, shared
         self.queue.messages_per_signal = batch if sends else 1
         self.queue.chains, self.queue.chain_bytes = ["one", "two", "three"], [100, 200, 300]
@@ -60,11 +73,16 @@ class Bench:
         pair_words = {11: self.layout.first_qp, 12: self.layout.first_qp + 1}
         control, _ = os.pipe()
         cqs: Any = [self.cq]
-        self.traffic = Traffic([self.queue], cqs, self.totals.words, pair_words, control, PostFailed)
+        self.traffic = Traffic(PostFailed, [self.queue], cqs, self.totals.words, pair_words, control)
+
+    def interrupt(self) -> None:
+        self.totals.words[t.ATTENTION] = 1
 
     def complete(self, *completions: Completion) -> dict[str, Any]:
         self.cq.completions += completions
-        self.traffic.run(lambda: not self.cq.completions)
+        self.totals.words[t.ATTENTION] = 0
+        self.cq.when_taken = self.interrupt
+        self.traffic.serve()
         return self.totals.end(self.layout)
 
 
@@ -158,7 +176,7 @@ def test_a_shared_receive_queue_outlives_one_of_its_queue_pairs() -> None:
 def test_a_waiting_command_interrupts_traffic() -> None:
     bench = Bench(sends=True)
     bench.totals.words[t.ATTENTION] = 1
-    bench.traffic.run(lambda: False)
+    bench.traffic.serve()
     assert bench.totals.health()["iterations"] == 0
 
 
@@ -180,7 +198,7 @@ def test_a_round_of_several_posts_frees_its_slots_together() -> None:
 
 
 def test_payload_both_ways_is_counted_apart_in_the_order_of_posting() -> None:
-    bench = Bench(sends=True, batch=3)
+    bench = Bench(sends=True, batch=3, limit=3)
     bench.queue.returns = [Proof(1, 8), Proof(2, 4096)]
     bench.traffic.begin()
     end = bench.complete(sent(100), sent(50), sent(100))

@@ -1,0 +1,117 @@
+"""Compiles the traffic loop (``native/traffic.c``) to one small object, and knows an object's source from its bytes.
+
+Three use it: the build of a wheel or an editable install, the controller whose object is older than its source, and
+the agent on a host that the shipped object does not fit. It therefore imports nothing else of Collie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from typing import Dict, Mapping, Optional
+
+SOURCES = ("traffic.c", "verbs_abi.h")
+OBJECT = "traffic.x86_64.so"
+SHIPPED_MACHINE = "x86_64"
+
+COMPILERS = ("cc", "gcc", "clang")
+FLAGS = ("-std=gnu11", "-O2", "-g0", "-Wall", "-fPIC", "-shared", "-fvisibility=hidden")
+COMPILE_SECONDS = 60.0
+
+ELF_X86_64 = 62
+
+
+class NotCompiled(Exception):
+    """There is no object, and why."""
+
+
+def read(folder: str) -> Dict[str, bytes]:
+    """Return the sources by name from the folder that has them."""
+    found = {}
+    for name in SOURCES:
+        with open(os.path.join(folder, name), "rb") as file:
+            found[name] = file.read()
+    return found
+
+
+def digest(sources: Mapping[str, bytes]) -> str:
+    """Name the sources after their content."""
+    whole = hashlib.sha256()
+    for name in SOURCES:
+        whole.update(name.encode() + b"\0" + sources[name])
+    return whole.hexdigest()[:16]
+
+
+def is_current(data: bytes, sources: Mapping[str, bytes]) -> bool:
+    """Say whether an object was compiled from just these sources."""
+    return f"collie-source:{digest(sources)}\0".encode() in data
+
+
+def fits_shipping(data: bytes) -> bool:
+    """Say whether an object is one for x86_64 Linux, whatever machine compiled it."""
+    return data[:6] == b"\x7fELF\x02\x01" and int.from_bytes(data[18:20], "little") == ELF_X86_64
+
+
+def compile_object(sources: Mapping[str, bytes]) -> bytes:
+    """Compile for this machine with the first compiler that is there.
+
+    Raises:
+        NotCompiled: there is no compiler, or it fails; with its first words.
+    """
+    problem = f"there is no C compiler ({', '.join(COMPILERS)})"
+    with tempfile.TemporaryDirectory(prefix="collie-") as folder:
+        for name, data in sources.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(data)
+        for compiler in COMPILERS:
+            argv = [compiler, *FLAGS, f'-DSOURCE_DIGEST="{digest(sources)}"', "-o", "traffic.so", "traffic.c"]
+            done = _run(argv, folder)
+            if done is None:
+                continue
+            if done.returncode:
+                problem = f"{compiler}: {done.stderr.strip()[:200] or done.returncode}"
+                continue
+            with open(os.path.join(folder, "traffic.so"), "rb") as file:
+                return file.read()
+    raise NotCompiled(problem)
+
+
+def _run(argv: list[str], folder: str) -> Optional[subprocess.CompletedProcess[str]]:
+    try:
+        return subprocess.run(
+            argv,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMPILE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def refresh(folder: str) -> Optional[str]:
+    """Make the object in ``folder`` one of the sources beside it; return why there is none now, None when there is.
+
+    An object of older sources is removed: none is better than one that does something else than its source says.
+    """
+    sources, path = read(folder), os.path.join(folder, OBJECT)
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            if is_current(file.read(), sources):
+                return None
+        os.unlink(path)
+    try:
+        data = compile_object(sources)
+    except NotCompiled as error:
+        return str(error)
+    if not fits_shipping(data):
+        return f"the compiler here makes no objects for {SHIPPED_MACHINE}"
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as made:
+        made.write(data)
+    os.chmod(made.name, 0o644)
+    os.replace(made.name, path)  # others may be doing the same: whoever is last wins, with the same bytes
+    return None

@@ -1,0 +1,442 @@
+"""libibverbs through ctypes, under pyverbs' names: the objects of a run on a host that needs no pyverbs.
+
+Only what the agent uses, with pyverbs' arguments, so that resources, objects and queues are one code for both. Work
+requests are values until their chains are laid out (``lay_out``), side by side in memory as the device will read them.
+Posting and polling from here work, and are slow: the traffic loop in C does both by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+from ctypes import c_int, c_size_t, c_uint, c_uint8, c_void_p
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+from . import abi
+from .abi import Enums
+from .verbs import Verbs
+
+LIBRARY = "libibverbs.so.1"
+
+# name: (result, arguments). A pointer or a number of 0 for success; errors are in errno, or are the number itself.
+VERBS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
+    "get_device_list": (c_void_p, (c_void_p,)),
+    "free_device_list": (None, (c_void_p,)),
+    "get_device_name": (ctypes.c_char_p, (c_void_p,)),
+    "open_device": (c_void_p, (c_void_p,)),
+    "close_device": (c_int, (c_void_p,)),
+    "query_device": (c_int, (c_void_p, c_void_p)),
+    "query_port": (c_int, (c_void_p, c_uint8, c_void_p)),
+    "alloc_pd": (c_void_p, (c_void_p,)),
+    "dealloc_pd": (c_int, (c_void_p,)),
+    "reg_mr": (c_void_p, (c_void_p, c_void_p, c_size_t, c_int)),
+    "dereg_mr": (c_int, (c_void_p,)),
+    "create_comp_channel": (c_void_p, (c_void_p,)),
+    "destroy_comp_channel": (c_int, (c_void_p,)),
+    "create_cq": (c_void_p, (c_void_p, c_int, c_void_p, c_void_p, c_int)),
+    "destroy_cq": (c_int, (c_void_p,)),
+    "get_cq_event": (c_int, (c_void_p, c_void_p, c_void_p)),
+    "ack_cq_events": (None, (c_void_p, c_uint)),
+    "create_srq": (c_void_p, (c_void_p, c_void_p)),
+    "destroy_srq": (c_int, (c_void_p,)),
+    "create_qp": (c_void_p, (c_void_p, c_void_p)),
+    "modify_qp": (c_int, (c_void_p, c_void_p, c_int)),
+    "destroy_qp": (c_int, (c_void_p,)),
+    "create_ah": (c_void_p, (c_void_p, c_void_p)),
+    "destroy_ah": (c_int, (c_void_p,)),
+}
+
+INIT = Enums.IBV_QP_STATE | Enums.IBV_QP_PKEY_INDEX | Enums.IBV_QP_PORT
+PATH = Enums.IBV_QP_STATE | Enums.IBV_QP_AV | Enums.IBV_QP_PATH_MTU | Enums.IBV_QP_DEST_QPN | Enums.IBV_QP_RQ_PSN
+SEND = Enums.IBV_QP_STATE | Enums.IBV_QP_SQ_PSN
+RELIABLE = Enums.IBV_QP_TIMEOUT | Enums.IBV_QP_RETRY_CNT | Enums.IBV_QP_RNR_RETRY | Enums.IBV_QP_MAX_QP_RD_ATOMIC
+
+# By type of queue pair, the attributes that each step to RTS takes.
+STEPS: Dict[int, Dict[int, int]] = {
+    Enums.IBV_QPT_RC: {
+        Enums.IBV_QPS_INIT: INIT | Enums.IBV_QP_ACCESS_FLAGS,
+        Enums.IBV_QPS_RTR: PATH | Enums.IBV_QP_MAX_DEST_RD_ATOMIC | Enums.IBV_QP_MIN_RNR_TIMER,
+        Enums.IBV_QPS_RTS: SEND | RELIABLE,
+    },
+    Enums.IBV_QPT_UC: {
+        Enums.IBV_QPS_INIT: INIT | Enums.IBV_QP_ACCESS_FLAGS,
+        Enums.IBV_QPS_RTR: PATH,
+        Enums.IBV_QPS_RTS: SEND,
+    },
+    Enums.IBV_QPT_UD: {
+        Enums.IBV_QPS_INIT: INIT | Enums.IBV_QP_QKEY,
+        Enums.IBV_QPS_RTR: Enums.IBV_QP_STATE,
+        Enums.IBV_QPS_RTS: SEND,
+    },
+}
+
+
+class VerbsError(OSError):
+    """A verb failed."""
+
+
+class Library:
+    """libibverbs' functions as methods without their prefix."""
+
+    def __init__(self, path: str = LIBRARY) -> None:
+        """Load the library.
+
+        Raises:
+            OSError: it is not there, or misses a symbol of IBVERBS_1.1.
+        """
+        self._library = ctypes.CDLL(path, use_errno=True)
+        for name, (result, arguments) in VERBS.items():
+            try:
+                function = getattr(self._library, f"ibv_{name}")
+            except AttributeError as error:
+                raise OSError(f"{path}: {error}") from error
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:  # only for the type checker: every name is set above
+        raise AttributeError(name)
+
+    def make(self, name: str, *arguments: Any) -> int:
+        """Call a verb that returns a new object."""
+        made = getattr(self, name)(*arguments)
+        if not made:
+            code = ctypes.get_errno()
+            raise VerbsError(code, f"{name}: {os.strerror(code)}")
+        return int(made)
+
+    def do(self, name: str, *arguments: Any) -> None:
+        """Call a verb that returns an error number, or -1 with errno set."""
+        code = getattr(self, name)(*arguments)
+        if code:
+            code = ctypes.get_errno() if code < 0 else code
+            raise VerbsError(code, f"{name}: {os.strerror(code)}")
+
+
+class Object:
+    """What every object of the library has: an address, and a verb that ends it."""
+
+    ends_with = ""
+
+    def __init__(self, library: Library, address: int) -> None:
+        self.library, self.address = library, address
+
+    def close(self) -> None:
+        """Destroy it, once."""
+        if self.address:
+            self.library.do(self.ends_with, self.address)
+            self.address = 0
+
+
+class Context(Object):
+    """An open device."""
+
+    ends_with = "close_device"
+
+    def __init__(self, library: Library, name: str) -> None:
+        devices = library.make("get_device_list", None)
+        try:
+            device = self._find(library, devices, name)
+            super().__init__(library, library.make("open_device", device))
+        finally:
+            library.free_device_list(devices)
+        self.ops = abi.Context.from_address(self.address).ops
+
+    @staticmethod
+    def _find(library: Library, devices: int, name: str) -> int:
+        for position in range(1 << 16):
+            device = c_void_p.from_address(devices + 8 * position).value
+            if not device:
+                break
+            if library.get_device_name(device).decode() == name:
+                return device
+        raise VerbsError(19, f"{name}: libibverbs knows no such device")  # ENODEV
+
+    def query_device(self) -> abi.DeviceAttr:
+        """Return the limits of the device."""
+        attributes = abi.DeviceAttr()
+        self.library.do("query_device", self.address, ctypes.byref(attributes))
+        return attributes
+
+    def query_port(self, port: int) -> abi.PortAttr:
+        """Return LID and MTUs of a port."""
+        attributes = abi.PortAttr()
+        self.library.do("query_port", self.address, port, ctypes.byref(attributes))
+        return attributes
+
+
+class PD(Object):
+    """A protection domain."""
+
+    ends_with = "dealloc_pd"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.library, context.library.make("alloc_pd", context.address))
+        self.context = context
+
+
+class MR(Object):
+    """A memory region."""
+
+    ends_with = "dereg_mr"
+
+    def __init__(self, pd: PD, length: int, access: int, address: int) -> None:
+        super().__init__(pd.library, pd.library.make("reg_mr", pd.address, address, length, access))
+        region = abi.Mr.from_address(self.address)
+        self.lkey: int = region.lkey
+        self.rkey: int = region.rkey
+
+
+class CompChannel(Object):
+    """A completion channel."""
+
+    ends_with = "destroy_comp_channel"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.library, context.library.make("create_comp_channel", context.address))
+        self.fd: int = abi.CompChannel.from_address(self.address).fd
+
+    def get_cq_event(self, _cq: CQ) -> None:
+        """Take one event, which is there: the descriptor was readable."""
+        queue, context = c_void_p(), c_void_p()
+        self.library.do("get_cq_event", self.address, ctypes.byref(queue), ctypes.byref(context))
+
+
+class CQ(Object):
+    """A completion queue."""
+
+    ends_with = "destroy_cq"
+
+    def __init__(self, context: Context, cqe: int, _user: None, channel: CompChannel, vector: int) -> None:
+        address = context.library.make("create_cq", context.address, cqe, None, channel.address, vector)
+        super().__init__(context.library, address)
+        self.ops = context.ops
+
+    def poll(self, count: int) -> Tuple[int, List[abi.Wc]]:
+        """Return at most ``count`` completions."""
+        completions = (abi.Wc * count)()
+        found = self.ops.poll_cq(self.address, count, ctypes.addressof(completions))
+        if found < 0:
+            raise VerbsError(-found, f"poll_cq: {os.strerror(-found)}")
+        return found, completions[:found]
+
+    def req_notify(self) -> None:
+        """Have the next completion raise an event."""
+        self.ops.req_notify_cq(self.address, 0)
+
+    def ack_events(self, count: int) -> None:
+        """Give events back."""
+        self.library.ack_cq_events(self.address, count)
+
+
+class SRQ(Object):
+    """A shared receive queue."""
+
+    ends_with = "destroy_srq"
+
+    def __init__(self, pd: PD, attributes: abi.SrqInitAttr) -> None:
+        super().__init__(pd.library, pd.library.make("create_srq", pd.address, ctypes.byref(attributes)))
+        self.ops = pd.context.ops
+
+    def post_recv(self, chain: RecvWR) -> None:
+        """Post a chain of receives."""
+        _post(self.ops.post_srq_recv, self.address, chain)
+
+
+class QP(Object):
+    """A queue pair."""
+
+    ends_with = "destroy_qp"
+
+    def __init__(self, pd: PD, attributes: abi.QPInitAttr) -> None:
+        super().__init__(pd.library, pd.library.make("create_qp", pd.address, ctypes.byref(attributes)))
+        self.qp_num: int = abi.Qp.from_address(self.address).qp_num
+        self.ops = pd.context.ops
+        self._steps = STEPS[attributes.qp_type]
+
+    def modify(self, attributes: abi.QPAttr, mask: int) -> None:
+        """Change what ``mask`` names."""
+        self.library.do("modify_qp", self.address, ctypes.byref(attributes), mask)
+
+    def to_init(self, attributes: abi.QPAttr) -> None:
+        """Go to INIT."""
+        self._step(attributes, Enums.IBV_QPS_INIT)
+
+    def to_rtr(self, attributes: abi.QPAttr) -> None:
+        """Go from INIT to RTR."""
+        self._step(attributes, Enums.IBV_QPS_RTR)
+
+    def to_rts(self, attributes: abi.QPAttr) -> None:
+        """Go from RTR to RTS."""
+        self._step(attributes, Enums.IBV_QPS_RTS)
+
+    def _step(self, attributes: abi.QPAttr, state: int) -> None:
+        attributes.qp_state = state
+        self.modify(attributes, self._steps[state])
+
+    def post_send(self, chain: SendWR) -> None:
+        """Post a chain of sends."""
+        _post(self.ops.post_send, self.address, chain)
+
+    def post_recv(self, chain: RecvWR) -> None:
+        """Post a chain of receives."""
+        _post(self.ops.post_recv, self.address, chain)
+
+
+class AH(Object):
+    """An address handle."""
+
+    ends_with = "destroy_ah"
+
+    def __init__(self, pd: PD, attr: abi.AHAttr) -> None:
+        super().__init__(pd.library, pd.library.make("create_ah", pd.address, ctypes.byref(attr)))
+
+
+def gid(text: str) -> abi.Gid:
+    """Return a GID as sysfs writes it."""
+    return abi.Gid(raw=(c_uint8 * 16)(*socket.inet_pton(socket.AF_INET6, text)))
+
+
+def ah_attr(gr: abi.GlobalRoute, **fields: int) -> abi.AHAttr:
+    """Return the attributes of a path."""
+    return abi.AHAttr(grh=gr, **fields)
+
+
+def qp_init_attr(qp_type: int, scq: CQ, rcq: CQ, srq: Optional[SRQ], cap: abi.QPCap, sq_sig_all: int) -> abi.QPInitAttr:
+    """Return the attributes of a new queue pair."""
+    shared = srq.address if srq is not None else None
+    return abi.QPInitAttr(None, scq.address, rcq.address, shared, cap, qp_type, sq_sig_all)
+
+
+def srq_init_attr(attributes: abi.SrqAttr) -> abi.SrqInitAttr:
+    """Return the attributes of a new shared receive queue."""
+    return abi.SrqInitAttr(None, attributes)
+
+
+# As the device reads them; struct packs three times as fast as ctypes assigns.
+SGE = struct.Struct("=QII").pack  # address, length, lkey
+_SEND = struct.Struct("=QQQiIII32s56x").pack_into
+_RECEIVE = struct.Struct("=QQQi4x").pack_into
+_RDMA = struct.Struct("=QI20x").pack
+_ATOMIC = struct.Struct("=QQQI4x").pack
+_UD = struct.Struct("=QII16x").pack
+
+
+class SendWR:
+    """A send work request."""
+
+    __slots__ = ("address", "flags", "imm_data", "memory", "next_wr", "num_sge", "opcode", "remote", "sg", "wr_id")
+    size = 128
+
+    def __init__(
+        self,
+        wr_id: int,
+        opcode: int,
+        num_sge: int,
+        imm_data: int,
+        sg: Sequence[bytes],
+        send_flags: int,
+        next_wr: Optional[SendWR],
+    ) -> None:
+        self.wr_id, self.opcode, self.num_sge, self.imm_data, self.sg = wr_id, opcode, num_sge, imm_data, sg
+        self.flags, self.next_wr = send_flags, next_wr
+        self.remote = b""
+        self.address = 0
+        self.memory: Any = None
+
+    def set_wr_rdma(self, rkey: int, addr: int) -> None:
+        """Name remote memory."""
+        self.remote = _RDMA(addr, rkey)
+
+    def set_wr_atomic(self, rkey: int, addr: int, compare_add: int, swap: int = 0) -> None:
+        """Name a remote word and what to do with it."""
+        self.remote = _ATOMIC(addr, compare_add, swap, rkey)
+
+    def set_wr_ud(self, ah: AH, rqpn: int, rqkey: int) -> None:
+        """Name the receiver of a datagram."""
+        self.remote = _UD(ah.address, rqpn, rqkey)
+
+    def pack(self, buffer: Any, offset: int, following: int, sg_list: int) -> None:
+        """Write it as ``struct ibv_send_wr``."""
+        _SEND(
+            buffer, offset, self.wr_id, following, sg_list, self.num_sge, self.opcode, self.flags, self.imm_data,
+            self.remote,
+        )  # fmt: skip
+
+
+class RecvWR:
+    """A receive work request."""
+
+    __slots__ = ("address", "memory", "next_wr", "num_sge", "sg", "wr_id")
+    size = 32
+
+    def __init__(self, wr_id: int, num_sge: int, sg: Sequence[bytes], next_wr: Optional[RecvWR]) -> None:
+        self.wr_id, self.num_sge, self.sg, self.next_wr = wr_id, num_sge, sg, next_wr
+        self.address = 0
+        self.memory: Any = None
+
+    def pack(self, buffer: Any, offset: int, following: int, sg_list: int) -> None:
+        """Write it as ``struct ibv_recv_wr``."""
+        _RECEIVE(buffer, offset, self.wr_id, following, sg_list, self.num_sge)
+
+
+WorkRequest = Union[SendWR, RecvWR]
+
+
+def lay_out(heads: Sequence[WorkRequest]) -> None:
+    """Write chains into memory as the library takes them, and tell their heads where; they keep the memory.
+
+    First every work request in the order of posting, then the scatter lists.
+    """
+    requests: List[WorkRequest] = []
+    for head in heads:
+        wr: Optional[WorkRequest] = head
+        while wr is not None:
+            requests.append(wr)
+            wr = wr.next_wr
+    size = requests[0].size
+    lists = b"".join(b"".join(request.sg) for request in requests)
+    memory = ctypes.create_string_buffer(size * len(requests) + len(lists))
+    base = ctypes.addressof(memory)
+    sges = base + size * len(requests)
+    ctypes.memmove(sges, lists, len(lists))
+    for number, request in enumerate(requests):
+        offset = number * size
+        following = base + offset + size if request.next_wr is not None else 0
+        request.pack(memory, offset, following, sges)
+        request.address, request.memory = base + offset, memory
+        sges += 16 * len(request.sg)
+
+
+def _post(function: Any, target: int, chain: WorkRequest) -> None:
+    if not chain.address:
+        lay_out([chain])
+    bad = c_void_p()
+    code = function(target, chain.address, ctypes.addressof(bad))
+    if code:
+        raise VerbsError(code, f"post: {os.strerror(code)}")
+
+
+class NativeVerbs(Verbs):
+    """Verbs without pyverbs."""
+
+    e = Enums
+    PyverbsError = VerbsError
+    PD, MR, CQ, CompChannel, SRQ, QP, AH = PD, MR, CQ, CompChannel, SRQ, QP, AH
+    QPAttr, QPCap, QPInitAttr = abi.QPAttr, abi.QPCap, staticmethod(qp_init_attr)
+    SrqAttr, SrqInitAttr = abi.SrqAttr, staticmethod(srq_init_attr)
+    GID, GlobalRoute, AHAttr = staticmethod(gid), abi.GlobalRoute, staticmethod(ah_attr)
+    SGE, SendWR, RecvWR = staticmethod(SGE), SendWR, RecvWR
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+
+    def Context(self, name: str) -> Context:  # noqa: N802 - pyverbs' name
+        """Open a device."""
+        return Context(self.library, name)
+
+    def open_channel(self, context: Any) -> Tuple[Any, int]:
+        """Return a new completion channel and its descriptor."""
+        channel = CompChannel(context)
+        return channel, channel.fd

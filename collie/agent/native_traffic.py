@@ -1,0 +1,200 @@
+"""The traffic loop in C: the queues of a run laid out as ``native/traffic.c`` reads them.
+
+Same rules and same shared words as ``traffic.py``, which is the reference. The object is given every function of
+libibverbs that it needs; it links against nothing but libc.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from ctypes import POINTER, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from typing import Any, Callable, Dict, List
+
+from .native import Library, VerbsError, lay_out
+from .objects import CompletionQueue
+from .queues import Queue
+
+# Rounds that find nothing before the loop goes to sleep. More than none was slower wherever it was measured: with one
+# CPU the spinning delays the software device, and arming costs what a few rounds do.
+SPINS = 0
+
+
+class ProofStruct(ctypes.Structure):
+    """``struct proof``."""
+
+    _fields_ = [("bytes", c_uint64), ("messages", c_uint64)]
+
+
+class QueueStruct(ctypes.Structure):
+    """``struct queue``."""
+
+    _fields_ = [
+        ("target", c_void_p),
+        ("chains", POINTER(c_void_p)),
+        ("chain_bytes", POINTER(c_uint64)),
+        ("returns", POINTER(ProofStruct)),
+        ("post", c_void_p),
+        ("totals", c_void_p),
+        ("pair_word", c_void_p),
+        ("count", c_uint64),
+        ("bytes", c_uint64),
+        ("chain_count", c_uint32),
+        ("next", c_uint32),
+        ("limit", c_uint32),
+        ("batch", c_uint32),
+        ("posts", c_uint32),
+        ("messages_per_signal", c_uint32),
+        ("overhead", c_uint32),
+        ("outstanding", c_uint32),
+        ("used", c_uint32),
+        ("sends", c_uint32),
+        ("shared", c_uint32),
+        ("alive", c_uint32),
+        ("listed", c_uint32),
+        ("return_count", c_uint32),
+        ("returned", c_uint32),
+        ("unused", c_uint32),
+    ]
+
+
+class CompletionQueueStruct(ctypes.Structure):
+    """``struct completion_queue``."""
+
+    _fields_ = [("cq", c_void_p), ("channel", c_void_p), ("fd", c_int32), ("unused", c_uint32)]
+
+
+class PairStruct(ctypes.Structure):
+    """``struct pair``."""
+
+    _fields_ = [("word", c_void_p), ("qp_num", c_uint32), ("failed", c_uint32)]
+
+
+class PollFd(ctypes.Structure):
+    """``struct pollfd``."""
+
+    _fields_ = [("fd", c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short)]
+
+
+class TrafficStruct(ctypes.Structure):
+    """``struct traffic``."""
+
+    _fields_ = [
+        ("words", c_void_p),
+        ("queues", POINTER(QueueStruct)),
+        ("cqs", POINTER(CompletionQueueStruct)),
+        ("pairs", POINTER(PairStruct)),
+        ("sleepers", POINTER(PollFd)),
+        ("get_cq_event", c_void_p),
+        ("ack_cq_events", c_void_p),
+        ("queue_count", c_uint32),
+        ("cq_count", c_uint32),
+        ("pair_count", c_uint32),
+        ("spins", c_uint32),
+        ("sending", c_uint32),
+        ("control", c_int32),
+    ]
+
+
+class TrafficObject:
+    """The functions of the shared object."""
+
+    def __init__(self, loaded: ctypes.CDLL, library: Library) -> None:
+        pointer = POINTER(TrafficStruct)
+        self.init = self._function(loaded.collie_traffic_init, None, pointer)
+        self.post_receives = self._function(loaded.collie_traffic_post_receives, None, pointer)
+        self.begin = self._function(loaded.collie_traffic_begin, None, pointer)
+        self.outstanding = self._function(loaded.collie_traffic_outstanding, c_uint64, pointer)
+        self.run = self._function(loaded.collie_traffic_run, c_int, pointer, c_int64)
+        self.library = library
+
+    @staticmethod
+    def _function(function: Any, result: Any, *arguments: Any) -> Callable[..., Any]:
+        function.restype, function.argtypes = result, arguments
+        return function  # type: ignore[no-any-return]
+
+
+class NativeTraffic:
+    """All queues of one engine, driven in C; the interface of ``traffic.Traffic``."""
+
+    def __init__(
+        self,
+        functions: TrafficObject,
+        queues: List[Queue],
+        cqs: List[CompletionQueue],
+        words: Any,
+        pair_words: Dict[int, int],
+        control: int,
+    ) -> None:
+        """Lay out ``queues``; arguments as for ``Traffic``."""
+        self._functions = functions
+        self._base = ctypes.addressof((c_uint64 * len(words)).from_buffer(words))
+        self._queues = queues  # they keep the work requests
+        self._struct = TrafficStruct(
+            words=self._base,
+            queues=(QueueStruct * len(queues))(*map(self._queue, queues)),
+            cqs=(CompletionQueueStruct * len(cqs))(
+                *(CompletionQueueStruct(cq.cq.address, cq.channel.address, cq.fd) for cq in cqs)
+            ),
+            pairs=(PairStruct * len(pair_words))(
+                *(PairStruct(self._word(word), number) for number, word in sorted(pair_words.items()))
+            ),
+            sleepers=(PollFd * (len(cqs) + 1))(),
+            get_cq_event=ctypes.cast(functions.library.get_cq_event, c_void_p),
+            ack_cq_events=ctypes.cast(functions.library.ack_cq_events, c_void_p),
+            queue_count=len(queues),
+            cq_count=len(cqs),
+            pair_count=len(pair_words),
+            spins=SPINS,
+            control=control,
+        )
+        functions.init(self._struct)
+
+    def _word(self, index: int) -> int:
+        return self._base + 8 * index
+
+    def _queue(self, queue: Queue) -> QueueStruct:
+        lay_out(queue.chains)
+        count, returns = len(queue.chains), queue.returns
+        return QueueStruct(
+            target=queue.target.address,
+            chains=(c_void_p * count)(*(head.address for head in queue.chains)),
+            chain_bytes=(c_uint64 * count)(*queue.chain_bytes),
+            returns=(ProofStruct * len(returns))(*(ProofStruct(proof.bytes, proof.messages) for proof in returns)),
+            return_count=len(returns),
+            totals=self._word(queue.base),
+            pair_word=self._word(queue.qp_word),
+            chain_count=count,
+            limit=queue.limit,
+            batch=queue.batch,
+            posts=queue.posts,
+            messages_per_signal=queue.messages_per_signal,
+            overhead=queue.overhead,
+            sends=queue.sends,
+            shared=queue.shared,
+            alive=1,
+        )
+
+    def post_receives(self) -> None:
+        """Fill every receive queue."""
+        self._functions.post_receives(self._struct)
+
+    def begin(self) -> None:
+        """Fill every send queue."""
+        self._functions.begin(self._struct)
+
+    def serve(self) -> None:
+        """Drive traffic until a command waits."""
+        self._run(0)
+
+    def drain(self, seconds: float) -> bool:
+        """Post no more sends, and drive until none is outstanding; return whether that came within ``seconds``."""
+        self._struct.sending = 0
+        self._run(time.monotonic_ns() + int(seconds * 1e9))
+        return not self._functions.outstanding(self._struct)
+
+    def _run(self, drain_until: int) -> None:
+        code = -self._functions.run(self._struct, drain_until)
+        if code:
+            raise VerbsError(code, f"poll_cq: {os.strerror(code)}")

@@ -1,0 +1,110 @@
+"""The two data paths: libibverbs through ctypes with the traffic loop in C, and pyverbs with the loop in Python.
+
+Both give the engine verbs under pyverbs' names and a traffic loop of one interface (``Traffic``); everything else of a
+run is the same code. Native is the default where it can be loaded, pyverbs the portable path and the reference.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Callable, Dict, NamedTuple, Optional, Union
+
+from . import shared_object, verbs
+from .faults import AgentFault, bad_request
+from .native import Library, NativeVerbs
+from .native_traffic import NativeTraffic, TrafficObject
+from .traffic import Traffic
+from .verbs import Verbs
+
+NATIVE, PYVERBS = "native", "pyverbs"
+NAMES = (NATIVE, PYVERBS)
+
+AnyTraffic = Union[Traffic, NativeTraffic]
+
+
+class DataPath(NamedTuple):
+    """One way to drive traffic.
+
+    ``traffic`` makes the loop of a run from queues, completion queues, shared words, words of the queue pairs by
+    number, and the control descriptor.
+    """
+
+    name: str
+    verbs: Verbs
+    traffic: Callable[..., AnyTraffic]
+    detail: str
+
+
+class DataPaths:
+    """What this host can use, best first, and why it cannot use the rest."""
+
+    def __init__(self) -> None:
+        self.usable: Dict[str, DataPath] = {}
+        self.missing: Dict[str, str] = {}
+
+    def add(self, name: str, load: Callable[[], DataPath]) -> None:
+        """Load a path, or remember why it cannot be."""
+        try:
+            self.usable[name] = load()
+        except OSError as error:
+            self.missing[name] = str(error)
+
+    def choose(self, name: Optional[str] = None) -> DataPath:
+        """Return the path asked for, or the best.
+
+        Raises:
+            AgentFault: ``unsupported``, with the reason; ``bad_request`` for a name that is none.
+        """
+        if name is not None and name not in NAMES:
+            raise bad_request(f"prepare: data_path must be one of {', '.join(NAMES)}, not {name!r}")
+        wanted = [name] if name else list(NAMES)
+        for candidate in wanted:
+            if candidate in self.usable:
+                return self.usable[candidate]
+        reasons = "; ".join(f"{candidate}: {self.missing[candidate]}" for candidate in wanted)
+        raise AgentFault("unsupported", "load", f"no data path can be used on this host: {reasons}")
+
+    def facts(self) -> Dict[str, Any]:
+        """Return what ``hello`` says of them."""
+        return {
+            "pyverbs": verbs.version() if PYVERBS in self.usable else None,
+            "pyverbs_present": PYVERBS in self.usable,
+            "pyverbs_error": self.missing.get(PYVERBS),
+            "data_paths": {name: self._describe(name) for name in NAMES},
+        }
+
+    def _describe(self, name: str) -> Dict[str, Any]:
+        usable = name in self.usable
+        return {"usable": usable, "detail": self.usable[name].detail if usable else self.missing[name]}
+
+
+def load_native(library: str = "libibverbs.so.1") -> DataPath:
+    """Load libibverbs and the traffic loop.
+
+    Raises:
+        OSError: one of them is not there, or does not fit this host.
+    """
+    loaded_library = Library(library)
+    loaded, detail = shared_object.load()
+    functions = TrafficObject(loaded, loaded_library)
+    return DataPath(NATIVE, NativeVerbs(loaded_library), partial(NativeTraffic, functions), detail)
+
+
+def load_pyverbs() -> DataPath:
+    """Import pyverbs.
+
+    Raises:
+        OSError: it is not there, or does not work.
+    """
+    loaded = verbs.load()
+    if loaded is None:
+        raise OSError(verbs.missing)
+    return DataPath(PYVERBS, loaded, partial(Traffic, loaded.PyverbsError), verbs.version() or "no version")
+
+
+def load() -> DataPaths:
+    """Load what this host has. The resident agent does so before it forks: importing pyverbs takes a second."""
+    paths = DataPaths()
+    paths.add(NATIVE, load_native)
+    paths.add(PYVERBS, load_pyverbs)
+    return paths

@@ -1,0 +1,271 @@
+"""One suite for every data path: the loops in C and in Python, over a libibverbs that delivers within the process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from ctypes import CDLL
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collie.agent.faults import AgentFault
+from collie.agent.native import Library, NativeVerbs, VerbsError
+from collie.agent.paths import DataPath, load_native
+from collie.agent.queues import build_queues
+from collie.agent.resources import End, Resources
+from collie.agent.totals import ATTENTION, Totals
+from collie.agent.traffic import Traffic
+from collie.agent.workload import parse_workload
+
+HERE = Path(__file__).parent
+GID = "0000:0000:0000:0000:0000:ffff:c000:0201"
+PATIENCE_SECONDS = 30.0
+
+TRAFFIC: dict[str, dict[str, Any]] = {
+    "RC WRITE": {"opcode": "WRITE"},
+    "RC WRITE in chains": {"opcode": "WRITE", "wqe_batch": 8, "mrs_per_qp": 3, "messages": [64, 100, 2000]},
+    "RC WRITE_WITH_IMM": {"opcode": "WRITE_WITH_IMM"},
+    "RC SEND": {"opcode": "SEND", "messages": [4096, 100]},
+    "RC SEND, one receive queue for all": {"opcode": "SEND", "srq": True, "wqe_batch": 4},
+    "RC READ": {"opcode": "READ", "max_rd_atomic": 16, "max_dest_rd_atomic": 16},
+    "RC SEND, every option": {
+        "opcode": "SEND_WITH_IMM",
+        "messages": [64, 100, 2000],
+        "wqe_batch": 8,
+        "sge_count": 4,
+        "sge_split": [8],
+        "mrs_per_qp": 5,
+        "max_inline_data": 128,
+        "sq_sig_all": True,
+        "fence": True,
+    },
+    "RC FETCH_ADD": {"opcode": "FETCH_ADD", "messages": [8]},
+    "RC CMP_SWP": {"opcode": "CMP_SWP", "messages": [8]},
+    "RC WRITE, a signal every 4 chains": {"opcode": "WRITE", "wqe_batch": 2, "signal_every": 4},
+    "RC READ and WRITE in turn": {
+        "opcode": "READ",
+        "more_opcodes": ["WRITE"],
+        "messages": [64, 100, 2000],
+        "wqe_batch": 4,
+    },
+    "UC WRITE": {"qp_type": "UC", "opcode": "WRITE"},
+    "UC SEND": {"qp_type": "UC", "opcode": "SEND"},
+    "UD SEND": {"qp_type": "UD", "opcode": "SEND", "messages": [1024, 64]},
+    "UD SEND, one receive queue for all": {"qp_type": "UD", "opcode": "SEND", "srq": True},
+}
+
+
+@pytest.fixture(scope="module")
+def libibverbs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler (cc): on Debian apt-get install gcc libc6-dev")
+    made = tmp_path_factory.mktemp("fake") / "libibverbs.so.1"
+    headers = HERE.parents[1] / "collie" / "agent" / "native"
+    argv = [compiler, "-std=gnu11", "-O1", "-fPIC", "-shared", f"-I{headers}", "-o", str(made)]
+    subprocess.run([*argv, str(HERE / "fake_libibverbs.c")], check=True)
+    return made
+
+
+def python_path(library: str) -> DataPath:
+    """The reference loop, over the same library: pyverbs itself has no place for a fake one."""
+    return DataPath("python", NativeVerbs(Library(library)), partial(Traffic, VerbsError), "")
+
+
+@pytest.fixture(params=[load_native, python_path], ids=["native", "python"])
+def path(request: pytest.FixtureRequest, libibverbs: Path) -> DataPath:
+    make: Callable[[str], DataPath] = request.param
+    return make(str(libibverbs))
+
+
+@pytest.fixture
+def fake(libibverbs: Path) -> Iterator[CDLL]:
+    """The library, which must have nothing left and lost nothing after the test."""
+    loaded = CDLL(str(libibverbs))
+    yield loaded
+    assert loaded.fake_live() == 0
+    assert loaded.fake_overflows() == 0
+
+
+class Loopback:
+    """A flow from the device to itself, both ends in this process."""
+
+    def __init__(self, path: DataPath, **workload: Any) -> None:
+        fields = {"qp_type": "RC", "messages": [1024], "qps": 3, "send_wq_depth": 32, "mtu": 4096, **workload}
+        parsed = parse_workload(fields)
+        self.totals = Totals({"a-a/requester": parsed.qps, "a-a/responder": parsed.qps})
+        self.resources = Resources(path.verbs, "fake0", 1, 0, GID)
+        try:
+            ends = [End(f"a-a/{role}", role, parsed.qps, parsed) for role in ("requester", "responder")]
+            self.resources.create(ends)
+            for end, peer in (ends, ends[::-1]):
+                self.resources.connect(end, self.resources.endpoint(peer))
+        except BaseException:
+            self.resources.destroy()
+            raise
+        self.control, self._command = os.pipe()
+        queues, pair_words = build_queues(self.resources, self.totals.ends)
+        words = self.totals.words
+        self.traffic = path.traffic(queues, self.resources.cqs, words, pair_words, self.control)
+        self.traffic.post_receives()
+        self.traffic.begin()
+
+    def serve(self, until: Callable[[], bool]) -> None:
+        """Drive traffic until the totals, which another thread reads as the resident agent does, fulfil something."""
+        fulfilled = []
+
+        def watch() -> None:
+            end = time.monotonic() + PATIENCE_SECONDS
+            while not (met := until()) and time.monotonic() < end:
+                time.sleep(0.001)
+            fulfilled.append(met)
+            self.totals.words[ATTENTION] = 1
+            os.write(self._command, b"\n")
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        self.traffic.serve()
+        watcher.join()
+        os.read(self.control, 1)
+        self.totals.words[ATTENTION] = 0
+        assert fulfilled == [True], f"{self.requester}, {self.totals.health()}"
+
+    @property
+    def requester(self) -> dict[str, Any]:
+        return self.totals.end(self.totals.ends[0])
+
+    @property
+    def responder(self) -> dict[str, Any]:
+        return self.totals.end(self.totals.ends[1])
+
+    def close(self) -> int:
+        for descriptor in (self.control, self._command):
+            os.close(descriptor)
+        flushed = self.resources.quiesce(1.0)
+        self.resources.destroy()
+        return flushed
+
+
+def enough(loop: Loopback) -> Callable[[], bool]:
+    return lambda: loop.requester["qp_messages"]["min"] >= 200
+
+
+@pytest.mark.parametrize("name", TRAFFIC)
+def test_everything_that_is_sent_arrives_and_is_counted_at_both_ends(path: DataPath, fake: CDLL, name: str) -> None:
+    loop = Loopback(path, **TRAFFIC[name])
+    loop.serve(enough(loop))
+    assert loop.traffic.drain(10.0)
+    sent, got, health = loop.requester, loop.responder, loop.totals.health()
+    assert sent["posted_messages"] == sent["completed_messages"]
+    assert sent["posted_messages"] == sent["delivered_messages"] + sent["returned_messages"]
+    assert sent["posted_bytes"] == sent["delivered_bytes"] + sent["returned_bytes"]
+    assert (sent["returned_messages"] > 0) == loop.resources.ends[0].workload.mixed
+    workload = loop.resources.ends[0].workload
+    if workload.receives and workload.qp_type == "RC":
+        assert got["delivered_messages"] == sent["posted_messages"]
+        assert got["delivered_bytes"] == sent["posted_bytes"]
+        assert got["qp_messages"] == sent["qp_messages"]
+    elif workload.receives:
+        assert 0 < got["delivered_messages"] <= sent["posted_messages"]
+    assert (sent["failed_qps"], got["failed_qps"]) == (0, 0)
+    assert (health["errors"], health["flushed"], health["post_errors"]) == ({}, 0, 0)
+    loop.close()
+
+
+def test_queues_are_kept_full_and_say_how_full(path: DataPath, fake: CDLL) -> None:
+    loop = Loopback(path, opcode="WRITE", qps=1, send_wq_depth=64)
+    loop.serve(enough(loop))
+    health = loop.totals.health()
+    # The device carries out 8 work requests a round, so 56 of 64 are outstanding whenever the queue is looked at.
+    assert health["queue_outstanding"] / health["queue_limit"] == pytest.approx(56 / 64)
+    assert health["queue_empty"] == 0
+    assert 0 < health["posts"] == loop.requester["posted_messages"]
+    loop.close()
+
+
+def test_a_queue_of_one_chain_is_empty_each_time(path: DataPath, fake: CDLL) -> None:
+    loop = Loopback(path, opcode="WRITE", qps=1, send_wq_depth=4, wqe_batch=4)
+    loop.serve(enough(loop))
+    health = loop.totals.health()
+    assert health["queue_outstanding"] == 0
+    assert health["queue_empty"] == health["queue_limit"] > 0
+    loop.close()
+
+
+def test_what_is_outstanding_at_the_end_is_flushed(path: DataPath, fake: CDLL) -> None:
+    loop = Loopback(path, opcode="SEND", qps=2, send_wq_depth=16, recv_wq_depth=32)
+    loop.serve(enough(loop))
+    assert loop.close() == 2 * (16 + 32)
+
+
+def test_a_queue_pair_that_fails_ends_alone(path: DataPath, fake: CDLL) -> None:
+    """Without a receive and without patience the receiver is not ready: each queue pair fails at its first send."""
+    loop = Loopback(path, opcode="SEND", qps=2, recv_wq_depth=1, rnr_retry=0, send_wq_depth=8)
+    loop.serve(lambda: loop.requester["failed_qps"] == 2)
+    health = loop.totals.health()
+    assert health["errors"] == {"RNR retry exceeded": 2}
+    assert health["flushed"] == 2 * (8 - 1 - 1)  # one arrived, one failed
+    assert loop.traffic.drain(10.0)
+    loop.close()
+
+
+def test_a_shared_receive_queue_outlives_one_of_its_queue_pairs(path: DataPath, fake: CDLL) -> None:
+    loop = Loopback(path, opcode="SEND", qps=2, srq=True)
+    v = loop.resources.v
+    responder = loop.resources.ends[1].pairs
+    loop.resources.ends[0].pairs[0].modify(v.QPAttr(qp_state=v.e.IBV_QPS_ERR), v.e.IBV_QP_STATE)
+    loop.serve(lambda: loop.responder["qp_messages"]["max"] >= 200)
+    assert loop.requester["failed_qps"] == 1
+    assert loop.responder["failed_qps"] == 0
+    assert len(responder) == 2
+    loop.close()
+
+
+def test_a_post_that_the_device_refuses_ends_the_queue_pair(
+    path: DataPath, fake: CDLL, capfd: pytest.CaptureFixture[str]
+) -> None:
+    loop = Loopback(path, opcode="WRITE", qps=2)
+    loop.serve(enough(loop))
+    pair = loop.resources.ends[0].pairs[0]
+    fake.fake_shrink(pair.qp_num)
+    loop.serve(lambda: loop.requester["failed_qps"] == 1)
+    assert loop.totals.health()["post_errors"] == 1
+    assert "first failed post: " in capfd.readouterr().err
+    before = loop.requester["qp_messages"]["max"]
+    loop.serve(lambda: loop.requester["qp_messages"]["max"] > before + 100)
+    loop.close()
+
+
+def test_a_command_that_waits_interrupts_traffic(path: DataPath, fake: CDLL) -> None:
+    loop = Loopback(path, opcode="WRITE")
+    loop.totals.words[ATTENTION] = 1
+    loop.traffic.serve()
+    assert loop.totals.health()["iterations"] == 0
+    loop.close()
+
+
+def test_draining_gives_up_at_its_limit(path: DataPath, fake: CDLL) -> None:
+    """Nobody answers an RC requester whose responder has failed: its sends stay outstanding."""
+    loop = Loopback(path, opcode="WRITE", qps=1)
+    v = loop.resources.v
+    loop.resources.ends[1].pairs[0].modify(v.QPAttr(qp_state=v.e.IBV_QPS_ERR), v.e.IBV_QP_STATE)
+    assert not loop.traffic.drain(0.01)
+    loop.close()
+
+
+def test_a_verb_that_fails_is_named_and_leaves_nothing(path: DataPath, fake: CDLL) -> None:
+    with pytest.raises(AgentFault, match="sge_count 40 is above the device's 16") as caught:
+        Loopback(path, opcode="WRITE", sge_count=40)
+    assert caught.value.kind == "unsupported"
+    with pytest.raises(AgentFault, match="Cannot allocate memory") as caught:
+        Loopback(path, opcode="WRITE", qps=30, mrs_per_qp=70)
+    assert (caught.value.step, caught.value.kind) == ("reg_mr", "setup")
+    with pytest.raises(AgentFault, match="knows no such device"):
+        Resources(path.verbs, "fake1", 1, 0, GID)
