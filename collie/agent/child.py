@@ -14,10 +14,10 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from . import facts
 from .engine import Engine
 from .lines import Lines
 from .paths import DataPaths
+from .sampler import waited
 from .totals import ATTENTION, Totals
 
 PR_SET_PDEATHSIG = 1
@@ -103,16 +103,8 @@ class EngineProcess:
             return None
 
     def wait_seconds(self) -> Optional[float]:
-        """Return how long the engine's threads were ready to run and had no CPU, null where the kernel keeps none."""
-        if self.status is not None:
-            return None
-        tasks = f"/proc/{self.pid}/task"
-        try:
-            # "RUNNING_NS WAITING_NS TIMES_RUN"; missing without CONFIG_SCHED_INFO, or when a thread has just ended.
-            waits = [int((facts.read_text(tasks, task, "schedstat") or "").split()[1]) for task in facts.names(tasks)]
-        except (IndexError, ValueError):
-            return None
-        return sum(waits) / 1e9
+        """Return how long the engine was ready to run and had no CPU, null where the kernel does not tell."""
+        return None if self.status is not None else waited(self.pid)
 
     def cpu_user_seconds(self) -> Optional[float]:
         """Return the part of it that was not spent in the kernel, in steps of a clock tick (10 ms)."""

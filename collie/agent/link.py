@@ -14,7 +14,7 @@ def link(device: str, port: int, netdev: Optional[str]) -> Dict[str, Any]:
     """Return the ``link`` object of a sample; null for what the device or its driver does not tell."""
     path = os.path.join(INFINIBAND, device)
     port_path = os.path.join(path, "ports", str(port))
-    net_path = os.path.join(NET, netdev) if netdev else os.devnull
+    net_path = os.path.join(NET, netdev or "")
     return {
         "state": read_text(port_path, "state"),
         "rate": read_text(port_path, "rate"),

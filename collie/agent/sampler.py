@@ -225,3 +225,17 @@ def host_cpu(path: str = "/proc/stat") -> Dict[str, Any]:
     hertz = os.sysconf("SC_CLK_TCK")
     seconds = {"user": user + nice, "system": system, "softirq": irq + softirq, "idle": idle + iowait, "steal": steal}
     return {name: round(value / hertz, 3) for name, value in seconds.items()}
+
+
+def waited(pid: int, proc: str = "/proc") -> Optional[float]:
+    """Return the seconds that a process's threads were ready to run and had no CPU."""
+    tasks = os.path.join(proc, str(pid), "task")
+    waits = []
+    try:
+        for task in os.listdir(tasks):
+            # "RUNNING_NS WAITING_NS TIMES_RUN"
+            with open(os.path.join(tasks, task, "schedstat"), encoding="ascii") as file:
+                waits.append(int(file.read().split()[1]))
+    except (OSError, IndexError, ValueError):  # a kernel without schedstat, or a thread that has just ended
+        return None
+    return sum(waits) / 1e9

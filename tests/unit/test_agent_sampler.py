@@ -10,6 +10,7 @@ import pytest
 
 from collie.agent import facts, report, sampler, totals
 from collie.agent.faults import AgentFault
+from collie.agent.link import link
 
 
 def write(path: Path, text: str) -> None:
@@ -193,3 +194,20 @@ def test_errors_are_named_in_words() -> None:
     run.engine.totals.words[totals.ERRORS + 13] = 2
     assert run.health()["errors"] == {"RNR retry exceeded": 2}
     assert run.health()["cpu_seconds"] == 1.5
+
+
+def test_time_on_the_run_queue_is_summed_over_threads(tmp_path: Path) -> None:
+    for thread, line in (("7", "900 250000000 3"), ("8", "0 500000000 1")):
+        folder = tmp_path / "7" / "task" / thread
+        folder.mkdir(parents=True)
+        (folder / "schedstat").write_text(line + "\n")
+    assert sampler.waited(7, str(tmp_path)) == 0.75
+    assert sampler.waited(9, str(tmp_path)) is None
+    (tmp_path / "7" / "task" / "8" / "schedstat").write_text("")
+    assert sampler.waited(7, str(tmp_path)) is None
+
+
+def test_a_link_that_nobody_tells_of_is_null_and_not_down() -> None:
+    told = link("no-such-device", 1, None)
+    assert set(told.values()) == {None}
+    assert link("no-such-device", 1, "lo")["netdev_state"] is not None
