@@ -9,23 +9,28 @@ from pathlib import Path
 
 import pytest
 
+from collie.campaign.bench import Bench
+from collie.campaign.calibrate import plain_traffic
 from collie.content.catalogs import load_catalog
 from collie.content.inventory import load_inventory
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
-from collie.detect.bounds import Bound
+from collie.detect.bounds import Bound, Calibration
 from collie.detect.judge import judge
 from collie.detect.symptom import Symptom, Verdict
 from collie.hosts import HostsTestbed
 from collie.hosts.window import WindowPolicy
 from collie.inventory.hosts import Pair
-from collie.ports import Measured, Remote
+from collie.ports import CampaignHeader, Measured, Remote
 from collie.ssh import SshRemote
-from collie.workloads.workload import Opcode, Workload
+from collie.store.memory import MemoryStore
+from collie.testing.fakes import ListSink
+from collie.workloads.workload import Opcode, QpType, Workload
 
 pytestmark = pytest.mark.lab
 
-PLAIN = load_space("soft-roce").base
+SPACE = load_space("soft-roce")
+PLAIN = SPACE.base
 THRESHOLDS = load_recipe("soft-roce").thresholds
 MUCH = Bound(1e9, 1e6, "specification")
 """More than an emulated machine ever delivers: a run that nothing else explains is judged low throughput."""
@@ -80,6 +85,21 @@ def in_background(remote: Remote, script: str) -> Iterator[None]:
 
 def netdev(remote: Remote) -> str:
     return run(remote, "cat /sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/1").strip()
+
+
+def test_plain_traffic_is_not_anomalous(testbed: HostsTestbed) -> None:
+    """The short form of scripts/acceptance/plain_workloads.py: sizes between those that were calibrated."""
+    store = MemoryStore(CampaignHeader("plain", {}, SPACE.name, "soft-roce", {}, 1, "2026-11-21T00:00:00Z"))
+    shapes = [(QpType.RC, Opcode.WRITE), (QpType.RC, Opcode.READ), (QpType.UC, Opcode.SEND), (QpType.UD, Opcode.SEND)]
+    workloads = [plain_traffic(SPACE, *shape, 1500) for shape in shapes]
+    opcodes = (Opcode.WRITE, Opcode.SEND, Opcode.READ)
+    calibration = Bench(testbed, store, SPACE, THRESHOLDS, Calibration(), ListSink()).calibrate(
+        1, (1024, 4096), opcodes
+    )
+    bench = Bench(testbed, store, SPACE, THRESHOLDS, calibration, ListSink())
+    judged = [bench.judge(workload) for workload in workloads if workload is not None]
+    assert len(judged) == len(shapes)
+    assert [run.verdict for run in judged if run.verdict is None or run.verdict.is_anomalous] == []
 
 
 def test_a_receive_queue_that_is_too_short_is_an_rnr_storm(testbed: HostsTestbed) -> None:

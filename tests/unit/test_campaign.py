@@ -8,7 +8,7 @@ import pytest
 
 from collie.campaign.bench import Bench, Case
 from collie.campaign.budget import Budget, parse_budget
-from collie.campaign.calibrate import SIZES
+from collie.campaign.calibrate import DENSE_SIZES, SIZES, plain_traffic
 from collie.campaign.engine import Summary
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished, SuspicionDropped
 from collie.campaign.reproduce import Reproduced
@@ -182,6 +182,28 @@ def test_a_record_of_another_search_is_refused() -> None:
     search(FakeTestbed(), store=store, budget=Budget(runs=5))
     with pytest.raises(StoreError, match="another workload"):
         search(FakeTestbed(), store=store, budget=Budget(runs=10), recipe=RANDOM, calibration=None)
+
+
+def test_plain_traffic_of_any_size_keeps_the_plain_bytes_in_flight() -> None:
+    space = load_space("soft-roce")
+    for size in DENSE_SIZES:
+        workload = plain_traffic(space, QpType.RC, Opcode.READ, size)
+        assert workload is not None
+        assert workload.bytes_outstanding <= max(space.base.bytes_outstanding, space.base.qps * size)
+        assert (workload.opcode, workload.payloads) == (Opcode.READ, (size,))
+        assert space.allows(workload)
+    assert plain_traffic(space, QpType.UD, Opcode.SEND, 65536) is None
+
+
+def test_repeats_of_a_calibration_are_interleaved_and_keep_their_spread() -> None:
+    testbed = FakeTestbed(noise=0.1)
+    bench = Bench(testbed, MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink())
+    calibration = bench.calibrate(3, sizes=(64, 4096), opcodes=(Opcode.SEND,))
+    kinds = len(calibration.points)
+    assert kinds > 2
+    assert testbed.measured[:kinds] == testbed.measured[kinds : 2 * kinds] == testbed.measured[2 * kinds :]
+    assert {point.opcode for point in calibration.points} == {Opcode.SEND}
+    assert all(point.spread > 0 for point in calibration.points)
 
 
 def test_a_testbed_without_data_sheet_is_calibrated_first() -> None:
