@@ -56,6 +56,10 @@ class GeneratorHealth:
             few queue pairs, or when they had too few turns to be compared.
         cpu_wait_ratio: share of the window for which a generator was ready to run and had no CPU, the largest of the
             hosts; None where the kernel does not tell.
+        data_path: what drove traffic, `native` or `pyverbs`; both, with a comma, where hosts differ; None on the
+            simulator.
+        queue_fill_ratio: how full send queues still were when they were filled again, of the host where that is least;
+            a queue of one round is always empty then. None where no host told.
     """
 
     driven: bool = True
@@ -66,6 +70,8 @@ class GeneratorHealth:
     qp_rate_ratio: float | None = None
     slowest_qp_share: float | None = None
     cpu_wait_ratio: float | None = None
+    data_path: str | None = None
+    queue_fill_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,15 +153,25 @@ class _HostCheck:
     def _agent(self) -> Iterator[Finding]:
         facts = self._session.facts
         yield self._ok("agent", f"starts on Python {facts.python}, kernel {facts.kernel}")
-        if facts.pyverbs_missing:
-            detail = f"{self._host.python} cannot import it: {facts.pyverbs_missing}"
-            yield self._missing("pyverbs", detail, self._install.format("python3-pyverbs"))
-        else:
-            yield self._ok("pyverbs", "can be imported")
+        yield self._data_path(facts)
         yield from self._device(facts)
         if self._catalog_for is not None:
             yield from self._counters(self._catalog_for)
         yield self._clock_rate()
+
+    def _data_path(self, facts: HostFacts) -> Finding:
+        wanted = self._host.data_path
+        chosen = facts.data_path(wanted)
+        others = "; ".join(f"{path.name} cannot be used: {path.detail}" for path in facts.data_paths if not path.usable)
+        if chosen is None:
+            packages = {"native": "libibverbs1", "pyverbs": "python3-pyverbs", None: "libibverbs1 python3-pyverbs"}
+            forced = f"the hosts file says {wanted}; " if wanted else ""
+            return self._missing("data path", forced + others, self._install.format(packages[wanted]))
+        detail = f"{chosen.name} ({chosen.detail})" + (", as the hosts file says" if wanted else "")
+        if chosen is facts.data_path(None) and chosen.name != "native":
+            advice = f"{detail}: small messages are bound by the CPU; {others}"
+            return Finding(self._host.name, "data path", State.ADVICE, advice, self._install.format("gcc libc6-dev"))
+        return self._ok("data path", detail)
 
     def _device(self, facts: HostFacts) -> Iterator[Finding]:
         device = facts.device(self._host.device)

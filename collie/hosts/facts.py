@@ -68,12 +68,26 @@ class DeviceFacts:
         return next((port for port in self.ports if port.number == number), None)
 
 
+@dataclass(frozen=True, slots=True)
+class DataPathFacts:
+    """One way for a host to drive traffic.
+
+    Attributes:
+        name: `native` or `pyverbs`.
+        detail: where it is from, or why it cannot be used.
+    """
+
+    name: str
+    usable: bool
+    detail: str
+
+
 @dataclass(frozen=True)
 class HostFacts:
     """One host.
 
     Attributes:
-        pyverbs_missing: why pyverbs cannot be imported; None when it can.
+        data_paths: how it can drive traffic, best first.
         numa_nodes: their numbers.
         devices: all RDMA devices.
         description: everything that the agent said and that stays the same from one start to the next; plain values.
@@ -81,10 +95,14 @@ class HostFacts:
 
     kernel: str
     python: str
-    pyverbs_missing: str | None
+    data_paths: tuple[DataPathFacts, ...]
     numa_nodes: tuple[int, ...]
     devices: tuple[DeviceFacts, ...]
     description: Mapping[str, Any]
+
+    def data_path(self, wanted: str | None) -> DataPathFacts | None:
+        """Return the data path that a run will use: the one wanted, or the best; None where it cannot be used."""
+        return next((path for path in self.data_paths if path.usable and wanted in (None, path.name)), None)
 
     def device(self, name: str) -> DeviceFacts | None:
         """Return a device by its name."""
@@ -97,11 +115,13 @@ def parse_facts(raw: Mapping[str, Any]) -> HostFacts:
     Raises:
         KeyError, TypeError, ValueError: the agent speaks another protocol.
     """
-    missing = None if raw["pyverbs_present"] else str(raw["pyverbs_error"] or "unknown reason")
+    paths = tuple(
+        DataPathFacts(name, bool(path["usable"]), str(path["detail"])) for name, path in raw["data_paths"].items()
+    )
     return HostFacts(
         kernel=raw["kernel"],
         python=raw["python"],
-        pyverbs_missing=missing,
+        data_paths=paths,
         numa_nodes=tuple(raw["numa_nodes"]),
         devices=tuple(_device(device) for device in raw["devices"]),
         description={key: value for key, value in raw.items() if key not in _VOLATILE},
@@ -157,13 +177,15 @@ def rdma_port(host: Host, facts: HostFacts) -> RdmaPort:
     """Find the port of an inventory entry.
 
     Raises:
-        TestbedError: pyverbs, the device, the port or the GID is missing; says how to mend it.
+        TestbedError: every data path, the device, the port or the GID is missing; says how to mend it.
     """
     mend = f"; `collie hosts check` shows everything that is missing on {host.name}"
-    if facts.pyverbs_missing:
+    if facts.data_path(host.data_path) is None:
+        which = f"data path {host.data_path} of the hosts file" if host.data_path else "either data path"
+        reasons = "; ".join(f"{path.name}: {path.detail}" for path in facts.data_paths if not path.usable)
         raise TestbedError(
-            f"host {host.name}: {host.python} cannot import pyverbs ({facts.pyverbs_missing}); install it with "
-            f"`apt-get install python3-pyverbs`, or name another interpreter as `python` in the hosts file{mend}"
+            f"host {host.name} cannot use {which} ({reasons}); `apt-get install libibverbs1` is what native needs, "
+            f"`apt-get install python3-pyverbs` what pyverbs needs{mend}"
         )
     device = facts.device(host.device)
     if device is None:

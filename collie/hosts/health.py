@@ -49,6 +49,8 @@ class Activity:
         foreign_cpus: CPUs that other processes took, on average; at least, as some of the kernel's work is counted as
             the generator's.
         spare_cpus: CPUs that nothing ran on, on average.
+        queue_fill_ratio: how full send queues still were when filled again; None on a host that only responds.
+        data_path: what drove traffic.
     """
 
     idle_poll_ratio: float | None = None
@@ -56,6 +58,8 @@ class Activity:
     waiting_ratio: float | None = None
     foreign_cpus: float | None = None
     spare_cpus: float | None = None
+    queue_fill_ratio: float | None = None
+    data_path: str | None = None
 
 
 def generator_health(
@@ -73,6 +77,7 @@ def generator_health(
     idle = [a.idle_poll_ratio for a in activities.values() if a.idle_poll_ratio is not None]
     empty = [a.empty_queue_ratio for a in activities.values() if a.empty_queue_ratio is not None]
     waiting = [a.waiting_ratio for a in activities.values() if a.waiting_ratio is not None]
+    fill = [a.queue_fill_ratio for a in activities.values() if a.queue_fill_ratio is not None]
     reasons = [
         f"host {role}: {reason}"
         for role, activity in activities.items()
@@ -87,6 +92,8 @@ def generator_health(
         qp_rate_ratio=_fairness(plan, window) if workload.qps > 1 else None,
         slowest_qp_share=slowest_qp_share(workload, plan, window),
         cpu_wait_ratio=max(waiting, default=None),
+        data_path=", ".join(sorted({a.data_path for a in activities.values() if a.data_path})) or None,
+        queue_fill_ratio=min(fill, default=None),
     )
 
 
@@ -99,7 +106,10 @@ def _activity(role: str, samples: Sequence[AgentSample], plan: Sequence[Flow], w
     posted = sum(_posted(samples[-1], key) - _posted(samples[0], key) for key in keys)
     rounds = posted / (workload.wqe_batch * workload.signal_every)
     empty = min(1.0, (last.queue_empty - first.queue_empty) / rounds) if rounds > 0 else None
-    return Activity(idle, empty, *(_per_second(quantity, samples) for quantity in (_waited, _foreign, _spare)))
+    limit = last.queue_limit - first.queue_limit
+    fill = (last.queue_outstanding - first.queue_outstanding) / limit if limit > 0 else None
+    rates = (_per_second(quantity, samples) for quantity in (_waited, _foreign, _spare))
+    return Activity(idle, empty, *rates, fill, last.data_path)
 
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:

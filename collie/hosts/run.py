@@ -191,7 +191,8 @@ class Run:
             raise Impossible(f"host {party.session.host.name}: {error}") from error
         memory = workload[f"{own}memory"]
         workload |= {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
-        return {
+        forced = party.session.host.data_path
+        return ({"data_path": forced} if forced else {}) | {
             "device": party.port.device,
             "port": party.port.port,
             "gid_index": party.port.gid_index,

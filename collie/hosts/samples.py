@@ -44,6 +44,9 @@ class EngineTotals:
         post_errors: posts that the device refused.
         cpu_seconds: CPU time that it took; None when unknown.
         wait_seconds: for which it was ready to run and had no CPU; None when unknown.
+        data_path: what drives traffic, `native` or `pyverbs`; None where the agent does not say.
+        queue_outstanding, queue_limit: rounds that were outstanding, and that fit, summed over all times that a send
+            queue was filled again.
     """
 
     iterations: int
@@ -53,6 +56,9 @@ class EngineTotals:
     post_errors: int
     cpu_seconds: float | None = None
     wait_seconds: float | None = None
+    data_path: str | None = None
+    queue_outstanding: int = 0
+    queue_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,4 +147,7 @@ def _engine(raw: Mapping[str, Any]) -> EngineTotals:
         post_errors=int(raw["post_errors"]),
         cpu_seconds=raw.get("cpu_seconds"),
         wait_seconds=raw.get("wait_seconds"),
+        data_path=raw.get("data_path"),
+        queue_outstanding=int(raw.get("queue_outstanding", 0)),
+        queue_limit=int(raw.get("queue_limit", 0)),
     )

@@ -54,8 +54,9 @@ class Host:
         jump: `user@host:port` to go through, several separated by commas; None leaves it to `~/.ssh/config`.
         ib_port: port of the device.
         gid_index: index in the port's GID table; None for the RoCE v2 GID that matches `data_address`.
-        python: interpreter that has pyverbs.
+        python: interpreter that runs the agent.
         specification: caps what a healthy port is expected to deliver.
+        data_path: `native` or `pyverbs`; None for the best that the host can use.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Host:
     gid_index: int | None = None
     python: str = "/usr/bin/python3"
     specification: HostSpecification = UNSPECIFIED
+    data_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,7 @@ class HostEntry(BaseModel):
     ib_port: Annotated[int, Field(ge=1, le=255)] = 1
     gid_index: Annotated[int, Field(ge=0, le=1023)] | None = None
     python: Annotated[str, AfterValidator(_program)] = "/usr/bin/python3"
+    data_path: Literal["native", "pyverbs"] | None = None
     specification: SpecificationEntry = SpecificationEntry()
 
     def host(self, name: str) -> Host:

@@ -174,8 +174,10 @@ def _hosts(measurement: Measurement, bound: Bound) -> Iterator[str]:
         yield f"host {host.host}  {_host(host, bound)}"
     health = measurement.health
     driven = "drove the workload" if health.driven else f"could not drive the workload: {health.reason}"
+    path = f" ({health.data_path})" if health.data_path else ""
+    filled = f", send queues {percent(health.queue_fill_ratio)} full" if health.queue_fill_ratio is not None else ""
     steady = "stable" if measurement.stable else "not stable"
-    yield f"window  {measurement.window_seconds:.3g} s, {steady}; the generator {driven}"
+    yield f"window  {measurement.window_seconds:.3g} s, {steady}; the generator{path} {driven}{filled}"
     if health.slowest_qp_share is not None:
         yield f"queue pairs  the slowest does at most {percent(min(1.0, health.slowest_qp_share))} of the mean"
     if measurement.wrong_bytes is not None:

@@ -146,6 +146,8 @@ def _measurement(measurement: Measurement) -> Json:
             "qp_rate_ratio": known(health.qp_rate_ratio),
             "slowest_qp_share": known(health.slowest_qp_share),
             "cpu_wait_ratio": known(health.cpu_wait_ratio),
+            "data_path": health.data_path,
+            "queue_fill_ratio": known(health.queue_fill_ratio),
         },
         "wrong_bytes": measurement.wrong_bytes,
         "hosts": [

@@ -3,7 +3,7 @@
 It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`, and finds its behaviour in the file
 `behaviour.json` of the directory that it starts in (all keys optional)::
 
-    {"pyverbs": false,                 cannot import pyverbs
+    {"data_paths": ["pyverbs"],        can use only these
      "die": "start",                   ends without an answer when asked to do this
      "die_times": 1,                   but only this many times, over all agents started there
      "hang": "connect",                never answers this
@@ -51,6 +51,7 @@ class FakeAgent:
         self._behaviour = behaviour
         self._writing = threading.Lock()
         self._workload: dict[str, Any] = {}
+        self._data_path = "native"
         self._keys: list[str] = []
         self._running = threading.Event()
         self._began = 0.0
@@ -87,17 +88,19 @@ class FakeAgent:
             os._exit(1)
 
     def _hello(self, _request: dict[str, Any]) -> dict[str, Any]:
-        present = self._behaviour.get("pyverbs", True)
+        usable = self._behaviour.get("data_paths", ["native", "pyverbs"])
         return {
             "protocol": 1,
             "pid": os.getpid(),
             "hostname": "fake",
             "kernel": "6.1.0",
             "python": "3.11.2",
-            "pyverbs_present": present,
-            "pyverbs_error": None if present else "ModuleNotFoundError: No module named 'pyverbs'",
+            "data_paths": {
+                name: {"usable": name in usable, "detail": "present" if name in usable else f"no {name} here"}
+                for name in ("native", "pyverbs")
+            },
             "numa_nodes": [0],
-            "devices": [DEVICE] if present else [],
+            "devices": [DEVICE],
             "clock": time.monotonic(),
         }
 
@@ -106,8 +109,14 @@ class FakeAgent:
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
         self._workload = request["workload"]
+        self._data_path = request.get("data_path", "native")
         self._keys = [f"{flow['flow']}/{flow['role']}" for flow in request["flows"]]
-        return {"engine_pid": 1, "endpoints": {key: {"of": key} for key in self._keys}, "flows": {}}
+        return {
+            "engine_pid": 1,
+            "data_path": self._data_path,
+            "endpoints": {key: {"of": key} for key in self._keys},
+            "flows": {},
+        }
 
     def _connect(self, request: dict[str, Any]) -> dict[str, Any]:
         other = {"requester": "responder", "responder": "requester"}
@@ -172,6 +181,9 @@ class FakeAgent:
                 "iterations": 10 * number,
                 "idle_polls": 5 * number,
                 "queue_empty": 0,
+                "queue_outstanding": 96 * number,
+                "queue_limit": 128 * number,
+                "data_path": self._data_path,
                 "errors": {},
                 "post_errors": 0,
             },

@@ -116,6 +116,8 @@ def measurements() -> st.SearchStrategy[Measurement]:
         qp_rate_ratio=readings,
         slowest_qp_share=readings,
         cpu_wait_ratio=readings,
+        data_path=st.sampled_from([None, "native", "pyverbs"]),
+        queue_fill_ratio=readings,
     )
     sample = st.builds(Sample, seconds, st.sampled_from(["a", "b"]), st.dictionaries(texts, readings, max_size=3))
     return st.builds(

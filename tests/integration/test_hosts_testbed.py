@@ -211,7 +211,8 @@ def test_a_run_measures_what_the_sink_received(rig: Rig) -> None:
     assert b.counters["rcvd_pkts"] == pytest.approx(1000, rel=0.2)
     assert b.counters["send_err"] is None
     assert result.measurement.stable
-    assert result.measurement.health.idle_poll_ratio == 0.5
+    health = result.measurement.health
+    assert (health.idle_poll_ratio, health.queue_fill_ratio, health.data_path) == (0.5, 0.75, "native")
 
 
 def test_the_steps_of_a_run_come_in_order(rig: Rig) -> None:
@@ -310,10 +311,19 @@ def test_error_counters_that_move_void_the_run(rig: Rig) -> None:
     assert result.measurement.problems == ("host b: error counter send_err moved",)
 
 
-def test_missing_pyverbs_is_one_clear_message(rig: Rig) -> None:
-    rig.behave("right", pyverbs=False)
-    with pytest.raises(TestbedError, match=r"host right: .* cannot import pyverbs .*apt-get install python3-pyverbs"):
+def test_a_host_without_any_data_path_is_one_clear_message(rig: Rig) -> None:
+    rig.behave("right", data_paths=[])
+    with pytest.raises(TestbedError, match=r"host right .*no native here.*no pyverbs here.*install python3-pyverbs"):
         rig.testbed.measure(Workload(), 1)
+
+
+def test_the_hosts_file_can_force_a_data_path(tmp_path: Path) -> None:
+    pair = Pair(replace(PAIR.a, data_path="pyverbs"), PAIR.b)
+    testbed = HostsTestbed(pair, local(tmp_path), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE)
+    result = testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    assert result.measurement.health.data_path == "native, pyverbs"
+    testbed.close()
 
 
 @pytest.mark.parametrize("program", ["/bin/false", "/no/such/python", "/bin/echo"])
@@ -386,7 +396,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_waiting")
 def test_check_finds_a_good_host_good(tmp_path: Path) -> None:
     found = states(tmp_path, PAIR.a)
-    needed = {"ssh", "python", "agent", "pyverbs", "device", "port", "gid", "mtu", "clock"}
+    needed = {"ssh", "python", "agent", "data path", "device", "port", "gid", "mtu", "clock"}
     assert needed <= set(found)
     assert {item: found[item] for item in needed} == dict.fromkeys(needed, State.OK)
 
@@ -412,12 +422,24 @@ def test_check_says_what_is_missing_and_what_mends_it(
 
 
 @pytest.mark.usefixtures("no_waiting")
-def test_check_reports_missing_pyverbs_with_its_package(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("usable", "forced", "state", "command"),
+    [
+        ([], None, State.MISSING, "apt-get install libibverbs1 python3-pyverbs"),
+        (["native"], "pyverbs", State.MISSING, "apt-get install python3-pyverbs"),
+        (["pyverbs"], None, State.ADVICE, "apt-get install gcc libc6-dev"),
+        (["pyverbs"], "pyverbs", State.ADVICE, "apt-get install gcc libc6-dev"),
+        (["native", "pyverbs"], "pyverbs", State.OK, ""),
+    ],
+)
+def test_check_says_which_data_path_a_host_will_use(
+    tmp_path: Path, usable: list[str], forced: str | None, state: State, command: str
+) -> None:
     (tmp_path / "left").mkdir()
-    (tmp_path / "left" / "behaviour.json").write_text('{"pyverbs": false}')
-    found = {finding.item: finding for finding in check_hosts([PAIR.a], local(tmp_path), ARCHIVE)}
-    assert found["pyverbs"].state is State.MISSING
-    assert "python3-pyverbs" in found["pyverbs"].command
+    (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"data_paths": usable}))
+    host = replace(PAIR.a, data_path=forced)
+    found = {finding.item: finding for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
+    assert (found["data path"].state, found["data path"].command) == (state, command)
 
 
 def test_check_of_an_unreachable_host_is_one_finding(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.agent_driver import AgentRefused, RemoteAgent, begin, ends, measure, read_inventory
+from collie.agent.paths import NAMES
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -91,10 +92,12 @@ def processes(agent: RemoteAgent) -> list[str]:
     return [line for line in listing.splitlines() if "collie-agent.pyz" in line and "ps -eo" not in line]
 
 
+@pytest.mark.parametrize("data_path", NAMES)
 @pytest.mark.parametrize("name", TRAFFIC)
-def test_traffic_arrives_and_is_counted_where_it_arrives(agents: list[RemoteAgent], name: str) -> None:
+def test_traffic_arrives_and_is_counted_where_it_arrives(agents: list[RemoteAgent], name: str, data_path: str) -> None:
     workload = {**BASE, **TRAFFIC[name]}
-    measured = measure(agents, workload, 1.0, warm_up=0.5)
+    measured = measure(agents, workload, 1.0, warm_up=0.5, data_path=data_path)
+    assert measured.totals[0]["health"]["data_path"] == data_path
     counting = "requester" if workload["opcode"] in ("WRITE", "READ") and workload["qp_type"] == "RC" else "responder"
     assert list(measured.bytes_per_second) == [f"a-b/{counting}"]
     assert measured.bytes_per_second[f"a-b/{counting}"] > 0
@@ -190,17 +193,20 @@ def test_an_engine_that_hangs_is_killed_at_the_deadline(agents: list[RemoteAgent
     agents[1].ask("destroy")
 
 
-def test_a_host_without_pyverbs_says_so(running_lab: RunningLab, crew: Crew) -> None:
+def test_a_host_without_pyverbs_drives_traffic_natively(running_lab: RunningLab, crew: Crew) -> None:
     crew.close()
     host = read_inventory(running_lab.inventory)[0]
     # -S leaves out the distribution's packages, and pyverbs with them.
     agent = RemoteAgent(dataclasses.replace(host, python=f"{host.python} -S"))
+    loopback = [[{"flow": "a-a", "role": "requester"}, {"flow": "a-a", "role": "responder"}]]
     try:
-        assert agent.facts["pyverbs_present"] is False
         assert "ModuleNotFoundError" in agent.facts["pyverbs_error"]
-        assert [device["name"] for device in agent.facts["devices"]] == [host.device]
-        with pytest.raises(AgentRefused, match="pyverbs") as caught:
-            begin([agent], {**BASE, "opcode": "WRITE"}, ends()[:1])
+        assert agent.facts["data_paths"]["native"] == {"usable": True, "detail": "shipped object"}
+        assert agent.facts["devices"][0]["limits"]["max_qp"] > 0
+        measured = measure([agent], {**BASE, "opcode": "WRITE"}, 1.0, warm_up=0.5, flows=loopback)
+        assert measured.bytes_per_second["a-a/requester"] > 0
+        with pytest.raises(AgentRefused, match="pyverbs: ModuleNotFoundError") as caught:
+            begin([agent], {**BASE, "opcode": "WRITE"}, loopback, data_path="pyverbs")
         assert caught.value.error["kind"] == "unsupported"
     finally:
         agent.close()

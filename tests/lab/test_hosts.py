@@ -256,7 +256,9 @@ def test_a_killed_controller_leaves_no_agent_and_no_queue_pair(
     assert_nothing_is_left(remotes, (first, second))
 
 
-def test_missing_pyverbs_is_one_clear_message(pair: Pair, remotes: tuple[Remote, Remote]) -> None:
+def test_a_host_without_pyverbs_measures_and_says_what_cannot_be_forced(
+    pair: Pair, remotes: tuple[Remote, Remote]
+) -> None:
     # -S leaves out the distribution's packages, as an interpreter built from source would.
     remotes[0].run(
         ["sh", "-c", "printf '#!/bin/sh\\nexec /usr/bin/python3 -S \"$@\"\\n' >bare-python; chmod 755 bare-python"],
@@ -265,11 +267,17 @@ def test_missing_pyverbs_is_one_clear_message(pair: Pair, remotes: tuple[Remote,
     path = remotes[0].run(["realpath", "bare-python"], SOON).stdout.strip()
     bare = dataclasses.replace(pair.a, python=path)
     testbed = HostsTestbed(Pair(bare, pair.b), SshRemote, load_catalog)
-    with pytest.raises(TestbedError, match=rf"host {bare.name}: .*pyverbs.*apt-get install python3-pyverbs"):
+    result = testbed.measure(Workload(), 1)
+    testbed.close()
+    assert isinstance(result, Measured)
+    assert result.measurement.health.data_path == "native"
+    forced = dataclasses.replace(bare, data_path="pyverbs")
+    testbed = HostsTestbed(Pair(forced, pair.b), SshRemote, load_catalog)
+    with pytest.raises(TestbedError, match=rf"host {bare.name} .*pyverbs.*apt-get install python3-pyverbs"):
         testbed.measure(Workload(), 1)
     testbed.close()
-    missing = [finding for finding in check_hosts([bare], SshRemote) if finding.state is State.MISSING]
-    assert [finding.item for finding in missing] == ["pyverbs"]
+    missing = [finding for finding in check_hosts([forced], SshRemote) if finding.state is State.MISSING]
+    assert [finding.item for finding in missing] == ["data path"]
 
 
 def test_a_wrong_host_key_is_refused(pair: Pair) -> None:

@@ -39,8 +39,10 @@ def hello(**port: Any) -> dict[str, Any]:
         "memory_available_bytes": 5,
         "kernel": "6.1",
         "python": "3.11",
-        "pyverbs_present": True,
-        "pyverbs_error": None,
+        "data_paths": {
+            "native": {"usable": True, "detail": "shipped object"},
+            "pyverbs": {"usable": False, "detail": "ModuleNotFoundError: No module named 'pyverbs'"},
+        },
         "numa_nodes": [0, 1],
         "devices": [device],
     }

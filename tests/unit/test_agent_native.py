@@ -1,0 +1,204 @@
+"""The native data path without a device: its layouts agree with C, its object is current and loads anywhere."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collie.agent import abi, compiler, native_traffic, queues, shared_object, totals
+from collie.agent.build import build
+from collie.agent.faults import AgentFault
+from collie.agent.paths import DataPaths, load_native, load_pyverbs
+
+NATIVE = Path(compiler.__file__).parent / "native"
+NEWEST_GLIBC = (2, 28)
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None, reason="no C compiler (cc): on Debian apt-get install gcc libc6-dev"
+)
+
+VERBS = {
+    "ibv_global_route": abi.GlobalRoute,
+    "ibv_ah_attr": abi.AHAttr,
+    "ibv_qp_cap": abi.QPCap,
+    "ibv_qp_init_attr": abi.QPInitAttr,
+    "ibv_qp_attr": abi.QPAttr,
+    "ibv_srq_attr": abi.SrqAttr,
+    "ibv_srq_init_attr": abi.SrqInitAttr,
+    "ibv_device_attr": abi.DeviceAttr,
+    "ibv_port_attr": abi.PortAttr,
+    "ibv_mr": abi.Mr,
+    "ibv_comp_channel": abi.CompChannel,
+    "ibv_sge": abi.Sge,
+    "ibv_recv_wr": abi.RecvWR,
+    "ibv_wc": abi.Wc,
+    "ibv_send_wr": abi.SendWR,
+    "ibv_context": abi.Context,
+    "ibv_qp": abi.Qp,
+}
+HEADS = {"ibv_context", "ibv_qp"}
+SAME_IN_C = {"abi_wc": "ibv_wc", "abi_ops": "ibv_context_ops"}
+LOOP = {
+    "proof": native_traffic.ProofStruct,
+    "queue": native_traffic.QueueStruct,
+    "completion_queue": native_traffic.CompletionQueueStruct,
+    "pair": native_traffic.PairStruct,
+    "traffic": native_traffic.TrafficStruct,
+    "pollfd": native_traffic.PollFd,
+}
+
+
+def layout(name: str, structure: type[ctypes.Structure]) -> Iterator[str]:
+    """The assertions that a structure of C is laid out as that of ctypes."""
+    if name not in HEADS:
+        yield f"_Static_assert(sizeof(struct {name}) == {ctypes.sizeof(structure)}, {name!r});".replace("'", '"')
+    for member, *_ in structure._fields_:
+        if not member.startswith(("unused", "op")):
+            where = f"offsetof(struct {name}, {member})"
+            yield f'_Static_assert({where} == {getattr(structure, member).offset}, "{name}.{member}");'
+
+
+def check(folder: Path, *lines: str) -> str:
+    """Compile lines of C; returns what the compiler says against them."""
+    (folder / "check.c").write_text("#include <stddef.h>\n" + "\n".join(lines) + "\n")
+    argv = ["cc", "-std=gnu11", "-fsyntax-only", f"-I{NATIVE}", '-DSOURCE_DIGEST="check"', "check.c"]
+    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False).stderr
+
+
+@needs_compiler
+def test_structures_and_numbers_are_those_of_libibverbs(tmp_path: Path) -> None:
+    header = "#include <infiniband/verbs.h>"
+    if check(tmp_path, header):
+        pytest.skip("infiniband/verbs.h is not installed: on Debian apt-get install libibverbs-dev")
+    lines = [line for name, structure in VERBS.items() for line in layout(name, structure)]
+    for position, (name, _) in enumerate(abi.OPS):
+        if not name.startswith("op"):
+            lines.append(f'_Static_assert(offsetof(struct ibv_context_ops, {name}) == {8 * position}, "ops.{name}");')
+    for member in ("rdma.rkey", "atomic.compare_add", "atomic.swap", "atomic.rkey", "ud.remote_qpn", "ud.remote_qkey"):
+        group, field = member.split(".")
+        offset = abi.SendWR.wr.offset + getattr(dict(abi.Remote._fields_)[group], field).offset
+        lines.append(f'_Static_assert(offsetof(struct ibv_send_wr, wr.{member}) == {offset}, "wr.{member}");')
+    numbers = {name: value for name, value in vars(abi.Enums).items() if name.startswith("IBV_")}
+    lines += [f'_Static_assert({name} == {value}, "{name}");' for name, value in numbers.items()]
+    assert check(tmp_path, header, *lines) == ""
+
+
+@needs_compiler
+def test_the_loop_in_c_has_its_own_layout_of_libibverbs_right(tmp_path: Path) -> None:
+    both = ['#include "verbs_abi.h"', *layout("abi_wc", abi.Wc)]
+    for name in ("poll_cq", "req_notify_cq", "post_srq_recv", "post_send", "post_recv"):
+        offset = getattr(abi.ContextOps, name).offset
+        both.append(f'_Static_assert(offsetof(struct abi_ops, {name}) == {offset}, "ops.{name}");')
+    both.append(f'_Static_assert(sizeof(struct abi_ops) == {ctypes.sizeof(abi.ContextOps)}, "ops");')
+    both.append(f'_Static_assert(offsetof(struct abi_context, ops) == {abi.Context.ops.offset}, "context.ops");')
+    assert check(tmp_path, *both) == ""
+
+
+@needs_compiler
+def test_the_loops_in_c_and_in_python_share_layouts_and_numbers(tmp_path: Path) -> None:
+    lines = [line for name, structure in LOOP.items() for line in layout(name, structure)]
+    names = (NATIVE / "traffic.c").read_text().split("/* The structures below")[0]
+    shared = re.findall(r"\b[A-Z][A-Z_]{3,}\b", " ".join(re.findall(r"enum \{(.*?)\}", names)))
+    python: dict[str, Any] = {
+        **vars(totals),
+        **vars(queues),
+        "POLL_BATCH": 32,
+        "IDLE_MILLISECONDS": 50,
+        "WC_FLUSHED": 5,
+    }
+    assert {"ATTENTION", "QUEUE_LIMIT", "RETURNED_BYTES", "QUEUE_MASK"} <= set(shared)
+    lines += [f'_Static_assert({name} == {python[name]}, "{name}");' for name in shared]
+    assert check(tmp_path, '#include "traffic.c"', *lines) == ""
+
+
+@needs_compiler
+def test_the_object_needs_libc_alone_and_no_new_one() -> None:
+    assert compiler.refresh(str(NATIVE)) is None
+    dynamic = subprocess.run(
+        ["readelf", "--wide", "--dynamic", "--dyn-syms", str(NATIVE / compiler.OBJECT)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert re.findall(r"Shared library: \[(.*?)\]", dynamic) == ["libc.so.6"]
+    versions = {tuple(map(int, found.split("."))) for found in re.findall(r"@GLIBC_([\d.]+)", dynamic)}
+    assert versions
+    assert max(versions) <= NEWEST_GLIBC
+
+
+@needs_compiler
+def test_an_object_of_other_sources_is_never_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in compiler.SOURCES:
+        shutil.copy(NATIVE / name, tmp_path)
+    made = tmp_path / compiler.OBJECT
+    assert compiler.refresh(str(tmp_path)) is None
+    first = made.stat().st_ino
+    assert compiler.refresh(str(tmp_path)) is None
+    assert made.stat().st_ino == first
+    (tmp_path / "traffic.c").write_text((tmp_path / "traffic.c").read_text() + "/* changed */\n")
+    assert not compiler.is_current(made.read_bytes(), compiler.read(str(tmp_path)))
+    assert compiler.refresh(str(tmp_path)) is None
+    assert compiler.is_current(made.read_bytes(), compiler.read(str(tmp_path)))
+    (tmp_path / "traffic.c").write_text("changed again")
+    monkeypatch.setattr(compiler, "COMPILERS", ("no-such-compiler",))
+    assert compiler.refresh(str(tmp_path)) == "there is no C compiler (no-such-compiler)"
+    assert not made.exists()
+
+
+@needs_compiler
+def test_source_that_does_not_compile_is_said_with_the_compilers_words() -> None:
+    with pytest.raises(compiler.NotCompiled, match=r"error"):
+        compiler.compile_object({"traffic.c": b"nonsense", "verbs_abi.h": b""})
+
+
+@needs_compiler
+def test_the_archive_carries_the_object_and_its_source() -> None:
+    names = set(zipfile.ZipFile(BytesIO(build())).namelist())
+    assert {f"collie/agent/native/{name}" for name in (*compiler.SOURCES, compiler.OBJECT)} <= names
+
+
+@needs_compiler
+def test_the_object_is_loaded_from_memory_and_else_from_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = compiler.compile_object(shared_object.sources())
+    assert shared_object.load_bytes(data).collie_traffic_run
+
+    def forbidden(name: str) -> int:
+        raise PermissionError(name)
+
+    monkeypatch.setattr(os, "memfd_create", forbidden)
+    assert shared_object.load_bytes(data).collie_traffic_run
+    with pytest.raises(OSError, match="invalid ELF header"):
+        shared_object.load_bytes(b"no object" * 100)
+
+
+@needs_compiler
+def test_a_host_that_the_object_does_not_fit_compiles_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv128")
+    _, detail = shared_object.load()
+    assert detail == "compiled here: the shipped object is for x86_64, this host is riscv128"
+    monkeypatch.setattr(compiler, "COMPILERS", ())
+    with pytest.raises(OSError, match="this host is riscv128; and none can be compiled here: there is no C compiler"):
+        shared_object.load()
+
+
+def test_a_data_path_that_cannot_be_used_is_refused_with_its_reason() -> None:
+    paths = DataPaths()
+    paths.add("native", lambda: load_native("libnone.so.1"))
+    paths.add("pyverbs", load_pyverbs)
+    assert "libnone.so.1" in paths.facts()["data_paths"]["native"]["detail"]
+    with pytest.raises(AgentFault, match=r"native: .*libnone\.so\.1") as caught:
+        paths.choose("native")
+    assert caught.value.kind == "unsupported"
+    with pytest.raises(AgentFault, match="must be one of native, pyverbs") as caught:
+        paths.choose("tcp")
+    assert caught.value.kind == "bad_request"
