@@ -1,8 +1,17 @@
 """The program that runs on each host: generates RDMA traffic, samples counters, and dies with its controller.
 
 It is built into one zip archive (``collie.agent.build``), copied to the host and started over SSH as
-``python3 collie-agent.pyz``. It needs Python 3.9, the distribution's pyverbs (44 or newer) and nothing else. It listens
-on no port: the controller relays what two agents must tell each other.
+``python3 collie-agent.pyz``. It needs Python 3.9 and the distribution's libibverbs, or its pyverbs (44 or newer), and
+nothing else. It listens on no port: the controller relays what two agents must tell each other.
+
+Data paths
+==========
+
+``native``   libibverbs through ctypes, and the loop that posts and polls in C (``native/traffic.c``): a shared object
+             for x86_64 that the archive carries, or one that is compiled on the host where that does not fit.
+``pyverbs``  pyverbs, and the same loop in Python (``traffic.py``): the portable path, and the reference.
+
+Both make the same objects, post the same work requests and keep the same totals (``paths.py``).
 
 Processes
 =========
@@ -31,7 +40,7 @@ the answer comes within it: a step that takes longer has its engine killed and i
 ========================  =============================================================================================
 kind                      meaning
 ========================  =============================================================================================
-``unsupported``           the device cannot do this (EOPNOTSUPP, EINVAL above a device limit, GPU memory, no pyverbs)
+``unsupported``           the device cannot do this (EOPNOTSUPP, EINVAL above a device limit, GPU memory, no data path)
 ``setup``                 a verb failed though the device should do it (ENOMEM, EINVAL, ...); ``step`` names the verb
 ``bad_request``           unknown ``do`` or key, wrong type, impossible workload, request out of order
 ``timeout``               the deadline passed; the engine was killed, the run is over
@@ -46,17 +55,19 @@ a step is refused.
 
 ``hello``      ``protocol`` (1), ``lease_seconds``? -> ``protocol``, ``pid``, and the facts of the host: ``hostname``,
                ``machine``, ``kernel``, ``python``, ``pyverbs_present``, ``pyverbs`` (its version; null where it does
-               not say, as Debian's), ``pyverbs_error`` (why it cannot be imported), ``cpus``, ``memory_bytes``,
+               not say, as Debian's), ``pyverbs_error`` (why it cannot be imported), ``data_paths`` {name: {"usable",
+               "detail": where it is from, or why it cannot be used}} with the best first, ``cpus``, ``memory_bytes``,
                ``memory_available_bytes``, ``numa_nodes``, ``devices`` (see ``facts.py``), ``clock`` (now, on the clock
-               of the samples). Works without pyverbs: then devices have no ``limits`` and ports no ``active_mtu``.
+               of the samples). Works without a data path: then devices have no ``limits``, ports no ``active_mtu``.
 ``ping``       -> ``clock``, ``phase`` (idle|prepared|connected|running|stopped). Send one at least every 2 seconds.
 ``sampling``   ``on``, ``device``, ``port``? (1), ``netdev``?, ``period_seconds``? (0.25): samples without a run (for an
                idle window, to watch counters). ``start`` turns sampling on by itself, and the end of the run turns it
                off again, unless it was on before. -> ``sources`` {"hw_counters": "netlink"|"sysfs"|null,
                "device_hw_counters": "sysfs"|null, "counters": "sysfs"|null, "netdev": "sysfs"|null,
                "ethtool": "ioctl"|null, "devlink": "netlink"|null}; nothing for ``on`` false
-``prepare``    ``device``, ``port``? (1), ``gid_index``, ``workload``, ``flows``: creates PD, MRs, CQs, QPs in a new
-               engine. -> ``engine_pid``, ``endpoints`` {key: endpoint}, ``flows`` {key: plan}
+``prepare``    ``device``, ``port``? (1), ``gid_index``, ``workload``, ``flows``, ``data_path``? (the best usable):
+               creates PD, MRs, CQs, QPs in a new engine. -> ``engine_pid``, ``data_path``, ``endpoints``
+               {key: endpoint}, ``flows`` {key: plan}
 ``connect``    ``peers`` {key: endpoint of the other role}: RTR, RTS (AH for UD), receives posted before the reply.
 ``start``      ``period_seconds``? (0.25): begins to post; samples come. -> ``clock``
 ``stop``       ``drain_seconds``? (1): posts no more sends, waits for outstanding ones at most that long, goes on
@@ -113,8 +124,10 @@ Every value is cumulative since the engine was prepared (counters: since wheneve
                                  "returned_messages": null, "returned_bytes": null,
                                  "qp_messages": {"min": 990, "mean": 992.0, "max": 994}, "failed_qps": 0,
                                  "stalled": false}},
-     "health": {"iterations": 9000, "idle_polls": 512, "queue_empty": 3, "posts": 64, "cpu_seconds": 1.91,
-                "wait_seconds": 0.02, "errors": {"RNR retry exceeded": 1}, "flushed": 127, "post_errors": 0},
+     "health": {"data_path": "native", "iterations": 9000, "idle_polls": 512, "posts": 64,
+                "queue_empty": 3, "queue_outstanding": 6144, "queue_limit": 8192,
+                "errors": {"RNR retry exceeded": 1}, "flushed": 127, "post_errors": 0,
+                "cpu_seconds": 1.91, "cpu_user_seconds": 0.12, "wait_seconds": 0.02},
      "counters": {"hw_counters": {"rcvd_pkts": 1}, "counters": {}, "netdev": {"rx_bytes": 1}, "ethtool": {}},
      "link": {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)", "netdev_state": "up", "netdev_speed_mbps": 100000,
               "carrier_changes": 2, "pci_speed": "16.0 GT/s PCIe", "pci_width": "16"},
@@ -124,10 +137,11 @@ Every value is cumulative since the engine was prepared (counters: since wheneve
 
 ``flows``, ``health`` and ``link`` are absent without a run. ``clock`` is CLOCK_MONOTONIC of the host in seconds, before
 the reading; ``clock_end`` after it. ``queue_empty`` counts how often a send queue had nothing outstanding when it was
-filled again: with ``rounds_in_queue`` 1 (in the plan) that is every time and means nothing. ``cpu_seconds`` of
-``health`` is the engine's, and ``wait_seconds`` the time that it was ready to run and had no CPU (/proc/PID/schedstat).
-What of ``link`` differs between two samples changed during the run. ``errors`` are completions by status, but for
-flushed ones.
+filled again: with ``rounds_in_queue`` 1 (in the plan) that is every time and means nothing. ``queue_outstanding`` over
+``queue_limit`` is how full send queues were at those moments: rounds outstanding, and rounds that fit, each summed over
+all of them. ``cpu_seconds`` of ``health`` is the engine's, ``cpu_user_seconds`` the part of it outside of the kernel (in
+clock ticks), and ``wait_seconds`` the time that it was ready to run and had no CPU (/proc/PID/schedstat). What of
+``link`` differs between two samples changed during the run. ``errors`` are completions by status, but for flushed ones.
 
 ``delivered_*`` is what reached the *sink* of the flow: the responder, unless every request of the flow fetches its
 payload (READ, FETCH_ADD, CMP_SWP): then the requester. Where some requests fetch and others do not, ``returned_*`` of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -36,6 +37,10 @@ def test_the_wheel_holds_content_agent_and_templates(wheel: Path) -> None:
         "collie/py.typed",
     } <= names
     assert not [name for name in names if name.startswith("tests/")]
+    assert {"collie/agent/native/traffic.c", "collie/agent/native/verbs_abi.h"} <= names
+    # Compiled where the wheel was built, if it could be: hosts have no compiler. It is data: the wheel is for all.
+    assert ("collie/agent/native/traffic.x86_64.so" in names) == (shutil.which("cc") is not None)
+    assert wheel.name.endswith("-py3-none-any.whl")
 
 
 @pytest.mark.slow

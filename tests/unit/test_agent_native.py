@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from collie.agent import abi, compiler, native_traffic, queues, shared_object, totals
+from collie.agent import abi, compiler, native_traffic, queues, shared_object, totals, traffic, verbs
 from collie.agent.build import build
 from collie.agent.faults import AgentFault
 from collie.agent.paths import DataPaths, load_native, load_pyverbs
@@ -86,7 +86,8 @@ def test_structures_and_numbers_are_those_of_libibverbs(tmp_path: Path) -> None:
             lines.append(f'_Static_assert(offsetof(struct ibv_context_ops, {name}) == {8 * position}, "ops.{name}");')
     for member in ("rdma.rkey", "atomic.compare_add", "atomic.swap", "atomic.rkey", "ud.remote_qpn", "ud.remote_qkey"):
         group, field = member.split(".")
-        offset = abi.SendWR.wr.offset + getattr(dict(abi.Remote._fields_)[group], field).offset
+        structure = {"rdma": abi.Rdma, "atomic": abi.Atomic, "ud": abi.Ud}[group]
+        offset = abi.SendWR.wr.offset + getattr(structure, field).offset
         lines.append(f'_Static_assert(offsetof(struct ibv_send_wr, wr.{member}) == {offset}, "wr.{member}");')
     numbers = {name: value for name, value in vars(abi.Enums).items() if name.startswith("IBV_")}
     lines += [f'_Static_assert({name} == {value}, "{name}");' for name, value in numbers.items()]
@@ -109,13 +110,7 @@ def test_the_loops_in_c_and_in_python_share_layouts_and_numbers(tmp_path: Path) 
     lines = [line for name, structure in LOOP.items() for line in layout(name, structure)]
     names = (NATIVE / "traffic.c").read_text().split("/* The structures below")[0]
     shared = re.findall(r"\b[A-Z][A-Z_]{3,}\b", " ".join(re.findall(r"enum \{(.*?)\}", names)))
-    python: dict[str, Any] = {
-        **vars(totals),
-        **vars(queues),
-        "POLL_BATCH": 32,
-        "IDLE_MILLISECONDS": 50,
-        "WC_FLUSHED": 5,
-    }
+    python: dict[str, Any] = {**vars(verbs), **vars(traffic), **vars(totals), **vars(queues)}
     assert {"ATTENTION", "QUEUE_LIMIT", "RETURNED_BYTES", "QUEUE_MASK"} <= set(shared)
     lines += [f'_Static_assert({name} == {python[name]}, "{name}");' for name in shared]
     assert check(tmp_path, '#include "traffic.c"', *lines) == ""
