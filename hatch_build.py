@@ -23,11 +23,11 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg, misc]
         """Compile, or say what the hosts will use instead."""
         root = Path(self.root)
         compiler = _load(root / AGENT / "compiler.py")
-        problem = compiler.refresh(str(root / AGENT / "native"))
-        if problem:
-            self.app.display_info(f"without the agent's compiled traffic loop, hosts use pyverbs: {problem}")
-        else:
+        try:
+            compiler.current(str(root / AGENT / "native"))
             build_data["artifacts"].append(f"{AGENT.as_posix()}/native/{compiler.OBJECT}")
+        except compiler.NotCompiled as error:
+            self.app.display_info(f"without the agent's compiled traffic loop, hosts may use pyverbs: {error}")
 
 
 def _load(path: Path) -> ModuleType:

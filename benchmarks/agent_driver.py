@@ -157,12 +157,14 @@ class RemoteAgent:
 class Measured:
     """What one run showed in the window after the warm-up, and each agent's last answers.
 
-    Delivered rates are under the key of the end that counts, posted ones under the requester's.
+    Delivered rates are under the key of the end that counts, posted ones under the requester's. ``window`` is on this
+    machine's monotonic clock.
     """
 
     bytes_per_second: dict[str, float] = field(default_factory=dict)
     messages_per_second: dict[str, float] = field(default_factory=dict)
     posted_per_second: dict[str, float] = field(default_factory=dict)
+    window: tuple[float, float] = (0.0, 0.0)
     totals: list[dict[str, Any]] = field(default_factory=list)
     destroyed: list[dict[str, Any]] = field(default_factory=list)
 
@@ -184,6 +186,7 @@ def begin(
     workload: Mapping[str, Any],
     flows: list[list[dict[str, str]]],
     data_path: str | None = None,
+    period_seconds: float = 0.25,
 ) -> None:
     """Bring a workload to running, on the agents' best data path or the one named."""
     chosen = {"data_path": data_path} if data_path else {}
@@ -207,7 +210,7 @@ def begin(
         peers = {f"{flow}/{role}": endpoints[f"{flow}/{OTHER[role]}"] for flow, role in split}
         agent.ask("connect", peers=peers, deadline_seconds=30)
     for agent in reversed(agents):
-        agent.ask("start")
+        agent.ask("start", period_seconds=period_seconds)
 
 
 def measure(
@@ -217,14 +220,18 @@ def measure(
     warm_up: float = 1.0,
     flows: list[list[dict[str, str]]] | None = None,
     data_path: str | None = None,
+    period_seconds: float = 0.25,
 ) -> Measured:
     """Run a workload and measure over ``seconds`` after ``warm_up``."""
     for agent in agents:
         agent.samples.clear()
     measured = Measured()
     try:
-        begin(agents, workload, flows or ends(), data_path)
-        time.sleep(warm_up + seconds)
+        begin(agents, workload, flows or ends(), data_path, period_seconds)
+        time.sleep(warm_up)
+        began = time.monotonic()
+        time.sleep(seconds)
+        measured.window = (began, time.monotonic())
         for agent in agents:
             measured.totals.append(agent.ask("stop")["totals"])
     finally:

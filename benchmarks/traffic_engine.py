@@ -6,8 +6,8 @@
 One row per cell: operation, message size, and ``wqe_batch``, which is perftest's post list (``-l``) and CQ moderation
 (``-Q``); one queue pair, the same depth. Messages/s are medians over rounds; rounds are interleaved, so that whatever
 else the machines do hits all alike. Where nothing is acknowledged (UC, UD) both count what the sender's device took.
-User CPU time is that of the processes that drive traffic, at both ends; of perftest, less what a run of five messages
-takes. Prints Markdown and asserts nothing. With ``--record`` an interrupted comparison is not lost.
+User CPU time is that of the processes that drive traffic, at both ends, while they do. Prints Markdown and asserts
+nothing. With ``--record`` an interrupted comparison is not lost.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import argparse
 import itertools
 import json
 import math
+import os
 import re
 import shlex
 import statistics
 import subprocess
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,29 +35,39 @@ PERFTEST = "perftest"
 OUTSTANDING_READS = 16
 RECV_DEPTH = 512  # perftest's own
 MTU = 4096
+SAMPLE_SECONDS = 0.5
 FIRST_PORT = 18515
 # perftest prints bandwidth with two digits; the last column, Mpps, has six.
 ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s*$", re.MULTILINE)
 LOOPBACK = [[{"flow": "a-a", "role": "requester"}, {"flow": "a-a", "role": "responder"}]]
 
-# Runs on a host: starts perftest, says when a server listens, then what it printed and the user CPU time it took.
+# Runs on a host: starts perftest, says when a server listens, and in the end what it printed and what share of a CPU
+# it used outside of the kernel in the middle of its traffic, which ends just before the program does.
 WRAPPER = """
-import json, resource, subprocess, sys, time
-port, listen = int(sys.argv[1]), sys.argv[2] == "server"
-run = subprocess.Popen(sys.argv[3:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
-while listen and run.poll() is None:
-    tables = [line.split() for name in ("tcp", "tcp6") for line in open("/proc/net/" + name)]
-    if any(row[3] == "0A" and row[1].endswith(":%04X" % port) for row in tables):
+import json, os, subprocess, sys, time
+port, listen, seconds = int(sys.argv[1]), sys.argv[2] == "server", float(sys.argv[3])
+run = subprocess.Popen(sys.argv[4:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+stat = open("/proc/%d/stat" % run.pid)
+seen, deadline = [], time.monotonic() + 60
+while run.poll() is None and time.monotonic() < deadline:
+    if listen:
+        tables = [line.split() for name in ("tcp", "tcp6") for line in open("/proc/net/" + name)]
+        listen = not any(row[3] == "0A" and row[1].endswith(":%04X" % port) for row in tables)
+        if not listen:
+            print("listening", flush=True)
+    stat.seek(0)
+    try:
+        seen.append((time.monotonic(), int(stat.read().rpartition(")")[2].split()[11])))
+    except (OSError, IndexError):
         break
-    time.sleep(0.05)
-print("listening", flush=True)
-try:
-    printed = run.communicate(timeout=60)[0]
-except subprocess.TimeoutExpired:
-    run.kill()
-    printed = "timeout"
-user = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-print(json.dumps({"printed": printed, "user_seconds": user}))
+    time.sleep(0.1)
+run.kill()
+printed, end = run.communicate()[0], time.monotonic()
+middle = [row for row in seen if end - 0.9 * seconds < row[0] < end - 0.3]
+share = 0.0
+if len(middle) > 1:
+    share = (middle[-1][1] - middle[0][1]) / os.sysconf("SC_CLK_TCK") / (middle[-1][0] - middle[0][0])
+print(json.dumps({"printed": printed, "user_share": share}))
 """
 
 
@@ -99,34 +112,57 @@ def cells() -> Iterator[Cell]:
         yield Cell("UC", "WRITE", size, batch)
 
 
+class Emulator:
+    """What the process of an emulated host takes of this machine.
+
+    Hosts that share their machine with other work go now fast, now slow, and all contenders with them. Messages per
+    second of the emulator's own CPU time hold still.
+    """
+
+    def __init__(self, pid: int | None) -> None:
+        self._pid = pid
+        self._seen: list[tuple[float, float]] = []
+        if pid is not None:
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while True:
+            ticks = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+            self._seen.append((time.monotonic(), sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")))
+            time.sleep(0.1)
+
+    def share(self, window: tuple[float, float]) -> float:
+        """Return the CPU time over wall time in a window of the monotonic clock; 1 without an emulator."""
+        inside = [seen for seen in self._seen if window[0] <= seen[0] <= window[1]]
+        if len(inside) < 2:
+            return 1.0
+        return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
+
+
 class Perftest:
     """perftest between two hosts, which may be one."""
 
     def __init__(self, server: Host, client: Host, depth: int, seconds: int) -> None:
         self._server, self._client, self._depth, self._seconds = server, client, depth, seconds
         self._ports = itertools.cycle(range(FIRST_PORT, FIRST_PORT + 100))  # one that just closed cannot be bound
-        self._start_up: dict[str, float] = {}
 
-    def run(self, place: str, cell: Cell) -> Run | None:
+    def run(self, place: str, cell: Cell, emulator: Emulator) -> Run | None:
         """Run once; None when it fails."""
-        name = cell.operation
-        if name not in self._start_up:
-            few = self._pair(Cell(cell.qp_type, cell.opcode, 64, 1), "-n 5")
-            self._start_up[name] = few[1] if few else 0.0
-        found = self._pair(cell, f"-D {self._seconds}")
+        flags = f"-D {self._seconds} -c {cell.qp_type} -F -s {cell.message_bytes} -m {MTU} -t {self._depth}"
+        flags += f" --report_gbits -l {cell.batch} -Q {cell.batch}" if cell.batch > 1 else " --report_gbits -Q 1"
+        flags += f" -o {OUTSTANDING_READS}" if cell.opcode == "READ" else ""
+        found = self._pair(f"ib_{cell.opcode.lower()}_bw {flags}")
+        end = time.monotonic()
         row = ROW.search(found[0]) if found else None
         if found is None or row is None or not float(row.group(5)):
             return None
         rate = float(row.group(5)) * 1e6
-        used = max(0.0, found[1] - self._start_up[name])
-        return Run(place, cell, PERFTEST, rate, used / (rate * self._seconds) * 1e6)
+        share = emulator.share((end - 0.3 - 0.75 * self._seconds, end - 0.3 - 0.25 * self._seconds))
+        return Run(place, cell, PERFTEST, rate / share, found[1] / rate * 1e6)
 
-    def _pair(self, cell: Cell, length: str) -> tuple[str, float] | None:
-        flags = f"{length} -c {cell.qp_type} -F -s {cell.message_bytes} -m {MTU} -t {self._depth} --report_gbits"
-        flags += f" -l {cell.batch} -Q {cell.batch}" if cell.batch > 1 else " -Q 1"
-        flags += f" -o {OUTSTANDING_READS}" if cell.opcode == "READ" else ""
+    def _pair(self, program: str) -> tuple[str, float] | None:
+        """Return what the client printed and the user CPU time of both ends per second."""
         port = next(self._ports)
-        program = f"ib_{cell.opcode.lower()}_bw -p {port} {flags}"
         server = self._start(self._server, program, port, "server")
         try:
             assert server.stdout is not None
@@ -138,12 +174,11 @@ class Perftest:
         finally:
             server.kill()
             server.wait()
-        return told[0]["printed"], told[0]["user_seconds"] + told[1]["user_seconds"]
+        return told[0]["printed"], told[0]["user_share"] + told[1]["user_share"]
 
-    @staticmethod
-    def _start(host: Host, program: str, port: int, role: str) -> subprocess.Popen[str]:
-        words = [*program.split(), "-d", host.device, "-x", str(host.gid_index)]
-        command = shlex.join([host.python, "-c", WRAPPER, str(port), role, *words])
+    def _start(self, host: Host, program: str, port: int, role: str) -> subprocess.Popen[str]:
+        words = [*program.split(), "-p", str(port), "-d", host.device, "-x", str(host.gid_index)]
+        command = shlex.join([host.python, "-c", WRAPPER, str(port), role, str(self._seconds), *words])
         return subprocess.Popen(
             host.argv(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -176,29 +211,39 @@ def user_microseconds(agents: Sequence[RemoteAgent]) -> float:
     return seconds / messages * 1e6 if messages else math.nan
 
 
-def engine(place: str, agents: list[RemoteAgent], path: str, cell: Cell, options: argparse.Namespace) -> Run:
+def engine(
+    place: str, agents: list[RemoteAgent], path: str, cell: Cell, options: argparse.Namespace, emulator: Emulator
+) -> Run:
     """Run the agent's engine once."""
-    flows = LOOPBACK if len(agents) == 1 else ends()
-    wanted = workload(cell, options.depth)
-    measured = measure(agents, wanted, options.seconds, warm_up=0.5, flows=flows, data_path=path)
+    measured = measure(
+        agents,
+        workload(cell, options.depth),
+        options.seconds,
+        warm_up=0.5,
+        flows=LOOPBACK if len(agents) == 1 else ends(),
+        data_path=path,
+        period_seconds=SAMPLE_SECONDS,
+    )
     rates = measured.messages_per_second if cell.qp_type == "RC" else measured.posted_per_second
     health = measured.totals[0]["health"]
     fill = health["queue_outstanding"] / health["queue_limit"] if health["queue_limit"] else None
-    return Run(place, cell, path, next(iter(rates.values())), user_microseconds(agents), fill)
+    rate = next(iter(rates.values())) / emulator.share(measured.window)
+    return Run(place, cell, path, rate, user_microseconds(agents), fill)
 
 
 def compare(place: str, agents: list[RemoteAgent], options: argparse.Namespace) -> Iterator[Run]:
     """Measure every cell asked for, contenders in turn."""
     perftest = Perftest(agents[-1].host, agents[0].host, options.depth, options.seconds)
+    emulator = Emulator(options.emulator)
     for number in range(options.rounds):
         for cell in cells():
             if cell.operation.startswith(options.only):
-                run = perftest.run(place, cell)
+                run = perftest.run(place, cell, emulator)
                 if run:
                     yield run
-                yield engine(place, agents, PATHS[0], cell, options)
+                yield engine(place, agents, PATHS[0], cell, options, emulator)
                 if number < options.pyverbs_rounds:
-                    yield engine(place, agents, PATHS[1], cell, options)
+                    yield engine(place, agents, PATHS[1], cell, options, emulator)
 
 
 def median(runs: Sequence[Run], contender: str, what: str) -> float:
@@ -246,6 +291,11 @@ def main() -> None:
     parser.add_argument("--pyverbs-rounds", type=int, default=5, help="of the rounds, how many measure pyverbs too")
     parser.add_argument("--seconds", type=int, default=2, help="of one measurement")
     parser.add_argument("--depth", type=int, default=128)
+    parser.add_argument(
+        "--emulator",
+        type=int,
+        help="process of the first host, which is emulated here: messages per second of its CPU time",
+    )
     parser.add_argument("--record", type=Path, help="JSON lines: add every run to them, and count those there already")
     options = parser.parse_args()
     runs = recorded(options.record) if options.record else []

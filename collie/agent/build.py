@@ -28,18 +28,13 @@ def sources() -> Dict[str, bytes]:
         if path.name != Path(__file__).name:
             files[f"collie/agent/{path.name}"] = path.read_bytes()
     native = here / "native"
-    _refresh(native)
-    for name in (*compiler.SOURCES, compiler.OBJECT):
-        if (native / name).exists():
-            files[f"collie/agent/native/{name}"] = (native / name).read_bytes()
+    for name in compiler.SOURCES:
+        files[f"collie/agent/native/{name}"] = (native / name).read_bytes()
+    try:
+        files[f"collie/agent/native/{compiler.OBJECT}"] = compiler.current(str(native))
+    except compiler.NotCompiled as error:
+        logger.warning("the agent is shipped without its compiled traffic loop, hosts may use pyverbs: %s", error)
     return files
-
-
-def _refresh(native: Path) -> None:
-    """See to it that no object is shipped that is older than its source."""
-    problem = compiler.refresh(str(native))
-    if problem:
-        logger.warning("the agent is shipped without its compiled traffic loop, hosts use pyverbs: %s", problem)
 
 
 def build() -> bytes:

@@ -6,6 +6,7 @@ the agent on a host that the shipped object does not fit. It therefore imports n
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import subprocess
@@ -93,25 +94,33 @@ def _run(argv: list[str], folder: str) -> Optional[subprocess.CompletedProcess[s
         return None
 
 
-def refresh(folder: str) -> Optional[str]:
-    """Make the object in ``folder`` one of the sources beside it; return why there is none now, None when there is.
+def current(folder: str) -> bytes:
+    """Return the object of the sources in ``folder``: the one beside them, or a new one that takes its place.
 
-    An object of older sources is removed: none is better than one that does something else than its source says.
+    One of older sources is removed: none is better than one that does something else than its source says.
+
+    Raises:
+        NotCompiled: there is none, and why.
     """
     sources, path = read(folder), os.path.join(folder, OBJECT)
     if os.path.exists(path):
         with open(path, "rb") as file:
-            if is_current(file.read(), sources):
-                return None
-        os.unlink(path)
-    try:
-        data = compile_object(sources)
-    except NotCompiled as error:
-        return str(error)
+            data = file.read()
+        if is_current(data, sources):
+            return data
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    data = compile_object(sources)
     if not fits_shipping(data):
-        return f"the compiler here makes no objects for {SHIPPED_MACHINE}"
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as made:
-        made.write(data)
-    os.chmod(made.name, 0o644)
-    os.replace(made.name, path)  # others may be doing the same: whoever is last wins, with the same bytes
-    return None
+        raise NotCompiled(f"the compiler here makes no objects for {SHIPPED_MACHINE}")
+    with contextlib.suppress(OSError):  # an installation that belongs to somebody else: compiled again next time
+        _keep(path, data)
+    return data
+
+
+def _keep(path: str, data: bytes) -> None:
+    """Write at once: others may be doing the same, and whoever is last wins, with the same bytes."""
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
+        file.write(data)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)

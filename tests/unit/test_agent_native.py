@@ -117,10 +117,10 @@ def test_the_loops_in_c_and_in_python_share_layouts_and_numbers(tmp_path: Path) 
 
 
 @needs_compiler
-def test_the_object_needs_libc_alone_and_no_new_one() -> None:
-    assert compiler.refresh(str(NATIVE)) is None
+def test_the_object_needs_libc_alone_and_no_new_one(tmp_path: Path) -> None:
+    (tmp_path / "traffic.so").write_bytes(compiler.current(str(NATIVE)))
     dynamic = subprocess.run(
-        ["readelf", "--wide", "--dynamic", "--dyn-syms", str(NATIVE / compiler.OBJECT)],
+        ["readelf", "--wide", "--dynamic", "--dyn-syms", str(tmp_path / "traffic.so")],
         capture_output=True,
         text=True,
         check=True,
@@ -135,19 +135,29 @@ def test_the_object_needs_libc_alone_and_no_new_one() -> None:
 def test_an_object_of_other_sources_is_never_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in compiler.SOURCES:
         shutil.copy(NATIVE / name, tmp_path)
-    made = tmp_path / compiler.OBJECT
-    assert compiler.refresh(str(tmp_path)) is None
+    made, folder = tmp_path / compiler.OBJECT, str(tmp_path)
+    assert compiler.current(folder) == made.read_bytes()
     first = made.stat().st_ino
-    assert compiler.refresh(str(tmp_path)) is None
+    assert compiler.current(folder) == made.read_bytes()
     assert made.stat().st_ino == first
     (tmp_path / "traffic.c").write_text((tmp_path / "traffic.c").read_text() + "/* changed */\n")
-    assert not compiler.is_current(made.read_bytes(), compiler.read(str(tmp_path)))
-    assert compiler.refresh(str(tmp_path)) is None
-    assert compiler.is_current(made.read_bytes(), compiler.read(str(tmp_path)))
+    assert not compiler.is_current(made.read_bytes(), compiler.read(folder))
+    assert compiler.is_current(compiler.current(folder), compiler.read(folder))
+    assert compiler.is_current(made.read_bytes(), compiler.read(folder))
     (tmp_path / "traffic.c").write_text("changed again")
     monkeypatch.setattr(compiler, "COMPILERS", ("no-such-compiler",))
-    assert compiler.refresh(str(tmp_path)) == "there is no C compiler (no-such-compiler)"
+    with pytest.raises(compiler.NotCompiled, match=r"there is no C compiler \(no-such-compiler\)"):
+        compiler.current(folder)
     assert not made.exists()
+
+
+@needs_compiler
+def test_an_object_for_another_machine_is_not_shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in compiler.SOURCES:
+        shutil.copy(NATIVE / name, tmp_path)
+    monkeypatch.setattr(compiler, "ELF_X86_64", 183)
+    with pytest.raises(compiler.NotCompiled, match="no objects for x86_64"):
+        compiler.current(str(tmp_path))
 
 
 @needs_compiler
