@@ -139,8 +139,8 @@ Every value is cumulative since the engine was prepared (counters: since wheneve
 the reading; ``clock_end`` after it. ``queue_empty`` counts how often a send queue had nothing outstanding when it was
 filled again: with ``rounds_in_queue`` 1 (in the plan) that is every time and means nothing. ``queue_outstanding`` over
 ``queue_limit`` is how full send queues were at those moments: rounds outstanding, and rounds that fit, each summed over
-all of them. ``cpu_seconds`` of ``health`` is the engine's, ``cpu_user_seconds`` the part of it outside of the kernel (in
-clock ticks), and ``wait_seconds`` the time that it was ready to run and had no CPU (/proc/PID/schedstat). What of
+all of them. ``cpu_seconds`` of ``health`` is the engine's, ``cpu_user_seconds`` the part of it outside of the kernel,
+in clock ticks, and ``wait_seconds`` the time that it was ready to run and had no CPU (/proc/PID/schedstat). What of
 ``link`` differs between two samples changed during the run. ``errors`` are completions by status, but for flushed ones.
 
 ``delivered_*`` is what reached the *sink* of the flow: the responder, unless every request of the flow fetches its

@@ -108,8 +108,8 @@ def _activity(role: str, samples: Sequence[AgentSample], plan: Sequence[Flow], w
     empty = min(1.0, (last.queue_empty - first.queue_empty) / rounds) if rounds > 0 else None
     limit = last.queue_limit - first.queue_limit
     fill = (last.queue_outstanding - first.queue_outstanding) / limit if limit > 0 else None
-    rates = (_per_second(quantity, samples) for quantity in (_waited, _foreign, _spare))
-    return Activity(idle, empty, *rates, fill, last.data_path)
+    waiting, foreign, spare = (_per_second(quantity, samples) for quantity in (_waited, _foreign, _spare))
+    return Activity(idle, empty, waiting, foreign, spare, fill, last.data_path)
 
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:

@@ -44,7 +44,9 @@ MEASUREMENT = Measurement(
     ),
     window_seconds=4.05,
     stable=False,
-    health=GeneratorHealth(False, "the CPU was busy", 0.1, None, {"remote access error": 3}, 0.9, "native", 0.75),
+    health=GeneratorHealth(
+        False, "the CPU was busy", 0.1, None, {"remote access error": 3}, 0.9, data_path="native", queue_fill_ratio=0.75
+    ),
     problems=("link changed",),
     series=(
         Sample(0.0, "a", {"x": 0.1, "y": None}),

@@ -138,7 +138,7 @@ def test_a_verdict_of_an_earlier_collie_has_no_margin() -> None:
 def test_a_run_of_an_earlier_collie_names_no_data_path() -> None:
     result = measured(1).result
     raw = codec.encode_result(result)
-    del raw["measurement"]["health"]["data_path"], raw["measurement"]["health"]["queue_fill_ratio"]
+    del raw["health"]["data_path"], raw["health"]["queue_fill_ratio"]
     decoded = codec.decode_result(raw)
     assert isinstance(decoded, Measured)
     assert (decoded.measurement.health.data_path, decoded.measurement.health.queue_fill_ratio) == (None, None)
