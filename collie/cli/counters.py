@@ -20,6 +20,8 @@ from collie.counters.unusual import MOST
 from collie.errors import UsageError
 from collie.hosts.watch import Reading
 
+_WIDE = 240
+
 
 @click.group("counters")
 def command() -> None:
@@ -41,7 +43,8 @@ def list_(driver: str | None, output: str, **options: Any) -> int:
             }
         )
     else:
-        Console().print(_table(catalog))
+        # Nine columns need room; a file or a pipe has no edge to wrap at.
+        Console(width=None if Console().is_terminal else _WIDE).print(_table(catalog))
     return 0
 
 
