@@ -50,7 +50,9 @@ def render_measurement(judged: JudgedRun) -> str:
         lines += [Text(f"could not be set up: {result.cause}", "bold red"), f"    {result.detail}"]
     elif isinstance(result, Measured):
         lines += _verdict(judged.verdict)
-        lines += ["", *_hosts(result.measurement, judged.bound), "", *_counters(result.measurement)]
+        lines += ["", *_hosts(result.measurement, judged.bound)]
+        lines += [Text(f"note: {note}", "dim") for note in result.measurement.notes]
+        lines += ["", *_counters(result.measurement)]
     else:
         lines.append(Text(f"unsupported: {result.reason}", "bold yellow"))
     return _styled(lines)
@@ -190,6 +192,8 @@ def _host(host: HostMeasurement, bound: Bound) -> str:
         expected = f"{rate(bound.bps)}, {packet_rate(bound.pps)} by the {bound.name}"
         parts.append(f"receives {rate(host.delivered_bps)}, {packet_rate(host.delivered_pps)} (bound {expected})")
     parts.append(f"sends pause {percent(host.tx_pause_ratio)}, receives pause {percent(host.rx_pause_ratio)}")
+    if host.tx_pause_ratio is None and host.tx_pause_frames:
+        parts.append(f"sends {host.tx_pause_frames:,.0f} pause frames/s")
     if host.loss_ratio:
         parts.append(f"loses {percent(host.loss_ratio)} of its packets")
     if host.rnr_ratio:

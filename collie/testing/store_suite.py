@@ -39,7 +39,9 @@ WORKLOAD = Workload(
 
 MEASUREMENT = Measurement(
     hosts=(
-        HostMeasurement("a", tx_pause_ratio=0.0, counters={"absent": None, "tenth": 0.1, "count": 2**53}),
+        HostMeasurement(
+            "a", tx_pause_ratio=0.0, counters={"absent": None, "tenth": 0.1, "count": 2**53}, tx_pause_frames=3.5
+        ),
         HostMeasurement("b", 1e11 / 3, 5e-324, 0.25, None, 0.0, {}),
     ),
     window_seconds=4.05,
@@ -48,6 +50,7 @@ MEASUREMENT = Measurement(
         False, "the CPU was busy", 0.1, None, {"remote access error": 3}, 0.9, data_path="native", queue_fill_ratio=0.75
     ),
     problems=("link changed",),
+    notes=("host a: PFC is off",),
     series=(
         Sample(0.0, "a", {"x": 0.1, "y": None}),
         Sample(0.1, "b", {}),

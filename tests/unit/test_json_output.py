@@ -299,11 +299,22 @@ def test_a_measurement_tells_what_went_wrong(judged: JudgedRun) -> None:
         measurement,
         stable=False,
         health=GeneratorHealth(driven=False, reason="one CPU"),
-        hosts=(replace(measurement.hosts[0], loss_ratio=0.02, counters={"level": None}), measurement.hosts[1]),
+        hosts=(
+            replace(
+                measurement.hosts[0],
+                tx_pause_ratio=None,
+                tx_pause_frames=1234.0,
+                loss_ratio=0.02,
+                counters={"level": None},
+            ),
+            measurement.hosts[1],
+        ),
+        notes=("host a: PFC is off",),
     )
     told = render_measurement(replace(judged, result=replace(judged.result, measurement=weak), bound=UNBOUNDED))
     assert "not stable; the generator could not drive the workload: one CPU" in told
-    assert "loses 2.0% of its packets" in told
+    assert "sends 1,234 pause frames/s; loses 2.0% of its packets" in told
+    assert "note: host a: PFC is off" in told
     assert "bound unbounded, unbounded by the specification" in told
     assert "unknown" in told
     failed = render_measurement(replace(judged, result=SetupFailed("qp timeout", "qp 3", 9.0), verdict=None))
