@@ -337,8 +337,9 @@ def _link_changes(placed: Mapping[str, Placed], catalog: Catalog) -> Iterator[st
 
 def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: bool) -> list[str]:
     problems = []
-    kept = tuple(counter for counter in catalog.of_kind(Kind.ERROR) if counter.canonical != LINK_DOWN)
-    errors = Catalog(catalog.driver, kept)
+    # A level, such as queues in an error state, may have been there before: it does not move by being read.
+    moving = (counter for counter in catalog.of_kind(Kind.ERROR) if not counter.gauge)
+    errors = Catalog(catalog.driver, tuple(counter for counter in moving if counter.canonical != LINK_DOWN))
     for role, samples in window.items():
         if len(samples) < 2:
             problems.append(f"host {role} sent {len(samples)} samples in the window")

@@ -271,6 +271,11 @@ def test_error_counters_void_a_run_unless_completions_explain_them() -> None:
     assert explained.health.completion_errors == {"RNR retry exceeded": 2}
 
 
+def test_a_level_of_errors_that_was_there_before_voids_nothing() -> None:
+    level = Counter("bad", "hw_counters", Unit.OBJECTS, Kind.ERROR, "firmware", gauge=True)
+    assert believed({}, {"hw_counters": {"bad": at(3)}}, Catalog("some", (level,))).problems == ()
+
+
 @pytest.mark.parametrize(
     ("engine", "depth", "driven"),
     [
