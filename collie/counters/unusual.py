@@ -1,7 +1,7 @@
 """How unusual a rate is against those that the same counter of the same host has shown before.
 
 The yardstick is the median so far and the spread around it (median absolute deviation): a few outliers do not move
-either. A counter of trouble that has always stood at zero needs no spread: that it moves at all is unusual.
+either. A counter of trouble that mostly stands at zero needs no spread: that it moves at all is unusual.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Usual:
         known = self._history.get(counter.name, ())
         if rate is None or not known:
             return None
-        if counter.kind in _TROUBLE and rate and not any(known):
+        middle = median(known)
+        if counter.kind in _TROUBLE and rate and middle == 0:
             return MOST
         if len(known) < _FEWEST:
             return None
-        middle = median(known)
         spread = _SPREAD_OF_NORMAL * median(abs(value - middle) for value in known)
         spread = max(spread, _LEAST_SPREAD * abs(middle))
         if spread == 0:

@@ -21,8 +21,12 @@ def judge_all(name: str, rates: Sequence[float | None]) -> list[float | None]:
     return [usual.judge({name: rate})[name] for rate in rates]
 
 
-def test_trouble_that_never_moved_is_unusual_at_once() -> None:
-    assert judge_all("drops", [0.0, 0.0, 3.0]) == [None, None, MOST]
+def test_trouble_that_never_moved_is_unusual_at_once_and_until_it_is_the_rule() -> None:
+    assert judge_all("drops", [0.0, 0.0, 3.0, 4.0]) == [None, None, MOST, MOST]
+
+
+def test_trouble_that_never_ends_becomes_usual() -> None:
+    assert judge_all("drops", [0.0, 0.0, *[3.0] * 8])[-1] == 0.0
 
 
 def test_the_first_rate_says_nothing() -> None:
