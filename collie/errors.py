@@ -11,9 +11,11 @@
     │   ├── HostKeyMismatch     3   the host is not the one that the inventory pins
     │   ├── CommandFailed       3   argv, exit status, last lines of stderr
     │   ├── CommandTimeout      3   what was waited for, and how long
-    │   └── AgentError          3   what the agent said; `unsupported` when the device cannot do it
+    │   ├── AgentError          3   what the agent said; `unsupported` when the device cannot do it
+    │   └── PortShared          3   somebody else uses a port under test: who, and how much
     ├── LabError                3   the Soft-RoCE machines cannot be built, started or found
     └── StoreError              2   campaign unknown, locked, or of a newer schema
+        └── HardwareChanged     2   a campaign would go on with hosts that are not what they were
 
 Three outcomes are never mixed: bad input (these, exit 2), a finding (a value, exit 0 or 1), no answer (exit 3 or an
 inconclusive verdict, exit 4).
@@ -117,6 +119,18 @@ class AgentError(TestbedError):
         super().__init__(f"host {host}: agent step {step}: {message}")
 
 
+class PortShared(TestbedError):
+    """Somebody else uses a port under test: their traffic would be disturbed, and ours misjudged."""
+
+    def __init__(self, uses: Sequence[str]) -> None:
+        self.uses = tuple(uses)
+        super().__init__(
+            "a port under test is in use, so nothing was started:\n  "
+            + "\n  ".join(uses)
+            + "\nEnd it, or go on beside it with --shared-port: what it does will disturb, and be disturbed"
+        )
+
+
 class LabError(CollieError):
     """The Soft-RoCE machines cannot be built, started or found."""
 
@@ -125,3 +139,15 @@ class LabError(CollieError):
 
 class StoreError(CollieError):
     """A campaign on disk cannot be opened or continued."""
+
+
+class HardwareChanged(StoreError):
+    """A campaign would go on with hosts that are not what they were: its results would mix two of them."""
+
+    def __init__(self, directory: str, differences: Sequence[str]) -> None:
+        self.differences = tuple(differences)
+        super().__init__(
+            f"since {directory} was begun, its testbed has changed (then and now):\n  "
+            + "\n  ".join(differences)
+            + "\nBegin a new campaign, or go on all the same with --accept-changes, which keeps both fingerprints"
+        )

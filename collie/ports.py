@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound, Calibration
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Measurement, Watch
 from collie.detect.symptom import Verdict
+from collie.inventory.fingerprint import Fingerprint
 from collie.search.anomaly import Anomaly
 from collie.workloads.workload import Workload
 
@@ -62,6 +63,7 @@ class TestbedInfo:
         catalog: the counters that its measurements may hold.
         description: for the report and the JSON output; plain values.
         virtual_time: elapsed time is computed, not waited for.
+        fingerprints: what decides how it performs, by host, host A first.
     """
 
     __test__ = False
@@ -71,6 +73,26 @@ class TestbedInfo:
     catalog: Catalog
     description: Mapping[str, Any] = field(default_factory=dict)
     virtual_time: bool = False
+    fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherUse:
+    """A use of a port under test by somebody else.
+
+    Attributes:
+        host, device: where.
+        detail: what was seen, in words.
+        forbids: whether to begin beside it needs the user's word; otherwise it is worth a warning.
+    """
+
+    host: str
+    device: str
+    detail: str
+    forbids: bool
+
+    def __str__(self) -> str:
+        return f"host {self.host}, {self.device}: {self.detail}"
 
 
 class Testbed(Protocol):
@@ -85,20 +107,35 @@ class Testbed(Protocol):
         """Return what the data sheet promises for a workload; infinite on a device that has none."""
         ...
 
-    def measure(self, workload: Workload, run: int) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Set up fresh queue pairs, run one workload, and tear everything down.
 
         Args:
             workload: what to run; breaks no verbs constraint.
             run: number of the run within its campaign; the noise of a simulated run depends on it and on the seed.
+            watch: is shown every sample as it comes. When it answers with a reason, traffic stops at once, the watch is
+                asked no more, and the measurement says `stopped`.
 
         Raises:
             TestbedError: the testbed itself is gone (host unreachable, agent dead twice), not this one run.
         """
         ...
 
-    def close(self) -> None:
-        """Leave nothing behind on any host."""
+    def other_uses(self) -> tuple[OtherUse, ...]:
+        """Watch every port for about a second without a run and return who else uses it.
+
+        Raises:
+            TestbedError: a host cannot be asked.
+        """
+        ...
+
+    def close(self) -> Mapping[str, int | None]:
+        """Leave nothing behind on any host.
+
+        Returns:
+            Queue pairs of ours that each host's kernel still lists, by host; None where it cannot be asked. A second
+            call does nothing and returns the same.
+        """
         ...
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +17,16 @@ from collie.campaign.budget import Budget, parse_budget
 from collie.campaign.calibrate import DENSE_SIZES
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.engine import Summary
-from collie.campaign.run import Campaign
+from collie.campaign.run import Campaign, strategy_generator
+from collie.campaign.safety import (
+    Guard,
+    SafetyRecord,
+    described,
+    record_of,
+    replaced,
+    require_unshared,
+    tightened,
+)
 from collie.content.anomalies import load_reference, load_references
 from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
 from collie.content.locate import Kind, available
@@ -24,24 +34,28 @@ from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.content.workload_files import load_workload
+from collie.counters.catalog import Catalog
 from collie.detect.bounds import Calibration
 from collie.detect.symptom import Symptom
-from collie.errors import ContentError, Problem, StoreError, UsageError
+from collie.errors import ContentError, HardwareChanged, Problem, StoreError, UsageError
+from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
+from collie.inventory.safety import SafetyLimits
 from collie.ports import CampaignHeader, ProgressSink, Testbed
 from collie.search.recipe import Recipe
+from collie.search.strategy import Answer, Fate, build
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
-from collie.store import calibrations
+from collie.store import calibrations, fingerprints
+from collie.store.directory import CampaignDirectory
 from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
 from collie.workloads.feature import Mfs
 from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.space import Space
 from collie.workloads.units import format_seconds
-from collie.workloads.workload import Opcode, Workload
+from collie.workloads.workload import Opcode, Workload, render
 
 if TYPE_CHECKING:
-    from collie.counters.catalog import Catalog
     from collie.hosts.check import Finding
     from collie.hosts.watch import Reading
     from collie.inventory.hosts import Inventory, Pair
@@ -50,6 +64,9 @@ if TYPE_CHECKING:
     from collie.simulator.truth import Score
 
 LAB = "lab"
+_FIRST_PROPOSALS = 5
+
+logger = logging.getLogger(__name__)
 
 
 def space_of(choice: TestbedChoice, name: str | None) -> Space:
@@ -159,6 +176,10 @@ class OpenCampaign:
     testbed: Testbed
     store: SqliteStore
 
+    def release(self) -> SafetyRecord | None:
+        """Leave nothing behind on the testbed; return what the campaign did to it, if it is real or was limited."""
+        return record_of(self.campaign.guard, self.testbed.close())
+
     def run(self, sink: ProgressSink) -> Summary:
         """Search until the budget is spent."""
         return self.campaign.run(sink)
@@ -181,6 +202,7 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
     parts = _parts(choice)
     testbed = open_testbed(choice.testbed, choice.seed)
     try:
+        look_around(testbed, shared_port=choice.shared_port)
         kept = kept_calibration(choice.testbed, testbed, parts.space)
         choice = dataclasses.replace(choice, calibrated=kept is not None)
         header = CampaignHeader(
@@ -193,6 +215,7 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
             started=_now(),
         )
         store = SqliteStore.create(directory, header)
+        fingerprints.save(store.directory.fingerprints, testbed.info.fingerprints, _now())
         if kept is not None:
             store.set_calibration(kept)
         return _open(choice, parts, testbed, store)
@@ -201,12 +224,22 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
         raise
 
 
-def resume(directory: Path, budget: str | None) -> OpenCampaign:
+def resume(
+    directory: Path,
+    budget: str | None,
+    *,
+    safety: SafetyLimits | None = None,
+    shared_port: bool = False,
+    accept_changes: bool = False,
+) -> OpenCampaign:
     """Go on with a campaign.
 
     Args:
         directory: of the campaign.
         budget: a new one; None for the one it began with.
+        safety: limits to replace those that the user gave before.
+        shared_port: go on although somebody else uses a port.
+        accept_changes: go on although the hosts are not what they were.
 
     Raises:
         CollieError: the campaign or something that it was begun with is gone or has changed.
@@ -214,7 +247,12 @@ def resume(directory: Path, budget: str | None) -> OpenCampaign:
     store = SqliteStore.open(directory)
     try:
         choice = SearchChoice.from_settings(store.header.settings)
-        choice = dataclasses.replace(choice, budget=budget or choice.budget)
+        choice = dataclasses.replace(
+            choice,
+            budget=budget or choice.budget,
+            safety=choice.safety if safety is None else replaced(choice.safety, safety),
+            shared_port=shared_port,
+        )
         parts = _parts(choice)
         _refuse_less_than_used(parts.budget, store)
         testbed = open_testbed(choice.testbed, choice.seed)
@@ -225,8 +263,33 @@ def resume(directory: Path, budget: str | None) -> OpenCampaign:
         testbed.close()
         store.close()
         raise StoreError(f"{directory} was begun on {store.header.testbed['name']}, not on {testbed.info.name}")
+    try:
+        _require_same_hardware(directory, store.directory.fingerprints, testbed.info.fingerprints, accept_changes)
+        look_around(testbed, shared_port=choice.shared_port)
+    except BaseException:
+        testbed.close()
+        store.close()
+        raise
     store.replace_settings(choice.to_settings())
     return _open(choice, parts, testbed, store)
+
+
+def _require_same_hardware(directory: Path, folder: Path, now: Mapping[str, Fingerprint], accept_changes: bool) -> None:
+    """Refuse hosts that are not what they were when a campaign began; keep an accepted change beside what was.
+
+    Raises:
+        HardwareChanged: something that changes results is not known to be equal, and nobody accepts that.
+    """
+    then = fingerprints.load(folder)
+    if not then:  # begun by a Collie that kept none
+        fingerprints.save(folder, now, _now())
+        return
+    changed = [found for found in compare(then, now) if found.changes_results]
+    if changed and not accept_changes:
+        said = [f"{found.b}: {each}" for found in changed for each in found.differences if each.changes_results]
+        raise HardwareChanged(str(directory), said)
+    if changed:
+        fingerprints.save(folder, now, _now())
 
 
 def _refuse_less_than_used(budget: Budget, store: SqliteStore) -> None:
@@ -245,6 +308,29 @@ class _Parts:
     recipe: Recipe
     budget: Budget
     known: tuple[Mfs, ...]
+    limits: SafetyLimits
+
+
+def look_around(testbed: Testbed, *, shared_port: bool) -> None:
+    """Refuse a testbed whose ports somebody else uses, unless told otherwise; warn of what forbids nothing.
+
+    Raises:
+        PortShared: somebody else uses a port.
+        TestbedError: a host cannot be asked.
+    """
+    for use in require_unshared(testbed.other_uses(), shared_port=shared_port):
+        logger.warning("%s", use)
+
+
+def limits_of(choice: SearchChoice) -> SafetyLimits:
+    """Return the limits in force: the site's, tightened by the user; a simulation has none of its own.
+
+    Raises:
+        UsageError: the user wants more than the site allows.
+        InventoryError: the hosts file is wrong.
+    """
+    hosts = choice.testbed.hosts
+    return tightened(SafetyLimits() if hosts is None else open_inventory(hosts).safety, choice.safety)
 
 
 def narrowed_space_of(choice: SearchChoice) -> Space:
@@ -265,7 +351,8 @@ def narrowed_space_of(choice: SearchChoice) -> Space:
 def _parts(choice: SearchChoice) -> _Parts:
     space = narrowed_space_of(choice)
     recipe = recipe_of(choice.testbed, choice.recipe)
-    return _Parts(space, recipe, parse_budget(choice.budget or recipe.budget), known_sets(choice.known))
+    budget = parse_budget(choice.budget or recipe.budget)
+    return _Parts(space, recipe, budget, known_sets(choice.known), limits_of(choice))
 
 
 def _open(choice: SearchChoice, parts: _Parts, testbed: Testbed, store: SqliteStore) -> OpenCampaign:
@@ -279,6 +366,7 @@ def _open(choice: SearchChoice, parts: _Parts, testbed: Testbed, store: SqliteSt
         known=parts.known,
         # A data sheet is ceiling enough; a device without one is measured first, unless it has been.
         calibration=store.calibration() if choice.testbed.is_simulated or choice.calibrated else None,
+        guard=Guard(parts.limits),
     )
     return OpenCampaign(choice, campaign, testbed, store)
 
@@ -319,10 +407,13 @@ def describe(choice: SearchChoice) -> dict[str, Any]:
         CollieError: anything that the user chose is wrong.
     """
     parts = _parts(choice)
+    contacted: dict[str, str] = {}
     if choice.testbed.hosts is None:
         testbed = f"simulated subsystem {subsystem_of(choice.testbed).name}"
     else:
-        testbed = first_pair(open_inventory(choice.testbed.hosts)).name
+        pair = first_pair(open_inventory(choice.testbed.hosts))
+        testbed = pair.name
+        contacted = {host.name: f"{host.address}, device {host.device}" for host in pair.hosts}
     return {
         "schema_version": 1,
         "testbed": testbed,
@@ -334,7 +425,19 @@ def describe(choice: SearchChoice) -> dict[str, Any]:
         "budget": str(parts.budget),
         "seed": choice.seed,
         "known": len(parts.known),
+        "hosts": contacted,
+        "safety": described(parts.limits),
+        "first_workloads": [render(workload) for workload in _first_proposals(choice, parts)],
     }
+
+
+def _first_proposals(choice: SearchChoice, parts: _Parts) -> Iterator[Workload]:
+    """Yield what a search proposes before any result could change its mind; no counters are known yet."""
+    strategy = build(parts.recipe, parts.space, Catalog("none yet", ()), strategy_generator(choice.seed))
+    for _ in range(_FIRST_PROPOSALS):
+        workload = strategy.ask()
+        yield workload
+        strategy.tell(workload, Answer(Fate.SKIPPED))
 
 
 def score(choice: SearchChoice, summary: Summary) -> Score:
@@ -356,11 +459,15 @@ def bench(choice: SearchChoice, sink: ProgressSink, calibration: Calibration | N
     """
     space = narrowed_space_of(choice)
     recipe = recipe_of(choice.testbed, choice.recipe)
+    guard = Guard(limits_of(choice))
     testbed = open_testbed(choice.testbed, choice.seed)
     header = CampaignHeader("bench", {}, space.name, recipe.name, {}, choice.seed, _now())
     try:
+        look_around(testbed, shared_port=choice.shared_port)
         ceilings = calibration or kept_calibration(choice.testbed, testbed, space) or Calibration()
-        yield Bench(testbed, MemoryStore(header), space, recipe.thresholds, ceilings, sink)
+        opened = Bench(testbed, MemoryStore(header), space, recipe.thresholds, ceilings, sink, guard)
+        yield opened
+        opened.safety = record_of(guard, testbed.close())
     finally:
         testbed.close()
 
@@ -369,7 +476,11 @@ def kept_calibration(choice: TestbedChoice, testbed: Testbed, space: Space) -> C
     """Return what `collie hosts calibrate` has kept of these very hosts."""
     if choice.is_simulated:
         return None
-    return calibrations.load(calibrations.fingerprint(testbed.info.description, space.base))
+    return calibrations.load(_calibration_name(testbed, space))
+
+
+def _calibration_name(testbed: Testbed, space: Space) -> str:
+    return calibrations.name_of(testbed.info.name, testbed.info.fingerprints, space.base)
 
 
 def calibrate(
@@ -395,7 +506,7 @@ def calibrate(
         calibration = dataclasses.replace(
             opened.calibrate(repeats, sizes, opcodes), measured_on=_now().partition("T")[0]
         )
-        name = calibrations.fingerprint(opened.testbed.info.description, opened.space.base)
+        name = _calibration_name(opened.testbed, opened.space)
     return calibration, calibrations.save(calibration, name)
 
 
@@ -418,11 +529,17 @@ class NamedCase:
         case: what to run.
         choice: of the campaign that found it; for one of the paper's, its subsystem and the usual rest.
         calibration: of that campaign.
+        fingerprints: of its hosts; empty where none were kept.
     """
 
     case: Case
     choice: SearchChoice
     calibration: Calibration
+    fingerprints: Mapping[str, Fingerprint] = dataclasses.field(default_factory=dict)
+
+    def difference(self, now: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...] | None:
+        """Return how a testbed differs from the one that the anomaly was found on; None when that is not on record."""
+        return compare(self.fingerprints, now) if self.fingerprints else None
 
 
 def case_named(name: str) -> NamedCase:
@@ -445,10 +562,11 @@ def case_named(name: str) -> NamedCase:
         choice = SearchChoice.from_settings(store.header.settings)
         found = {anomaly.id: anomaly for anomaly in store.anomalies()}
         calibration = store.calibration()
+        hardware = fingerprints.load(store.directory.fingerprints)
     if identifier not in found:
         raise StoreError(f"campaign {campaign} has no anomaly {identifier!r}; it has {', '.join(found) or 'none'}")
     anomaly = found[identifier]
-    return NamedCase(Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs), choice, calibration)
+    return NamedCase(Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs), choice, calibration, hardware)
 
 
 def catalog_of(choice: TestbedChoice) -> Catalog:
@@ -493,7 +611,73 @@ def check(hosts: str) -> tuple[Finding, ...]:
     from collie.hosts.check import check_hosts
     from collie.ssh.remote import SshRemote
 
-    return check_hosts(open_inventory(hosts).hosts, SshRemote, catalog_for=find_catalog)
+    inventory = open_inventory(hosts)
+    return check_hosts(inventory.hosts, SshRemote, catalog_for=find_catalog, pairs=inventory.pairs)
+
+
+def take_fingerprints(hosts: str, names: Sequence[str] = ()) -> dict[str, Fingerprint]:
+    """Take the fingerprints of hosts of an inventory: of all, or of those that are named.
+
+    Raises:
+        UsageError: the inventory has no such host.
+        TestbedError: a host cannot be asked.
+    """
+    from collie.hosts.fingerprint import fingerprints as take
+    from collie.hosts.testbed import SystemClock
+    from collie.ssh.remote import SshRemote
+
+    inventory = open_inventory(hosts)
+    try:
+        chosen = [inventory.host(name) for name in names] if names else inventory.hosts
+    except KeyError as unknown:
+        there = ", ".join(host.name for host in inventory.hosts)
+        raise UsageError(f"the inventory has no host {unknown}; it has {there}") from None
+    return take(chosen, SshRemote, SystemClock())
+
+
+def fingerprints_named(name: str, hosts: str | None) -> dict[str, Fingerprint]:
+    """Find fingerprints: of a file, of a campaign directory, or of a host of an inventory, as it is now.
+
+    Raises:
+        UsageError: it is none of these.
+        StoreError: a file is damaged.
+        TestbedError: the host cannot be asked.
+    """
+    path = Path(name)
+    if path.is_file():
+        kept = fingerprints.read(path)
+        return {kept.host: kept.fingerprint}
+    if path.is_dir():
+        found = fingerprints.load(CampaignDirectory(path).fingerprints)
+        if not found:
+            raise UsageError(f"{name} holds no fingerprints; is it a campaign directory?")
+        return found
+    if hosts is None:
+        raise UsageError(f"{name!r} is no fingerprint file and no campaign; a host's name needs --hosts FILE")
+    return take_fingerprints(hosts, [name])
+
+
+def diff(a: str, b: str, hosts: str | None) -> tuple[HostDifference, ...]:
+    """Compare what two names of `fingerprints_named` stand for.
+
+    Raises:
+        UsageError: nobody can say which host is to be compared with which.
+        CollieError: as `fingerprints_named`.
+    """
+    left, right = fingerprints_named(a, hosts), fingerprints_named(b, hosts)
+    if len(left) == 1 and len(right) == 1:
+        (first, one), (second, other) = *left.items(), *right.items()
+        names = (first, second) if first != second else (a, b)
+        return compare({names[0]: one}, {names[1]: other})
+    if 1 in (len(left), len(right)) and (shared := set(left) & set(right)):
+        # One host against a campaign: against what that very host was then.
+        left, right = ({name: each[name] for name in shared} for each in (left, right))
+    if len(left) != len(right):
+        raise UsageError(
+            f"{a} has {len(left)} hosts ({', '.join(left)}) and {b} has {len(right)} ({', '.join(right)}); "
+            "name one host or one fingerprint file on each side"
+        )
+    return compare(left, right)
 
 
 def _now() -> str:

@@ -76,7 +76,9 @@ a step is refused.
                twice. -> ``qps_left`` (ours, read back from the kernel; null when it cannot be read), ``flushed``
                (completions that came), ``seconds``, ``clean`` (false: the engine had to be killed, or was dead)
 ``resources``  ``device`` -> ``qps`` [{"qpn", "type", "state", "pid", "comm"}] of every process, or null (RDMA netlink)
-``bye``        destroys what is left, exits 0. -> ``qps_left``
+``fingerprint`` ``device``, ``port``? (1) -> ``fingerprint`` {category: {field: value}}: what decides how this host
+               performs (see ``fingerprint.py``); null is what cannot be read. Refused while a run is under way.
+``bye``        destroys what is left, exits 0. -> ``qps_left``, ``pids`` (whose they are; null when it cannot be read)
 
 Flows, roles, endpoints
 -----------------------

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from . import PROTOCOL, facts
+from . import PROTOCOL, facts, fingerprint
 from .child import EngineProcess
 from .faults import bad_request
 from .lines import Lines
@@ -45,6 +45,7 @@ class Agent(Loop):
             "stop": self._stop,
             "destroy": self._destroy,
             "resources": self._resources,
+            "fingerprint": self._fingerprint,
             "bye": self._bye,
         }
 
@@ -162,15 +163,27 @@ class Agent(Loop):
             return {"qps": None}
         return {"qps": [pair._asdict() for pair in pairs]}
 
+    def _fingerprint(self, request: Request) -> Dict[str, Any]:
+        if self._run:
+            raise bad_request("fingerprint: a run is under way, and reading takes time away from it")
+        device, port = request.fields["device"], request.fields.get("port", 1)
+        found = facts.device_facts(device)
+        netdev = next((entry["netdev"] for entry in found["ports"] if entry["port"] == port), None)
+        return {"fingerprint": fingerprint.take(device, port, found["driver"], netdev)}
+
     def _bye(self, _request: Request) -> Dict[str, Any]:
         self.end_run()
         self.reason = "request"
-        return {"qps_left": self._qps_left()}
+        left = self._left()
+        pids = None if left is None else sorted({pair.pid for pair in left if pair.pid is not None})
+        return {"qps_left": None if left is None else len(left), "pids": pids}
 
     def _qps_left(self) -> Optional[int]:
+        left = self._left()
+        return None if left is None else len(left)
+
+    def _left(self) -> Optional[List[QueuePair]]:
         if self._last_device is None:
-            return 0
+            return []
         pairs = self._queue_pairs(self._last_device)
-        if pairs is None:
-            return None
-        return sum(1 for pair in pairs if pair.pid in self._engine_pids)
+        return None if pairs is None else [pair for pair in pairs if pair.pid in self._engine_pids]

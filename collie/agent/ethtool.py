@@ -10,6 +10,9 @@ from typing import Dict, List, Optional
 
 SIOCETHTOOL = 0x8946
 GDRVINFO, GSTRINGS, GSTATS, GSSET_INFO = 0x03, 0x1B, 0x1D, 0x37
+GPAUSEPARAM, GFLAGS = 0x12, 0x25
+FEATURES = {"rx_checksum": 0x14, "tx_checksum": 0x16, "tso": 0x1E, "gso": 0x23, "gro": 0x2B}
+FLAG_LRO = 1 << 15
 STATS_SET = 1
 NAME_BYTES = 32
 DRVINFO_BYTES = 196
@@ -75,3 +78,33 @@ def statistics(netdev: str, known: List[str]) -> Optional[Dict[str, int]]:
         return None
     values = struct.unpack_from(f"={len(known)}Q", data, 8)
     return {name: values[index] for index, name in enumerate(known)}
+
+
+def _value(netdev: str, command: int) -> Optional[int]:
+    buffer = _buffer(struct.pack("=II", command, 0), 8)
+    try:
+        _ioctl(netdev, buffer)
+    except OSError:
+        return None
+    return int(struct.unpack_from("=I", buffer.tobytes(), 4)[0])
+
+
+def features(netdev: str) -> Optional[List[str]]:
+    """Return the offloads that are on, None where the device does not say."""
+    flags = _value(netdev, GFLAGS)
+    values = {name: _value(netdev, command) for name, command in FEATURES.items()}
+    if flags is None and all(value is None for value in values.values()):
+        return None
+    on = [name for name, value in values.items() if value]
+    return sorted([*on, "lro"] if (flags or 0) & FLAG_LRO else on)
+
+
+def pause(netdev: str) -> Optional[List[str]]:
+    """Return the directions of 802.3x pause that are on, None where the device does not say."""
+    buffer = _buffer(struct.pack("=I", GPAUSEPARAM), 16)
+    try:
+        _ioctl(netdev, buffer)
+    except OSError:
+        return None
+    _, _, receive, send = struct.unpack("=IIII", buffer.tobytes())
+    return [name for name, value in (("rx", receive), ("tx", send)) if value]

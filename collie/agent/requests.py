@@ -36,6 +36,7 @@ FIELDS: Dict[str, Dict[str, Tuple[Any, bool]]] = {
     "stop": {"drain_seconds": (NUMBER, False)},
     "destroy": {},
     "resources": {"device": (str, True)},
+    "fingerprint": {"device": (str, True), "port": (int, False)},
     "bye": {},
 }
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from collie.campaign.budget import Budget
+from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import DENSE_SIZES, calibrate, plan
 from collie.campaign.measure import Measurer
 from collie.campaign.reproduce import Reproduction, reproduce
+from collie.campaign.safety import OPTIONS, Guard, SafetyRecord
 from collie.detect.bounds import Bound, Bounds, Calibration
 from collie.detect.judge import Thresholds
 from collie.detect.symptom import Symptom, Verdict
+from collie.errors import TestbedError
 from collie.ports import CampaignStore, ProgressSink, RunResult, Testbed
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
@@ -64,6 +67,10 @@ class Bench:
         thresholds: from where on a reading is an anomaly.
         calibration: ceilings that are known already.
         sink: who watches.
+        guard: the safety limits; none by default.
+
+    Attributes:
+        safety: what was done to the network, once the testbed is closed; None on a simulation without limits.
     """
 
     def __init__(
@@ -74,11 +81,13 @@ class Bench:
         thresholds: Thresholds,
         calibration: Calibration,
         sink: ProgressSink,
+        guard: Guard | None = None,
     ) -> None:
+        self.safety: SafetyRecord | None = None
         self.space = space
         self.testbed = testbed
         self._bounds = Bounds(testbed.specification, calibration, space)
-        self._measurer = Measurer(testbed, store, self._bounds, thresholds, Budget(), sink)
+        self._measurer = Measurer(testbed, store, self._bounds, thresholds, Budget(), sink, guard)
 
     def measure(self, workload: Workload) -> JudgedRun:
         """Run the plain sibling and then the workload.
@@ -86,7 +95,8 @@ class Bench:
         Raises:
             TestbedError: the testbed is gone.
         """
-        self._measurer.measure_sibling(workload)
+        with _within_budget():
+            self._measurer.measure_sibling(workload)
         return self.judge(workload)
 
     def judge(self, workload: Workload) -> JudgedRun:
@@ -95,7 +105,8 @@ class Bench:
         Raises:
             TestbedError: the testbed is gone.
         """
-        result, verdict = self._measurer.judged(workload, "measure")
+        with _within_budget():
+            result, verdict = self._measurer.judged(workload, "measure")
         sibling = self._bounds.sibling(workload)
         return JudgedRun(workload, sibling, self._bounds.tightest(workload), result, verdict)
 
@@ -107,7 +118,8 @@ class Bench:
         Raises:
             TestbedError: the testbed is gone.
         """
-        return calibrate(self._measurer, plan(self.space, sizes, opcodes), repeats)
+        with _within_budget():
+            return calibrate(self._measurer, plan(self.space, sizes, opcodes), repeats)
 
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
         """Run an anomaly again, and with `controls` each of its conditions broken.
@@ -115,6 +127,19 @@ class Bench:
         Raises:
             TestbedError: the testbed is gone.
         """
-        return reproduce(
-            self._measurer, case.workload, case.symptom, case.mfs, self.space, repeat=repeat, controls=controls
-        )
+        with _within_budget():
+            return reproduce(
+                self._measurer, case.workload, case.symptom, case.mfs, self.space, repeat=repeat, controls=controls
+            )
+
+
+@contextmanager
+def _within_budget() -> Iterator[None]:
+    """Single workloads have no budget to end on: when the site's is spent there is no answer."""
+    try:
+        yield
+    except BudgetSpent as spent:
+        raise TestbedError(
+            f"{spent} before the last run; fewer runs need less, and {OPTIONS['pause_per_campaign']} or `safety:` in "
+            "the hosts file sets it"
+        ) from None

@@ -11,7 +11,15 @@ from collie.workloads.units import format_seconds, parse_seconds
 
 
 class BudgetSpent(Exception):
-    """The next run would go beyond the budget."""
+    """The next run would go beyond a budget.
+
+    Attributes:
+        what: `budget`, or `pause budget`.
+    """
+
+    def __init__(self, what: str = "budget") -> None:
+        self.what = what
+        super().__init__(f"the {what} is spent")
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,9 @@ def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -
             result = measurer.run(workload, "calibrate")
             if isinstance(result, Unsupported):
                 del rates[workload]
-            elif isinstance(result, Measured) and (received := delivered(workload, result.measurement)):
-                best = at_best_port(workload, received).bps
+            elif isinstance(result, Measured) and not result.measurement.stopped:
+                received = delivered(workload, result.measurement)
+                best = at_best_port(workload, received).bps if received else 0.0
                 rates[workload] += [best] if best > 0 else []
     return Calibration(tuple(_point(workload, found) for workload, found in rates.items() if found))
 

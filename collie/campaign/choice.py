@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from collie.inventory.safety import SafetyLimits
+
 DEFAULT_SUBSYSTEM = "F"
 
 
@@ -47,6 +49,8 @@ class SearchChoice:
         known: `nsdi22` or a campaign whose anomalies need not be found again.
         budget: as written; None for the recipe's.
         seed: of every random choice.
+        safety: limits that the user wants tighter than the site's.
+        shared_port: go on although somebody else uses a port.
         calibrated: the campaign began with a calibration that `collie hosts calibrate` had kept; else it makes its own.
     """
 
@@ -58,6 +62,8 @@ class SearchChoice:
     known: str | None = None
     budget: str | None = None
     seed: int = 0
+    safety: SafetyLimits = field(default_factory=SafetyLimits)
+    shared_port: bool = False
     calibrated: bool = False
 
     def with_absolute_paths(self) -> SearchChoice:
@@ -85,5 +91,6 @@ class SearchChoice:
         """Inverse of `to_settings`."""
         values = dict(settings)
         values["testbed"] = TestbedChoice(**values["testbed"])
+        values["safety"] = SafetyLimits(**values.get("safety", {}))
         values["fix"], values["limit"] = tuple(values["fix"]), tuple(values["limit"])
         return cls(**values)

@@ -61,7 +61,7 @@ class Summary:
         skipped: proposals that known anomalies cover.
         elapsed_seconds: testbed time.
         anomalies: in the order found.
-        ended_by: `budget`, or `coverage` when known anomalies leave nothing to propose.
+        ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
         trust: how far the findings can be trusted; None when too little was judged.
         prospects: the chance of another find in the next hour; None when too little is known.
     """
@@ -154,7 +154,6 @@ class Engine:
         Raises:
             TestbedError: the testbed is gone; everything up to here is on record.
         """
-        ended_by = "budget"
         try:
             skipped_in_a_row = 0
             while skipped_in_a_row < _MOST_SKIPPED:
@@ -164,8 +163,8 @@ class Engine:
             while self._waiting:
                 self._explain(self._waiting[0])
             ended_by = "coverage"
-        except BudgetSpent:
-            pass
+        except BudgetSpent as spent:
+            ended_by = spent.what
         return self.summary(ended_by)
 
     def summary(self, ended_by: str) -> Summary:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import RunFinished
+from collie.campaign.safety import Guard
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
@@ -40,6 +41,7 @@ class Measurer:
         thresholds: from where on a reading is an anomaly.
         budget: when to stop.
         sink: who watches.
+        guard: stops what goes beyond the safety limits; without it nothing is limited.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class Measurer:
         thresholds: Thresholds,
         budget: Budget,
         sink: ProgressSink,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard or Guard()
         self._testbed = testbed
         self._store = store
         self._bounds = bounds
@@ -213,9 +217,12 @@ class Measurer:
     def _run(self, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
         if self._budget.spent(self.elapsed_seconds, self.runs):
             raise BudgetSpent
+        if self._guard.spent and not self.replaying:  # what is on record was allowed when it ran
+            raise BudgetSpent("pause budget")
         record = self._replay(workload, purpose) or self._measure(workload, purpose)
         self.runs = record.run
         self.elapsed_seconds = record.finished_at_seconds
+        self._guard.account(record.result)
         if isinstance(record.result, SetupFailed):
             self.failed[record.result.cause] += 1
         if isinstance(record.result, Unsupported):
@@ -226,7 +233,7 @@ class Measurer:
 
     def _measure(self, workload: Workload, purpose: str) -> RunRecord:
         run = self.runs + 1
-        result = self._testbed.measure(workload, run)
+        result = self._testbed.measure(workload, run, self._guard.watch())
         record = RunRecord(run, purpose, workload, result, self.elapsed_seconds + result.elapsed_seconds)
         self._store.add_run(record)
         return record

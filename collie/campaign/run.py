@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import calibrate, plan
 from collie.campaign.engine import Engine, Summary
 from collie.campaign.measure import Measurer
+from collie.campaign.safety import Guard
 from collie.detect.bounds import Bounds, Calibration
 from collie.ports import CampaignStore, ProgressSink, Testbed
 from collie.search.anomaly import KnownAnomalies
@@ -19,6 +20,11 @@ from collie.workloads.space import Space
 
 _CALIBRATION_REPEATS = 1
 """The campaign's own calibration is a ceiling that decides where to look closer; plain siblings decide the verdict."""
+
+
+def strategy_generator(seed: int) -> Random:
+    """Return the generator that a campaign's strategy draws from."""
+    return Random(f"{seed}/strategy")
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Campaign:
         seed: of every random choice.
         known: minimal feature sets that need not be found again.
         calibration: the ceilings to judge by; None to measure them first, as part of the campaign.
+        guard: the safety limits, and what has been used of them.
     """
 
     testbed: Testbed
@@ -44,6 +51,7 @@ class Campaign:
     seed: int
     known: tuple[Mfs, ...] = ()
     calibration: Calibration | None = None
+    guard: Guard = field(default_factory=Guard)
 
     def run(self, sink: ProgressSink) -> Summary:
         """Search until the budget is spent.
@@ -52,8 +60,8 @@ class Campaign:
             TestbedError: the testbed is gone; everything up to then is on record, and the campaign can be resumed.
         """
         bounds = Bounds(self.testbed.specification, self.calibration or Calibration(), self.space)
-        measurer = Measurer(self.testbed, self.store, bounds, self.recipe.thresholds, self.budget, sink)
-        strategy = build(self.recipe, self.space, self.testbed.info.catalog, Random(f"{self.seed}/strategy"))
+        measurer = Measurer(self.testbed, self.store, bounds, self.recipe.thresholds, self.budget, sink, self.guard)
+        strategy = build(self.recipe, self.space, self.testbed.info.catalog, strategy_generator(self.seed))
         engine = Engine(
             measurer,
             self.store,
@@ -67,7 +75,7 @@ class Campaign:
         if self.calibration is None:
             try:
                 bounds.calibration = calibrate(measurer, plan(self.space), _CALIBRATION_REPEATS)
-            except BudgetSpent:
-                return engine.summary("budget")
+            except BudgetSpent as spent:
+                return engine.summary(spent.what)
         self.store.set_calibration(bounds.calibration)
         return engine.run()

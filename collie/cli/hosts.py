@@ -10,10 +10,12 @@ from rich.table import Table
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.cli.options import format_option, print_json
+from collie.cli.options import format_option, print_json, safety_limits, safety_options
 from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint
 from collie.hosts.check import Finding, State
+from collie.inventory.fingerprint import HostDifference, show
+from collie.report.json_output import render_differences
 from collie.workloads.units import format_bytes, format_rate
 
 _MARKS = {State.OK: "[green]ok[/]", State.MISSING: "[red]missing[/]", State.ADVICE: "[yellow]advice[/]"}
@@ -21,7 +23,7 @@ _MARKS = {State.OK: "[green]ok[/]", State.MISSING: "[red]missing[/]", State.ADVI
 
 @click.group("hosts")
 def command() -> None:
-    """Check and calibrate real hosts."""
+    """Check, calibrate and compare real hosts."""
 
 
 @command.command("check")
@@ -42,10 +44,13 @@ def check(hosts: str, output: str) -> int:
 @click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
 @click.option("--space", metavar="NAME|FILE", default="soft-roce", show_default=True, help="Gives the plain values.")
 @click.option("--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each; medians count.")
+@safety_options
 @format_option
-def calibrate(hosts: str, space: str, repeat: int, output: str) -> int:
+def calibrate(hosts: str, space: str, repeat: int, output: str, **options: Any) -> int:
     """Measure what plain traffic achieves: every opcode and transport at nine message sizes; keep it as the ceiling."""
-    choice = SearchChoice(TestbedChoice(hosts=hosts), space)
+    choice = SearchChoice(
+        TestbedChoice(hosts=hosts), space, safety=safety_limits(options), shared_port=options["shared_port"]
+    )
     with ConsoleProgress() as progress:
         calibration, path = wiring.calibrate(choice, repeat, progress)
     if output == "json":
@@ -67,6 +72,59 @@ def calibrate(hosts: str, space: str, repeat: int, output: str) -> int:
     Console().print(table)
     click.echo(f"kept in {path}; later searches, measurements and reproductions on these hosts are judged by it")
     return 0 if calibration.points else 5
+
+
+@command.command("fingerprint")
+@click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
+@click.option("--host", "names", metavar="NAME", multiple=True, help="Only this host.  [default: all]")
+@format_option
+def fingerprint(hosts: str, names: tuple[str, ...], output: str) -> int:
+    """Print what decides how each host performs, from firmware to flow control. What cannot be read is unknown."""
+    taken = wiring.take_fingerprints(hosts, names)
+    if output == "json":
+        shown = {name: {"digest": each.digest, "fingerprint": each.values} for name, each in taken.items()}
+        print_json({"schema_version": 1, "hosts": shown})
+        return 0
+    for name, each in taken.items():
+        click.echo(f"{name}  {each.digest}")
+        for field, value in each.fields.items():
+            click.echo(f"    {field:42} {show(value)}")
+    return 0
+
+
+@command.command("diff")
+@click.argument("a")
+@click.argument("b")
+@click.option("--hosts", metavar="FILE", help="Inventory, when A or B is the name of a host; `lab` is the lab's.")
+@format_option
+def diff(a: str, b: str, hosts: str | None, output: str) -> int:
+    """Show what differs between two hosts, or between a host now and then.
+
+    A and B are hosts of the inventory, campaign directories, or fingerprint files (CAMPAIGN/fingerprint/HOST.json).
+    Exits 1 when something that changes results is not known to be equal.
+    """
+    found = wiring.diff(a, b, hosts)
+    if output == "json":
+        print_json({"schema_version": 1, "compared": render_differences(found)})
+    else:
+        for each in found:
+            _print_difference(each)
+    return 1 if any(each.changes_results for each in found) else 0
+
+
+def _print_difference(found: HostDifference) -> None:
+    if not found.differences:
+        click.echo(f"{found.a} and {found.b}: nothing is known to differ")
+        return
+    table = Table(box=None)
+    for heading in ("field", found.a, found.b, ""):
+        table.add_column(heading, overflow="fold")
+    for each in found.differences:
+        note = "unknown on one side" if each.unknown else ""
+        if not each.changes_results:
+            note = "informative"
+        table.add_row(each.field, show(each.a), show(each.b), note)
+    Console(highlight=False, markup=False).print(table)
 
 
 def _print(findings: tuple[Finding, ...]) -> None:

@@ -22,7 +22,7 @@ _COMMANDS = {
     "space": ("collie.cli.space", "Show or validate a space of workloads."),
     "subsystem": ("collie.cli.subsystem", "List, show, check and map simulated subsystems."),
     "counters": ("collie.cli.counters", "List or watch what a NIC tells."),
-    "hosts": ("collie.cli.hosts", "Check and calibrate real hosts."),
+    "hosts": ("collie.cli.hosts", "Check, calibrate and compare real hosts."),
     "lab": ("collie.cli.lab", "Two Soft-RoCE machines on this computer."),
 }
 
@@ -31,7 +31,8 @@ _DEBUG_VARIABLE = "COLLIE_DEBUG"
 _EXIT_CODES = """\b
 Exit codes:
   0    done; findings of `search` and `measure` are their result
-  1    the answer is bad: an anomaly was not reproduced, a subsystem file claims what is not so
+  1    the answer is bad: an anomaly was not reproduced, a subsystem file claims what is not so,
+       two hosts differ
   2    bad usage or bad input
   3    could not measure: a host, the lab or something on it is missing, or Collie itself failed
   4    inconclusive

@@ -8,10 +8,17 @@ import click
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice
-from collie.cli.options import print_json, testbed_choice, testbed_options
+from collie.cli.options import (
+    print_json,
+    safety_limits,
+    safety_options,
+    say_safety,
+    testbed_choice,
+    testbed_options,
+)
 from collie.cli.progress import Silence
 from collie.detect.symptom import Outcome
-from collie.report.json_output import render_measure
+from collie.report.json_output import render_measure, render_safety
 from collie.report.text import render_measurement
 
 
@@ -20,19 +27,30 @@ from collie.report.text import render_measurement
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: nsdi22; soft-roce with --hosts]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: nsdi22; soft-roce with --hosts]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
+@safety_options
 @testbed_options
 def command(workload: str, space: str | None, recipe: str | None, seed: int, output: str, **options: Any) -> int:
     """Run one workload and its plain sibling; print the whole measurement and the verdict.
 
     WORKLOAD is a YAML file, or the id of an anomaly such as nsdi22-01, whose trigger is run.
     """
-    choice = SearchChoice(testbed_choice(options), space, recipe, seed=seed)
+    choice = SearchChoice(
+        testbed_choice(options),
+        space,
+        recipe,
+        seed=seed,
+        safety=safety_limits(options),
+        shared_port=options["shared_port"],
+    )
     with wiring.bench(choice, Silence()) as bench:
         measured = bench.measure(wiring.workload_named(workload, bench.space))
     if output == "json":
-        print_json(render_measure(measured))
+        print_json({**render_measure(measured), **({"safety": render_safety(bench.safety)} if bench.safety else {})})
     else:
         click.echo(render_measurement(measured))
+    say_safety(bench.safety)
+    if bench.safety and bench.safety.left_behind:
+        return 3
     if measured.verdict is None:
         return 3
     return 4 if measured.verdict.outcome is Outcome.INCONCLUSIVE else 0

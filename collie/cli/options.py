@@ -13,7 +13,10 @@ import click
 from click.core import ParameterSource
 
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
+from collie.campaign.safety import SafetyRecord
 from collie.errors import UsageError
+from collie.inventory.safety import SafetyLimits
+from collie.workloads.units import parse_rate, parse_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,6 +79,61 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
     if "settings" in said:
         given = dataclasses.replace(given, settings={**given.settings, **chosen.settings})
     return dataclasses.replace(given, noise=chosen.noise) if "noise" in said else given
+
+
+def safety_options(command: F) -> F:
+    """Add the limits of what may be done to a network."""
+    for option in (
+        click.option("--shared-port", is_flag=True, help="Go on although somebody else uses a port under test."),
+        click.option("--max-rate", metavar="RATE", help="Stop a run in which a host moves more payload, as 50Gbit/s."),
+        click.option(
+            "--max-pause", metavar="TIME", help="End when hosts have sent pause for that long in all.  [real hosts: 2m]"
+        ),
+        click.option(
+            "--max-pause-per-second",
+            metavar="TIME",
+            help="Stop a run in which a host sends pause for longer within a second.  [real hosts: 200ms]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def safety_limits(options: Mapping[str, Any]) -> SafetyLimits:
+    """Return what the options of `safety_options` limit.
+
+    Raises:
+        UsageError: one is no time, no rate, or nothing at all.
+    """
+    return SafetyLimits(
+        _limit(options, "max_pause_per_second", parse_seconds),
+        _limit(options, "max_pause", parse_seconds),
+        _limit(options, "max_rate", parse_rate),
+    )
+
+
+def _limit(options: Mapping[str, Any], name: str, parse: Callable[[str], float]) -> float | None:
+    text = options[name]
+    if text is None:
+        return None
+    flag = f"--{name.replace('_', '-')}"
+    try:
+        value = parse(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+    if value <= 0:
+        raise UsageError(f"{flag} {text} would stop every run; give more than 0")
+    return value
+
+
+def say_safety(record: SafetyRecord | None) -> None:
+    """Tell people on standard error what was done to the network, and what is left of it."""
+    if record is not None:
+        click.echo(str(record), err=True)
+    if record is not None and record.left_behind:
+        click.echo(
+            "collie: queue pairs are left; see them by `rdma resource show qp` and end their processes", err=True
+        )
 
 
 def space_options(command: F) -> F:

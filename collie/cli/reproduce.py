@@ -9,9 +9,16 @@ import click
 
 from collie import wiring
 from collie.campaign.reproduce import Reproduced
-from collie.cli.options import changed_testbed, print_json, testbed_options
+from collie.cli.options import (
+    changed_testbed,
+    print_json,
+    safety_limits,
+    safety_options,
+    say_safety,
+    testbed_options,
+)
 from collie.cli.progress import ConsoleProgress
-from collie.report.json_output import render_reproduction
+from collie.report.json_output import render_reproduction, render_safety
 from collie.report.text import render_trials
 
 _EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
@@ -24,6 +31,7 @@ _EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: the campaign's, or nsdi22]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: the campaign's, or nsdi22]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
+@safety_options
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **options: Any) -> int:
@@ -40,11 +48,18 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
         space=options["space"] or named.choice.space,
         recipe=options["recipe"] or named.choice.recipe,
         seed=options["seed"],
+        safety=safety_limits(options),
+        shared_port=options["shared_port"],
     )
     with ConsoleProgress() as progress, wiring.bench(choice, progress, named.calibration) as bench:
+        changed = named.difference(bench.testbed.info.fingerprints)
         found = bench.reproduce(named.case, repeat=repeat, controls=controls)
     if output == "json":
-        print_json(render_reproduction(named.case.name, found))
+        safety = {"safety": render_safety(bench.safety)} if bench.safety else {}
+        print_json({**render_reproduction(named.case.name, found, changed), **safety})
     else:
-        click.echo(render_trials(named.case.name, found))
+        click.echo(render_trials(named.case.name, found, changed))
+    say_safety(bench.safety)
+    if bench.safety and bench.safety.left_behind:
+        return 3
     return _EXIT[found.answer]

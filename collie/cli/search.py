@@ -14,8 +14,18 @@ from click.core import ParameterSource
 from collie import wiring
 from collie.campaign.choice import SearchChoice
 from collie.campaign.engine import Summary
+from collie.campaign.safety import SafetyRecord, replaced
 from collie.cli.logs import logged_to
-from collie.cli.options import existing_campaign, print_json, space_options, testbed_choice, testbed_options
+from collie.cli.options import (
+    existing_campaign,
+    print_json,
+    safety_limits,
+    safety_options,
+    say_safety,
+    space_options,
+    testbed_choice,
+    testbed_options,
+)
 from collie.cli.progress import ConsoleProgress
 from collie.errors import TestbedError, UsageError
 from collie.report.json_output import render_search
@@ -32,8 +42,10 @@ from collie.report.text import render_summary
     "--campaign", "directory", metavar="DIR", help="Where to keep the record.  [default: campaigns/TIME-NAME-SEED]"
 )
 @click.option("--resume", metavar="DIR", help="Go on with a campaign that was interrupted; --budget may extend it.")
+@click.option("--accept-changes", is_flag=True, help="With --resume: go on although the hosts are not what they were.")
 @click.option("--score", is_flag=True, help="Simulator only: compare what was found with what is planted.")
 @click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
+@safety_options
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
@@ -49,12 +61,35 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         raise UsageError("--score compares with what is planted in a simulated subsystem; real hosts have no such list")
     if options["dry_run"]:
         return _dry_run(choice, options["output"])
-    opened = wiring.resume(directory, options["budget"]) if options["resume"] else wiring.begin(choice, directory)
+    opened = _open(choice, directory, options)
+    try:
+        code = _search(opened, directory, options)
+    finally:
+        safety = opened.release()
+        opened.close()
+        say_safety(safety)
+    return 3 if safety and safety.left_behind else code
+
+
+def _open(choice: SearchChoice, directory: Path, options: dict[str, Any]) -> wiring.OpenCampaign:
+    if not options["resume"]:
+        return wiring.begin(choice, directory)
+    return wiring.resume(
+        directory,
+        options["budget"],
+        safety=safety_limits(options),
+        shared_port=options["shared_port"],
+        accept_changes=options["accept_changes"],
+    )
+
+
+def _search(opened: wiring.OpenCampaign, directory: Path, options: dict[str, Any]) -> int:
     started = time.monotonic()
     try:
         with logged_to(opened.store.directory.log), ConsoleProgress() as progress:
             summary = opened.run(progress)
-        return _finish(opened, summary, time.monotonic() - started, directory, options)
+            safety = opened.release()
+        return _finish(opened, summary, safety, time.monotonic() - started, directory, options)
     except TestbedError as error:
         click.echo(
             f"collie: {error}\nEverything measured so far is kept; go on with: collie search --resume {directory}",
@@ -64,8 +99,6 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     except KeyboardInterrupt:
         click.echo(f"interrupted; go on with: collie search --resume {directory}", err=True)
         return 130
-    finally:
-        opened.close()
 
 
 def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, Path]:
@@ -73,7 +106,10 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         _refuse_what_is_fixed(ctx)
         directory = existing_campaign(options["resume"])
         choice = wiring.recorded_choice(directory)
-        return dataclasses.replace(choice, budget=options["budget"] or choice.budget), directory
+        safety = replaced(choice.safety, safety_limits(options))
+        return dataclasses.replace(choice, budget=options["budget"] or choice.budget, safety=safety), directory
+    if options["accept_changes"]:
+        raise UsageError("--accept-changes is about a campaign that goes on; give it with --resume")
     testbed = testbed_choice(options)
     choice = SearchChoice(
         testbed,
@@ -84,13 +120,16 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         options["known"],
         options["budget"],
         options["seed"],
+        safety_limits(options),
+        options["shared_port"],
     )
     name = "lab" if (options["hosts"] or "").lower() == wiring.LAB else Path(options["hosts"] or testbed.subsystem).stem
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     return choice, Path(options["directory"] or f"campaigns/{stamp}-{name}-{options['seed']}")
 
 
-_FREE_ON_RESUME = {"resume", "budget", "score", "dry_run", "output"}
+_SAFETY = {"max_pause", "max_pause_per_second", "max_rate", "shared_port", "accept_changes"}
+_FREE_ON_RESUME = {"resume", "budget", "score", "dry_run", "output", *_SAFETY}
 
 
 def _refuse_what_is_fixed(ctx: click.Context) -> None:
@@ -110,17 +149,33 @@ def _dry_run(choice: SearchChoice, output: str) -> int:
         print_json(plan)
     else:
         for key, value in plan.items():
-            click.echo(f"{key:22} {value}")
+            _print_item(key, value)
     return 0
 
 
+def _print_item(key: str, value: Any) -> None:
+    match value:
+        case dict():
+            click.echo(f"{key:22} {', '.join(f'{name} {item}' for name, item in value.items()) or 'none'}")
+        case [dict(), *_]:
+            for item in value:
+                click.echo(f"{key:22} {', '.join(f'{name} {field}' for name, field in item.items())}")
+        case _:
+            click.echo(f"{key:22} {value}")
+
+
 def _finish(
-    opened: wiring.OpenCampaign, summary: Summary, wall_seconds: float, directory: Path, options: dict[str, Any]
+    opened: wiring.OpenCampaign,
+    summary: Summary,
+    safety: SafetyRecord | None,
+    wall_seconds: float,
+    directory: Path,
+    options: dict[str, Any],
 ) -> int:
     score = wiring.score(opened.choice, summary) if options["score"] else None
     report = wiring.write_report(opened.store, directory / "report.html", wall_seconds)
     if options["output"] == "json":
-        print_json(render_search(opened.store.header, summary, wall_seconds, score))
+        print_json(render_search(opened.store.header, summary, wall_seconds, score, safety))
     else:
         click.echo(render_summary(opened.store.header, summary, wall_seconds, score))
         click.echo(f"\nrecord  {directory}\nreport  {report}")

@@ -35,7 +35,8 @@ def load_inventory(path: Path | str) -> Inventory:
 def _beside(inventory: Inventory, directory: Path) -> Inventory:
     hosts = {host.name: _with_key_beside(host, directory) for host in inventory.hosts}
     groups = ([hosts[host.name] for host in pair.hosts] for pair in inventory.pairs)
-    return Inventory(tuple(hosts.values()), tuple(Pair(a, b, tuple(others)) for a, b, *others in groups))
+    pairs = tuple(Pair(a, b, tuple(others)) for a, b, *others in groups)
+    return dataclasses.replace(inventory, hosts=tuple(hosts.values()), pairs=pairs)
 
 
 def _with_key_beside(host: Host, directory: Path) -> Host:

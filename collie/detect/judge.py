@@ -59,7 +59,8 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
         thresholds: from where on a reading is an anomaly.
 
     Returns:
-        The verdict of the first check that has something to say.
+        The verdict of the first check that has something to say. Of a run that was stopped early only pause is judged:
+        it is why runs are stopped.
     """
     run = _Run(workload, measurement, bound, thresholds)
     return next(verdict for check in _CHECKS if (verdict := check(run)) is not None)
@@ -81,8 +82,8 @@ class _Run:
     @cached_property
     def deficit(self) -> float:
         """Share of the bound that the worst receiving host misses; 0 where that is unknown."""
-        if not math.isfinite(self.bound.bps):
-            return 0.0
+        if not math.isfinite(self.bound.bps) or self.measurement.stopped:
+            return 0.0  # traffic that was stopped was still growing
         return max((self.deficit_of(host) for host in self.receiving), default=0.0)
 
     @cached_property
@@ -128,7 +129,14 @@ def _pause(run: _Run) -> Verdict | None:
         return None
     host, ratio = above
     text = f"host {host} sends pause for {ratio:.1%} of the time"
+    if run.measurement.stopped:
+        text += f", until it was stopped: {run.measurement.stopped}"
     return run.anomalous(Symptom.PAUSE, text, ratio, host, ratio / threshold)
+
+
+def _stopped(run: _Run) -> Verdict | None:
+    reason = run.measurement.stopped
+    return inconclusive(f"stopped early: {reason}") if reason else None
 
 
 def _congestion(run: _Run) -> Verdict | None:
@@ -207,6 +215,7 @@ _CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
     _wrong_payload,
     _void,
     _pause,
+    _stopped,
     _congestion,
     _completion_errors,
     _rnr_storm,

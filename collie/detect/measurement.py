@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,8 @@ class Measurement:
         series: every sample, start-up included.
         notes: what a reader should know though it voids nothing: flow control that is off, a counter that never counts.
         wrong_bytes: payload bytes that differ from those sent; None when nobody compared them.
+        stopped: who watched the run had it stopped before its window was full, for this reason; then all readings are
+            means of what was seen, start-up included.
     """
 
     hosts: tuple[HostMeasurement, ...]
@@ -112,6 +114,7 @@ class Measurement:
     series: Sequence[Sample] = ()
     notes: tuple[str, ...] = ()
     wrong_bytes: int | None = None
+    stopped: str | None = None
 
     def host(self, name: str) -> HostMeasurement:
         """Return what one host showed.
@@ -128,3 +131,38 @@ class Measurement:
         """Return a counter summed over all hosts that know it, or None when none does."""
         known = [value for measured in self.hosts if (value := measured.counters.get(name)) is not None]
         return sum(known) if known else None
+
+
+Watch = Callable[[Sample], str | None]
+"""Sees each sample of a run as it comes, each host's in order of time; a reason that it returns stops the run."""
+
+
+def cut_short(measurement: Measurement, seen: Sequence[Sample], reason: str) -> Measurement:
+    """Return what a run that was stopped has shown: the means of its samples, which are no stable window."""
+    hosts = tuple(_seen(host, [sample for sample in seen if sample.host == host.host]) for host in measurement.hosts)
+    window = max((sample.seconds for sample in seen), default=0.0)
+    return replace(
+        measurement, hosts=hosts, window_seconds=window, stable=False, problems=(), series=tuple(seen), stopped=reason
+    )
+
+
+def replayed(measurement: Measurement, watch: Watch | None) -> Measurement:
+    """Show a watch the samples of a run that took no time, and stop where it says so."""
+    if watch is None:
+        return measurement
+    for index, sample in enumerate(measurement.series):
+        if reason := watch(sample):
+            return cut_short(measurement, measurement.series[: index + 1], reason)
+    return measurement
+
+
+def _seen(host: HostMeasurement, samples: Sequence[Sample]) -> HostMeasurement:
+    def mean(name: str) -> float | None:
+        values = [value for sample in samples if (value := sample.values.get(name)) is not None]
+        return sum(values) / len(values) if values and len(values) == len(samples) else None
+
+    bps, pps = mean("delivered_bps"), None
+    if bps is not None and host.delivered_bps and host.delivered_pps is not None:
+        pps = host.delivered_pps * bps / host.delivered_bps
+    counters = {name: mean(name) for name in host.counters}
+    return HostMeasurement(host.host, bps, pps, mean("tx_pause_ratio"), counters=counters)

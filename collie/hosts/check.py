@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,9 +11,11 @@ from collie.counters.catalog import Role
 from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
 from collie.hosts.catalogs import CatalogFor, first_names
 from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, matching_gid, rdma_port
+from collie.hosts.fingerprint import fingerprint
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.testbed import SystemClock
-from collie.inventory.hosts import Host
+from collie.inventory.fingerprint import Fingerprint, difference
+from collie.inventory.hosts import Host, Pair
 from collie.ports import Clock, Remote
 
 COMMAND_SECONDS = 20.0
@@ -26,6 +28,9 @@ ENOUGH_LOCKED_KIB = 1 << 20
 
 _INSTALL = {"debian": "apt-get install {}", "rhel": "dnf install {}", "suse": "zypper install {}"}
 _FAMILIES = {"debian": "debian ubuntu", "rhel": "rhel fedora centos rocky almalinux", "suse": "suse opensuse sles"}
+
+
+_MOST_SHOWN = 4
 
 
 class State(StrEnum):
@@ -63,6 +68,7 @@ def check_hosts(
     archive: Archive | None = None,
     clock: Clock | None = None,
     catalog_for: CatalogFor | None = None,
+    pairs: Sequence[Pair] = (),
 ) -> tuple[Finding, ...]:
     """Look at every host, all at once.
 
@@ -72,16 +78,31 @@ def check_hosts(
         archive: program to run as the agent; Collie's own by default.
         clock: of the controller.
         catalog_for: counters of a driver by its name; without it nobody looks at counters.
+        pairs: that measure together, and should be alike.
 
     Returns:
-        All findings, in the order of the hosts. What fails is a finding, never an exception.
+        All findings, in the order of the hosts, then of the pairs. What fails is a finding, never an exception.
     """
     if not hosts:
         return ()
     archive, clock = archive or Archive.agent(), clock or SystemClock()
     checks = [_HostCheck(host, connect(host), archive, clock, catalog_for) for host in hosts]
     with ThreadPoolExecutor(len(checks)) as executor:
-        return tuple(finding for findings in executor.map(_HostCheck.findings, checks) for finding in findings)
+        found = [finding for findings in executor.map(_HostCheck.findings, checks) for finding in findings]
+    taken = {check.host.name: check.fingerprint for check in checks if check.fingerprint is not None}
+    couples = ((pair.a.name, other.name) for pair in pairs for other in pair.hosts[1:])
+    return (*found, *(_alike(a, b, taken) for a, b in couples if {a, b} <= set(taken)))
+
+
+def _alike(a: str, b: str, taken: Mapping[str, Fingerprint]) -> Finding:
+    """Say whether two hosts that measure together are alike: else either may be what an anomaly comes from."""
+    found = [each for each in difference(taken[a], taken[b]) if each.changes_results]
+    names = f"{a},{b}"
+    if not found:
+        return Finding(names, "alike", State.OK, "nothing that changes results is known to differ")
+    shown = "; ".join(map(str, found[:_MOST_SHOWN])) + ("; ..." if len(found) > _MOST_SHOWN else "")
+    command = f"here: collie hosts diff {a} {b} --hosts FILE"
+    return Finding(names, "alike", State.ADVICE, f"they differ in {len(found)} fields: {shown}", command)
 
 
 class _HostCheck:
@@ -91,7 +112,8 @@ class _HostCheck:
         self, host: Host, remote: Remote, archive: Archive, clock: Clock, catalog_for: CatalogFor | None
     ) -> None:
         self._catalog_for = catalog_for
-        self._host = host
+        self.host = host
+        self.fingerprint: Fingerprint | None = None
         self._remote = remote
         self._session = HostSession(host, remote, archive, clock)
         self._clock = clock
@@ -103,17 +125,19 @@ class _HostCheck:
             found += self._shell()
             if all(finding.state is not State.MISSING for finding in found):
                 found += self._agent()
+            if all(finding.state is not State.MISSING for finding in found):
+                self.fingerprint = fingerprint(self._session)
         except HostKeyMismatch as error:
             found.append(
-                self._missing("ssh", str(error), f"here: ssh-keyscan {self._port_option()}{self._host.address}")
+                self._missing("ssh", str(error), f"here: ssh-keyscan {self._port_option()}{self.host.address}")
             )
         except HostUnreachable as error:
-            user = f"{self._host.user}@" if self._host.user else ""
-            key = f"-i {self._host.identity_file} " if self._host.identity_file else ""
-            command = f"here: ssh -v {key}{self._port_option()}{user}{self._host.address} true"
+            user = f"{self.host.user}@" if self.host.user else ""
+            key = f"-i {self.host.identity_file} " if self.host.identity_file else ""
+            command = f"here: ssh -v {key}{self._port_option()}{user}{self.host.address} true"
             found.append(self._missing("ssh", str(error), command))
         except TestbedError as error:
-            found.append(self._missing("agent", str(error), f"{self._host.python} --version; uptime; df -h ~"))
+            found.append(self._missing("agent", str(error), f"{self.host.python} --version; uptime; df -h ~"))
         finally:
             self._session.close()
         return found
@@ -122,24 +146,24 @@ class _HostCheck:
         release = self._run("cat", "/etc/os-release").lower()
         family = next((f for f, words in _FAMILIES.items() if any(w in release for w in words.split())), "debian")
         self._install = _INSTALL[family]
-        yield self._ok("ssh", f"{self._host.address} answers, its host key is known")
+        yield self._ok("ssh", f"{self.host.address} answers, its host key is known")
         yield self._python()
         yield self._memlock()
         if self._run("sh", "-c", "command -v ib_write_bw"):
             yield self._ok("perftest", "installed")
         else:
             command = self._install.format("perftest")
-            yield Finding(self._host.name, "perftest", State.ADVICE, "not installed; only comparisons need it", command)
+            yield Finding(self.host.name, "perftest", State.ADVICE, "not installed; only comparisons need it", command)
 
     def _python(self) -> Finding:
-        words = self._run(self._host.python, "-c", "import sys; print(*sys.version_info[:2])").split()
+        words = self._run(self.host.python, "-c", "import sys; print(*sys.version_info[:2])").split()
         if len(words) != 2 or not all(word.isdigit() for word in words):
-            detail = f"{self._host.python} is no Python interpreter; install one, or name another in the hosts file"
+            detail = f"{self.host.python} is no Python interpreter; install one, or name another in the hosts file"
             return self._missing("python", detail, self._install.format("python3"))
         if (int(words[0]), int(words[1])) < (3, 9):
-            detail = f"{self._host.python} is Python {'.'.join(words)}; the agent needs 3.9 or newer"
+            detail = f"{self.host.python} is Python {'.'.join(words)}; the agent needs 3.9 or newer"
             return self._missing("python", detail, self._install.format("python3.9"))
-        return self._ok("python", f"{self._host.python} is Python {'.'.join(words)}")
+        return self._ok("python", f"{self.host.python} is Python {'.'.join(words)}")
 
     def _memlock(self) -> Finding:
         limit = self._run("sh", "-c", "ulimit -l").strip()
@@ -148,7 +172,7 @@ class _HostCheck:
         command = "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # then log in again"
         enough = limit.isdigit() and int(limit) >= ENOUGH_LOCKED_KIB
         detail = f"limited to {limit or 'an unknown number of'} KiB; buffers of RDMA are locked memory"
-        return Finding(self._host.name, "locked memory", State.ADVICE if enough else State.MISSING, detail, command)
+        return Finding(self.host.name, "locked memory", State.ADVICE if enough else State.MISSING, detail, command)
 
     def _agent(self) -> Iterator[Finding]:
         facts = self._session.facts
@@ -160,7 +184,7 @@ class _HostCheck:
         yield self._clock_rate()
 
     def _data_path(self, facts: HostFacts) -> Finding:
-        wanted = self._host.data_path
+        wanted = self.host.data_path
         chosen = facts.data_path(wanted)
         others = "; ".join(f"{path.name} cannot be used: {path.detail}" for path in facts.data_paths if not path.usable)
         if chosen is None:
@@ -174,10 +198,10 @@ class _HostCheck:
         return self._ok("data path", detail)
 
     def _device(self, facts: HostFacts) -> Iterator[Finding]:
-        device = facts.device(self._host.device)
+        device = facts.device(self.host.device)
         if device is None:
             there = ", ".join(known.name for known in facts.devices) or "none"
-            detail = f"there is no {self._host.device}; RDMA devices: {there}"
+            detail = f"there is no {self.host.device}; RDMA devices: {there}"
             yield self._missing("device", detail, self._create_device())
             return
         if device.open_error:
@@ -185,17 +209,17 @@ class _HostCheck:
             yield self._missing("device", detail, "ls -l /dev/infiniband; modprobe ib_uverbs")
         else:
             yield self._ok("device", f"{device.name}, driver {device.driver or 'unknown'}")
-        port = device.port(self._host.ib_port)
+        port = device.port(self.host.ib_port)
         if port is None:
-            detail = f"{device.name} has no port {self._host.ib_port}; change ib_port in the hosts file"
+            detail = f"{device.name} has no port {self.host.ib_port}; change ib_port in the hosts file"
             yield self._missing("port", detail, f"rdma link show | grep {device.name}")
             return
         yield from self._port(device, port)
 
     def _create_device(self) -> str:
-        if self._host.device.startswith("rxe"):
-            find = f"$(ip -o addr show to {self._host.data_address} | awk '{{print $2}}')"
-            return f"modprobe rdma_rxe && rdma link add {self._host.device} type rxe netdev {find}"
+        if self.host.device.startswith("rxe"):
+            find = f"$(ip -o addr show to {self.host.data_address} | awk '{{print $2}}')"
+            return f"modprobe rdma_rxe && rdma link add {self.host.device} type rxe netdev {find}"
         return "rdma link show   # then name one of these devices in the hosts file"
 
     def _port(self, device: DeviceFacts, port: PortFacts) -> Iterator[Finding]:
@@ -211,20 +235,20 @@ class _HostCheck:
         else:
             detail = f"{port.active_mtu}; workloads with a larger MTU will be unsupported"
             # 4096 of payload and the headers of IPv6, UDP, BTH and the longest extension, rounded up.
-            yield Finding(self._host.name, "mtu", State.ADVICE, detail, f"ip link set {netdev} mtu 4200")
+            yield Finding(self.host.name, "mtu", State.ADVICE, detail, f"ip link set {netdev} mtu 4200")
 
     def _gid(self, device: DeviceFacts, port: PortFacts, netdev: str) -> Finding:
-        matching = matching_gid(port, self._host.data_address)
-        chosen = self._host.gid_index
+        matching = matching_gid(port, self.host.data_address)
+        chosen = self.host.gid_index
         if matching is None:
-            detail = f"{device.name}/{port.number} has no RoCE v2 GID for data_address {self._host.data_address}"
-            return self._missing("gid", detail, f"ip address add {self._host.data_address}/24 dev {netdev}")
+            detail = f"{device.name}/{port.number} has no RoCE v2 GID for data_address {self.host.data_address}"
+            return self._missing("gid", detail, f"ip address add {self.host.data_address}/24 dev {netdev}")
         if chosen is None or chosen == matching.index:
-            return self._ok("gid", f"index {matching.index} is the RoCE v2 GID of {self._host.data_address}")
+            return self._ok("gid", f"index {matching.index} is the RoCE v2 GID of {self.host.data_address}")
         if chosen in {gid.index for gid in port.gids}:
-            detail = f"index {chosen}, as the hosts file says; that of {self._host.data_address} is {matching.index}"
+            detail = f"index {chosen}, as the hosts file says; that of {self.host.data_address} is {matching.index}"
             return Finding(
-                self._host.name, "gid", State.ADVICE, detail, f"in the hosts file: gid_index: {matching.index}"
+                self.host.name, "gid", State.ADVICE, detail, f"in the hosts file: gid_index: {matching.index}"
             )
         detail = f"there is no GID at index {chosen}"
         return self._missing("gid", detail, f"in the hosts file: gid_index: {matching.index}")
@@ -232,7 +256,7 @@ class _HostCheck:
     def _counters(self, catalog_for: CatalogFor) -> Iterator[Finding]:
         """Say how many counters are known, and whether the NIC shows pause; nothing while there is no port to ask."""
         try:
-            port = rdma_port(self._host, self._session.facts)
+            port = rdma_port(self.host, self._session.facts)
         except TestbedError:
             return  # what is missing has been found above
         names = first_names(self._session, port, self._clock)
@@ -240,7 +264,7 @@ class _HostCheck:
         if catalog is None:
             found = sum(map(len, names.values()))
             detail = f"nobody has described driver {port.driver}; its {found} counters are read under their own names"
-            yield Finding(self._host.name, "counters", State.ADVICE, detail, "here: see docs/counters.md")
+            yield Finding(self.host.name, "counters", State.ADVICE, detail, "here: see docs/counters.md")
             return
         there = [counter for counter in catalog.counters if counter.key[1] in names.get(counter.key[0], ())]
         unknown = catalog.unmapped(names)
@@ -252,7 +276,7 @@ class _HostCheck:
         if pausing and port.link_layer == "Ethernet" and not any(counter in pausing for counter in there):
             detail = "PFC is off on every priority: anomalies show as loss instead of pause"
             command = f"dcb pfc set dev {port.netdev} prio-pfc 3:on   # the priority that your network is lossless on"
-            yield Finding(self._host.name, "flow control", State.ADVICE, detail, command)
+            yield Finding(self.host.name, "flow control", State.ADVICE, detail, command)
 
     def _clock_rate(self) -> Finding:
         begin, asked_first, told_first = self._host_clock()
@@ -266,7 +290,7 @@ class _HostCheck:
             return self._ok("clock", "runs as fast as this machine's")
         detail = f"runs {abs(drift):.1%} {'faster' if drift > 0 else 'slower'} than this machine's"
         command = "cat /sys/devices/system/clocksource/clocksource0/current_clocksource; uptime"
-        return Finding(self._host.name, "clock", State.ADVICE, detail, command)
+        return Finding(self.host.name, "clock", State.ADVICE, detail, command)
 
     def _host_clock(self) -> tuple[float, float, float]:
         """Return the host's clock, and the controller's before asking and after hearing."""
@@ -279,10 +303,10 @@ class _HostCheck:
         return done.stdout if done.status == 0 else ""
 
     def _port_option(self) -> str:
-        return f"-p {self._host.port} " if self._host.port else ""
+        return f"-p {self.host.port} " if self.host.port else ""
 
     def _ok(self, item: str, detail: str) -> Finding:
-        return Finding(self._host.name, item, State.OK, detail)
+        return Finding(self.host.name, item, State.OK, detail)
 
     def _missing(self, item: str, detail: str, command: str) -> Finding:
-        return Finding(self._host.name, item, State.MISSING, detail, command)
+        return Finding(self.host.name, item, State.MISSING, detail, command)

@@ -4,7 +4,7 @@ Rules:
 
 1. Every request has a deadline at the agent, and a little more at this end. An answer that misses both ends the
    conversation: nobody knows any more what the agent is doing.
-2. The agent hears a ping every two seconds and answers it, so a silent line means a dead agent or a dead host.
+2. The agent hears a ping every 1.5 seconds and answers it, so a silent line means a dead agent or a dead host.
 3. Once the conversation has failed it stays failed; every request under way and to come raises what it failed of. The
    channel is closed, so that the agent, if it still lives, sees the end of its input and cleans up.
 """
@@ -22,11 +22,13 @@ from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedEr
 from collie.hosts.samples import AgentSample, parse_sample
 from collie.ports import Channel
 
-PING_SECONDS = 2.0
+PING_SECONDS = 1.5
 SILENCE_SECONDS = 10.0
-"""Five pings without an answer. The agent's lease is 8 s, so by then it has ended itself."""
+"""Six pings without an answer. The agent's lease is 6 s, so by then it has ended itself."""
 FIRST_WORD_SECONDS = 45.0
 """An agent says nothing before it has imported pyverbs: 2 s on an idle emulated CPU, many times that on a busy one."""
+BYE_SECONDS = 5.0
+"""Ending an engine takes a second when it listens, two more when it has to be killed."""
 PING_ID = 0
 GRACE_SECONDS = 4.0
 """For an answer to travel, on a host that is busy enough to miss its own deadline."""
@@ -153,14 +155,20 @@ class AgentClient:
         """Return what the agent said to people."""
         return self._channel.stderr_tail()
 
-    def close(self) -> None:
-        """Say goodbye and end the conversation; the agent destroys what is left."""
+    def close(self) -> dict[str, Any]:
+        """Say goodbye and end the conversation; the agent destroys what is left.
+
+        Returns:
+            The agent's last answer; empty when there was none.
+        """
+        last: dict[str, Any] = {}
         if self._failure is None:
             with contextlib.suppress(TestbedError):
-                self.request("bye", 3.0)
+                last = self.request("bye", BYE_SECONDS)
         self._fail(AgentGone(self._host, "the conversation was closed"))
         for thread in self._threads:
             thread.join(1.0)
+        return last
 
     def _answer(self, do: str, number: int, pending: _Pending) -> dict[str, Any]:
         with self._lock:

@@ -18,9 +18,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from collie.counters.catalog import Catalog
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Measurement, Watch, cut_short
 from collie.errors import HostUnreachable, TestbedError
 from collie.hosts.facts import RdmaPort, numa_node
+from collie.hosts.lookout import Lookout
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.samples import AgentSample
 from collie.hosts.session import HostSession
@@ -77,7 +78,7 @@ class Run:
         self._clock = clock
         self._flows = flows(workload)
 
-    def measure(self, catalog: Catalog, policy: WindowPolicy) -> Measurement:
+    def measure(self, catalog: Catalog, policy: WindowPolicy, watch: Watch | None = None) -> Measurement:
         """Run from first to last step.
 
         Raises:
@@ -89,8 +90,9 @@ class Run:
         try:
             self._set_up(requests)
             began = self._start(policy)
-            measured = self._watch(began, catalog, policy)
-            self._stop()
+            measured = self._watch(began, catalog, policy, Lookout(watch, catalog))
+            if not measured.stopped:  # else nothing is waited for: queue pairs go to ERR at once
+                self._stop()
         finally:
             self._destroy()
         return measured
@@ -123,21 +125,25 @@ class Run:
         self._each(last, start)
         return self._clock.monotonic()
 
-    def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy) -> Measurement:
-        """Wait until the window is full and, within the policy's patience, stable."""
+    def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, lookout: Lookout) -> Measurement:
+        """Wait until the window is full and, within the policy's patience, stable, or the lookout says stop."""
         wanted = policy.warm_up_seconds + policy.window_seconds
         last = wanted + policy.patience_seconds
         while True:
-            recording = self._record(began, wanted)
+            recording = self._record(began, wanted, lookout)
             measured = measurement(self._workload, recording, catalog, policy)
+            if lookout.reason:
+                return cut_short(measured, measured.series, lookout.reason)
             if measured.stable or measured.problems or wanted >= last:
                 return measured
             wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
 
-    def _record(self, began: float, wanted: float) -> Recording:
+    def _record(self, began: float, wanted: float, lookout: Lookout) -> Recording:
         """Return the samples once every host has been heard up to a moment of the run, or is too late."""
         while True:
             recording = Recording({role: self._samples(party) for role, party in self._parties.items()}, began)
+            if lookout.show(recording):
+                return recording
             if recording.end >= wanted or self._clock.monotonic() > began + wanted + LATE_SECONDS:
                 return recording
             self._clock.sleep(LOOK_SECONDS)

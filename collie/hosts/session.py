@@ -26,7 +26,10 @@ from collie.ports import Clock, Remote
 logger = logging.getLogger(__name__)
 
 PROTOCOL = 1
-LEASE_SECONDS = 8.0
+LEASE_SECONDS = 6.0
+"""The dead man's switch: a controller that is stopped or cut off leaves silent hosts within 10 s (docs/safety.md). The
+agent needs up to a second to have its engine destroy the queue pairs, and two more when it has to kill it. Four pings
+fit into the lease."""
 HELLO_SECONDS = 40.0
 """Importing pyverbs and opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
 COMMAND_SECONDS = 20.0
@@ -76,6 +79,7 @@ class HostSession:
         self._lock = threading.Lock()
         self._client: AgentClient | None = None
         self._facts: HostFacts | None = None
+        self._left: int | None = 0
 
     @property
     def facts(self) -> HostFacts:
@@ -137,16 +141,27 @@ class HostSession:
         with self._lock:
             self._drop()
 
-    def close(self) -> None:
-        """End the agent and the connection."""
+    def close(self) -> int | None:
+        """End the agent and the connection; return how many of our queue pairs the kernel still lists, if it tells."""
         with self._lock:
             self._drop()
             self._remote.close()
+            return self._left
 
     def _drop(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        if self._client is None:
+            return
+        last, self._client = self._client.close(), None
+        self._left = last.get("qps_left")
+        if self._left:
+            logger.warning("host %s: %d queue pairs of pids %s are left", self.host.name, self._left, last.get("pids"))
+        elif self._left is None:
+            logger.warning(
+                "host %s: its agent gave no account of its queue pairs; without us it ends within %g s. To see: "
+                "rdma resource show qp",
+                self.host.name,
+                LEASE_SECONDS,
+            )
 
     def _start(self) -> AgentClient:
         self._ship()

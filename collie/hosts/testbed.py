@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
@@ -12,15 +12,18 @@ from functools import partial
 from collie.counters.catalog import Catalog
 from collie.counters.discovery import discovered
 from collie.detect.bounds import Bound
+from collie.detect.measurement import Watch
 from collie.errors import CommandTimeout, HostUnreachable
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import RdmaPort, line_rate, rdma_port
+from collie.hosts.fingerprint import fingerprint
+from collie.hosts.idle import other_uses
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.run import Impossible, Party, Run, side_by_side
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.window import WindowPolicy
 from collie.inventory.hosts import Host, Pair
-from collie.ports import Clock, Measured, Remote, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.ports import Clock, Measured, OtherUse, Remote, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.workloads.plan import ROLES, hosts
 from collie.workloads.workload import Workload
 
@@ -88,7 +91,7 @@ class HostsTestbed:
         self._catalog: Catalog | None = None
         self._info: TestbedInfo | None = None
         self._ports: tuple[RdmaPort, ...] = ()
-        self._closed = False
+        self._left: Mapping[str, int | None] | None = None
 
     @property
     def info(self) -> TestbedInfo:
@@ -100,7 +103,12 @@ class HostsTestbed:
         if self._info is None:
             parties = self._ready(self._sessions)
             described = {party.session.host.name: dict(party.session.facts.description) for party in parties}
-            self._info = TestbedInfo("hosts", self._pair.name, self._catalog_of(parties), {"hosts": described})
+            fingerprints = side_by_side(
+                self._executor, {party.session.host.name: partial(fingerprint, party.session) for party in parties}
+            )
+            self._info = TestbedInfo(
+                "hosts", self._pair.name, self._catalog_of(parties), {"hosts": described}, fingerprints=fingerprints
+            )
         return self._info
 
     def specification(self, workload: Workload) -> Bound:
@@ -113,7 +121,7 @@ class HostsTestbed:
             self._ports = tuple(party.port for party in self._ready(self._sessions))
         return line_rate(self._ports, workload)
 
-    def measure(self, workload: Workload, run: int) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Set up fresh queue pairs, run one workload, and tear everything down."""
         started = self._clock.monotonic()
         roles = hosts(workload)
@@ -123,7 +131,7 @@ class HostsTestbed:
         for attempt in range(1, AGENT_ATTEMPTS + 1):
             parties = self._ready(roles)
             try:
-                return self._measure(parties, workload, started)
+                return self._measure(parties, workload, started, watch)
             except (AgentGone, HostUnreachable) as error:
                 logger.warning("run %d, attempt %d of %d: %s", run, attempt, AGENT_ATTEMPTS, error)
                 if attempt == AGENT_ATTEMPTS:
@@ -133,21 +141,29 @@ class HostsTestbed:
                 return SetupFailed(f"{error.step} timeout", str(error), self._clock.monotonic() - started)
         raise AssertionError("unreachable")
 
-    def close(self) -> None:
-        """Leave nothing behind on any host."""
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            side_by_side(self._executor, {role: session.close for role, session in self._sessions.items()})
-        finally:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+    def other_uses(self) -> tuple[OtherUse, ...]:
+        """Watch all ports at once for about a second."""
+        parties = self._ready(self._sessions)
+        catalog = self._catalog_of(parties)
+        steps = {party.role: partial(other_uses, party.session, party.port, catalog, self._clock) for party in parties}
+        return tuple(use for uses in side_by_side(self._executor, steps).values() for use in uses)
 
-    def _measure(self, parties: Sequence[Party], workload: Workload, started: float) -> RunResult:
+    def close(self) -> Mapping[str, int | None]:
+        """Leave nothing behind on any host."""
+        if self._left is None:
+            self._left = {}
+            try:
+                steps = {session.host.name: session.close for session in self._sessions.values()}
+                self._left = side_by_side(self._executor, steps)
+            finally:
+                self._executor.shutdown(wait=False, cancel_futures=True)
+        return self._left
+
+    def _measure(self, parties: Sequence[Party], workload: Workload, started: float, watch: Watch | None) -> RunResult:
         try:
             one = Run(parties, workload, self._executor, self._clock)
             catalog = self._catalog_of(parties)
-            measured = one.measure(catalog, self._policy.for_catalog(catalog))
+            measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
         except Impossible as error:
             return Unsupported(str(error), self._clock.monotonic() - started)
         except StepFailed as error:

@@ -156,8 +156,8 @@ def _host(
         role,
         delivered_bps=bps,
         delivered_pps=pps,
-        tx_pause_ratio=_pause_ratio(catalog, counters, Role.TX_PAUSE),
-        rx_pause_ratio=_pause_ratio(catalog, counters, Role.RX_PAUSE),
+        tx_pause_ratio=pause_ratio(catalog, counters, Role.TX_PAUSE),
+        rx_pause_ratio=pause_ratio(catalog, counters, Role.RX_PAUSE),
         loss_ratio=_loss_ratio(_there(catalog, own), counters),
         tx_pause_frames=_sum(catalog.of_role(Role.TX_PAUSE_FRAMES), counters),
         rx_pause_frames=_sum(catalog.of_role(Role.RX_PAUSE_FRAMES), counters),
@@ -190,7 +190,7 @@ def _with_credit_waits(
 
     Where a sender waits for credits, the receiver of its flows withholds them: what a NIC on Ethernet does by pause.
     """
-    waits = {host.host: _pause_ratio(catalog, host.counters, Role.XMIT_WAIT) for host in hosts}
+    waits = {host.host: pause_ratio(catalog, host.counters, Role.XMIT_WAIT) for host in hosts}
     withheld: dict[str, list[float]] = {}
     for stream in streams(workload):
         if not stream.flow.is_loopback and (wait := waits.get(stream.source)) is not None:
@@ -269,7 +269,7 @@ def accounting_step_bytes(workload: Workload, stream: Stream) -> float:
     return stream.per_request * workload.messages_per_signal
 
 
-def _pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:
+def pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:
     """Return the largest share of time over the priorities, from microseconds per second or percent.
 
     At most 1: a NIC tells in steps for how long it asked, which may reach beyond the window.
@@ -373,7 +373,7 @@ def _series(role: str, placed: Mapping[str, Placed], workload: Workload, catalog
     series = []
     for (begin, before), (end, after) in itertools.pairwise(placed[role]):
         values = rates(catalog, [snapshot(before, catalog), snapshot(after, catalog)])
-        pause = _pause_ratio(catalog, values, Role.TX_PAUSE)
+        pause = pause_ratio(catalog, values, Role.TX_PAUSE)
         delivered = _received_bps(curves, begin, end)
         series.append(Sample(end, role, {"delivered_bps": delivered, "tx_pause_ratio": pause, **values}))
     return series

@@ -16,6 +16,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from collie.inventory.safety import REAL_HOSTS, SafetyLimits
+
 MOST_HOSTS = 8
 """Hosts that measure together at most: an agent has room for flows with seven others."""
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
@@ -101,10 +103,11 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Hosts in the order of the file, and the pairs they form."""
+    """Hosts in the order of the file, the pairs they form, and what may be done to their network."""
 
     hosts: tuple[Host, ...]
     pairs: tuple[Pair, ...]
+    safety: SafetyLimits = REAL_HOSTS
 
     def host(self, name: str) -> Host:
         """Return a host by its name.
@@ -230,6 +233,28 @@ class HostEntry(BaseModel):
         return self
 
 
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class SafetyEntry(BaseModel):
+    """What stands under `safety:`; null lifts a limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pause_ms_per_second: Annotated[Positive, Field(le=1000)] | None = 1e3 * (REAL_HOSTS.pause_per_second or 0)
+    pause_seconds_per_campaign: Positive | None = REAL_HOSTS.pause_per_campaign
+    rate_gbit_per_second: Positive | None = REAL_HOSTS.rate_bps
+
+    def limits(self) -> SafetyLimits:
+        """Return the limits in seconds and bits/s."""
+        per_second, rate = self.pause_ms_per_second, self.rate_gbit_per_second
+        return SafetyLimits(
+            None if per_second is None else per_second / 1e3,
+            self.pause_seconds_per_campaign,
+            None if rate is None else rate * 1e9,
+        )
+
+
 class InventoryFile(BaseModel):
     """A hosts file. `hosts.example.yaml` explains every line."""
 
@@ -238,6 +263,7 @@ class InventoryFile(BaseModel):
     version: Literal[1]
     hosts: Annotated[dict[HostName, HostEntry], Field(min_length=1)]
     pairs: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_HOSTS)], ...] = ()
+    safety: SafetyEntry = SafetyEntry()
 
     def misfits(self) -> list[tuple[tuple[str | int, ...], str]]:
         """Return what does not fit together: where it stands in the file, and what would be right."""
@@ -267,4 +293,5 @@ class InventoryFile(BaseModel):
         hosts = {name: entry.host(name) for name, entry in self.hosts.items()}
         pairs = self.pairs or ((tuple(hosts),) if len(hosts) == 2 else ())
         groups = ([hosts[name] for name in pair] for pair in pairs)
-        return Inventory(tuple(hosts.values()), tuple(Pair(a, b, tuple(others)) for a, b, *others in groups))
+        formed = tuple(Pair(a, b, tuple(others)) for a, b, *others in groups)
+        return Inventory(tuple(hosts.values()), formed, self.safety.limits())

@@ -13,7 +13,9 @@ from typing import Any, Protocol
 from collie.campaign.bench import JudgedRun
 from collie.campaign.engine import Summary
 from collie.campaign.reproduce import Reproduction, Trial
+from collie.campaign.safety import SafetyRecord
 from collie.detect.confirm import Trust
+from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, Measured, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
@@ -71,7 +73,13 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{value!r} has no JSON form")
 
 
-def render_search(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> Json:
+def render_search(
+    header: CampaignHeader,
+    summary: Summary,
+    wall_seconds: float,
+    score: Score | None = None,
+    safety: SafetyRecord | None = None,
+) -> Json:
     """Return what `collie search` prints at its end, keys in the documented order.
 
     Args:
@@ -79,6 +87,7 @@ def render_search(header: CampaignHeader, summary: Summary, wall_seconds: float,
         summary: how it ended.
         wall_seconds: how long the user waited.
         score: adds each anomaly's `mechanism`, and `score`.
+        safety: adds `safety`.
     """
     outlook, confidence = summary.prospects, summary.trust
     document = {
@@ -102,7 +111,23 @@ def render_search(header: CampaignHeader, summary: Summary, wall_seconds: float,
             "missed": list(score.missed),
             "false": score.false,
         }
+    if safety is not None:
+        document["safety"] = {"ended_by": summary.ended_by, **render_safety(safety)}
     return document
+
+
+def render_safety(safety: SafetyRecord) -> Json:
+    """Return what was done to the network, and under which limits."""
+    return {
+        "limits": {
+            "pause_seconds_per_second": safety.limits.pause_per_second,
+            "pause_seconds_per_campaign": safety.limits.pause_per_campaign,
+            "rate_bps": safety.limits.rate_bps,
+        },
+        "pause_seconds": plain(safety.pause_seconds),
+        "stopped_runs": safety.stopped_runs,
+        "queue_pairs_left": dict(safety.queue_pairs_left),
+    }
 
 
 def render_measure(judged: JudgedRun) -> Json:
@@ -117,12 +142,13 @@ def render_measure(judged: JudgedRun) -> Json:
     }
 
 
-def render_reproduction(name: str, reproduction: Reproduction) -> Json:
+def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> Json:
     """Return what `collie reproduce` prints.
 
     Args:
         name: of the anomaly, as the user said it.
         reproduction: its runs and its controls.
+        changed: how the testbed differs from the one that the anomaly was found on; None when that is not on record.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -139,7 +165,30 @@ def render_reproduction(name: str, reproduction: Reproduction) -> Json:
             for control in reproduction.controls
         ],
         "uncontrolled": [plain(condition) for condition in reproduction.uncontrolled],
+        "fingerprint_difference": render_differences(changed),
     }
+
+
+def render_differences(found: Sequence[HostDifference] | None) -> list[Json] | None:
+    """Return how hosts differ; None when one side is not on record."""
+    if found is None:
+        return None
+    return [
+        {
+            "hosts": [each.a, each.b],
+            "changes_results": each.changes_results,
+            "differences": [
+                {
+                    "field": difference.field,
+                    "values": [plain(difference.a), plain(difference.b)],
+                    "known": not difference.unknown,
+                    "significance": str(difference.significance),
+                }
+                for difference in each.differences
+            ],
+        }
+        for each in found
+    ]
 
 
 def features(mfs: Mfs) -> list[Json]:

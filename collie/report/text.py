@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -14,6 +14,7 @@ from collie.campaign.reproduce import Reproduced, Reproduction, Trial
 from collie.detect.bounds import Bound
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
+from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, Measured, SetupFailed
 from collie.report.json_output import Score
 from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times
@@ -58,12 +59,13 @@ def render_measurement(judged: JudgedRun) -> str:
     return _styled(lines)
 
 
-def render_trials(name: str, reproduction: Reproduction) -> str:
+def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> str:
     """Return whether an anomaly showed again, and what its controls showed.
 
     Args:
         name: of the anomaly, as the user said it.
         reproduction: its runs and its controls.
+        changed: how the testbed differs from the one that the anomaly was found on; None when that is not on record.
     """
     style = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
     symptom = reproduction.symptom.replace("_", " ")
@@ -81,6 +83,12 @@ def render_trials(name: str, reproduction: Reproduction) -> str:
             )
     for condition in reproduction.uncontrolled:
         lines.append(Text(f"no value of the space breaks {condition} alone", "bold yellow"))
+    for host in changed or ():
+        if host.differences:
+            lines.append(
+                Text(f"not what it was when the anomaly was found ({host.a} then, {host.b} now):", "bold yellow")
+            )
+            lines += [f"    {difference}" for difference in host.differences]
     return _styled(lines)
 
 
@@ -131,6 +139,8 @@ def _notes(summary: Summary) -> Iterator[str]:
         yield f"{runs(failed)} could not be set up: {causes}."
     if summary.unsupported_runs:
         yield f"{runs(summary.unsupported_runs)} asked for what the device cannot do."
+    if summary.ended_by == "pause budget":
+        yield "Ended early: the pause budget is spent; --resume goes on where there is more of it (docs/safety.md)."
     if summary.ended_by == "coverage":
         yield "Ended early: what was found explains all that could still be proposed."
     if summary.trust:

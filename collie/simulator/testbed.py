@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -10,9 +11,10 @@ from typing import Final, NamedTuple, overload
 
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Watch, replayed
 from collie.errors import TestbedError
-from collie.ports import Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.inventory.fingerprint import Fingerprint
+from collie.ports import Measured, OtherUse, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.simulator.model import State, evaluate
 from collie.simulator.noise import Chance, chance
 from collie.simulator.readings import COUNTERS, PORT_COUNTERS, counters
@@ -58,7 +60,7 @@ class SimulatedTestbed:
         self._noise = noise
         self._closed = False
 
-    @property
+    @cached_property
     def info(self) -> TestbedInfo:
         """What this testbed is."""
         subsystem = self._subsystem
@@ -68,13 +70,22 @@ class SimulatedTestbed:
             "noise": self._noise,
             **self._settings,
         }
-        return TestbedInfo("simulated", subsystem.name, self._catalog, description, virtual_time=True)
+        hardware = hashlib.sha256(subsystem.model_dump_json().encode()).hexdigest()[:16]
+        fingerprint = Fingerprint({"subsystem": {**description, "hardware": hardware}})
+        return TestbedInfo(
+            "simulated",
+            subsystem.name,
+            self._catalog,
+            description,
+            virtual_time=True,
+            fingerprints={subsystem.name: fingerprint},
+        )
 
     def specification(self, workload: Workload) -> Bound:
         """Return what the data sheet promises."""
         return specification(self._subsystem, workload)
 
-    def measure(self, workload: Workload, run: int) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Evaluate the model and add what chance does to this run.
 
         Raises:
@@ -89,11 +100,18 @@ class SimulatedTestbed:
         if luck and luck.failure:
             cause, detail = luck.failure
             return SetupFailed(cause, f"run {run}: {detail}", elapsed / 2)
-        return Measured(_measurement(self._subsystem, workload, luck), elapsed)
+        measured = replayed(_measurement(self._subsystem, workload, luck), watch)
+        unused = len(_RAMP) * SAMPLE_SECONDS - measured.window_seconds if measured.stopped else 0.0
+        return Measured(measured, elapsed - unused)
 
-    def close(self) -> None:
+    def other_uses(self) -> tuple[OtherUse, ...]:
+        """Return nothing: these ports are nobody else's."""
+        return ()
+
+    def close(self) -> Mapping[str, int | None]:
         """Refuse further runs."""
         self._closed = True
+        return {}
 
 
 class _Shown(NamedTuple):

@@ -7,9 +7,9 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from collie.detect.bounds import Calibration
+from collie.inventory.fingerprint import Fingerprint
 from collie.store import codec
 from collie.store.directory import publish
 from collie.workloads.workload import Workload, render
@@ -17,9 +17,16 @@ from collie.workloads.workload import Workload, render
 _VERSION = 1
 
 
-def fingerprint(description: Mapping[str, Any], plain: Workload) -> str:
-    """Name what a calibration depends on: the hosts as they describe themselves, and the plain workload."""
-    text = json.dumps([description, render(plain)], sort_keys=True, default=str)
+def name_of(testbed: str, fingerprints: Mapping[str, Fingerprint], plain: Workload) -> str:
+    """Name what a calibration depends on: these very hosts, all that changes their results, and the plain workload.
+
+    Args:
+        testbed: name of the pair: two hosts that look alike may be a good and a bad one.
+        fingerprints: of its hosts, host A first.
+        plain: workload of the space.
+    """
+    digests = [fingerprint.digest for fingerprint in fingerprints.values()]
+    text = json.dumps([testbed, digests, render(plain)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

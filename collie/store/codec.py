@@ -137,6 +137,7 @@ def _measurement(measurement: Measurement) -> Json:
         "stable": measurement.stable,
         "problems": list(measurement.problems),
         "notes": list(measurement.notes),
+        "stopped": measurement.stopped,
         "health": {
             "driven": health.driven,
             "reason": health.reason,
@@ -178,6 +179,7 @@ def _read_measurement(raw: Mapping[str, Any]) -> Measurement:
         problems=tuple(raw["problems"]),
         notes=tuple(raw.get("notes", ())),
         wrong_bytes=raw.get("wrong_bytes"),
+        stopped=raw.get("stopped"),
     )
 
 

@@ -46,6 +46,11 @@ class CampaignDirectory:
         """Logs, one per process that worked on the campaign."""
         return self.path / "log"
 
+    @property
+    def fingerprints(self) -> Path:
+        """What the hosts were when the campaign ran on them."""
+        return self.path / "fingerprint"
+
     def anomaly(self, identifier: str) -> Path:
         """Files of one anomaly."""
         return self.path / "anomalies" / identifier

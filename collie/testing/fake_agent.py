@@ -11,7 +11,11 @@ It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`
      "engine_dies": true,              the engine ends half a window after `start`
      "silent": true,                   sends no samples
      "bytes_per_second": 1e9,          per flow
-     "counters": {"hw_counters": {"rcvd_pkts": 1000}}}   advance per second
+     "counters": {"hw_counters": {"rcvd_pkts": 1000}},   advance per second
+     "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, the same without a run (by default they stand still)
+     "qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}],
+     "qps_left": 2,                    at the end
+     "fingerprint": {"nic.firmware": "2.0"}}           instead of its own
 
 It appends what it is asked to do, one word per line, to the file `asked`.
 """
@@ -149,10 +153,22 @@ class FakeAgent:
 
     def _destroy(self, _request: dict[str, Any]) -> dict[str, Any]:
         self._running.clear()
+        self._keys = []
         return {"qps_left": 0, "flushed": 0, "seconds": 0.0}
 
+    def _fingerprint(self, _request: dict[str, Any]) -> dict[str, Any]:
+        taken: dict[str, dict[str, Any]] = {"nic": {"firmware": "1.0", "psid": None}, "link": {"netdev": "eth1"}}
+        for field, value in self._behaviour.get("fingerprint", {}).items():
+            category, name = field.split(".")
+            taken.setdefault(category, {})[name] = value
+        return {"fingerprint": taken}
+
     def _bye(self, _request: dict[str, Any]) -> dict[str, Any]:
-        return {"qps_left": 0}
+        left = self._behaviour.get("qps_left", 0)
+        return {"qps_left": left, "pids": [7] if left else []}
+
+    def _resources(self, _request: dict[str, Any]) -> dict[str, Any]:
+        return {"qps": self._behaviour.get("qps", [])}
 
     def _sample(self, period: float, running: threading.Event) -> None:
         number = 0
@@ -170,6 +186,9 @@ class FakeAgent:
     def _sample_at(self, number: int, seconds: float) -> dict[str, Any]:
         delivered = int(self._behaviour.get("bytes_per_second", 1e9) * seconds)
         advances = self._behaviour.get("counters", {"hw_counters": {"rcvd_pkts": 1000}})
+        if not self._keys:
+            idle = {source: dict.fromkeys(rates, 0) for source, rates in advances.items()}
+            advances = self._behaviour.get("idle_counters", idle)
         return {
             "event": "sample",
             "n": number,

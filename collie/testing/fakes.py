@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -10,10 +10,11 @@ from typing import Any
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.detect.bounds import Bound, packets_per_byte
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Watch, replayed
 from collie.detect.symptom import Symptom
 from collie.errors import TestbedError
-from collie.ports import Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.inventory.fingerprint import Fingerprint
+from collie.ports import Measured, OtherUse, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.workloads.feature import Mfs
 from collie.workloads.plan import hosts, shares, sinks
 from collie.workloads.workload import Workload
@@ -46,6 +47,10 @@ class Planted:
     shows: float = 1.0
 
 
+def _shown(host: HostMeasurement) -> dict[str, float | None]:
+    return {"delivered_bps": host.delivered_bps, "tx_pause_ratio": host.tx_pause_ratio}
+
+
 def _supports_everything(_workload: Workload) -> str | None:
     return None
 
@@ -66,6 +71,7 @@ class FakeTestbed:
         noise: relative spread of all readings.
         run_seconds: virtual time of a run.
         pause_counters: False for a NIC that has none (needed to show `Symptom.LOSS`).
+        others: who else uses the ports.
         measured: every workload asked for, in order, whatever came of it.
         closed: calls of `close`.
     """
@@ -78,6 +84,7 @@ class FakeTestbed:
     noise: float = 0.0
     run_seconds: float = 30.0
     pause_counters: bool = True
+    others: Sequence[OtherUse] = ()
     measured: list[Workload] = field(default_factory=list)
     closed: int = 0
 
@@ -89,13 +96,14 @@ class FakeTestbed:
     @property
     def info(self) -> TestbedInfo:
         """What this testbed is."""
-        return TestbedInfo("fake", "fake", FAKE_CATALOG, {"line_bps": self.line_bps}, virtual_time=True)
+        fingerprints = {"fake": Fingerprint({"subsystem": {"line_bps": self.line_bps}})}
+        return TestbedInfo("fake", "fake", FAKE_CATALOG, {"line_bps": self.line_bps}, True, fingerprints)
 
     def specification(self, workload: Workload) -> Bound:
         """Return the line rate."""
         return Bound(self.line_bps, self.line_bps / 8 * packets_per_byte(workload), "specification")
 
-    def measure(self, workload: Workload, run: int) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Look up what the workload shows."""
         if self.closed:
             raise TestbedError("the fake testbed is closed")
@@ -108,11 +116,16 @@ class FakeTestbed:
         shown = next((plant for plant in self.planted if plant.mfs.covers(workload)), None)
         if shown is not None and rng.random() >= shown.shows:
             shown = None
-        return Measured(self._measurement(workload, shown, rng), self.run_seconds)
+        return Measured(replayed(self._measurement(workload, shown, rng), watch), self.run_seconds)
 
-    def close(self) -> None:
+    def other_uses(self) -> tuple[OtherUse, ...]:
+        """Return who else is said to be there."""
+        return tuple(self.others)
+
+    def close(self) -> Mapping[str, int | None]:
         """Count the call; a later run is an error."""
         self.closed += 1
+        return {}
 
     def _measurement(self, workload: Workload, shown: Planted | None, rng: Random) -> Measurement:
         shown_by = tuple(self._host(name, workload, shown, rng) for name in hosts(workload))
@@ -124,8 +137,8 @@ class FakeTestbed:
             qp_rate_ratio=1.0 if workload.qps > 1 else None,
         )
         series = tuple(
-            Sample(float(second), host.host, {"delivered_bps": host.delivered_bps, **host.counters})
-            for second in range(5)
+            Sample(float(second), host.host, {**_shown(host), **host.counters})
+            for second in range(1, 6)
             for host in shown_by
         )
         return Measurement(shown_by, window_seconds=4.0, health=health, series=series)

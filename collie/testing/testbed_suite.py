@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from collie.campaign.safety import Guard
 from collie.counters.catalog import Kind
+from collie.detect.bounds import NOTHING_EXPECTED
+from collie.detect.judge import Thresholds, judge
+from collie.detect.measurement import Sample, Watch
+from collie.detect.symptom import Symptom
+from collie.inventory.safety import SafetyLimits
 from collie.ports import Measured, RunResult, SetupFailed, Testbed, Unsupported
 from collie.workloads.plan import hosts, sinks
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
@@ -38,6 +44,11 @@ class TestbedSuite:
     def testbed(self) -> Testbed:
         """Return a testbed. Subclasses override it, and close it if the test did not."""
         raise NotImplementedError
+
+    @pytest.fixture
+    def storm(self) -> Workload | None:
+        """Return a workload during which a host sends pause for more than a tenth of the time; None without one."""
+        return None
 
     def test_it_says_what_it_is(self, testbed: Testbed) -> None:
         """The report and the JSON output name the testbed, and a search ranks its counters."""
@@ -103,6 +114,66 @@ class TestbedSuite:
             times = [sample.seconds for sample in measurement.series if sample.host == name]
             assert times == sorted(times)
 
+    def test_a_watch_sees_every_host_forward_in_time(self, testbed: Testbed) -> None:
+        """What is to be stopped in time has to be seen in time."""
+        seen: list[Sample] = []
+        measurement = _measured(testbed, self.workloads[0], 1, seen.append).measurement
+        assert measurement.stopped is None
+        for name in hosts(self.workloads[0]):
+            times = [sample.seconds for sample in seen if sample.host == name]
+            assert times
+            assert times == sorted(set(times))
+        assert any(sample.values["delivered_bps"] for sample in seen)
+
+    def test_a_run_ends_with_the_sample_at_which_its_watch_says_so(self, testbed: Testbed) -> None:
+        """Traffic that should stop and does not takes a network down."""
+        seen: list[Sample] = []
+
+        def watch(sample: Sample) -> str | None:
+            seen.append(sample)
+            return "enough" if len(seen) == 3 else None
+
+        measurement = _measured(testbed, self.workloads[0], 1, watch).measurement
+        assert len(seen) == 3
+        assert measurement.stopped == "enough"
+        assert not measurement.stable
+        assert not measurement.problems
+        assert [host.host for host in measurement.hosts] == list(hosts(self.workloads[0]))
+        assert isinstance(testbed.measure(self.workloads[0], 2), Measured | SetupFailed)
+
+    def test_a_pause_storm_is_stopped_within_one_sample_of_its_budget(
+        self, testbed: Testbed, storm: Workload | None
+    ) -> None:
+        """The budget holds before the last sample, and that sample ends the run; what was seen is an anomaly."""
+        if storm is None:
+            pytest.skip("this testbed has no pause counters")
+        budget = 0.05
+        guard = Guard(SafetyLimits(pause_per_second=budget))
+        ask = guard.watch()
+        assert ask is not None
+        seen: list[Sample] = []
+
+        def watch(sample: Sample) -> str | None:
+            seen.append(sample)
+            return ask(sample)
+
+        result = _measured(testbed, storm, 1, watch)
+        measurement = result.measurement
+        assert measurement.stopped is not None
+        assert "--max-pause-per-second" in measurement.stopped
+        assert measurement.window_seconds < 3.0
+        own = [sample for sample in seen if sample.host == seen[-1].host]
+        assert _pause_in_last_second(own) > budget >= _pause_in_last_second(own[:-1])
+        verdict = judge(storm, measurement, NOTHING_EXPECTED, Thresholds())
+        assert verdict.symptom is Symptom.PAUSE
+        guard.account(result)
+        assert guard.stopped_runs == 1
+        assert 0 < guard.pause_seconds < 3.0
+
+    def test_nobody_else_uses_its_ports(self, testbed: Testbed) -> None:
+        """An idle window without strangers is no reason to refuse."""
+        assert [use for use in testbed.other_uses() if use.forbids] == []
+
     def test_unsupported_stays_unsupported(self, testbed: Testbed) -> None:
         """A search stops proposing what a device cannot do, so the answer must not depend on the day."""
         if self.unsupported is None:
@@ -113,15 +184,27 @@ class TestbedSuite:
             assert result.reason
 
     def test_closing_twice_does_no_harm(self, testbed: Testbed) -> None:
-        """Clean-up code may not know who closed."""
-        testbed.close()
-        testbed.close()
+        """Clean-up code may not know who closed; nothing is left either time."""
+        _measured(testbed, self.workloads[0], 1)
+        left = testbed.close()
+        assert set(left.values()) <= {0}
+        assert testbed.close() == left
 
 
-def _measured(testbed: Testbed, workload: Workload, run: int) -> Measured:
+def _pause_in_last_second(samples: Sequence[Sample]) -> float:
+    """Return the seconds of pause that a host has sent in the second before its last sample."""
+    ends = [0.0, *(sample.seconds for sample in samples)]
+    return sum(
+        (sample.values["tx_pause_ratio"] or 0.0) * (sample.seconds - begin)
+        for begin, sample in zip(ends, samples, strict=False)
+        if begin >= ends[-1] - 1.0
+    )
+
+
+def _measured(testbed: Testbed, workload: Workload, run: int, watch: Watch | None = None) -> Measured:
     result: RunResult | None = None
     for attempt in range(_TRIES):
-        result = testbed.measure(workload, run + 1000 * attempt)
+        result = testbed.measure(workload, run + 1000 * attempt, watch)
         if isinstance(result, Measured):
             return result
         assert isinstance(result, SetupFailed), f"{workload} is {result}; name other workloads for this testbed"

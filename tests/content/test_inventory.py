@@ -8,6 +8,7 @@ import pytest
 
 from collie.content.inventory import load_inventory
 from collie.errors import InventoryError
+from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 
 EXAMPLE = Path(__file__).parents[2] / "hosts.example.yaml"
 GOOD = """\
@@ -126,3 +127,20 @@ def test_all_problems_come_at_once(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_an_inventory_error(tmp_path: Path) -> None:
     with pytest.raises(InventoryError, match="cannot be read"):
         load_inventory(tmp_path / "none.yaml")
+
+
+def test_a_file_without_safety_has_the_limits_of_real_hosts(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD).safety == REAL_HOSTS
+    assert load_inventory(EXAMPLE).safety == REAL_HOSTS
+
+
+def test_a_site_sets_and_lifts_limits(tmp_path: Path) -> None:
+    said = "safety: {pause_ms_per_second: 50, pause_seconds_per_campaign: null, rate_gbit_per_second: 40}\n"
+    assert load(tmp_path, GOOD + said).safety == SafetyLimits(0.05, None, 40e9)
+
+
+@pytest.mark.parametrize("said", ["pause_ms_per_second: 0", "pause_ms_per_second: 1001", "rate_gbit_per_second: -1"])
+def test_a_limit_that_stops_everything_or_nothing_is_a_mistake(tmp_path: Path, said: str) -> None:
+    [(line, message)] = problems(tmp_path, f"{GOOD}safety:\n  {said}\n")
+    assert line == len(GOOD.splitlines()) + 2
+    assert said.partition(":")[0] in message or "than" in message

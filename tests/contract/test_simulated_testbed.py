@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collie import ports
+from collie.content.anomalies import load_reference
 from collie.content.catalogs import load_catalog
 from collie.content.subsystems import load_subsystem
 from collie.errors import TestbedError
@@ -22,6 +23,10 @@ class TestSimulatedTestbed(TestbedSuite):
     def testbed(self) -> ports.Testbed:
         subsystem = load_subsystem("F", SubsystemFile)
         return SimulatedTestbed(subsystem, load_catalog("simulated"), seed=5)
+
+    @pytest.fixture
+    def storm(self) -> Workload:
+        return load_reference("nsdi22-01").trigger
 
 
 class TestSilentTestbed(TestSimulatedTestbed):

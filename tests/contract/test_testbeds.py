@@ -35,6 +35,10 @@ class TestFakeTestbed(TestbedSuite):
             unsupported=lambda workload: "no GPU" if workload.memory is Memory.GPU else None,
         )
 
+    @pytest.fixture
+    def storm(self) -> Workload:
+        return Workload(qps=64)
+
 
 class TestSimulatedTestbed(TestbedSuite):
     __test__ = True

@@ -235,3 +235,62 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert "--resume long" in stderr
     assert "Traceback" not in stderr
     assert (tmp_path / "long" / "results.jsonl").exists()
+
+
+def test_a_dry_run_names_hosts_limits_and_first_workloads(tmp_path: Path) -> None:
+    hosts = Path(__file__).parents[2] / "hosts.example.yaml"
+    plan = answer("search", "--dry-run", "--hosts", str(hosts), "--max-pause", "20s", cwd=tmp_path)
+    assert plan["hosts"] == {
+        "server-1": "mgmt-1.example.com, device mlx5_0",
+        "server-2": "mgmt-2.example.com, device mlx5_0",
+    }
+    assert plan["safety"] == {
+        "--max-pause-per-second": "0.2 s",
+        "--max-pause": "20 s",
+        "--max-rate": "no limit",
+    }
+    again = answer("search", "--dry-run", "--hosts", str(hosts), cwd=tmp_path)
+    assert plan["first_workloads"] == again["first_workloads"]
+    assert len(plan["first_workloads"]) == 5
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_limit_looser_than_the_sites_is_refused(tmp_path: Path) -> None:
+    hosts = Path(__file__).parents[2] / "hosts.example.yaml"
+    done = collie("search", "--dry-run", "--hosts", str(hosts), "--max-pause", "3h", cwd=tmp_path, status=2)
+    assert "--max-pause 3.0 h is more than the 2 min that this site allows" in done.stderr
+
+
+@pytest.mark.parametrize(("option", "value"), [("--max-pause", "soon"), ("--max-rate", "0bit")])
+def test_a_limit_that_is_none_is_refused(tmp_path: Path, option: str, value: str) -> None:
+    assert option in collie("measure", "nsdi22-01", option, value, cwd=tmp_path, status=2).stderr
+
+
+def test_a_storm_beyond_its_limit_is_stopped_and_is_an_anomaly(tmp_path: Path) -> None:
+    measured = answer("measure", "nsdi22-01", "--max-pause-per-second", "100ms", cwd=tmp_path)
+    assert "--max-pause-per-second" in measured["measurement"]["stopped"]
+    assert measured["verdict"]["symptom"] == "pause"
+    assert measured["safety"]["stopped_runs"] == 1
+    assert measured["safety"]["queue_pairs_left"] == {}
+
+
+def test_a_spent_pause_budget_ends_a_search_that_can_go_on(tmp_path: Path) -> None:
+    words = ["search", "--subsystem", "F", "--seed", "1", "--budget", "1h", "--campaign", "c", "--max-pause", "4s"]
+    first = answer(*words, cwd=tmp_path)
+    assert first["safety"]["ended_by"] == "pause budget"
+    again = answer("search", "--resume", "c", "--max-pause", "1h", cwd=tmp_path)
+    assert again["safety"]["ended_by"] == "budget"
+    assert again["runs"] > first["runs"]
+    assert again["safety"]["pause_seconds"] > first["safety"]["pause_seconds"] >= 4.0
+
+
+def test_reproduction_says_what_has_changed_since_the_find(
+    tmp_path: Path, searched: tuple[Path, dict[str, Any]]
+) -> None:
+    folder, _ = searched
+    same = answer("reproduce", str(folder / "one" / "a1"), "--repeat", "1", cwd=tmp_path)
+    assert [found["differences"] for found in same["fingerprint_difference"]] == [[]]
+    words = ["reproduce", str(folder / "one" / "a1"), "--repeat", "1", "--noise", "0.5"]
+    [found] = answer(*words, cwd=tmp_path)["fingerprint_difference"]
+    assert [each["field"] for each in found["differences"]] == ["subsystem.noise"]
+    assert answer("reproduce", "nsdi22-01", "--repeat", "1", cwd=tmp_path)["fingerprint_difference"] is None

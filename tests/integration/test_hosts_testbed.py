@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 import time
@@ -35,6 +36,7 @@ CATALOG = Catalog(
     (
         Counter("rcvd_pkts", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "software", role=Role.RX_PACKETS),
         Counter("send_err", "hw_counters", Unit.EVENTS, Kind.ERROR, "software"),
+        Counter("tx_pause", "hw_counters", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
     ),
 )
 QUICK = WindowPolicy(period_seconds=0.01, warm_up_seconds=0.03, window_seconds=0.1, patience_seconds=0.1)
@@ -98,6 +100,11 @@ class TestHostsTestbed(TestbedSuite):
     @pytest.fixture
     def testbed(self, rig: Rig) -> ports.Testbed:
         return rig.testbed
+
+    @pytest.fixture
+    def storm(self, rig: Rig) -> Workload:
+        rig.behave("right", counters={"hw_counters": {"rcvd_pkts": 1000, "tx_pause": 900_000}})
+        return Workload()
 
 
 class TestGroupOfHosts(TestbedSuite):
@@ -489,12 +496,88 @@ def test_check_says_that_nobody_has_described_a_driver(tmp_path: Path) -> None:
 
 def test_watching_shows_rates_and_what_is_unusual(tmp_path: Path) -> None:
     (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "behaviour.json").write_text('{"idle_counters": {"hw_counters": {"rcvd_pkts": 1000}}}')
     readings = watch([PAIR.a], local(tmp_path), lambda driver: CATALOG, 0.1, archive=ARCHIVE)
     first, second = next(readings), next(readings)
     (reading,) = second
     assert first[0].host == reading.host == "left"
-    assert list(reading.rates) == ["rcvd_pkts", "send_err"]
+    assert list(reading.rates) == ["rcvd_pkts", "send_err", "tx_pause"]
     assert reading.rates["rcvd_pkts"] == pytest.approx(1000, rel=0.3)
     assert reading.rates["send_err"] is None
     assert reading.unusual["rcvd_pkts"] is None  # nobody knows it yet
     readings.close()
+
+
+STRANGER = {"qpn": 17, "type": "RC", "state": "RTS", "pid": 4711, "comm": "ib_write_bw"}
+
+
+def test_traffic_of_others_and_their_processes_are_seen(rig: Rig) -> None:
+    rig.behave("right", idle_counters={"hw_counters": {"rcvd_pkts": 9500}}, qps=[STRANGER, {**STRANGER, "qpn": 18}])
+    traffic, owner = rig.testbed.other_uses()
+    assert (traffic.host, traffic.device, traffic.forbids) == ("right", "rxe0", True)
+    assert re.fullmatch(r"rcvd_pkts advances by 9,[45]\d\d packets/s without a run of ours", traffic.detail)
+    assert (owner.host, owner.forbids) == ("right", True)
+    assert owner.detail == "ib_write_bw (pid 4711) has 2 queue pairs ready to carry traffic"
+
+
+@pytest.mark.parametrize(
+    ("pair", "forbids"),
+    [
+        ({**STRANGER, "type": "GSI", "pid": None, "comm": "ib_core"}, None),
+        ({**STRANGER, "state": "INIT"}, None),
+        ({**STRANGER, "pid": None, "comm": "nvme_rdma"}, False),
+        ({**STRANGER, "pid": None, "comm": None}, True),
+    ],
+)
+def test_only_queue_pairs_of_processes_forbid_to_begin(rig: Rig, pair: dict[str, Any], forbids: bool | None) -> None:
+    rig.behave("left", qps=[pair], idle_counters={"hw_counters": {"rcvd_pkts": 20}})
+    assert [use.forbids for use in rig.testbed.other_uses()] == ([] if forbids is None else [forbids])
+
+
+def test_a_kernel_that_lists_no_queue_pairs_is_worth_a_warning(rig: Rig) -> None:
+    rig.behave("left", qps=None)
+    [use] = rig.testbed.other_uses()
+    assert not use.forbids
+    assert "does not list queue pairs" in use.detail
+
+
+def test_a_run_after_an_idle_window_is_as_any_other(rig: Rig) -> None:
+    rig.testbed.other_uses()
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    assert result.measurement.stable
+
+
+def test_what_is_left_at_the_end_is_told_by_host(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.behave("right", qps_left=2)
+    rig.testbed.measure(Workload(), 1)
+    assert rig.testbed.close() == {"left": 0, "right": 2}
+    assert "host right: 2 queue pairs of pids [7] are left" in caplog.text
+
+
+def test_an_agent_that_gives_no_account_leaves_the_answer_unknown(rig: Rig) -> None:
+    rig.behave("right", die="bye")
+    rig.testbed.measure(Workload(), 1)
+    assert rig.testbed.close() == {"left": 0, "right": None}
+
+
+def test_a_testbed_that_contacted_nobody_left_nothing(rig: Rig) -> None:
+    assert rig.testbed.close() == {"left": 0, "right": 0}
+
+
+def test_hosts_have_fingerprints_host_a_first(rig: Rig) -> None:
+    rig.behave("right", fingerprint={"nic.firmware": "2.0"})
+    found = rig.testbed.info.fingerprints
+    assert list(found) == ["left", "right"]
+    assert [found[name].fields["nic.firmware"] for name in found] == ["1.0", "2.0"]
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_advises_when_the_hosts_of_a_pair_are_not_alike(tmp_path: Path) -> None:
+    def alike() -> Finding:
+        return check_hosts([PAIR.a, PAIR.b], local(tmp_path), ARCHIVE, pairs=[PAIR])[-1]
+
+    assert (alike().host, alike().item, alike().state) == ("left,right", "alike", State.OK)
+    (tmp_path / "right" / "behaviour.json").write_text('{"fingerprint": {"nic.firmware": "2.0"}}')
+    assert alike().state is State.ADVICE
+    assert "nic.firmware: 1.0 and 2.0" in alike().detail

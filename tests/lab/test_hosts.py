@@ -34,14 +34,6 @@ GONE_SECONDS = 10.0
 
 
 @pytest.fixture(scope="module")
-def lab_inventory(request: pytest.FixtureRequest) -> Path:
-    """The hosts file of a lab: a running one that the environment names, or one of this test session's own."""
-    if named := os.environ.get("COLLIE_LAB_INVENTORY"):
-        return Path(named)
-    return Path(request.getfixturevalue("running_lab").inventory)
-
-
-@pytest.fixture(scope="module")
 def inventory(lab_inventory: Path) -> Inventory:
     return load_inventory(lab_inventory)
 

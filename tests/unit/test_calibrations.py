@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import given
 
 from collie.detect.bounds import Calibration, CalibrationPoint
+from collie.inventory.fingerprint import Fingerprint
 from collie.store import calibrations
 from collie.testing.strategies import workloads
 from collie.workloads.workload import Opcode, QpType, Workload
@@ -30,8 +31,10 @@ def test_a_file_that_is_not_understood_counts_as_none(tmp_path: Path) -> None:
 
 
 @given(workloads())
-def test_the_fingerprint_tells_plain_workloads_apart(plain: Workload) -> None:
-    same = calibrations.fingerprint({"kernel": "6.1"}, plain)
-    assert same == calibrations.fingerprint({"kernel": "6.1"}, plain)
-    assert same != calibrations.fingerprint({"kernel": "6.12"}, plain)
-    assert same != calibrations.fingerprint({"kernel": "6.1"}, plain.with_(qps=plain.qps + 1))
+def test_a_calibration_is_of_these_very_hosts_and_of_a_plain_workload(plain: Workload) -> None:
+    old, new = ({"a": Fingerprint({"software": {"kernel": kernel}})} for kernel in ("6.1", "6.12"))
+    same = calibrations.name_of("a,b", old, plain)
+    assert same == calibrations.name_of("a,b", dict(old), plain)
+    assert same != calibrations.name_of("a,b", new, plain)
+    assert same != calibrations.name_of("a,c", old, plain)
+    assert same != calibrations.name_of("a,b", old, plain.with_(qps=plain.qps + 1))

@@ -16,6 +16,7 @@ from collie.campaign.run import Campaign
 from collie.content.spaces import load_space
 from collie.detect.bounds import Calibration
 from collie.detect.judge import Thresholds
+from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, TestbedError, UsageError
 from collie.ports import CampaignHeader, RunResult
@@ -150,11 +151,11 @@ class _Mortal(FakeTestbed):
         super().__init__(planted, setup_failure_ratio=0.05, noise=0.01)
         self._left = runs
 
-    def measure(self, workload: Workload, run: int) -> RunResult:
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         self._left -= 1
         if self._left < 0:
             raise TestbedError("host b is gone")
-        return super().measure(workload, run)
+        return super().measure(workload, run, watch)
 
 
 RECIPES = [Recipe(name, strategy=name) for name in StrategyName]

@@ -1,0 +1,80 @@
+"""Data Center Bridging of a network device by rtnetlink: PFC, ETS, trust, buffers. Needs no privilege.
+
+Numbers are those of ``include/uapi/linux/dcbnl.h``: RTM_GETDCB with DCB_CMD_IEEE_GET answers one nest of IEEE 802.1Qaz
+attributes. A device whose driver has no DCB answers EOPNOTSUPP.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Any, Dict, List, Optional
+
+from .netlink import HEADER, NLM_F_REQUEST, NLMSG_ERROR, attributes, messages
+
+RTM_GETDCB, CMD_IEEE_GET = 78, 21
+ATTR_IFNAME, ATTR_IEEE = 1, 13
+ETS, PFC, APP_TABLE, BUFFER, TRUST_TABLE = 1, 2, 3, 10, 11
+PRIORITIES = 8
+APP = struct.Struct("=BBH")
+SELECTORS = {1: "ethertype", 2: "stream", 3: "dgram", 4: "any", 5: "dscp", 24: "pcp"}
+SELECTOR_DSCP = 5
+TSA = {0: "strict", 1: "cbs", 2: "ets", 255: "vendor"}
+UNKNOWN = ("pfc_priorities", "pfc_delay", "ets_bandwidth", "ets_tsa", "priority_to_tc", "trust", "dscp_to_priority")
+
+
+def ask(netdev: str) -> Optional[bytes]:
+    """Return the payload of the kernel's answer, None where the device has no DCB."""
+    name = netdev.encode() + b"\0"
+    attribute = struct.pack("=HH", 4 + len(name), ATTR_IFNAME) + name
+    attribute += b"\0" * (-len(attribute) % 4)
+    body = struct.pack("=BBH", socket.AF_UNSPEC, CMD_IEEE_GET, 0) + attribute
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as route:
+            route.settimeout(1.0)
+            route.send(HEADER.pack(HEADER.size + len(body), RTM_GETDCB, NLM_F_REQUEST, 1, 0) + body)
+            for kind, payload in messages(route.recv(1 << 16)):
+                if kind != NLMSG_ERROR:
+                    return payload
+    except OSError:
+        pass
+    return None
+
+
+def parse(payload: Optional[bytes]) -> Dict[str, Any]:
+    """Return the settings in an answer; None for what it does not have."""
+    result: Dict[str, Any] = dict.fromkeys(UNKNOWN)
+    result.update(buffer_bytes=None, priority_to_buffer=None)
+    top = dict(attributes(payload[4:])) if payload else {}
+    ieee = dict(attributes(top.get(ATTR_IEEE, b"")))
+    pfc, ets, buffers = ieee.get(PFC, b""), ieee.get(ETS, b""), ieee.get(BUFFER, b"")
+    if len(pfc) >= 6:
+        result["pfc_priorities"] = [priority for priority in range(PRIORITIES) if pfc[1] & 1 << priority]
+        result["pfc_delay"] = int(struct.unpack_from("=H", pfc, 4)[0])
+    if len(ets) >= 3 + 4 * PRIORITIES:
+        result["ets_bandwidth"] = list(ets[3:11])
+        result["ets_tsa"] = [TSA.get(value, str(value)) for value in ets[19:27]]
+        result["priority_to_tc"] = list(ets[27:35])
+    if len(buffers) >= PRIORITIES + 4 * PRIORITIES:
+        result["priority_to_buffer"] = list(buffers[:PRIORITIES])
+        result["buffer_bytes"] = list(struct.unpack_from(f"={PRIORITIES}I", buffers, PRIORITIES))
+    if ieee:
+        _trust(result, ieee)
+    return result
+
+
+def _trust(result: Dict[str, Any], ieee: Dict[int, bytes]) -> None:
+    """Say what decides a priority: as the kernel tells, else by the DSCP map that mlx5 keeps when it trusts DSCP."""
+    entries = [APP.unpack_from(value) for _, value in attributes(ieee.get(APP_TABLE, b"")) if len(value) >= APP.size]
+    dscp = sorted((protocol, priority) for selector, priority, protocol in entries if selector == SELECTOR_DSCP)
+    result["dscp_to_priority"] = [f"{protocol}:{priority}" for protocol, priority in dscp]
+    told: List[str] = [SELECTORS.get(value[0], str(value[0])) for _, value in attributes(ieee.get(TRUST_TABLE, b""))]
+    if told:
+        result["trust"] = " ".join(told)
+    elif dscp:
+        result["trust"] = "dscp"
+
+
+def settings(netdev: str) -> Dict[str, Any]:
+    """Return PFC, ETS, trust and buffers of a network device; None for what its driver does not tell."""
+    return parse(ask(netdev))

@@ -1,0 +1,58 @@
+"""Fingerprints of real hosts, as their agents take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from collie.errors import TestbedError
+from collie.hosts.facts import rdma_port
+from collie.hosts.protocol import AgentGone
+from collie.hosts.session import Archive, HostSession
+from collie.inventory.fingerprint import Fingerprint
+from collie.inventory.hosts import Host
+from collie.ports import Clock, Remote
+
+TAKING_SECONDS = 20.0
+"""Hundreds of small files, some of which ask a NIC's firmware."""
+
+
+def fingerprint(session: HostSession) -> Fingerprint:
+    """Take the fingerprint of a host and of the port that its inventory entry means.
+
+    Raises:
+        TestbedError: the host cannot be asked.
+    """
+    session.client()
+    host = session.host
+    answer = session.request("fingerprint", TAKING_SECONDS, device=host.device, port=host.ib_port)["fingerprint"]
+    try:
+        return Fingerprint({str(category): dict(fields) for category, fields in answer.items()})
+    except (AttributeError, TypeError, ValueError) as error:
+        raise AgentGone(host.name, f"its fingerprint is not of this protocol: {error!r}") from error
+
+
+def fingerprints(
+    hosts: Sequence[Host], connect: Callable[[Host], Remote], clock: Clock, archive: Archive | None = None
+) -> dict[str, Fingerprint]:
+    """Take the fingerprints of hosts, all at once; no traffic is run.
+
+    Raises:
+        TestbedError: a host cannot be asked, or has no such port.
+    """
+    program = archive or Archive.agent()
+
+    def take(host: Host) -> Fingerprint:
+        session = HostSession(host, connect(host), program, clock)
+        try:
+            rdma_port(host, session.facts)
+            return fingerprint(session)
+        finally:
+            session.close()
+
+    with ThreadPoolExecutor(max(1, len(hosts))) as executor:
+        futures = {host.name: executor.submit(take, host) for host in hosts}
+        failures = [error for future in futures.values() if isinstance(error := future.exception(), TestbedError)]
+        if failures:
+            raise failures[0]
+        return {name: future.result() for name, future in futures.items()}

@@ -1,0 +1,77 @@
+"""Who else uses a port: what moves on it, and whose queue pairs there are, while no run of ours is under way."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from collie.counters.catalog import Catalog, Kind, Role, Unit
+from collie.counters.series import rates
+from collie.hosts.facts import RdmaPort
+from collie.hosts.samples import AgentSample, snapshot
+from collie.hosts.session import HostSession
+from collie.ports import Clock, OtherUse
+
+WINDOW_SECONDS = 1.0
+PERIOD_SECONDS = 0.25
+BACKGROUND_PACKETS = 100.0
+"""Per second. Connection managers and idle storage connections send a few; a workload sends thousands."""
+
+_CARRIES = frozenset({"RTR", "RTS", "SQD"})
+_MANAGEMENT = frozenset({"SMI", "GSI"})
+
+
+def other_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Clock) -> tuple[OtherUse, ...]:
+    """Watch one port for a second.
+
+    Raises:
+        TestbedError: the host cannot be asked.
+    """
+    client = session.client_under_way()
+    client.forget_samples()
+    session.request("sampling", on=True, device=port.device, port=port.port, period_seconds=PERIOD_SECONDS)
+    clock.sleep(WINDOW_SECONDS + PERIOD_SECONDS)
+    session.request("sampling", on=False)
+    samples = client.drain_samples()
+    pairs = session.request("resources", device=port.device)["qps"]
+    found = (*moving(samples, catalog), *owners(pairs))
+    return tuple(OtherUse(session.host.name, port.device, detail, forbids) for detail, forbids in found)
+
+
+def moving(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[tuple[str, bool]]:
+    """Yield what the packet counters of an idle port say, and whether that forbids to begin. Pure."""
+    counters = tuple(c for c in catalog.counters if _counts_rdma(c.kind, c.unit, c.role, c.source))
+    counted = replace(catalog, counters=counters)
+    found = rates(counted, [snapshot(sample, counted) for sample in samples])
+    known = {name: rate for name, rate in found.items() if rate is not None}
+    if not known:
+        yield "no counter tells whether other RDMA traffic moves", False
+    for name, rate in known.items():
+        if rate > BACKGROUND_PACKETS:
+            yield f"{name} advances by {rate:,.0f} packets/s without a run of ours", True
+
+
+def _counts_rdma(kind: Kind, unit: Unit, role: Role | None, source: str) -> bool:
+    """Whether a counter counts the RDMA packets of a port, rather than everything that its network device carries."""
+    return role is Role.RX_PACKETS or (kind is Kind.PERFORMANCE and unit is Unit.PACKETS and source != "netdev")
+
+
+def owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tuple[str, bool]]:
+    """Yield whose queue pairs can carry traffic, and whether that forbids to begin. Pure.
+
+    Args:
+        pairs: as the agent's `resources` lists them; None where the kernel does not tell.
+    """
+    if pairs is None:
+        yield "the kernel does not list queue pairs, so those of other processes are unknown", False
+        return
+    live = [pair for pair in pairs if pair["state"] in _CARRIES and pair["type"] not in _MANAGEMENT]
+    for (pid, comm), count in Tally((pair["pid"], pair["comm"]) for pair in live).items():
+        many = f"{count} queue pair{'s' if count > 1 else ''}"
+        if pid is None and comm:
+            # Storage mounts and the like: mostly silent, and not a process that anybody could end.
+            yield f"the kernel's {comm} has {many} ready to carry traffic", False
+        else:
+            yield f"{comm or 'an unknown process'} (pid {pid or 'unknown'}) has {many} ready to carry traffic", True

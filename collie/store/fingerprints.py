@@ -1,0 +1,95 @@
+"""Fingerprints in a campaign directory: `fingerprint/HOST.json`, and `HOST.2.json` after an accepted change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collie.errors import StoreError
+from collie.inventory.fingerprint import Fingerprint
+from collie.store.directory import write_whole
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class KeptFingerprint:
+    """A fingerprint as a file has it.
+
+    Attributes:
+        host: whose it is.
+        position: of the host in its testbed; host A is 0.
+        number: 1 when the campaign began, one more at each accepted change.
+        fingerprint: what was read.
+    """
+
+    host: str
+    position: int
+    number: int
+    fingerprint: Fingerprint
+
+
+def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> None:
+    """Keep fingerprints; an earlier one of the same host stays beside the new one.
+
+    Args:
+        folder: of a campaign.
+        fingerprints: by host, host A first.
+        taken: when, RFC 3339.
+    """
+    kept = _all(folder)
+    for position, (host, fingerprint) in enumerate(fingerprints.items()):
+        number = max((each.number for each in kept if each.host == host), default=0) + 1
+        name = f"{host}.json" if number == 1 else f"{host}.{number}.json"
+        content = encode(KeptFingerprint(host, position, number, fingerprint), taken)
+        write_whole(folder / name, [json.dumps(content, indent=1), "\n"])
+
+
+def load(folder: Path) -> dict[str, Fingerprint]:
+    """Return the latest fingerprint of each host, host A first; none where the campaign kept none.
+
+    Raises:
+        StoreError: a file is damaged.
+    """
+    latest = {each.host: each for each in sorted(_all(folder), key=lambda each: each.number)}
+    return {each.host: each.fingerprint for each in sorted(latest.values(), key=lambda each: each.position)}
+
+
+def encode(kept: KeptFingerprint, taken: str) -> dict[str, Any]:
+    """Return the values that `read` reads."""
+    return {
+        "schema_version": _VERSION,
+        "host": kept.host,
+        "position": kept.position,
+        "number": kept.number,
+        "taken": taken,
+        "digest": kept.fingerprint.digest,
+        "fingerprint": {category: dict(fields) for category, fields in kept.fingerprint.values.items()},
+    }
+
+
+def read(path: Path) -> KeptFingerprint:
+    """Read one file.
+
+    Raises:
+        StoreError: it is no fingerprint, or of a newer Collie.
+    """
+    try:
+        content = json.loads(path.read_text())
+        version = content["schema_version"]
+        values = {str(category): dict(fields) for category, fields in content["fingerprint"].items()}
+        kept = KeptFingerprint(content["host"], content["position"], content["number"], Fingerprint(values))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path} holds no fingerprint of a host: {error!r}") from None
+    if version != _VERSION:
+        raise StoreError(f"{path} has fingerprint schema {version}; this Collie reads {_VERSION}")
+    return kept
+
+
+def _all(folder: Path) -> list[KeptFingerprint]:
+    return [read(path) for path in sorted(folder.glob("*.json"))]

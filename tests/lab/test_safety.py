@@ -1,0 +1,146 @@
+"""What Collie owes a network, on real verbs: no start beside others, silence when its controller stops."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collie.content.inventory import load_inventory
+from collie.ports import Remote
+from collie.ssh import SshRemote
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+SOON = 30.0
+SILENCE_SECONDS = 10.0
+WORKLOAD = "{qp_type: RC, opcode: WRITE, messages: [16KiB], qps: 2}\n"
+
+
+@pytest.fixture(scope="module")
+def remotes(lab_inventory: Path) -> Iterator[list[Remote]]:
+    """Connections of our own, to look behind Collie's back."""
+    pair = load_inventory(lab_inventory).pairs[0]
+    opened: list[Remote] = [SshRemote(pair.a), SshRemote(pair.b)]
+    yield opened
+    for remote in opened:
+        remote.close()
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Path:
+    file = tmp_path / "workload.yaml"
+    file.write_text(WORKLOAD)
+    return file
+
+
+def collie(*words: str, cwd: Path, status: int = 0) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "collie", *words]
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == status, f"{done.returncode}: {done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def queue_pairs(remote: Remote) -> list[dict[str, Any]]:
+    """Queue pairs that belong to a process."""
+    shown = json.loads(remote.run(["rdma", "-j", "resource", "show", "qp"], SOON).stdout or "[]")
+    return [pair for pair in shown if pair.get("pid")]
+
+
+def packets(remote: Remote) -> int:
+    path = "/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts"
+    return int(remote.run(["cat", path], SOON).stdout)
+
+
+def wait_for(condition: Callable[[], object], seconds: float) -> float:
+    """Wait until a condition holds; return how long that took."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() < began + seconds, f"not within {seconds:g} s"
+        time.sleep(0.2)
+    return time.monotonic() - began
+
+
+def test_traffic_of_another_process_makes_the_start_refuse(
+    lab_inventory: Path, remotes: list[Remote], workload: Path, tmp_path: Path
+) -> None:
+    pair = load_inventory(lab_inventory).pairs[0]
+    server = ["timeout", "200", "ib_write_bw", "-d", "rxe0", "-x", "1", "-F", "-D", "180"]
+    stranger = threading.Thread(target=remotes[1].run, args=(server, 240), daemon=True)
+    stranger.start()
+    time.sleep(1)
+    client = threading.Thread(target=remotes[0].run, args=([*server, pair.b.data_address], 240), daemon=True)
+    client.start()
+    try:
+        wait_for(lambda: queue_pairs(remotes[0]) and queue_pairs(remotes[1]), SOON)
+        words = ["measure", str(workload), "--hosts", str(lab_inventory)]
+        refused = collie(*words, cwd=tmp_path, status=3)
+        assert "ib_write_bw (pid " in refused.stderr
+        assert "packets/s without a run of ours" in refused.stderr
+        assert f"host {pair.a.name}, rxe0" in refused.stderr
+        assert "--shared-port" in refused.stderr
+        assert refused.stdout == ""
+    finally:
+        for remote in remotes:
+            for each in queue_pairs(remote):
+                remote.run(["kill", str(each["pid"])], SOON)
+        client.join(SOON)
+        stranger.join(SOON)
+
+
+def test_a_stopped_controller_leads_to_silence_within_ten_seconds(
+    lab_inventory: Path, remotes: list[Remote], tmp_path: Path
+) -> None:
+    words = ["search", "--hosts", str(lab_inventory), "--budget", "40runs", "--campaign", "c"]
+    argv = [sys.executable, "-m", "collie", *words]
+    controller = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(lambda: all(queue_pairs(remote) for remote in remotes), 120.0)
+        controller.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        wait_for(lambda: not any(queue_pairs(remote) for remote in remotes), SILENCE_SECONDS)
+        silent_after = time.monotonic() - stopped
+        before = [packets(remote) for remote in remotes]
+        time.sleep(1)
+        assert [packets(remote) for remote in remotes] == before
+        assert silent_after <= SILENCE_SECONDS
+        print(f"silent {silent_after:.1f} s after SIGSTOP")
+    finally:
+        controller.send_signal(signal.SIGCONT)
+        controller.send_signal(signal.SIGTERM)
+        _, stderr = controller.communicate(timeout=120)
+    assert "Traceback" not in stderr
+    assert [queue_pairs(remote) for remote in remotes] == [[], []]
+
+
+def test_a_search_keeps_fingerprints_and_proves_that_nothing_is_left(
+    lab_inventory: Path, remotes: list[Remote], tmp_path: Path
+) -> None:
+    words = ["search", "--hosts", str(lab_inventory), "--budget", "3runs", "--campaign", "c", "--format", "json"]
+    done = collie(*words, cwd=tmp_path)
+    safety = json.loads(done.stdout)["safety"]
+    names = [host.name for host in load_inventory(lab_inventory).hosts]
+    assert safety["queue_pairs_left"] == dict.fromkeys(names, 0)
+    assert "queue pairs left: 0 on" in done.stderr
+    assert [queue_pairs(remote) for remote in remotes] == [[], []]
+    kept = tmp_path / "c" / "fingerprint" / f"{names[0]}.json"
+    assert json.loads(kept.read_text())["fingerprint"]["nic"]["driver"] == "rxe"
+    same = collie("hosts", "diff", "c", names[0], "--hosts", str(lab_inventory), cwd=tmp_path)
+    assert "nothing is known to differ" in same.stdout
+
+    kept.write_text(kept.read_text().replace('"netdev_mtu": 4200', '"netdev_mtu": 1500'))
+    changed = collie("hosts", "diff", "c", names[0], "--hosts", str(lab_inventory), cwd=tmp_path, status=1)
+    assert "link.netdev_mtu" in changed.stdout
+    refused = collie("search", "--resume", "c", "--budget", "4runs", cwd=tmp_path, status=2)
+    assert f"{names[0]}: link.netdev_mtu: 1500 and 4200" in refused.stderr
+    collie("search", "--resume", "c", "--budget", "4runs", "--accept-changes", cwd=tmp_path)
+    assert (tmp_path / "c" / "fingerprint" / f"{names[0]}.2.json").exists()
