@@ -15,6 +15,7 @@ from collie.detect.measurement import Measurement, Watch
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import Fingerprint
 from collie.search.anomaly import Anomaly
+from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 # --- Testbed ---------------------------------------------------------------------------------------------------------
@@ -101,6 +102,11 @@ class Testbed(Protocol):
     @property
     def info(self) -> TestbedInfo:
         """What this testbed is."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What is known to restrict this testbed, so that no search asks for what it cannot run."""
         ...
 
     def specification(self, workload: Workload) -> Bound:

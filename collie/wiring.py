@@ -51,6 +51,7 @@ from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
 from collie.workloads.feature import Mfs
 from collie.workloads.narrowing import parse_fixes, parse_limits
+from collie.workloads.pruning import Capabilities, Drop, prune
 from collie.workloads.space import Space
 from collie.workloads.units import format_seconds
 from collie.workloads.workload import Opcode, Workload, render
@@ -199,9 +200,11 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
         CollieError: anything that the user chose is wrong, before anything is written.
     """
     choice = choice.with_absolute_paths()
-    parts = _parts(choice)
+    _parts(choice)  # what is wrong with the choice is said before any host is asked
     testbed = open_testbed(choice.testbed, choice.seed)
     try:
+        choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
+        parts = _parts(choice)
         look_around(testbed, shared_port=choice.shared_port)
         kept = kept_calibration(choice.testbed, testbed, parts.space)
         choice = dataclasses.replace(choice, calibrated=kept is not None)
@@ -305,6 +308,7 @@ def _refuse_less_than_used(budget: Budget, store: SqliteStore) -> None:
 @dataclass(frozen=True)
 class _Parts:
     space: Space
+    dropped: tuple[Drop, ...]
     recipe: Recipe
     budget: Budget
     known: tuple[Mfs, ...]
@@ -334,25 +338,31 @@ def limits_of(choice: SearchChoice) -> SafetyLimits:
 
 
 def narrowed_space_of(choice: SearchChoice) -> Space:
-    """Load the space of a search and narrow it.
+    """Load the space of a search and narrow it: by what the user says, and by what the testbed can do if that is known.
 
     Raises:
         ContentError: there is no such space, or it is wrong.
-        UsageError: what is fixed and limited leaves nothing.
+        UsageError: what is fixed, limited and possible leaves nothing.
     """
+    return _narrowed(choice)[0]
+
+
+def _narrowed(choice: SearchChoice) -> tuple[Space, tuple[Drop, ...]]:
+    """Return the space of a search and what was left out of it because the testbed cannot do it."""
     space = space_of(choice.testbed, choice.space)
     fixes, limits = parse_fixes(choice.fix), parse_limits(choice.limit)
     try:
-        return space.narrowed(fixes, limits) if fixes or limits else space
+        narrowed = space.narrowed(fixes, limits) if fixes or limits else space
+        return prune(narrowed, choice.capabilities or Capabilities())
     except ValueError as error:
         raise UsageError(str(error)) from None
 
 
 def _parts(choice: SearchChoice) -> _Parts:
-    space = narrowed_space_of(choice)
+    space, dropped = _narrowed(choice)
     recipe = recipe_of(choice.testbed, choice.recipe)
     budget = parse_budget(choice.budget or recipe.budget)
-    return _Parts(space, recipe, budget, known_sets(choice.known), limits_of(choice))
+    return _Parts(space, dropped, recipe, budget, known_sets(choice.known), limits_of(choice))
 
 
 def _open(choice: SearchChoice, parts: _Parts, testbed: Testbed, store: SqliteStore) -> OpenCampaign:
@@ -364,6 +374,7 @@ def _open(choice: SearchChoice, parts: _Parts, testbed: Testbed, store: SqliteSt
         budget=parts.budget,
         seed=choice.seed,
         known=parts.known,
+        dropped=parts.dropped,
         # A data sheet is ceiling enough; a device without one is measured first, unless it has been.
         calibration=store.calibration() if choice.testbed.is_simulated or choice.calibrated else None,
         guard=Guard(parts.limits),
@@ -401,25 +412,28 @@ def write_report(store: SqliteStore, path: Path, wall_seconds: float | None = No
 
 
 def describe(choice: SearchChoice) -> dict[str, Any]:
-    """Return what a search would do, without touching any host.
+    """Return what a search would do, without touching any host: what hosts cannot do is left out once they are asked.
 
     Raises:
         CollieError: anything that the user chose is wrong.
     """
-    parts = _parts(choice)
     contacted: dict[str, str] = {}
     if choice.testbed.hosts is None:
-        testbed = f"simulated subsystem {subsystem_of(choice.testbed).name}"
+        testbed = open_testbed(choice.testbed, choice.seed)
+        choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
+        name = f"simulated subsystem {testbed.info.name}"
     else:
         pair = first_pair(open_inventory(choice.testbed.hosts))
-        testbed = pair.name
+        name = pair.name
         contacted = {host.name: f"{host.address}, device {host.device}" for host in pair.hosts}
+    parts = _parts(choice)
     return {
         "schema_version": 1,
-        "testbed": testbed,
+        "testbed": name,
         "space": parts.space.name,
         "log10_size": round(parts.space.log10_size(), 1),
         "dimensions": list(parts.space.dimensions),
+        "dropped": [dataclasses.asdict(drop) for drop in parts.dropped],
         "recipe": parts.recipe.name,
         "strategy": parts.recipe.strategy.value,
         "budget": str(parts.budget),
@@ -427,7 +441,10 @@ def describe(choice: SearchChoice) -> dict[str, Any]:
         "known": len(parts.known),
         "hosts": contacted,
         "safety": described(parts.limits),
-        "first_workloads": [render(workload) for workload in _first_proposals(choice, parts)],
+        "first_workloads": [
+            {name: value for name, value in render(workload).items() if name in parts.space.dimensions}
+            for workload in _first_proposals(choice, parts)
+        ],
     }
 
 
@@ -457,13 +474,15 @@ def bench(choice: SearchChoice, sink: ProgressSink, calibration: Calibration | N
         sink: who watches.
         calibration: ceilings that are known already.
     """
-    space = narrowed_space_of(choice)
+    narrowed_space_of(choice)  # what is wrong with the choice is said before any host is asked
     recipe = recipe_of(choice.testbed, choice.recipe)
     guard = Guard(limits_of(choice))
     testbed = open_testbed(choice.testbed, choice.seed)
-    header = CampaignHeader("bench", {}, space.name, recipe.name, {}, choice.seed, _now())
     try:
         look_around(testbed, shared_port=choice.shared_port)
+        able = choice.capabilities or testbed.capabilities
+        space = narrowed_space_of(dataclasses.replace(choice, capabilities=able))
+        header = CampaignHeader("bench", {}, space.name, recipe.name, {}, choice.seed, _now())
         ceilings = calibration or kept_calibration(choice.testbed, testbed, space) or Calibration()
         opened = Bench(testbed, MemoryStore(header), space, recipe.thresholds, ceilings, sink, guard)
         yield opened

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from collie.inventory.safety import SafetyLimits
+from collie.workloads.pruning import Capabilities
 
 DEFAULT_SUBSYSTEM = "F"
 
@@ -51,6 +52,8 @@ class SearchChoice:
         seed: of every random choice.
         safety: limits that the user wants tighter than the site's.
         shared_port: go on although somebody else uses a port.
+        capabilities: what the testbed could do when the campaign began, by which its space was pruned; None before a
+            testbed was asked, and in campaigns of a Collie that did not ask.
         calibrated: the campaign began with a calibration that `collie hosts calibrate` had kept; else it makes its own.
     """
 
@@ -65,6 +68,7 @@ class SearchChoice:
     safety: SafetyLimits = field(default_factory=SafetyLimits)
     shared_port: bool = False
     calibrated: bool = False
+    capabilities: Capabilities | None = None
 
     def with_absolute_paths(self) -> SearchChoice:
         """Return the same choice for a reader in any working directory."""
@@ -92,5 +96,7 @@ class SearchChoice:
         values = dict(settings)
         values["testbed"] = TestbedChoice(**values["testbed"])
         values["safety"] = SafetyLimits(**values.get("safety", {}))
+        if values.get("capabilities") is not None:
+            values["capabilities"] = Capabilities.from_plain(values["capabilities"])
         values["fix"], values["limit"] = tuple(values["fix"]), tuple(values["limit"])
         return cls(**values)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from collie.detect.symptom import Verdict
 from collie.ports import RunRecord
 from collie.search.anomaly import Anomaly
+from collie.workloads.pruning import Drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,4 +51,11 @@ class SuspicionDropped:
     verdict: Verdict
 
 
-Event = RunFinished | AnomalyConfirmed | AnomalyExplained | SuspicionDropped
+@dataclass(frozen=True, slots=True)
+class SpacePruned:
+    """Before the first run: what the search leaves out because the testbed cannot do it."""
+
+    drops: tuple[Drop, ...]
+
+
+Event = RunFinished | AnomalyConfirmed | AnomalyExplained | SuspicionDropped | SpacePruned

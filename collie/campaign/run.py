@@ -8,6 +8,7 @@ from random import Random
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import calibrate, plan
 from collie.campaign.engine import Engine, Summary
+from collie.campaign.events import SpacePruned
 from collie.campaign.measure import Measurer
 from collie.campaign.safety import Guard
 from collie.detect.bounds import Bounds, Calibration
@@ -16,6 +17,7 @@ from collie.search.anomaly import KnownAnomalies
 from collie.search.recipe import Recipe
 from collie.search.strategy import build
 from collie.workloads.feature import Mfs
+from collie.workloads.pruning import Drop
 from collie.workloads.space import Space
 
 _CALIBRATION_REPEATS = 1
@@ -41,6 +43,7 @@ class Campaign:
         known: minimal feature sets that need not be found again.
         calibration: the ceilings to judge by; None to measure them first, as part of the campaign.
         guard: the safety limits, and what has been used of them.
+        dropped: what was left out of the space because the testbed cannot do it.
     """
 
     testbed: Testbed
@@ -52,6 +55,7 @@ class Campaign:
     known: tuple[Mfs, ...] = ()
     calibration: Calibration | None = None
     guard: Guard = field(default_factory=Guard)
+    dropped: tuple[Drop, ...] = ()
 
     def run(self, sink: ProgressSink) -> Summary:
         """Search until the budget is spent.
@@ -59,6 +63,8 @@ class Campaign:
         Raises:
             TestbedError: the testbed is gone; everything up to then is on record, and the campaign can be resumed.
         """
+        if self.dropped:
+            sink.on_event(SpacePruned(self.dropped))
         bounds = Bounds(self.testbed.specification, self.calibration or Calibration(), self.space)
         measurer = Measurer(self.testbed, self.store, bounds, self.recipe.thresholds, self.budget, sink, self.guard)
         strategy = build(self.recipe, self.space, self.testbed.info.catalog, strategy_generator(self.seed))

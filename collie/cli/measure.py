@@ -42,8 +42,9 @@ def command(workload: str, space: str | None, recipe: str | None, seed: int, out
         safety=safety_limits(options),
         shared_port=options["shared_port"],
     )
+    asked = wiring.workload_named(workload, wiring.narrowed_space_of(choice))
     with wiring.bench(choice, Silence()) as bench:
-        measured = bench.measure(wiring.workload_named(workload, bench.space))
+        measured = bench.measure(asked)
     if output == "json":
         print_json({**render_measure(measured), **({"safety": render_safety(bench.safety)} if bench.safety else {})})
     else:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, Event, RunFinished, SuspicionDropped
+from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, Event, RunFinished, SpacePruned, SuspicionDropped
 from collie.ports import SetupFailed
 from collie.workloads.units import format_seconds
 
@@ -65,6 +65,9 @@ class ConsoleProgress:
                 self._console.print(f"   {anomaly.id} needs {anomaly.mfs}", markup=False)
                 if anomaly.hint:
                     self._console.print(f"   {anomaly.id} likely: {anomaly.hint}", markup=False)
+            case SpacePruned(drops):
+                for drop in drops:
+                    self._console.print(f"left out: {drop}", style="dim", markup=False)
             case SuspicionDropped(run, verdict):
                 self._console.print(f"   run {run} did not show again: {verdict.reason}", style="dim", markup=False)
 

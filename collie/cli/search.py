@@ -148,8 +148,11 @@ def _dry_run(choice: SearchChoice, output: str) -> int:
     if output == "json":
         print_json(plan)
     else:
+        dropped = plan.pop("dropped")
         for key, value in plan.items():
             _print_item(key, value)
+        for drop in dropped:
+            _print_item("left out", f"{drop['dimension']} {drop['values']}: {drop['reason']}")
     return 0
 
 
@@ -175,7 +178,7 @@ def _finish(
     score = wiring.score(opened.choice, summary) if options["score"] else None
     report = wiring.write_report(opened.store, directory / "report.html", wall_seconds)
     if options["output"] == "json":
-        print_json(render_search(opened.store.header, summary, wall_seconds, score, safety))
+        print_json(render_search(opened.store.header, summary, wall_seconds, score, safety, opened.campaign.dropped))
     else:
         click.echo(render_summary(opened.store.header, summary, wall_seconds, score))
         click.echo(f"\nrecord  {directory}\nreport  {report}")

@@ -194,7 +194,7 @@ class _HostCheck:
         detail = f"{chosen.name} ({chosen.detail})" + (", as the hosts file says" if wanted else "")
         if chosen is facts.data_path(None) and chosen.name != "native":
             advice = f"{detail}: small messages are bound by the CPU; {others}"
-            return Finding(self._host.name, "data path", State.ADVICE, advice, self._install.format("gcc libc6-dev"))
+            return Finding(self.host.name, "data path", State.ADVICE, advice, self._install.format("gcc libc6-dev"))
         return self._ok("data path", detail)
 
     def _device(self, facts: HostFacts) -> Iterator[Finding]:

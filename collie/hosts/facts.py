@@ -55,13 +55,18 @@ class PortFacts:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """One RDMA device; None is unknown."""
+    """One RDMA device; None is unknown.
+
+    Attributes:
+        limits: as `ibv_query_device` names them; those that are known.
+    """
 
     name: str
     driver: str | None
     numa_node: int | None
     open_error: str | None
     ports: tuple[PortFacts, ...]
+    limits: Mapping[str, int]
 
     def port(self, number: int) -> PortFacts | None:
         """Return a port by its number."""
@@ -89,6 +94,7 @@ class HostFacts:
     Attributes:
         data_paths: how it can drive traffic, best first.
         numa_nodes: their numbers.
+        memory_available_bytes: when the agent started; None when unknown.
         devices: all RDMA devices.
         description: everything that the agent said and that stays the same from one start to the next; plain values.
     """
@@ -97,6 +103,7 @@ class HostFacts:
     python: str
     data_paths: tuple[DataPathFacts, ...]
     numa_nodes: tuple[int, ...]
+    memory_available_bytes: int | None
     devices: tuple[DeviceFacts, ...]
     description: Mapping[str, Any]
 
@@ -123,6 +130,7 @@ def parse_facts(raw: Mapping[str, Any]) -> HostFacts:
         python=raw["python"],
         data_paths=paths,
         numa_nodes=tuple(raw["numa_nodes"]),
+        memory_available_bytes=raw.get("memory_available_bytes"),
         devices=tuple(_device(device) for device in raw["devices"]),
         description={key: value for key, value in raw.items() if key not in _VOLATILE},
     )
@@ -130,7 +138,8 @@ def parse_facts(raw: Mapping[str, Any]) -> HostFacts:
 
 def _device(raw: Mapping[str, Any]) -> DeviceFacts:
     ports = tuple(_port(port) for port in raw["ports"])
-    return DeviceFacts(raw["name"], raw["driver"], raw["numa_node"], raw["open_error"], ports)
+    limits = {name: value for name, value in (raw.get("limits") or {}).items() if value is not None}
+    return DeviceFacts(raw["name"], raw["driver"], raw["numa_node"], raw["open_error"], ports, limits)
 
 
 def _port(raw: Mapping[str, Any]) -> PortFacts:

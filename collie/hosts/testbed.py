@@ -14,6 +14,7 @@ from collie.counters.discovery import discovered
 from collie.detect.bounds import Bound
 from collie.detect.measurement import Watch
 from collie.errors import CommandTimeout, HostUnreachable
+from collie.hosts.capabilities import capabilities
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import RdmaPort, line_rate, rdma_port
 from collie.hosts.fingerprint import fingerprint
@@ -25,6 +26,7 @@ from collie.hosts.window import WindowPolicy
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Clock, Measured, OtherUse, Remote, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.workloads.plan import ROLES, hosts
+from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 logger = logging.getLogger(__name__)
@@ -120,6 +122,16 @@ class HostsTestbed:
         if not self._ports:
             self._ports = tuple(party.port for party in self._ready(self._sessions))
         return line_rate(self._ports, workload)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the hosts can do, as far as their agents say.
+
+        Raises:
+            TestbedError: a host cannot be asked.
+        """
+        parties = self._ready(self._sessions)
+        return capabilities([(party.session.host, party.session.facts, party.port) for party in parties])
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Set up fresh queue pairs, run one workload, and tear everything down."""

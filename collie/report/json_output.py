@@ -19,6 +19,7 @@ from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, Measured, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
+from collie.workloads.pruning import Drop
 from collie.workloads.workload import render
 
 SCHEMA_VERSION = 1
@@ -79,6 +80,7 @@ def render_search(
     wall_seconds: float,
     score: Score | None = None,
     safety: SafetyRecord | None = None,
+    dropped: Sequence[Drop] = (),
 ) -> Json:
     """Return what `collie search` prints at its end, keys in the documented order.
 
@@ -88,6 +90,7 @@ def render_search(
         wall_seconds: how long the user waited.
         score: adds each anomaly's `mechanism`, and `score`.
         safety: adds `safety`.
+        dropped: what was left out of the space because the testbed cannot do it.
     """
     outlook, confidence = summary.prospects, summary.trust
     document = {
@@ -96,6 +99,7 @@ def render_search(
         "testbed": _testbed(header.testbed),
         "recipe": header.recipe,
         "seed": header.seed,
+        "dropped": plain(dropped),
         "runs": summary.runs,
         "failed_runs": sum(summary.failed_runs.values()),
         "elapsed_seconds": plain(summary.elapsed_seconds),

@@ -39,7 +39,7 @@ from collie.search.hypotheses import Hypotheses
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Workload, stable_text
 
 Probes = Generator[Workload, Verdict | None, "Extracted"]
 """Yields workloads; receives a verdict, or None when the workload cannot be run; returns the result."""
@@ -123,7 +123,7 @@ def extract(
         verdict = yield workload  # tells the counters
         before += [(workload, verdict)] if verdict is not None else []
     evidence = Evidence(workload, symptom, space, known, before)
-    rng = Random(repr(workload))
+    rng = Random(stable_text(workload))
     hypotheses = evidence.hypotheses(policy, rng.getrandbits(32))
     candidates = Candidates(space, evidence.limits, rng, lambda probe: not known(probe))
     while asked < policy.most_runs:

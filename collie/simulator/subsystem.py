@@ -19,7 +19,8 @@ from collie.simulator.mechanism import Mechanism
 from collie.simulator.pcie import usable_bytes_per_second
 from collie.simulator.quantity import Bytes, Count, HalfShare, PerSecond, Rate, Seconds, Sharpness
 from collie.workloads.parse import parse_workload
-from collie.workloads.workload import Memory, QpType, Workload
+from collie.workloads.pruning import Capabilities, Restriction
+from collie.workloads.workload import Memory, Opcode, QpType, Workload
 
 SUBSYSTEM_FOLDER = Path(__file__).parent / "subsystems"
 """The built-in subsystem files."""
@@ -378,6 +379,28 @@ def lacks(subsystem: Subsystem, workload: Workload) -> str | None:
     if workload.more_opcodes:
         return f"the model of subsystem {subsystem.name} knows one opcode at a time, not {', '.join(workload.opcodes)}"
     return None
+
+
+def capabilities(subsystem: Subsystem) -> Capabilities:
+    """Return what `lacks` says dimension by dimension."""
+    name, sockets = subsystem.name, subsystem.host.sockets
+    found = [
+        *(Restriction(end, "the simulator has two hosts", at_most=1) for end in ("requesters", "responders")),
+        Restriction("remote", "the simulator does not model loopback alone", only=(True,)),
+        Restriction("qp_type", "the simulator models no other", only=tuple(kind.value for kind in MODELLED_QP_TYPES)),
+        Restriction(
+            "opcode",
+            "the simulator models no atomics",
+            only=tuple(opcode.value for opcode in Opcode if not opcode.is_atomic),
+        ),
+        Restriction("more_opcodes", "the simulator models one opcode at a time", only=()),
+    ]
+    nodes = f"subsystem {name} has {sockets} NUMA node{'s' * (sockets > 1)}"
+    found += [Restriction(node, nodes, at_most=sockets - 1) for node in ("numa_node", "peer_numa_node")]
+    if not subsystem.host.gpu:
+        only = (Memory.DRAM.value,)
+        found += [Restriction(end, f"subsystem {name} has no GPU", only=only) for end in ("memory", "peer_memory")]
+    return Capabilities(tuple(found))
 
 
 PARTS: Final = {

@@ -19,8 +19,9 @@ from collie.simulator.model import State, evaluate
 from collie.simulator.noise import Chance, chance
 from collie.simulator.readings import COUNTERS, PORT_COUNTERS, counters
 from collie.simulator.specification import specification
-from collie.simulator.subsystem import Subsystem, SubsystemFile, lacks
+from collie.simulator.subsystem import Subsystem, SubsystemFile, capabilities, lacks
 from collie.workloads.plan import HOST_A, HOST_B
+from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 HOSTS: Final = (HOST_A, HOST_B)
@@ -80,6 +81,11 @@ class SimulatedTestbed:
             virtual_time=True,
             fingerprints={subsystem.name: fingerprint},
         )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the subsystem and the model of it have."""
+        return capabilities(self._subsystem)
 
     def specification(self, workload: Workload) -> Bound:
         """Return what the data sheet promises."""

@@ -17,6 +17,7 @@ from collie.inventory.fingerprint import Fingerprint
 from collie.ports import Measured, OtherUse, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.workloads.feature import Mfs
 from collie.workloads.plan import hosts, shares, sinks
+from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 FAKE_CATALOG = Catalog(
@@ -74,6 +75,7 @@ class FakeTestbed:
         others: who else uses the ports.
         measured: every workload asked for, in order, whatever came of it.
         closed: calls of `close`.
+        restricted: what it says that it can do.
     """
 
     planted: Sequence[Planted] = ()
@@ -87,6 +89,7 @@ class FakeTestbed:
     others: Sequence[OtherUse] = ()
     measured: list[Workload] = field(default_factory=list)
     closed: int = 0
+    restricted: Capabilities = field(default_factory=Capabilities)
 
     @property
     def runs(self) -> int:
@@ -98,6 +101,11 @@ class FakeTestbed:
         """What this testbed is."""
         fingerprints = {"fake": Fingerprint({"subsystem": {"line_bps": self.line_bps}})}
         return TestbedInfo("fake", "fake", FAKE_CATALOG, {"line_bps": self.line_bps}, True, fingerprints)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Say what the test wants said."""
+        return self.restricted
 
     def specification(self, workload: Workload) -> Bound:
         """Return the line rate."""
@@ -129,19 +137,22 @@ class FakeTestbed:
 
     def _measurement(self, workload: Workload, shown: Planted | None, rng: Random) -> Measurement:
         shown_by = tuple(self._host(name, workload, shown, rng) for name in hosts(workload))
-        erring = shown is not None and shown.symptom is Symptom.COMPLETION_ERRORS
+        symptom = shown.symptom if shown else None
+        unfairness = shown.severity if shown and symptom is Symptom.UNFAIRNESS else 0.0
         health = GeneratorHealth(
             idle_poll_ratio=0.5,
             empty_queue_ratio=0.0,
-            completion_errors={"remote operation error": 7} if erring else {},
+            completion_errors={"remote operation error": 7} if symptom is Symptom.COMPLETION_ERRORS else {},
             qp_rate_ratio=1.0 if workload.qps > 1 else None,
+            slowest_qp_share=1.0 - unfairness if workload.qps > 1 else None,
         )
         series = tuple(
             Sample(float(second), host.host, {**_shown(host), **host.counters})
             for second in range(1, 6)
             for host in shown_by
         )
-        return Measurement(shown_by, window_seconds=4.0, health=health, series=series)
+        wrong_bytes = 4096 if symptom is Symptom.WRONG_PAYLOAD else 0
+        return Measurement(shown_by, window_seconds=4.0, health=health, series=series, wrong_bytes=wrong_bytes)
 
     def _host(self, name: str, workload: Workload, shown: Planted | None, rng: Random) -> HostMeasurement:
         receives = name in sinks(workload)
@@ -158,6 +169,8 @@ class FakeTestbed:
             tx_pause_ratio=pause if self.pause_counters else None,
             rx_pause_ratio=0.0 if self.pause_counters else None,
             loss_ratio=severity if symptom is Symptom.LOSS else 0.0,
+            rnr_ratio=severity if symptom is Symptom.RNR_STORM else 0.0,
+            repeat_ratio=severity if symptom is Symptom.RETRANSMISSION else 0.0,
             counters={
                 "rx_packets": packets,
                 "tx_pause": pause * 1e6 if self.pause_counters else None,

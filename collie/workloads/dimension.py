@@ -7,7 +7,7 @@ application: a plain sibling has it, and an extraction moves towards it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -96,6 +96,20 @@ class Ordered:
         if self.low <= value <= self.high:
             return None
         return f"{self.name} {value} is out of range; {self.low} to {self.high}"
+
+    def limited(self, most: int) -> Ordered:
+        """Return the dimension up to a value, which becomes the last of the ladder.
+
+        Raises:
+            ValueError: that leaves nothing.
+        """
+        if most < self.low:
+            raise ValueError(f"{self.name} <= {most} leaves nothing; it starts at {self.low}")
+        high = min(most, self.high)
+        if self.ladder_only:
+            high = max(value for value in self.ladder if value <= high)
+        ladder = (*(value for value in self.ladder if value < high), high)
+        return replace(self, high=high, ladder=ladder, plain=min(self.plain, high))
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,23 +210,31 @@ class Space:
         for name, limit in at_most.items():
             dimension = dimensions.get(name)
             if isinstance(dimension, Vector):
-                element = _limited(dimension.element, limit)
+                element = dimension.element.limited(limit)
                 plain = tuple(min(value, element.high) for value in dimension.plain)
                 dimensions[name] = Vector(name, dimension.max_length, element, plain, dimension.keep_in_sibling)
             elif isinstance(dimension, Ordered):
-                dimensions[name] = _limited(dimension, limit)
+                dimensions[name] = dimension.limited(limit)
             else:
                 raise ValueError(f"space {self.name} has no ordered dimension {name!r} to limit")
+        return self.remade(dimensions, fixed, self.limits)
+
+    def remade(self, dimensions: Mapping[str, Dimension], fixed: Mapping[str, Any], limits: Limits) -> Space:
+        """Return a space of other dimensions; plain values that do not go together give way to the nearest that do.
+
+        Raises:
+            ValueError: nothing is left that could be varied or run.
+        """
         if not dimensions:
             raise ValueError(
                 f"space {self.name}: every dimension is fixed; run that one workload with `collie measure`"
             )
-        narrowed = Space(self.name, dimensions, self.limits, fixed)
-        if narrowed.allows(narrowed.base):
-            return narrowed
-        plainest = narrowed.plainest()
+        space = Space(self.name, dimensions, limits, fixed)
+        if space.allows(space.base):
+            return space
+        plainest = space.plainest()
         replaced = {name: replace(dimension, plain=plainest.get(name)) for name, dimension in dimensions.items()}
-        return Space(self.name, replaced, self.limits, fixed)
+        return Space(self.name, replaced, limits, fixed)
 
 
 _FIELDS = frozenset(Workload.__dataclass_fields__)
@@ -239,22 +247,3 @@ def _nearest_to_plain(dimension: Dimension, fitting: list[Any]) -> Any:
         return fitting[0]
     plain = dimension.plain[0] if isinstance(dimension, Vector) else dimension.plain
     return min(fitting, key=lambda value: abs((value[0] if isinstance(value, tuple) else value) - plain))
-
-
-def _limited(dimension: Ordered, limit: int) -> Ordered:
-    if limit < dimension.low:
-        raise ValueError(f"{dimension.name} <= {limit} leaves nothing; it starts at {dimension.low}")
-    high = min(limit, dimension.high)
-    if dimension.ladder_only:
-        high = max(value for value in dimension.ladder if value <= high)
-    ladder = (*(value for value in dimension.ladder if value < high), high)
-    return Ordered(
-        dimension.name,
-        dimension.low,
-        high,
-        ladder,
-        min(dimension.plain, high),
-        dimension.step,
-        dimension.keep_in_sibling,
-        dimension.ladder_only,
-    )

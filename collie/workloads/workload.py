@@ -277,6 +277,21 @@ FIELD_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Workload))
 """Names of all dimensions that any space may vary, in the order of the paper: topology, memory, transport, pattern."""
 
 
+_LATER_FIELDS = frozenset({"requesters", "responders", "remote", "more_opcodes", "signal_every"})
+"""Fields that the first Collie did not have."""
+
+
+def stable_text(workload: Workload) -> str:
+    """Return what seeds the draws that belong to a workload: the same in every version of Collie.
+
+    A field that came later is left out at its default; else each new field would turn every campaign into another one,
+    and none that an earlier Collie began could be resumed.
+    """
+    default = Workload()
+    told = [name for name in FIELD_NAMES if name not in _LATER_FIELDS or workload.get(name) != default.get(name)]
+    return f"Workload({', '.join(f'{name}={workload.get(name)!r}' for name in told)})"
+
+
 def render(workload: Workload) -> dict[str, Any]:
     """Turn a workload into plain JSON/YAML values, every field named."""
     return {name: _plain(value) for name, value in _items(workload)}

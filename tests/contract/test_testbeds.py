@@ -51,7 +51,7 @@ class TestSimulatedTestbed(TestbedSuite):
 
 @pytest.mark.parametrize("symptom", list(Symptom))
 def test_a_planted_anomaly_shows_its_symptom_and_goes_with_a_condition(symptom: Symptom) -> None:
-    testbed = FakeTestbed([Planted(MANY, symptom, 0.3)], pause_counters=symptom is not Symptom.LOSS)
+    testbed = FakeTestbed([Planted(MANY, symptom, 0.95)], pause_counters=symptom is not Symptom.LOSS)
     bounds = Bounds(testbed.specification, Calibration(), Space("none", {}))
 
     def verdict(workload: Workload) -> Symptom | None:

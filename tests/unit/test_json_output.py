@@ -60,6 +60,7 @@ SEARCH_KEYS = [
     "testbed",
     "recipe",
     "seed",
+    "dropped",
     "runs",
     "failed_runs",
     "elapsed_seconds",

@@ -1,0 +1,79 @@
+"""What the facts of hosts say that they cannot do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from collie.hosts.facts import DeviceFacts, HostFacts, RdmaPort
+from collie.inventory.hosts import Host
+from collie.workloads.pruning import Capabilities, Restriction
+from collie.workloads.workload import Memory, QpType
+
+_BY_LIMIT: Mapping[str, tuple[str, ...]] = {
+    "max_qp": ("qps",),
+    "max_qp_wr": ("send_wq_depth", "recv_wq_depth"),
+    "max_sge": ("sge_count",),
+    "max_mr": ("total_mrs",),
+    "max_mr_size": ("mr_bytes",),
+    "max_qp_init_rd_atom": ("max_rd_atomic",),
+    "max_qp_rd_atom": ("max_dest_rd_atomic",),
+}
+"""Limits of `ibv_query_device`, and what of a workload each of them is the most of."""
+
+_TRANSPORTS: Mapping[str, tuple[QpType, ...]] = {
+    "bnxt_re": (QpType.RC, QpType.UD),
+    "efa": (QpType.UD,),
+    "erdma": (QpType.RC,),
+    "hns_roce": (QpType.RC, QpType.UD),
+    "hns3": (QpType.RC, QpType.UD),
+    "irdma": (QpType.RC, QpType.UD),
+    "siw": (QpType.RC,),
+}
+"""Queue pair types that the kernel's drivers create, where they lack one (create_qp in drivers/infiniband, Linux 6.12).
+EFA's reliable datagrams are a type of its own, which no workload here asks for."""
+
+USABLE_MEMORY = 0.8
+"""Part of the available memory that an agent agrees to pin."""
+
+
+def capabilities(group: Sequence[tuple[Host, HostFacts, RdmaPort]]) -> Capabilities:
+    """Return what hosts that measure together can do: what the least of them can.
+
+    Args:
+        group: every host with what its agent says and the port that its inventory entry means.
+    """
+    partners = len(group) - 1
+    alone = f"{len(group)} hosts measure together"
+    found = [Restriction(name, alone, at_most=partners) for name in ("requesters", "responders")]
+    for host, facts, port in group:
+        found += _of_host(host, facts, port)
+    return Capabilities(tuple(found))
+
+
+def _of_host(host: Host, facts: HostFacts, port: RdmaPort) -> Iterator[Restriction]:
+    where = f"{host.device} of {host.name}"
+    device = facts.device(host.device)
+    if device is not None:
+        yield from _of_device(where, device, port)
+    if facts.memory_available_bytes is not None:
+        most = int(USABLE_MEMORY * facts.memory_available_bytes)
+        yield Restriction("pinned_bytes", f"{USABLE_MEMORY:.0%} of what is available on {host.name}", at_most=most)
+    for name in ("numa_node", "peer_numa_node"):
+        nodes = max(1, len(port.numa_nodes))
+        known = f"{host.name} has {nodes} NUMA node{'s' * (nodes > 1)}"
+        yield Restriction(name, known if port.numa_nodes else f"{where} tells no NUMA node", at_most=nodes - 1)
+    for name in ("memory", "peer_memory"):
+        yield Restriction(name, "the agent has no GPU memory", only=(Memory.DRAM.value,))
+
+
+def _of_device(where: str, device: DeviceFacts, port: RdmaPort) -> Iterator[Restriction]:
+    for limit, names in _BY_LIMIT.items():
+        most = device.limits.get(limit)
+        for name in names if most else ():
+            yield Restriction(name, f"{limit} of {where} is {most}", at_most=most)
+    facts = device.port(port.port)
+    if facts is not None and facts.active_mtu is not None:
+        yield Restriction("mtu", f"the active MTU of {where} is {facts.active_mtu}", at_most=facts.active_mtu)
+    if port.driver in _TRANSPORTS:
+        kinds = tuple(kind.value for kind in _TRANSPORTS[port.driver])
+        yield Restriction("qp_type", f"driver {port.driver} of {where} has {' and '.join(kinds)} alone", only=kinds)

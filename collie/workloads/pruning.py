@@ -1,0 +1,148 @@
+"""Leaving out of a space what a testbed cannot do, before a search spends runs on finding out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from collie.workloads.constraint import Limits
+from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
+from collie.workloads.space import Space
+from collie.workloads.units import format_bytes
+from collie.workloads.workload import FIELD_NAMES
+
+_LIMITS: Mapping[str, str] = {
+    "total_mrs": "memory regions per host",
+    "pinned_bytes": "pinned memory per host",
+}
+"""Limits of a space that a testbed may have as well, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """What a testbed can do in one dimension, or how much one of its hosts can hold.
+
+    Attributes:
+        name: of a dimension, or `total_mrs` or `pinned_bytes`.
+        reason: what says so: the limit and whose it is.
+        at_most: the largest value; None for any.
+        only: the values that are possible; None for any. For dimensions without order.
+    """
+
+    name: str
+    reason: str
+    at_most: int | None = None
+    only: tuple[Any, ...] | None = None
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value of the dimension is possible."""
+        if isinstance(value, tuple):
+            return all(self.allows(item) for item in value)
+        return (self.at_most is None or value <= self.at_most) and (self.only is None or value in self.only)
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """Everything that is known to restrict a testbed; what is not restricted here may still turn out unsupported."""
+
+    restrictions: tuple[Restriction, ...] = ()
+
+    @classmethod
+    def from_plain(cls, raw: Mapping[str, Any]) -> Capabilities:
+        """Inverse of `dataclasses.asdict` by way of JSON."""
+        return cls(
+            tuple(
+                Restriction(
+                    item["name"], item["reason"], item["at_most"], None if item["only"] is None else tuple(item["only"])
+                )
+                for item in raw["restrictions"]
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """What was left out of a space.
+
+    Attributes:
+        dimension: or limit.
+        values: what is gone, in words: `8193..16384`, or values after commas.
+        reason: why.
+    """
+
+    dimension: str
+    values: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.dimension} {self.values}: {self.reason}"
+
+
+def prune(space: Space, capabilities: Capabilities) -> tuple[Space, tuple[Drop, ...]]:
+    """Leave out what a testbed cannot do. A space that loses nothing is returned as it is.
+
+    Returns:
+        The space, and what it lost. A dimension with one value left is fixed to it.
+
+    Raises:
+        ValueError: nothing is left of a dimension, what does not vary is impossible, or nothing is left to vary.
+    """
+    dimensions = dict(space.dimensions)
+    limits = space.limits
+    drops: list[Drop] = []
+    for restriction in capabilities.restrictions:
+        name = restriction.name
+        if name in _LIMITS:
+            limits, dropped = _limited(limits, restriction)
+            drops += dropped
+        elif name in dimensions:
+            dimensions[name], dropped = _restricted(dimensions[name], restriction)
+            drops += dropped
+        elif name in FIELD_NAMES and not restriction.allows(space.base.get(name)):
+            raise ValueError(
+                f"{name} is {_show(space.base.get(name))} in all of space {space.name}: {restriction.reason}"
+            )
+    if not drops:
+        return space, ()
+    single = {name: values[0] for name, dimension in dimensions.items() if len(values := dimension.candidates()) == 1}
+    fixed = {name: value for name, value in single.items() if not isinstance(dimensions[name], Vector)}
+    varied = {name: dimension for name, dimension in dimensions.items() if name not in fixed}
+    return space.remade(varied, {**space.fixed, **fixed}, limits), tuple(drops)
+
+
+def _limited(limits: Limits, restriction: Restriction) -> tuple[Limits, Iterable[Drop]]:
+    name, most = restriction.name, restriction.at_most
+    before = getattr(limits, name)
+    if most is None or most >= before:
+        return limits, ()
+    shown = format_bytes(most) if name.endswith("_bytes") else str(most)
+    return replace(limits, **{name: most}), (Drop(name, f"over {shown}", f"{_LIMITS[name]}: {restriction.reason}"),)
+
+
+def _restricted(dimension: Dimension, restriction: Restriction) -> tuple[Dimension, Iterable[Drop]]:
+    if isinstance(dimension, Vector):
+        element, drops = _restricted(dimension.element, restriction)
+        assert isinstance(element, Ordered)
+        plain = tuple(min(value, element.high) for value in dimension.plain)
+        return replace(dimension, element=element, plain=plain), drops
+    candidates = dimension.candidates()
+    gone = [value for value in candidates if not restriction.allows(value)]
+    if not gone and (isinstance(dimension, Choice) or restriction.allows(dimension.high)):
+        return dimension, ()
+    if len(gone) == len(candidates):
+        raise ValueError(f"nothing is left of {dimension.name}: {restriction.reason}")
+    if isinstance(dimension, Choice):
+        left = tuple(value for value in candidates if value not in gone)
+        plain = dimension.plain if dimension.plain in left else left[0]
+        dropped = ", ".join(map(_show, gone))
+        return replace(dimension, values=left, plain=plain), (Drop(dimension.name, dropped, restriction.reason),)
+    assert restriction.at_most is not None, "an ordered dimension is restricted by its largest value"
+    shorter = dimension.limited(restriction.at_most)
+    first = gone[0] if dimension.ladder_only else shorter.high + dimension.step
+    dropped = str(first) if first == dimension.high else f"{first}..{dimension.high}"
+    return shorter, (Drop(dimension.name, dropped, restriction.reason),)
+
+
+def _show(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
