@@ -14,6 +14,7 @@ from collie.detect.bounds import Bound, Calibration
 from collie.detect.measurement import Measurement, Watch
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import Fingerprint
+from collie.inventory.hosts import Host
 from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
@@ -51,7 +52,22 @@ class Unsupported:
     elapsed_seconds: float
 
 
-RunResult = Measured | SetupFailed | Unsupported
+@dataclass(frozen=True, slots=True)
+class HostLost:
+    """A run that a host did not survive: it locked up or went down, and was brought back. A finding of its own.
+
+    Attributes:
+        host: its name.
+        detail: what was seen of it.
+        elapsed_seconds: until the host was back.
+    """
+
+    host: str
+    detail: str
+    elapsed_seconds: float
+
+
+RunResult = Measured | SetupFailed | Unsupported | HostLost
 
 
 @dataclass(frozen=True)
@@ -141,6 +157,18 @@ class Testbed(Protocol):
         Returns:
             Queue pairs of ours that each host's kernel still lists, by host; None where it cannot be asked. A second
             call does nothing and returns the same.
+        """
+        ...
+
+
+class Reviver(Protocol):
+    """Whoever can bring back a host that answers nobody."""
+
+    def revive(self, host: Host) -> None:
+        """Start a host again, and return when it answers.
+
+        Raises:
+            TestbedError: it does not come back.
         """
         ...
 

@@ -103,10 +103,17 @@ def open_testbed(choice: TestbedChoice, seed: int) -> Testbed:
     if choice.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
     from collie.hosts.testbed import HostsTestbed
+    from collie.lab.reviver import LabReviver
     from collie.ssh.remote import SshRemote
 
     pair = first_pair(open_inventory(choice.hosts))
-    return HostsTestbed(pair, connect=SshRemote, catalog_for=find_catalog, discover=discover_catalog)
+    return HostsTestbed(
+        pair,
+        connect=SshRemote,
+        catalog_for=find_catalog,
+        reviver=LabReviver() if _is_lab(choice.hosts) else None,
+        discover=discover_catalog,
+    )
 
 
 def first_pair(inventory: Inventory) -> Pair:
@@ -129,7 +136,11 @@ def open_inventory(hosts: str) -> Inventory:
     """
     from collie.content.inventory import load_inventory
 
-    return load_inventory(lab_inventory() if hosts.lower() == LAB and not Path(hosts).exists() else Path(hosts))
+    return load_inventory(lab_inventory() if _is_lab(hosts) else Path(hosts))
+
+
+def _is_lab(hosts: str) -> bool:
+    return hosts.lower() == LAB and not Path(hosts).exists()
 
 
 def lab_inventory() -> Path:

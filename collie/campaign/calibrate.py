@@ -7,7 +7,7 @@ from statistics import median
 
 from collie.campaign.measure import Measurer, delivered
 from collie.detect.bounds import Calibration, CalibrationPoint, at_best_port
-from collie.ports import Measured, Unsupported
+from collie.ports import HostLost, Measured, Unsupported
 from collie.workloads.dimension import Choice
 from collie.workloads.space import Space
 from collie.workloads.workload import ATOMIC_BYTES, OPCODES_BY_QP_TYPE, Opcode, QpType, Workload
@@ -73,7 +73,7 @@ def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -
     for _ in range(repeats):
         for workload in tuple(rates):
             result = measurer.run(workload, "calibrate")
-            if isinstance(result, Unsupported):
+            if isinstance(result, Unsupported | HostLost):
                 del rates[workload]
             elif isinstance(result, Measured) and not result.measurement.stopped:
                 received = delivered(workload, result.measurement)

@@ -23,13 +23,13 @@ from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, SuspicionDropped
-from collie.campaign.measure import Measurer
+from collie.campaign.measure import LostHost, Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.confirm import Confirmed, Trust, confirm, trust
 from collie.detect.measurement import Measurement
 from collie.detect.signature import same_cause
 from collie.detect.symptom import Symptom, Verdict
-from collie.ports import CampaignStore, Measured, ProgressSink, SetupFailed
+from collie.ports import CampaignStore, Measured, ProgressSink, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.extract import extract
 from collie.search.prospects import Prospects, Sighting, prospects
@@ -61,6 +61,7 @@ class Summary:
         skipped: proposals that known anomalies cover.
         elapsed_seconds: testbed time.
         anomalies: in the order found.
+        lost: runs that cost a host.
         ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
         trust: how far the findings can be trusted; None when too little was judged.
         prospects: the chance of another find in the next hour; None when too little is known.
@@ -75,6 +76,7 @@ class Summary:
     ended_by: str
     trust: Trust | None = None
     prospects: Prospects | None = None
+    lost: tuple[LostHost, ...] = ()
 
 
 @dataclass
@@ -183,6 +185,7 @@ class Engine:
                 self._sightings_of_kinds(),
                 self._measurer.elapsed_seconds,
             ),
+            tuple(self._measurer.lost.values()),
         )
 
     def _sightings_of_kinds(self) -> list[Sighting]:
@@ -207,8 +210,8 @@ class Engine:
         self._measurer.driven = self._strategy.driven
         result, verdict = self._measurer.judged(workload, "search")
         if not isinstance(result, Measured):
-            fate = Fate.FAILED if isinstance(result, SetupFailed) else Fate.UNSUPPORTED
-            if fate is Fate.UNSUPPORTED:
+            fate = Fate.UNSUPPORTED if isinstance(result, Unsupported) else Fate.FAILED
+            if not isinstance(result, SetupFailed):
                 self._refused.add(workload)
             self._strategy.tell(workload, Answer(fate))
             return True

@@ -20,7 +20,17 @@ from collie.detect.measurement import Measurement
 from collie.detect.signature import Ordinary, Signature
 from collie.detect.symptom import Verdict, inconclusive
 from collie.errors import StoreError
-from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, RunResult, SetupFailed, Testbed, Unsupported
+from collie.ports import (
+    CampaignStore,
+    HostLost,
+    Measured,
+    ProgressSink,
+    RunRecord,
+    RunResult,
+    SetupFailed,
+    Testbed,
+    Unsupported,
+)
 from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload
 
@@ -29,6 +39,23 @@ _SETUP_TRIES = 3
 
 _SIBLING_TRIES = 3
 """Runs at most for one sound reading of a plain sibling."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LostHost:
+    """A run that a host did not survive.
+
+    Attributes:
+        run: its number.
+        host: name of the host.
+        workload: what ran; it is not run again.
+        detail: what was seen of the host.
+    """
+
+    run: int
+    host: str
+    workload: Workload
+    detail: str
 
 
 class Measurer:
@@ -68,6 +95,7 @@ class Measurer:
         self.elapsed_seconds = 0.0
         self.failed: Tally[str] = Tally()
         self.unsupported = 0
+        self.lost: dict[Workload, LostHost] = {}
         self.driven: str | None = None
         self.plain: list[Measurement] = []
 
@@ -101,6 +129,8 @@ class Measurer:
         """
         cause = ""
         for _ in range(_SETUP_TRIES):
+            if workload in self.lost:
+                return inconclusive(f"not run again: it cost host {self.lost[workload].host}")
             result, verdict = self.judged(workload, purpose)
             if verdict is not None:
                 return verdict
@@ -149,7 +179,7 @@ class Measurer:
         sick = 0
         for _ in range(_SIBLING_TRIES):
             record = self._run(sibling, "sibling")
-            if isinstance(record.result, Unsupported):
+            if isinstance(record.result, Unsupported | HostLost):
                 return
             if isinstance(record.result, Measured):
                 measurement = record.result.measurement
@@ -227,6 +257,8 @@ class Measurer:
             self.failed[record.result.cause] += 1
         if isinstance(record.result, Unsupported):
             self.unsupported += 1
+        if isinstance(record.result, HostLost):
+            self.lost[workload] = LostHost(record.run, record.result.host, workload, record.result.detail)
         if announce:
             self._announce(record, None)
         return record

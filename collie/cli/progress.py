@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, Event, RunFinished, SpacePruned, SuspicionDropped
-from collie.ports import SetupFailed
+from collie.ports import HostLost, SetupFailed
 from collie.workloads.units import format_seconds
 
 _PLAIN_PERIOD_SECONDS = 30.0
@@ -78,6 +78,9 @@ class ConsoleProgress:
             doing = f"driving {event.driven}" if event.driven else "random"
         if isinstance(record.result, SetupFailed):
             doing = f"set-up failed: {record.result.cause}"
+        if isinstance(record.result, HostLost):
+            doing = f"host {record.result.host} was lost"
+            self._console.print(f"run {record.run}: {record.result.detail}", style="bold red", markup=False)
         elapsed = format_seconds(record.finished_at_seconds)
         if self._live is not None and self._task is not None:
             self._live.update(

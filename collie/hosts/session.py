@@ -33,6 +33,9 @@ fit into the lease."""
 HELLO_SECONDS = 40.0
 """Importing pyverbs and opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
 COMMAND_SECONDS = 20.0
+ANSWER_SECONDS = 5.0
+"""For a command that does nothing. With ten seconds of silence before and ten for a channel to open, a host that is
+gone is known to be within 30 s."""
 START_PAUSES_SECONDS = (0.5, 2.0, 6.0)
 """Between attempts. A host whose one CPU still tears down what a hard workload left behind answers nobody for half a
 minute; one that is gone refuses at once, and is given up after nine seconds."""
@@ -113,6 +116,18 @@ class HostSession:
                     logger.info("%s; next attempt in %g s", error, pause)
                     self._clock.sleep(pause)
         raise AssertionError("unreachable")
+
+    @property
+    def is_live(self) -> bool:
+        """Whether an agent runs and its conversation is sound."""
+        return self._client is not None and self._client.failure is None
+
+    def answers(self) -> bool:
+        """Whether the host itself runs a command, whatever became of its agent."""
+        try:
+            return self._remote.run(["true"], ANSWER_SECONDS).status == 0
+        except TestbedError:
+            return False
 
     def client_under_way(self) -> AgentClient:
         """Return the conversation of the run under way; unlike `client`, never a new one: a run dies with its agent.

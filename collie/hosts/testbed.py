@@ -24,7 +24,18 @@ from collie.hosts.run import Impossible, Party, Run, side_by_side
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.window import WindowPolicy
 from collie.inventory.hosts import Host, Pair
-from collie.ports import Clock, Measured, OtherUse, Remote, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.ports import (
+    Clock,
+    HostLost,
+    Measured,
+    OtherUse,
+    Remote,
+    Reviver,
+    RunResult,
+    SetupFailed,
+    TestbedInfo,
+    Unsupported,
+)
 from collie.workloads.plan import ROLES, hosts
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
@@ -55,7 +66,8 @@ class HostsTestbed:
 
     An agent that ends during a run is started again and the run repeated, once; a host that is gone is looked for a few
     times. What still fails then is raised, naming the host. A host too busy to answer in time is another matter: that
-    run could not be set up, and the next one waits for the host to recover.
+    run could not be set up, and the next one waits for the host to recover. Where hosts can be revived, one that runs
+    no command any more is brought back instead, and the run ends as `HostLost`.
 
     Args:
         pair: hosts A and B, and C, D, ... where there are more.
@@ -64,6 +76,7 @@ class HostsTestbed:
         policy: warm-up, window and stability; the window grows where counters are refreshed seldom.
         clock: of the controller.
         archive: program to run as the agent; Collie's own by default.
+        reviver: brings back hosts that answer nobody; None where nobody can.
         discover: makes a catalog of what devices expose, where there is no other.
     """
 
@@ -76,11 +89,13 @@ class HostsTestbed:
         policy: WindowPolicy | None = None,
         clock: Clock | None = None,
         archive: Archive | None = None,
+        reviver: Reviver | None = None,
         discover: Discover = discovered,
     ) -> None:
         self._pair = pair
         self._catalog_for = catalog_for
         self._discover = discover
+        self._reviver = reviver
         self._policy = policy or WindowPolicy()
         self._clock = clock or SystemClock()
         archive = archive or Archive.agent()
@@ -141,14 +156,24 @@ class HostsTestbed:
             reason = f"the workload needs {len(roles)} hosts; {self._pair.name} lacks {len(missing)}"
             return Unsupported(reason, self._clock.monotonic() - started)
         for attempt in range(1, AGENT_ATTEMPTS + 1):
-            parties = self._ready(roles)
             try:
-                return self._measure(parties, workload, started, watch)
+                parties = self._ready(roles)
+            except (HostUnreachable, CommandTimeout) as error:
+                if lost := self._lost(roles, f"before the run: {error}", started):
+                    return lost
+                raise
+            try:
+                result = self._measure(parties, workload, started, watch)
+                return self._lost(roles, "while the run was torn down", started) or result
             except (AgentGone, HostUnreachable) as error:
+                if lost := self._lost(roles, str(error), started):
+                    return lost
                 logger.warning("run %d, attempt %d of %d: %s", run, attempt, AGENT_ATTEMPTS, error)
                 if attempt == AGENT_ATTEMPTS:
                     raise
             except CommandTimeout as error:
+                if lost := self._lost(roles, str(error), started):
+                    return lost
                 logger.warning("run %d: %s", run, error)
                 return SetupFailed(f"{error.step} timeout", str(error), self._clock.monotonic() - started)
         raise AssertionError("unreachable")
@@ -170,6 +195,24 @@ class HostsTestbed:
             finally:
                 self._executor.shutdown(wait=False, cancel_futures=True)
         return self._left
+
+    def _lost(self, roles: Iterable[str], seen: str, started: float) -> HostLost | None:
+        """Bring back the hosts that run no command any more; None when all do, or when nobody could bring them back."""
+        suspects = {role: self._sessions[role] for role in roles if not self._sessions[role].is_live}
+        if self._reviver is None or not suspects:
+            return None
+        answers = side_by_side(self._executor, {role: session.answers for role, session in suspects.items()})
+        gone = [session for role, session in suspects.items() if not answers[role]]
+        if not gone:
+            return None
+        names = ", ".join(session.host.name for session in gone)
+        noticed = self._clock.monotonic() - started
+        logger.warning("host %s answers nobody (%s); bringing it back", names, seen)
+        for session in gone:
+            session.close()
+            self._reviver.revive(session.host)
+        detail = f"host {names} answers nobody, noticed {noticed:.0f} s after the run began: {seen}"
+        return HostLost(gone[0].host.name, detail, self._clock.monotonic() - started)
 
     def _measure(self, parties: Sequence[Party], workload: Workload, started: float, watch: Watch | None) -> RunResult:
         try:

@@ -47,6 +47,9 @@ LOCK_TIMEOUT_SECONDS = 300.0
 # A machine whose processor is emulated and busy greets late; only one that stays silent this long is started again.
 SILENCE_SECONDS = 30.0
 
+# A QEMU that is well leaves at once when asked to; one that is not has to be killed.
+HUNG_SECONDS = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class MachineStatus:
@@ -137,6 +140,19 @@ def up(
             raise
 
 
+def restart(name: str, *, state_dir: Path | None = None, cache_dir: Path | None = None, say: Say = quiet) -> None:
+    """End one machine, however deep it hangs, start it again as it was, and return when the lab answers.
+
+    Raises:
+        LabError: there is no such machine, or it does not come up.
+    """
+    state = StateDir(state_dir or default_state_dir())
+    _machine(name, state)
+    with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
+        machine.stop([state.label(name)], patience_seconds=HUNG_SECONDS)
+    up(state_dir=state.path, cache_dir=cache_dir, say=say)
+
+
 def status(state_dir: Path | None = None) -> LabStatus:
     """Return how the lab is, without waiting for anybody who starts or stops it.
 
@@ -187,12 +203,16 @@ def ssh_argv(name: str, *command: str, state_dir: Path | None = None) -> tuple[s
         LabError: there is no such machine.
     """
     state = StateDir(state_dir or default_state_dir())
+    return ssh_command(_machine(name, state), state, command)
+
+
+def _machine(name: str, state: StateDir) -> MachineSpec:
     spec = load_spec(state)
     if spec is None:
         raise LabError("no lab is up; start one with `collie lab up`")
     for one in spec.machines:
         if one.name == name:
-            return ssh_command(one, state, command)
+            return one
     raise LabError(f"the lab has no machine {name!r}; it has {', '.join(one.name for one in spec.machines)}")
 
 

@@ -16,7 +16,7 @@ from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
 from collie.detect.confirm import Trust
 from collie.inventory.fingerprint import HostDifference
-from collie.ports import CampaignHeader, Measured, RunResult, SetupFailed, Unsupported
+from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
 from collie.workloads.pruning import Drop
@@ -106,6 +106,10 @@ def render_search(
         "wall_seconds": plain(wall_seconds),
         "next_hour_chance": plain(outlook.next_hour_chance) if outlook else None,
         "trust": _trust(confidence) if confidence else None,
+        "lost_machines": [
+            {"run": lost.run, "host": lost.host, "workload": render(lost.workload), "detail": lost.detail}
+            for lost in summary.lost
+        ],
         "anomalies": [_anomaly(anomaly, score) for anomaly in summary.anomalies],
     }
     if score is not None:
@@ -251,6 +255,8 @@ def _result(result: RunResult) -> Json:
             outcome, problem = "setup_failed", f"{result.cause}: {result.detail}"
         case Unsupported():
             outcome, problem = "unsupported", result.reason
+        case HostLost():
+            outcome, problem = "host_lost", result.detail
     return {
         "outcome": outcome,
         "problem": problem,

@@ -15,7 +15,7 @@ from collie.detect.bounds import Bound
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
-from collie.ports import CampaignHeader, Measured, SetupFailed
+from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed
 from collie.report.json_output import Score
 from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times
 from collie.search.anomaly import Anomaly
@@ -49,6 +49,8 @@ def render_measurement(judged: JudgedRun) -> str:
     lines: list[Line] = [Text(_traffic(judged), "bold")]
     if isinstance(result, SetupFailed):
         lines += [Text(f"could not be set up: {result.cause}", "bold red"), f"    {result.detail}"]
+    elif isinstance(result, HostLost):
+        lines += [Text(f"host {result.host} was lost, and brought back", "bold red"), f"    {result.detail}"]
     elif isinstance(result, Measured):
         lines += _verdict(judged.verdict)
         lines += ["", *_hosts(result.measurement, judged.bound)]
@@ -137,6 +139,8 @@ def _notes(summary: Summary) -> Iterator[str]:
     if failed:
         causes = ", ".join(f"{count} x {cause}" for cause, count in sorted(summary.failed_runs.items()))
         yield f"{runs(failed)} could not be set up: {causes}."
+    for lost in summary.lost:
+        yield f"Run {lost.run} cost host {lost.host}, which was brought back: {lost.detail}."
     if summary.unsupported_runs:
         yield f"{runs(summary.unsupported_runs)} asked for what the device cannot do."
     if summary.ended_by == "pause budget":

@@ -12,7 +12,7 @@ from typing import Any
 from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Outcome
-from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord, SetupFailed
+from collie.ports import CampaignHeader, CampaignStore, HostLost, Measured, RunRecord, SetupFailed
 from collie.report.figures import Found, Panel, Point
 from collie.report.quantities import show
 from collie.search.anomaly import Anomaly
@@ -113,6 +113,7 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
     records = [_without_series(record) for record in store.runs()]
     anomalies = store.anomalies()
     failures = Tally(record.result.cause for record in records if isinstance(record.result, SetupFailed))
+    failures.update(f"host {record.result.host} lost" for record in records if isinstance(record.result, HostLost))
     measured = sum(isinstance(record.result, Measured) for record in records)
     return CampaignView(
         header=store.header,

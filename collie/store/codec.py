@@ -16,7 +16,7 @@ from typing import Any
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
 from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.ports import CampaignHeader, Measured, RunResult, SetupFailed, Unsupported
+from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.search.telling import Telling
 from collie.workloads.feature import Condition, Mfs, Op
@@ -115,6 +115,8 @@ def encode_result(result: RunResult) -> Json:
             return {"outcome": "setup_failed", **asdict(result)}
         case Unsupported():
             return {"outcome": "unsupported", **asdict(result)}
+        case HostLost():
+            return {"outcome": "host_lost", **asdict(result)}
 
 
 def decode_result(raw: Mapping[str, Any]) -> RunResult:
@@ -127,6 +129,8 @@ def decode_result(raw: Mapping[str, Any]) -> RunResult:
             return SetupFailed(raw["cause"], raw["detail"], elapsed)
         case "unsupported":
             return Unsupported(raw["reason"], elapsed)
+        case "host_lost":
+            return HostLost(raw["host"], raw["detail"], elapsed)
     raise ValueError(f"outcome {raw['outcome']!r} of a run is unknown")
 
 

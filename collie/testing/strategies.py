@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample
 from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.ports import CampaignHeader, Measured, RunRecord, RunResult, SetupFailed, Unsupported
+from collie.ports import CampaignHeader, HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
 from collie.workloads.plan import MOST_PARTNERS
@@ -149,6 +149,7 @@ def run_results() -> st.SearchStrategy[RunResult]:
     return st.one_of(
         st.builds(Measured, measurements(), seconds),
         st.builds(SetupFailed, texts, texts, seconds),
+        st.builds(HostLost, texts, texts, seconds),
         st.builds(Unsupported, texts, seconds),
     )
 

@@ -7,7 +7,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from collie.hosts.check import Finding
 from collie.hosts.session import Archive
 from collie.hosts.watch import watch
 from collie.inventory.hosts import Host, Pair
-from collie.ports import Channel, Completed, Measured, Remote, SetupFailed, Unsupported
+from collie.ports import Channel, Completed, HostLost, Measured, Remote, SetupFailed, Unsupported
 from collie.search.objective import rank
 from collie.ssh import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
@@ -375,6 +375,65 @@ def test_an_unreachable_host_is_named_after_finite_tries(tmp_path: Path, monkeyp
         testbed.measure(Workload(), 1)
     assert gone.tries == 3
     testbed.close()
+
+
+class Lockable:
+    """A local remote that can stop answering, and is its own reviver."""
+
+    def __init__(self, directory: Path, host: Host) -> None:
+        self.name, self.directory = host.name, directory
+        self.remote = LocalRemote(host.name, directory)
+        self.revived: list[str] = []
+
+    @property
+    def locked(self) -> bool:
+        return (self.directory / "behaviour.json").exists()
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        if self.locked and argv[0] == "true":
+            raise HostUnreachable(self.name, "mgmt", "no answer")
+        return self.remote.run(argv, timeout_seconds)
+
+    def put(self, data: bytes, path: str) -> None:
+        self.remote.put(data, path)
+
+    def open(self, argv: Sequence[str]) -> Channel:
+        return self.remote.open(argv)
+
+    def close(self) -> None:
+        self.remote.close()
+
+    def revive(self, host: Host) -> None:
+        self.revived.append(host.name)
+        (self.directory / "behaviour.json").unlink()
+
+
+@pytest.mark.parametrize("step", ["prepare", "start", "destroy"])
+def test_a_host_that_locks_up_is_brought_back_and_its_run_is_a_finding(tmp_path: Path, step: str) -> None:
+    for host in PAIR.hosts:
+        (tmp_path / host.name).mkdir()
+    right, here = Lockable(tmp_path / "right", PAIR.b), local(tmp_path)
+    testbed = HostsTestbed(
+        PAIR,
+        lambda host: right if host is PAIR.b else here(host),
+        lambda driver: CATALOG,
+        policy=QUICK,
+        archive=ARCHIVE,
+        reviver=right,
+    )
+    (tmp_path / "right" / "behaviour.json").write_text(json.dumps({"die": step}))
+    lost = testbed.measure(Workload(), 1)
+    assert isinstance(lost, HostLost)
+    assert (lost.host, right.revived) == ("right", ["right"])
+    assert "host right answers nobody" in lost.detail
+    assert isinstance(testbed.measure(Workload(), 2), Measured)
+    testbed.close()
+
+
+def test_an_agent_that_dies_on_a_host_that_answers_costs_no_host(rig: Rig) -> None:
+    rig.testbed._reviver = Lockable(rig.directory / "nowhere", PAIR.b)
+    rig.behave("right", die="start", die_times=1)
+    assert isinstance(rig.testbed.measure(Workload(), 1), Measured)
 
 
 def test_closing_ends_the_agents(rig: Rig) -> None:

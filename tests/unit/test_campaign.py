@@ -19,7 +19,7 @@ from collie.detect.judge import Thresholds
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, TestbedError, UsageError
-from collie.ports import CampaignHeader, RunResult
+from collie.ports import CampaignHeader, HostLost, RunResult
 from collie.search.anomaly import chance_of_next
 from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.store.memory import MemoryStore
@@ -156,6 +156,27 @@ class _Mortal(FakeTestbed):
         if self._left < 0:
             raise TestbedError("host b is gone")
         return super().measure(workload, run, watch)
+
+
+class _Deadly(FakeTestbed):
+    """Loses a host to every workload with loopback."""
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        result = super().measure(workload, run, watch)
+        return HostLost("host-b", "answers nobody", 60.0) if workload.loopback else result
+
+
+def test_what_cost_a_host_is_recorded_and_not_run_again() -> None:
+    store = MemoryStore(HEADER)
+    testbed = _Deadly((Planted(MANY_SGES),))
+    summary = search(testbed, store=store, budget=Budget(runs=100))
+    lost = [record for record in store.runs() if isinstance(record.result, HostLost)]
+    assert [(finding.run, finding.workload) for finding in summary.lost] == [(r.run, r.workload) for r in lost]
+    assert lost
+    assert len({record.workload for record in lost}) == len(lost)
+    assert {finding.host for finding in summary.lost} == {"host-b"}
+    assert summary.runs == 100
+    assert not any(anomaly.workload.loopback for anomaly in summary.anomalies)
 
 
 RECIPES = [Recipe(name, strategy=name) for name in StrategyName]

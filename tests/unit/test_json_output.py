@@ -67,6 +67,7 @@ SEARCH_KEYS = [
     "wall_seconds",
     "next_hour_chance",
     "trust",
+    "lost_machines",
     "anomalies",
 ]
 ANOMALY_KEYS = [
