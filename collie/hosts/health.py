@@ -51,6 +51,7 @@ class Activity:
         spare_cpus: CPUs that nothing ran on, on average.
         queue_fill_ratio: how full send queues still were when filled again; None on a host that only responds.
         data_path: what drove traffic.
+        posts_receives: whether messages need receives that it posts.
     """
 
     idle_poll_ratio: float | None = None
@@ -60,6 +61,7 @@ class Activity:
     spare_cpus: float | None = None
     queue_fill_ratio: float | None = None
     data_path: str | None = None
+    posts_receives: bool = False
 
 
 def generator_health(
@@ -81,7 +83,7 @@ def generator_health(
     reasons = [
         f"host {role}: {reason}"
         for role, activity in activities.items()
-        if (reason := _why_starved(activity, workload, software=software) or _why_slow(activity, workload))
+        if (reason := _why_starved(activity, software=software) or _why_slow(activity, workload))
     ]
     return GeneratorHealth(
         driven=not reasons,
@@ -109,7 +111,9 @@ def _activity(role: str, samples: Sequence[AgentSample], plan: Sequence[Flow], w
     limit = last.queue_limit - first.queue_limit
     fill = (last.queue_outstanding - first.queue_outstanding) / limit if limit > 0 else None
     waiting, foreign, spare = (_per_second(quantity, samples) for quantity in (_waited, _foreign, _spare))
-    return Activity(idle, empty, waiting, foreign, spare, fill, last.data_path)
+    responds = any(flow.responder == role for flow in plan)
+    receives = responds and any(opcode.consumes_receive for opcode in workload.opcodes)
+    return Activity(idle, empty, waiting, foreign, spare, fill, last.data_path, receives)
 
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:
@@ -149,7 +153,7 @@ def _why_slow(activity: Activity, workload: Workload) -> str:
     return ""
 
 
-def _why_starved(activity: Activity, workload: Workload, *, software: bool) -> str:
+def _why_starved(activity: Activity, *, software: bool) -> str:
     waiting, foreign, empty = activity.waiting_ratio, activity.foreign_cpus, activity.empty_queue_ratio
     if foreign is None or foreign <= FOREIGN_CPUS:
         return ""
@@ -157,8 +161,7 @@ def _why_starved(activity: Activity, workload: Workload, *, software: bool) -> s
     if software and activity.spare_cpus is not None and activity.spare_cpus < SPARE_CPUS:
         return f"{took} and left none to spare for the software device"
     ran_empty = empty is not None and empty > OFTEN_EMPTY_RATIO
-    posts_receives = empty is None and any(opcode.consumes_receive for opcode in workload.opcodes)
-    if waiting is not None and waiting > WAITING_RATIO and (ran_empty or posts_receives):
+    if waiting is not None and waiting > WAITING_RATIO and (ran_empty or activity.posts_receives):
         return f"{took} while the generator waited for one for {waiting:.0%} of the time"
     return ""
 

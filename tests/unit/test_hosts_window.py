@@ -352,6 +352,9 @@ def test_a_responder_that_waits_for_a_cpu_posts_its_receives_late() -> None:
     health = generator_health(Workload(opcode=Opcode.SEND), {"a": a, "b": b})
     assert not health.driven
     assert health.reason.startswith("host b: other processes took 60% of a CPU")
+    both = host(0.0, {"a-b/responder": steady(1e6), "b-a/requester": None}, cpu=(0.3, 0.5, 0.9, 0.0))
+    two_ways = Workload(opcode=Opcode.SEND, direction=Direction.BIDIRECTIONAL)
+    assert not generator_health(two_ways, {"a": a, "b": both}).driven
     assert generator_health(Workload(), {"a": a, "b": b}).driven
 
 
