@@ -23,14 +23,16 @@ def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: 
     """Return the plain workload with another transport, opcode and message size; None where constraints forbid it.
 
     Long messages go in shorter chains and queues, of no more bytes than the plain ones. Delivered bytes are counted by
-    chains, and a window has to hold many; and bytes that wait in a queue for longer than the ACK timeout are sent
-    again, so that a slow host would retransmit plain traffic.
+    chains, and a window has to hold many; bytes that wait in a queue for longer than the ACK timeout are sent again;
+    and the answers to READs come in one burst: on Soft-RoCE, what exceeds the ring of the Ethernet device is lost.
     """
     base = space.base
 
     def fitting(work_requests: int) -> int:
         return max(1, min(work_requests, int(work_requests * base.mean_message_bytes) // message_bytes))
 
+    started = base.qps * base.max_rd_atomic * base.mean_message_bytes
+    read = fitting(base.max_rd_atomic)
     workload = base.with_(
         qp_type=qp_type,
         opcode=opcode,
@@ -38,6 +40,8 @@ def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: 
         mr_bytes=max(base.mr_bytes, message_bytes),
         wqe_batch=fitting(base.wqe_batch),
         send_wq_depth=fitting(base.send_wq_depth),
+        max_rd_atomic=read,
+        qps=max(1, min(base.qps, int(started) // (read * message_bytes))) if opcode.fetches else base.qps,
     )
     return workload if space.allows(workload) else None
 

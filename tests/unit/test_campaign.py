@@ -211,7 +211,8 @@ def test_plain_traffic_of_any_size_keeps_the_plain_bytes_in_flight() -> None:
     for size in DENSE_SIZES:
         workload = plain_traffic(space, QpType.RC, Opcode.READ, size)
         assert workload is not None
-        assert workload.bytes_outstanding <= max(space.base.bytes_outstanding, space.base.qps * size)
+        assert workload.bytes_outstanding <= max(space.base.bytes_outstanding, workload.qps * size)
+        assert workload.qps * workload.max_rd_atomic * size <= max(4 * 16 * 16384, size)  # the plain READs in flight
         assert (workload.opcode, workload.payloads) == (Opcode.READ, (size,))
         assert space.allows(workload)
     assert plain_traffic(space, QpType.UD, Opcode.SEND, 65536) is None
