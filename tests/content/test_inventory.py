@@ -8,6 +8,7 @@ import pytest
 
 from collie.content.inventory import load_inventory
 from collie.errors import InventoryError
+from collie.inventory.hosts import HostSpecification
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 
 EXAMPLE = Path(__file__).parents[2] / "hosts.example.yaml"
@@ -50,6 +51,8 @@ def test_the_example_in_the_repository_is_valid_and_names_every_field() -> None:
     first = inventory.host("server-1")
     shortest = inventory.host("server-2")
     assert first.jump == "me@bastion.example.com:22"
+    assert first.specification == HostSpecification(100e9, 110e9, 200e6)
+    assert shortest.specification == HostSpecification()
     assert shortest.port is None
     assert shortest.python == "/usr/bin/python3"
     text = EXAMPLE.read_text()
@@ -101,6 +104,8 @@ def test_two_hosts_without_pairs_are_one_pair(tmp_path: Path) -> None:
         ("user: root", "jump: a b", 6, "user@host:port"),
         ("user: root", "python: /usr/bin/python3 -E", 6, "one path without arguments"),
         ("user: root", "python: -c", 6, "no program"),
+        ("user: root", "specification: {line_rate_bps: 0}", 6, "should be more than 0"),
+        ("user: root", "specification: {line_rate: 1}", 6, "did you mean 'line_rate_bps'"),
         ("[lab-b, lab-a]", "[lab-b, lab-c]", 17, "'lab-c' is not one of the hosts lab-a, lab-b"),
         ("[lab-b, lab-a]", "[lab-b, lab-b]", 17, "paired with itself"),
         ("[lab-b, lab-a]", "[lab-b]", 17, "at least 2"),
