@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collie.agent import facts, report, sampler, totals
+from collie.agent import devlink, facts, report, sampler, totals
 from collie.agent.faults import AgentFault
 from collie.agent.link import link
 
@@ -86,6 +86,22 @@ def test_counters_that_no_longer_fit_one_message_are_read_from_sysfs(sysfs: Path
     assert hardware.read() == {"rcvd_pkts": 17, "broken": None}
     assert hardware.read()["rcvd_pkts"] == 17
     hardware.close()
+
+
+def test_the_device_behind_an_rdma_device_has_a_bus_and_a_name(tmp_path: Path) -> None:
+    address = tmp_path / "devices" / "0000:3b:00.0"
+    (tmp_path / "bus" / "pci").mkdir(parents=True)
+    address.mkdir(parents=True)
+    (address / "subsystem").symlink_to(tmp_path / "bus" / "pci")
+    (tmp_path / "mlx5_0").mkdir()
+    (tmp_path / "mlx5_0" / "device").symlink_to(address)
+    assert devlink.devlink_handle(str(tmp_path / "mlx5_0")) == ("pci", "0000:3b:00.0")
+    assert devlink.devlink_handle(str(tmp_path / "rxe0")) is None
+
+
+def test_a_reporter_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(OSError):  # noqa: PT011  # whichever: no devlink, no device, or not allowed
+        devlink.ReporterCounters("pci", "ffff:ff:1f.7", "vnic")
 
 
 def test_without_netlink_the_files_are_read(sysfs: Path) -> None:

@@ -154,3 +154,8 @@ def test_what_is_left_out_needs_its_source_and_the_whole_name() -> None:
         ("ethtool", "prx0_packets"),
         ("netdev", "rx0_packets"),
     )
+
+
+def test_a_single_step_in_a_short_window_is_spread_over_it() -> None:
+    snapshots = [Snapshot(PERIOD * i, {"slow": 7 if i < 5 else 16}) for i in range(10)]
+    assert slow_rate(snapshots) == pytest.approx(9 / 2.25)
