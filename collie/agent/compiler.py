@@ -19,7 +19,7 @@ SHIPPED_MACHINE = "x86_64"
 
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=gnu11", "-O2", "-g0", "-Wall", "-fPIC", "-shared", "-fvisibility=hidden")
-COMPILE_SECONDS = 60.0
+COMPILE_SECONDS = 20.0
 
 ELF_X86_64 = 62
 

@@ -16,10 +16,6 @@ from .native import Library, VerbsError, lay_out
 from .objects import CompletionQueue
 from .queues import Queue
 
-# Rounds that find nothing before the loop goes to sleep. More than none was slower wherever it was measured: with one
-# CPU the spinning delays the software device, and arming costs what a few rounds do.
-SPINS = 0
-
 
 class ProofStruct(ctypes.Structure):
     """``struct proof``."""
@@ -91,9 +87,9 @@ class TrafficStruct(ctypes.Structure):
         ("queue_count", c_uint32),
         ("cq_count", c_uint32),
         ("pair_count", c_uint32),
-        ("spins", c_uint32),
         ("sending", c_uint32),
         ("control", c_int32),
+        ("unused", c_uint32),
     ]
 
 
@@ -146,7 +142,6 @@ class NativeTraffic:
             queue_count=len(queues),
             cq_count=len(cqs),
             pair_count=len(pair_words),
-            spins=SPINS,
             control=control,
         )
         functions.init(self._struct)

@@ -219,12 +219,24 @@ def test_a_queue_pair_that_fails_ends_alone(path: DataPath, fake: CDLL) -> None:
 def test_a_shared_receive_queue_outlives_one_of_its_queue_pairs(path: DataPath, fake: CDLL) -> None:
     loop = Loopback(path, opcode="SEND", qps=2, srq=True)
     v = loop.resources.v
-    responder = loop.resources.ends[1].pairs
     loop.resources.ends[0].pairs[0].modify(v.QPAttr(qp_state=v.e.IBV_QPS_ERR), v.e.IBV_QP_STATE)
     loop.serve(lambda: loop.responder["qp_messages"]["max"] >= 200)
     assert loop.requester["failed_qps"] == 1
     assert loop.responder["failed_qps"] == 0
-    assert len(responder) == 2
+    loop.close()
+
+
+def test_queue_pairs_that_fail_on_a_shared_receive_queue_are_counted_once_each(path: DataPath, fake: CDLL) -> None:
+    loop = Loopback(path, opcode="SEND", qps=2, srq=True, recv_wq_depth=8, mrs_per_qp=4)
+    buffers = loop.resources.ends[1].buffers
+    assert buffers is not None
+    for region in buffers.mrs[:2]:  # the receives into these fail, whichever queue pair takes them
+        region.close()
+    loop.serve(lambda: loop.requester["failed_qps"] == 2)
+    assert 1 <= loop.responder["failed_qps"] <= 2
+    errors = loop.totals.health()["errors"]
+    assert set(errors) == {"local protection error"}
+    assert errors["local protection error"] >= 2 + loop.responder["failed_qps"]
     loop.close()
 
 

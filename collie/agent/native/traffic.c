@@ -87,9 +87,9 @@ struct traffic {
 	uint32_t queue_count;
 	uint32_t cq_count;
 	uint32_t pair_count;
-	uint32_t spins; /* rounds that find nothing before the channels are armed */
 	uint32_t sending;
 	int32_t control;
+	uint32_t unused;
 };
 
 static struct pair *find_pair(const struct traffic *t, uint32_t qp_num)
@@ -337,7 +337,6 @@ static int round_over_queues(struct traffic *t)
  * outstanding or that moment has come. Returns 0, or the library's negative answer where polling failed. */
 EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 {
-	uint32_t idle = 0;
 	int armed = 0;
 
 	while (!__atomic_load_n(&t->words[ATTENTION], __ATOMIC_RELAXED)) {
@@ -349,13 +348,9 @@ EXPORT int collie_traffic_run(struct traffic *t, int64_t drain_until)
 		if (found < 0)
 			return found;
 		t->words[ITERATIONS]++;
-		if (found) {
-			idle = 0;
+		if (found)
 			continue;
-		}
 		t->words[IDLE_POLLS]++;
-		if (idle++ < t->spins)
-			continue;
 		/* A completion may have come before arming and raises no event: poll once more before sleeping. */
 		if (armed)
 			sleep_until_event(t);
