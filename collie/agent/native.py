@@ -84,8 +84,10 @@ class Library:
         """Load the library.
 
         Raises:
-            OSError: it is not there, or misses a symbol of IBVERBS_1.1.
+            OSError: it is not there, misses a symbol of IBVERBS_1.1, or has another ABI than ``abi.py`` knows.
         """
+        if ctypes.sizeof(c_void_p) != 8:
+            raise OSError("this interpreter is not a 64-bit one")
         self._library = ctypes.CDLL(path, use_errno=True)
         for name, (result, arguments) in VERBS.items():
             try:

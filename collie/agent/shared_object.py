@@ -65,7 +65,7 @@ def load_bytes(data: bytes) -> ctypes.CDLL:
     """
     try:
         number = os.memfd_create("collie-traffic")
-    except OSError:
+    except (OSError, AttributeError):  # forbidden, or an interpreter that was built on an old libc
         return _load_from_file(data)
     try:
         with os.fdopen(number, "wb", closefd=False) as file:
