@@ -35,6 +35,8 @@ PERFTEST = "perftest"
 OUTSTANDING_READS = 16
 RECV_DEPTH = 512  # perftest's own
 MTU = 4096
+SIZES = (64, 1024, 65536)
+BATCHES = (1, 16, 64)
 SAMPLE_SECONDS = 0.5
 FIRST_PORT = 18515
 # perftest prints bandwidth with two digits; the last column, Mpps, has six.
@@ -104,11 +106,11 @@ class Run:
 
 
 def cells() -> Iterator[Cell]:
-    for opcode, size, batch in itertools.product(("WRITE", "SEND", "READ"), (64, 1024, 65536), (1, 16, 64)):
+    for opcode, size, batch in itertools.product(("WRITE", "SEND", "READ"), SIZES, BATCHES):
         yield Cell("RC", opcode, size, batch)
-    for size, batch in itertools.product((64, 1024), (1, 16, 64)):
+    for size, batch in itertools.product(SIZES[:2], BATCHES):  # a datagram is one packet
         yield Cell("UD", "SEND", size, batch)
-    for size, batch in itertools.product((64, 1024, 65536), (1, 16, 64)):
+    for size, batch in itertools.product(SIZES, BATCHES):
         yield Cell("UC", "WRITE", size, batch)
 
 
@@ -231,13 +233,19 @@ def engine(
     return Run(place, cell, path, rate, user_microseconds(agents), fill)
 
 
+def wanted(cell: Cell, options: argparse.Namespace) -> bool:
+    """Say whether a cell was asked for."""
+    batch, size = cell.batch in options.batch, cell.message_bytes in options.bytes
+    return cell.operation.startswith(options.only) and batch and size
+
+
 def compare(place: str, agents: list[RemoteAgent], options: argparse.Namespace) -> Iterator[Run]:
     """Measure every cell asked for, contenders in turn."""
     perftest = Perftest(agents[-1].host, agents[0].host, options.depth, options.seconds)
     emulator = Emulator(options.emulator)
     for number in range(options.rounds):
         for cell in cells():
-            if cell.operation.startswith(options.only):
+            if wanted(cell, options):
                 run = perftest.run(place, cell, emulator)
                 if run:
                     yield run
@@ -287,6 +295,8 @@ def main() -> None:
     parser.add_argument("--hosts", type=Path, required=True, help="inventory")
     parser.add_argument("--place", choices=("loopback", "between", "both"), default="both")
     parser.add_argument("--only", default="", help="cells whose operation begins so, such as 'RC WRITE' or 'UD'")
+    parser.add_argument("--bytes", type=int, nargs="+", default=SIZES, help="only these message sizes")
+    parser.add_argument("--batch", type=int, nargs="+", default=BATCHES, help="only these batches")
     parser.add_argument("--rounds", type=int, default=5, help="0: only print what --record has")
     parser.add_argument("--pyverbs-rounds", type=int, default=5, help="of the rounds, how many measure pyverbs too")
     parser.add_argument("--seconds", type=int, default=2, help="of one measurement")
