@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import random
 import shutil
 import subprocess
 import threading
@@ -18,6 +20,7 @@ import pytest
 from collie.agent.faults import AgentFault
 from collie.agent.native import Library, NativeVerbs, VerbsError
 from collie.agent.paths import DataPath, load_native
+from collie.agent.pattern import GRH_BYTES
 from collie.agent.queues import build_queues
 from collie.agent.resources import End, Resources
 from collie.agent.totals import ATTENTION, Totals
@@ -97,7 +100,7 @@ def fake(libibverbs: Path) -> Iterator[CDLL]:
 class Loopback:
     """A flow from the device to itself, both ends in this process."""
 
-    def __init__(self, path: DataPath, **workload: Any) -> None:
+    def __init__(self, path: DataPath, *, content: bytes = b"", **workload: Any) -> None:
         fields = {"qp_type": "RC", "messages": [1024], "qps": 3, "send_wq_depth": 32, "mtu": 4096, **workload}
         parsed = parse_workload(fields)
         self.totals = Totals({"a-a/requester": parsed.qps, "a-a/responder": parsed.qps})
@@ -107,6 +110,9 @@ class Loopback:
             self.resources.create(ends)
             for end, peer in (ends, ends[::-1]):
                 self.resources.connect(end, self.resources.endpoint(peer))
+            self.source, self.sink = ends[::-1] if "READ" in parsed.opcodes else ends
+            for address in self.regions(self.source):
+                ctypes.memmove(address, content, len(content))
         except BaseException:
             self.resources.destroy()
             raise
@@ -136,6 +142,12 @@ class Loopback:
         os.read(self.control, 1)
         self.totals.words[ATTENTION] = 0
         assert fulfilled == [True], f"{self.requester}, {self.totals.health()}"
+
+    @staticmethod
+    def regions(end: End) -> list[int]:
+        """Addresses of all memory regions of an end."""
+        assert end.buffers is not None
+        return [end.buffers.local(pair, mr)[0] for pair in range(end.qps) for mr in range(end.workload.mrs_per_qp)]
 
     @property
     def requester(self) -> dict[str, Any]:
@@ -176,6 +188,26 @@ def test_everything_that_is_sent_arrives_and_is_counted_at_both_ends(path: DataP
         assert 0 < got["delivered_messages"] <= sent["posted_messages"]
     assert (sent["failed_qps"], got["failed_qps"]) == (0, 0)
     assert (health["errors"], health["flushed"], health["post_errors"]) == ({}, 0, 0)
+    loop.close()
+
+
+@pytest.mark.parametrize("name", ["RC WRITE", "RC SEND", "RC READ", "RC WRITE_WITH_IMM", "UC SEND", "UD SEND"])
+def test_payload_arrives_unchanged_in_every_region(path: DataPath, fake: CDLL, name: str) -> None:
+    content = random.Random(1).randbytes(1000)
+    options = {
+        "messages": [1000],
+        "mrs_per_qp": 3,
+        "sge_count": 4,
+        "sge_split": [8],
+        "wqe_batch": 4,
+        "recv_wq_depth": 64,
+    }
+    loop = Loopback(path, content=content, **{**TRAFFIC[name], **options})
+    loop.serve(enough(loop))
+    assert loop.traffic.drain(10.0)
+    header = GRH_BYTES if name.startswith("UD") else 0
+    for address in loop.regions(loop.sink):
+        assert ctypes.string_at(address + header, 1000) == content
     loop.close()
 
 
