@@ -265,7 +265,7 @@ def table(place: str, runs: Sequence[Run]) -> None:
     titles = ["cell", "bytes", "batch", "perftest msg/s", "native", "ratio", "pyverbs", "ratio"]
     titles += ["us/msg perftest", "native", "pyverbs", "queue", "rounds"]
     print(f"\n{place}\n\n| {' | '.join(titles)} |\n|---|{'---:|' * (len(titles) - 1)}")
-    ratios = []
+    ratios, costs = [], []
     for cell in cells():
         here = [run for run in runs if run.place == place and run.cell == cell]
         if not here:
@@ -274,6 +274,7 @@ def table(place: str, runs: Sequence[Run]) -> None:
         cpu = [median(here, name, "user_microseconds") for name in (PERFTEST, *PATHS)]
         rounds = sum(run.contender == PATHS[0] for run in here)
         ratios += [native / theirs] if native == native and theirs == theirs else []
+        costs += [cpu[1] / cpu[0]] if cpu[0] > 0 else []
         print(
             f"| {cell.operation} | {cell.message_bytes} | {cell.batch} | {theirs:.0f} | {native:.0f} "
             f"| {native / theirs:.2f} | {pyverbs:.0f} | {pyverbs / theirs:.2f} | {cpu[0]:.1f} | {cpu[1]:.1f} "
@@ -281,7 +282,8 @@ def table(place: str, runs: Sequence[Run]) -> None:
         )
     if ratios:
         print(f"\nnative/perftest: geometric mean {statistics.geometric_mean(ratios):.3f}, ", end="")
-        print(f"lowest {min(ratios):.2f} of {len(ratios)} cells")
+        print(f"lowest {min(ratios):.2f} of {len(ratios)} cells", end="")
+        print(f"; user CPU per message: highest {max(costs):.2f}" if costs else "")
 
 
 def recorded(path: Path) -> list[Run]:
