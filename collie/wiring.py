@@ -217,6 +217,7 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
         parts = _parts(choice)
         look_around(testbed, shared_port=choice.shared_port)
+        _warn_of_unlike_known(choice.known, testbed)
         kept = kept_calibration(choice.testbed, testbed, parts.space)
         choice = dataclasses.replace(choice, calibrated=kept is not None)
         header = CampaignHeader(
@@ -236,6 +237,19 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
     except BaseException:
         testbed.close()
         raise
+
+
+def _warn_of_unlike_known(known: str | None, testbed: Testbed) -> None:
+    """Say so when the anomalies that need not be found again were found on hosts unlike these."""
+    if known is None or not Path(known).is_dir():
+        return
+    then = fingerprints.load(CampaignDirectory(Path(known)).fingerprints)
+    if then and _unlike(then, testbed):
+        logger.warning(
+            "the anomalies of %s, which are not looked for again, were found on unlike hosts; to see how they differ: "
+            "collie hosts diff",
+            known,
+        )
 
 
 def resume(
@@ -477,13 +491,19 @@ def score(choice: SearchChoice, summary: Summary) -> Score:
 
 
 @contextmanager
-def bench(choice: SearchChoice, sink: ProgressSink, calibration: Calibration | None = None) -> Iterator[Bench]:
+def bench(
+    choice: SearchChoice,
+    sink: ProgressSink,
+    calibration: Calibration | None = None,
+    calibrated_on: Mapping[str, Fingerprint] | None = None,
+) -> Iterator[Bench]:
     """Open a testbed for single workloads, and close it.
 
     Args:
         choice: testbed, space, recipe (for its thresholds) and seed of a search that would judge alike.
         sink: who watches.
         calibration: ceilings that are known already.
+        calibrated_on: fingerprints of the hosts that they were measured on, if known; of other hosts they say nothing.
     """
     narrowed_space_of(choice)  # what is wrong with the choice is said before any host is asked
     recipe = recipe_of(choice.testbed, choice.recipe)
@@ -494,12 +514,19 @@ def bench(choice: SearchChoice, sink: ProgressSink, calibration: Calibration | N
         able = choice.capabilities or testbed.capabilities
         space = narrowed_space_of(dataclasses.replace(choice, capabilities=able))
         header = CampaignHeader("bench", {}, space.name, recipe.name, {}, choice.seed, _now())
+        if calibrated_on and _unlike(calibrated_on, testbed):
+            calibration = None
         ceilings = calibration or kept_calibration(choice.testbed, testbed, space) or Calibration()
         opened = Bench(testbed, MemoryStore(header), space, recipe.thresholds, ceilings, sink, guard)
         yield opened
         opened.safety = record_of(guard, testbed.close())
     finally:
         testbed.close()
+
+
+def _unlike(then: Mapping[str, Fingerprint], testbed: Testbed) -> bool:
+    """Whether results of hosts as they were must not be compared with those of a testbed without a word about it."""
+    return any(found.changes_results for found in compare(then, testbed.info.fingerprints))
 
 
 def kept_calibration(choice: TestbedChoice, testbed: Testbed, space: Space) -> Calibration | None:

@@ -51,7 +51,7 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
         safety=safety_limits(options),
         shared_port=options["shared_port"],
     )
-    with ConsoleProgress() as progress, wiring.bench(choice, progress, named.calibration) as bench:
+    with ConsoleProgress() as progress, wiring.bench(choice, progress, named.calibration, named.fingerprints) as bench:
         changed = named.difference(bench.testbed.info.fingerprints)
         found = bench.reproduce(named.case, repeat=repeat, controls=controls)
     if output == "json":

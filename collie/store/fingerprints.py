@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,8 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
     kept = _all(folder)
     for position, (host, fingerprint) in enumerate(fingerprints.items()):
         number = max((each.number for each in kept if each.host == host), default=0) + 1
-        name = f"{host}.json" if number == 1 else f"{host}.{number}.json"
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", host)  # a subsystem's name is free text
+        name = f"{stem}.json" if number == 1 else f"{stem}.{number}.json"
         content = encode(KeptFingerprint(host, position, number, fingerprint), taken)
         write_whole(folder / name, [json.dumps(content, indent=1), "\n"])
 

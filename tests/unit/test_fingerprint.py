@@ -82,6 +82,12 @@ def test_what_is_kept_is_read_again_and_a_change_stands_beside_it(tmp_path: Path
     assert fingerprints.read(tmp_path / "node.2.2.json").fingerprint == host(nic__firmware="22.39")
 
 
+def test_any_name_of_a_subsystem_makes_a_file(tmp_path: Path) -> None:
+    fingerprints.save(tmp_path, {"our NIC/2": host()}, "2026-01-01T00:00:00Z")
+    assert [path.name for path in tmp_path.iterdir()] == ["our_NIC_2.json"]
+    assert fingerprints.load(tmp_path) == {"our NIC/2": host()}
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"schema_version": 1}', '{"fingerprint": 3}'])
 def test_a_file_that_is_no_fingerprint_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
@@ -106,7 +112,9 @@ def test_diff_takes_files_and_campaigns_and_says_what_it_cannot_compare(tmp_path
         wiring.diff(str(tmp_path), one, None)
 
 
-def test_a_campaign_goes_on_only_with_the_hardware_it_began_with(tmp_path: Path) -> None:
+def test_a_campaign_goes_on_only_with_the_hardware_it_began_with(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     from collie.campaign.choice import SearchChoice, TestbedChoice
     from collie.testing.fakes import ListSink
 
@@ -118,6 +126,9 @@ def test_a_campaign_goes_on_only_with_the_hardware_it_began_with(tmp_path: Path)
     kept.write_text(kept.read_text().replace('"pfc": "enabled"', '"pfc": "disabled"'))
     with pytest.raises(HardwareChanged, match=r"F: subsystem\.pfc: disabled and enabled(.|\n)*--accept-changes"):
         wiring.resume(directory, "3runs")
+    unlike = SearchChoice(TestbedChoice(), budget="2runs", known=str(directory))
+    wiring.begin(unlike, tmp_path / "d").close()
+    assert "were found on unlike hosts" in caplog.text
     wiring.resume(directory, "3runs", accept_changes=True).close()
     wiring.resume(directory, "3runs").close()
     assert (directory / "fingerprint" / "F.2.json").exists()
