@@ -26,8 +26,11 @@ def fingerprint(session: HostSession) -> Fingerprint:
     session.client()
     host = session.host
     answer = session.request("fingerprint", TAKING_SECONDS, device=host.device, port=host.ib_port)["fingerprint"]
+    chosen = session.facts.data_path(host.data_path)
+    generator = {"data_path": chosen.name if chosen else None}
     try:
-        return Fingerprint({str(category): dict(fields) for category, fields in answer.items()})
+        values = {str(category): dict(fields) for category, fields in answer.items()}
+        return Fingerprint({**values, "generator": generator})
     except (AttributeError, TypeError, ValueError) as error:
         raise AgentGone(host.name, f"its fingerprint is not of this protocol: {error!r}") from error
 

@@ -27,6 +27,7 @@ CATEGORIES = (
     "platform",
     "flow_control",
     "congestion_control",
+    "generator",
 )
 """In the order in which people look. What a newer agent adds comes after them."""
 
