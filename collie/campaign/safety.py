@@ -40,13 +40,15 @@ class Guard:
         limits: none by default.
 
     Attributes:
-        pause_seconds: that all hosts together have sent.
+        pause_seconds: that all hosts together have sent, as far as their counters tell.
+        tells_pause: whether any sample told of pause at all; where none does, there is no pause budget.
         stopped_runs: that were ended early.
     """
 
     def __init__(self, limits: SafetyLimits | None = None) -> None:
         self.limits = limits or SafetyLimits()
         self.pause_seconds = 0.0
+        self.tells_pause = False
         self.stopped_runs = 0
 
     @property
@@ -67,6 +69,7 @@ class Guard:
         meter = _RunWatch(SafetyLimits(), self.pause_seconds)
         for sample in result.measurement.series:
             meter(sample)
+            self.tells_pause |= sample.values.get("tx_pause_ratio") is not None
         self.pause_seconds = meter.pause_seconds
 
 
@@ -76,7 +79,8 @@ class SafetyRecord:
 
     Attributes:
         limits: that were in force.
-        pause_seconds: that all hosts together have sent; None when nothing was limited, and so nothing counted.
+        pause_seconds: that all hosts together have sent; None when no counter told, or nothing was limited and
+            so nothing counted.
         stopped_runs: that were ended early.
         queue_pairs_left: of ours, by host, when the campaign had ended; None where the host could not be asked.
     """
@@ -94,10 +98,8 @@ class SafetyRecord:
     def __str__(self) -> str:
         left = [f"{'unknown' if n is None else n} on {host}" for host, n in self.queue_pairs_left.items()]
         said = [f"queue pairs left: {', '.join(left)}"] if left else []
-        if self.pause_seconds is not None:
-            said.append(f"pause sent: {format_seconds(self.pause_seconds)}")
-            said.append(f"runs stopped early: {self.stopped_runs}")
-        return "; ".join(said)
+        sent = "unknown" if self.pause_seconds is None else format_seconds(self.pause_seconds)
+        return "; ".join([*said, f"pause sent: {sent}", f"runs stopped early: {self.stopped_runs}"])
 
 
 def record_of(guard: Guard, queue_pairs_left: Mapping[str, int | None]) -> SafetyRecord | None:
@@ -105,7 +107,7 @@ def record_of(guard: Guard, queue_pairs_left: Mapping[str, int | None]) -> Safet
     metered = not guard.limits.unlimited
     if not metered and not queue_pairs_left:
         return None
-    seconds = guard.pause_seconds if metered else None
+    seconds = guard.pause_seconds if metered and guard.tells_pause else None
     return SafetyRecord(guard.limits, seconds, guard.stopped_runs, queue_pairs_left)
 
 

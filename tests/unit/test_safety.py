@@ -85,6 +85,7 @@ def test_the_budget_of_a_campaign_adds_up_over_runs_and_hosts() -> None:
     guard.account(run)
     assert guard.pause_seconds == pytest.approx(0.8)
     assert not guard.spent
+    assert guard.tells_pause
     watch = guard.watch()
     assert watch is not None
     assert [watch(sample) is not None for sample in series] == [False, False, True, True]
@@ -147,7 +148,7 @@ def test_the_record_says_what_is_left_and_a_plain_simulation_has_none() -> None:
     record = record_of(Guard(SafetyLimits(0.2)), {"lab-a": 0, "lab-b": None})
     assert record is not None
     assert not record.left_behind
-    assert "0 on lab-a, unknown on lab-b" in str(record)
+    assert "0 on lab-a, unknown on lab-b; pause sent: unknown" in str(record), "no counter told of any"
     stuck = record_of(Guard(), {"lab-a": 2})
     assert stuck is not None
     assert stuck.left_behind
