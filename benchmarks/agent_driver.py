@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,7 @@ class RemoteAgent:
         self.host = host
         self.samples: list[dict[str, Any]] = []
         self.events: list[dict[str, Any]] = []
+        self.prepared: dict[str, Any] = {}
         self._numbers = itertools.count(1)
         self._replies: queue.Queue[dict[str, Any]] = queue.Queue()
         self._lock = threading.Lock()
@@ -184,12 +185,12 @@ def ends(bidirectional: bool = False, loopback: bool = False) -> list[list[dict[
 def begin(
     agents: list[RemoteAgent],
     workload: Mapping[str, Any],
-    flows: list[list[dict[str, str]]],
-    data_path: str | None = None,
+    flows: Sequence[Sequence[Mapping[str, Any]]],
+    deadline_seconds: float = 30,
     period_seconds: float = 0.25,
+    **more: Any,
 ) -> None:
-    """Bring a workload to running, on the agents' best data path or the one named."""
-    chosen = {"data_path": data_path} if data_path else {}
+    """Bring a workload to running; ``more`` are further fields of ``prepare``."""
     endpoints: dict[str, Any] = {}
     keys = []
     for agent, own in zip(agents, flows, strict=True):
@@ -200,15 +201,16 @@ def begin(
             gid_index=host.gid_index,
             workload=dict(workload),
             flows=own,
-            deadline_seconds=30,
-            **chosen,
+            deadline_seconds=deadline_seconds,
+            **more,
         )
+        agent.prepared = reply
         endpoints.update(reply["endpoints"])
         keys.append(list(reply["endpoints"]))
     for agent, own_keys in zip(agents, keys, strict=True):
         split = [key.split("/") for key in own_keys]
         peers = {f"{flow}/{role}": endpoints[f"{flow}/{OTHER[role]}"] for flow, role in split}
-        agent.ask("connect", peers=peers, deadline_seconds=30)
+        agent.ask("connect", peers=peers, deadline_seconds=deadline_seconds)
     for agent in reversed(agents):
         agent.ask("start", period_seconds=period_seconds)
 
@@ -227,7 +229,13 @@ def measure(
         agent.samples.clear()
     measured = Measured()
     try:
-        begin(agents, workload, flows or ends(), data_path, period_seconds)
+        begin(
+            agents,
+            workload,
+            flows or ends(),
+            period_seconds=period_seconds,
+            **({"data_path": data_path} if data_path else {}),
+        )
         time.sleep(warm_up)
         began = time.monotonic()
         time.sleep(seconds)
@@ -253,3 +261,64 @@ def _rates(measured: Measured, samples: list[dict[str, Any]], warm_up: float) ->
         if flow["delivered_bytes"] is not None:
             measured.bytes_per_second[key] = (flow["delivered_bytes"] - before["delivered_bytes"]) / seconds
             measured.messages_per_second[key] = (flow["delivered_messages"] - before["delivered_messages"]) / seconds
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What an agent holds on its host between two runs."""
+
+    resources: str
+    processes: int
+    descriptors: int
+    available_bytes: int
+
+    @classmethod
+    def of(cls, agent: RemoteAgent) -> Footprint:
+        """Look at an agent's host: objects of every RDMA device, agents, the agent's open files, memory."""
+        pid = agent.facts["pid"]
+        looked = agent.host.run(
+            f"rdma resource show; echo; pgrep -c -f collie-agent.pyz; ls /proc/{pid}/fd | wc -l; "
+            "sync; echo 3 > /proc/sys/vm/drop_caches; grep MemAvailable /proc/meminfo"
+        )
+        resources, _, rest = looked.partition("\n\n")
+        processes, descriptors, _, kilobytes, _ = rest.split()
+        return cls(resources, int(processes), int(descriptors), int(kilobytes) * 1024)
+
+    def leaks(self, later: Footprint, allowed_bytes: int) -> list[str]:
+        """Say what has become more, memory beyond an allowance."""
+        found = []
+        for name in ("resources", "processes", "descriptors"):
+            before, after = getattr(self, name), getattr(later, name)
+            if before != after:
+                found.append(f"{name}: {before} before, {after} after")
+        lost = self.available_bytes - later.available_bytes
+        if lost > allowed_bytes:
+            found.append(f"memory: {lost} bytes less are available")
+        return found
+
+
+def scale_run(agents: list[RemoteAgent], qps: int, mrs_per_qp: int, seconds: float = 2.0) -> dict[str, Any]:
+    """Set up many queue pairs with many regions, let them write, tear all down; returns the requester's totals.
+
+    Raises:
+        AgentRefused: a step failed.
+    """
+    workload = {
+        "qp_type": "RC",
+        "opcode": "WRITE",
+        "messages": [1024],
+        "mr_bytes": 4096,
+        "qps": qps,
+        "mrs_per_qp": mrs_per_qp,
+        "send_wq_depth": 2,
+        "recv_wq_depth": 1,
+        "timeout": 20,  # a thousand queue pairs on an emulated CPU answer late
+    }
+    try:
+        begin(agents, workload, ends(), deadline_seconds=120)
+        time.sleep(seconds)
+        totals: dict[str, Any] = agents[0].ask("stop", drain_seconds=5, deadline_seconds=20)["totals"]
+    finally:
+        left = [agent.ask("destroy", deadline_seconds=60)["qps_left"] for agent in agents]
+    assert left == [0, 0], left
+    return totals

@@ -99,6 +99,8 @@ def open_testbed(choice: TestbedChoice, seed: int) -> Testbed:
         TestbedError: the hosts cannot be used.
     """
     if choice.hosts is None:
+        if choice.verify:
+            raise UsageError("--verify compares payload, and the simulator carries none; add --hosts FILE")
         return SimulatedTestbed(subsystem_of(choice), load_catalog("simulated"), seed=seed, noise=choice.noise)
     if choice.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
@@ -111,8 +113,9 @@ def open_testbed(choice: TestbedChoice, seed: int) -> Testbed:
         pair,
         connect=SshRemote,
         catalog_for=find_catalog,
-        reviver=LabReviver() if _is_lab(choice.hosts) else None,
         discover=discover_catalog,
+        reviver=LabReviver() if _is_lab(choice.hosts) else None,
+        verify=choice.verify,
     )
 
 

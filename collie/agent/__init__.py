@@ -65,13 +65,19 @@ a step is refused.
                off again, unless it was on before. -> ``sources`` {"hw_counters": "netlink"|"sysfs"|null,
                "device_hw_counters": "sysfs"|null, "counters": "sysfs"|null, "netdev": "sysfs"|null,
                "ethtool": "ioctl"|null, "devlink": "netlink"|null}; nothing for ``on`` false
-``prepare``    ``device``, ``port``? (1), ``gid_index``, ``workload``, ``flows``, ``data_path``? (the best usable):
-               creates PD, MRs, CQs, QPs in a new engine. -> ``engine_pid``, ``data_path``, ``endpoints``
-               {key: endpoint}, ``flows`` {key: plan}
+``prepare``    ``device``, ``port``? (1), ``gid_index``, ``workload``, ``flows``, ``data_path``? (the best usable),
+               ``verify``? (false: true fills the buffers for ``verify``): creates PD, MRs, CQs, QPs in a new engine. ->
+               ``engine_pid``, ``data_path``, ``endpoints`` {key: endpoint}, ``flows`` {key: plan}
 ``connect``    ``peers`` {key: endpoint of the other role}: RTR, RTS (AH for UD), receives posted before the reply.
 ``start``      ``period_seconds``? (0.25): begins to post; samples come. -> ``clock``
 ``stop``       ``drain_seconds``? (1): posts no more sends, waits for outstanding ones at most that long, goes on
                serving receives until ``destroy``. -> ``totals``: a sample as of the end of posting; ``drained`` (bool)
+``verify``     ``completed``? {key: messages}: compares what has arrived with what was sent, while running or after
+               ``stop``, without ending the run; see ``content.py``. ``completed`` says for a responder's end how many
+               messages each queue pair of its requester has completed at least (``qp_messages`` ``min`` of the
+               requester's end); what is not known to have arrived counts only where it has changed. -> ``flows`` {key
+               of each end that messages come to: {"checked_bytes", "wrong_bytes", "first_wrong": null or {"qp", "mr",
+               "offset", "expected", "found" (hex)}}, or null where atomics forbid it}
 ``destroy``    QPs to ERR, flush completions polled, everything destroyed, engine reaped. Allowed in any phase, also
                twice. -> ``qps_left`` (ours, read back from the kernel; null when it cannot be read), ``flushed``
                (completions that came), ``seconds``, ``clean`` (false: the engine had to be killed, or was dead)
@@ -110,9 +116,9 @@ READ, FETCH_ADD or CMP_SWP) and ``messages`` (list of bytes per work request, us
 "even", ``send_wq_depth`` 128, ``recv_wq_depth`` 128, ``max_rd_atomic`` 1, ``max_dest_rd_atomic`` 1, ``timeout`` 14,
 ``retry_cnt`` 7, ``rnr_retry`` 6, ``min_rnr_timer`` 12, ``max_inline_data`` 0, ``sq_sig_all`` false, ``srq`` false,
 ``fence`` false, ``sq_psn`` 0, ``traffic_class`` 0, ``hop_limit`` 64, ``numa_node`` and ``memory`` of the requester's
-buffers, ``peer_numa_node`` and ``peer_memory`` of the responder's (dram|gpu; gpu is ``unsupported``). ``direction`` and
-``loopback`` are accepted and ignored: ``flows`` says it. With ``srq`` each responder's end has one shared queue of
-``recv_wq_depth`` receives for all its queue pairs together.
+buffers, ``peer_numa_node`` and ``peer_memory`` of the responder's (dram|gpu; gpu is ``unsupported``), ``huge_pages``
+false. ``direction`` and ``loopback`` are accepted and ignored: ``flows`` says it. With ``srq`` each responder's end has
+one shared queue of ``recv_wq_depth`` receives for all its queue pairs together.
 How a workload becomes work requests: ``pattern.py``.
 
 Sample

@@ -17,6 +17,8 @@ from .requests import Request, parse_flows
 from .sampler import CounterReader, received_packets
 
 DRAIN_SECONDS = 1.0
+# The phase of a run after a step; others leave it as it is.
+AFTER = {"prepare": "prepared", "connect": "connected", "start": "running", "stop": "stopped"}
 
 
 class Agent(Loop):
@@ -43,6 +45,7 @@ class Agent(Loop):
             "connect": self._connect,
             "start": self._start,
             "stop": self._stop,
+            "verify": self._verify,
             "destroy": self._destroy,
             "resources": self._resources,
             "fingerprint": self._fingerprint,
@@ -73,7 +76,7 @@ class Agent(Loop):
             reply["engine_pid"] = run.engine.pid
         if do == "stop":
             reply["totals"] = self._totals
-        run.phase = {"prepare": "prepared", "connect": "connected", "start": "running", "stop": "stopped"}[do]
+        run.phase = AFTER.get(do, run.phase)
         if do == "start":
             self._sampling.start(step.request.fields.get("period_seconds"))
             reply["clock"] = self._clock()
@@ -115,13 +118,14 @@ class Agent(Loop):
         self._last_device = device
         gids = os.path.join(facts.INFINIBAND, device, "ports", str(port), "gid_attrs", "ndevs")
         netdev = facts.read_text(gids, str(fields["gid_index"]))
-        self._run = Run(engine, device, port, netdev)
+        self._run = Run(engine, device, port, facts.physical_netdev(netdev) if netdev else None)
         command = {
             "device": device,
             "port": port,
             "gid_index": fields["gid_index"],
             "ends": list(ends.values()),
             "data_path": fields.get("data_path"),
+            "verify": fields.get("verify", False),
         }
         self.hand_over(request, engine, command)
 
@@ -150,6 +154,13 @@ class Agent(Loop):
         self._totals = take(self._sampling.reader, run)
         drain = min(request.fields.get("drain_seconds", DRAIN_SECONDS), request.deadline_seconds * 0.8)
         self.hand_over(request, run.engine, {"drain_seconds": drain})
+
+    def _verify(self, request: Request) -> None:
+        run = self._expect(request, "running", "stopped")
+        completed = request.fields.get("completed", {})
+        if not all(type(count) is int and count >= 0 for count in completed.values()):
+            raise bad_request("verify: completed has a number of messages for each end")
+        self.hand_over(request, run.engine, {"completed": completed})
 
     def _destroy(self, request: Request) -> Optional[Dict[str, Any]]:
         if self._run is None:

@@ -9,6 +9,7 @@ import traceback
 from typing import Any, Callable, Dict, Optional
 
 from . import facts
+from .content import is_sink
 from .faults import AgentFault, bad_request
 from .lines import encode
 from .paths import AnyTraffic, DataPath, DataPaths
@@ -62,6 +63,7 @@ class Engine:
             "connect": self._connect,
             "start": self._start,
             "stop": self._stop,
+            "verify": self._verify,
             "destroy": self._destroy,
         }
 
@@ -114,11 +116,14 @@ class Engine:
         resources = Resources(path.verbs, command["device"], command["port"], command["gid_index"], gid)
         self.path, self.resources = path, resources
         resources.create(ends)
+        if command["verify"]:
+            for end in ends:
+                end.fill()
         alone = len({end.workload for end in ends}) == 1
         return {
             "data_path": path.name,
             "endpoints": {end.key: resources.endpoint(end) for end in ends},
-            "flows": {end.key: plan(end.workload, end.requester, alone) for end in ends},
+            "flows": {end.key: {**plan(end.workload, end.requester, alone), "buffers": end.place} for end in ends},
         }
 
     def _connect(self, command: Dict[str, Any]) -> Dict[str, Any]:
@@ -139,6 +144,17 @@ class Engine:
     def _stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
         """End posting, then serve until what is outstanding has completed; receives are served on by ``serve``."""
         return {"drained": self._connected().drain(command["drain_seconds"])}
+
+    def _verify(self, command: Dict[str, Any]) -> Dict[str, Any]:
+        """Compare the memory of every end that messages come to."""
+        found = {}
+        for place, end in enumerate(self._prepared().ends):
+            if end.content is None:
+                raise bad_request("verify: prepare was not told to")
+            if is_sink(end.workload, end.requester):
+                own = int(self.totals.end(self.totals.ends[place])["qp_messages"]["min"])
+                found[end.key] = end.verify(own if end.requester else command["completed"].get(end.key, 0))
+        return {"flows": found}
 
     def _destroy(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         flushed = 0

@@ -13,6 +13,7 @@ from .faults import AgentFault
 from .verbs import Verbs
 
 INFINIBAND = "/sys/class/infiniband"
+NET = "/sys/class/net"
 ZERO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 
@@ -101,6 +102,15 @@ def _gids(port_path: str) -> List[Dict[str, Any]]:
             )
         index += 1
     return table
+
+
+def physical_netdev(name: str, root: str = NET) -> str:
+    """Return the device below a VLAN or another device on top of one: that one has the port's pause counters."""
+    while True:
+        below = [entry[len("lower_") :] for entry in names(root, name) if entry.startswith("lower_")]
+        if len(below) != 1:  # a port, or a bond of several
+            return name
+        name = below[0]
 
 
 def _state(text: Optional[str]) -> Optional[str]:

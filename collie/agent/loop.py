@@ -192,7 +192,9 @@ class Loop:
                 self._lines.send({"id": step.request.id, "ok": True, **self.finish(step, reply)})
             else:
                 fault = AgentFault.from_json(reply["error"])
-                if step.request.do != "stop" and (fault.kind != "bad_request" or step.request.do == "prepare"):
+                if step.request.do not in ("stop", "verify") and (
+                    fault.kind != "bad_request" or step.request.do == "prepare"
+                ):
                     self.lose_engine(engine)
                 self._refuse(step.request.id, fault)
         if engine.ended and (self._step or self._run) and engine.status is None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import glob
+import importlib
+import mmap
 import os
 import platform
 from contextlib import contextmanager
-from typing import Iterator, List, Optional
+from typing import Iterator, List, Optional, Set
 
 from .faults import AgentFault
 
@@ -15,16 +18,26 @@ from .faults import AgentFault
 USABLE_PART = 0.8
 
 MPOL_DEFAULT, MPOL_BIND = 0, 2
+MAP_HUGETLB = (
+    0x40000  # the mmap module of Python 3.9 does not name it; the same on every architecture but three old ones
+)
+NODES = "/sys/devices/system/node"
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 
 
 def meminfo(field: str) -> Optional[int]:
     """Return one line of /proc/meminfo in bytes, None where there is none."""
+    kilobytes = meminfo_number(field)
+    return None if kilobytes is None else kilobytes * 1024
+
+
+def meminfo_number(field: str) -> Optional[int]:
+    """Return the number of one line of /proc/meminfo as it stands there, None where there is none."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
                 if line.startswith(field + ":"):
-                    return int(line.split()[1]) * 1024
+                    return int(line.split()[1])
     except OSError:
         pass
     return None
@@ -42,13 +55,68 @@ def require(total_bytes: int) -> None:
         raise AgentFault("setup", "allocate", message, errno.ENOMEM)
 
 
+def allocate(total_bytes: int, huge_pages: bool) -> mmap.mmap:
+    """Map memory for buffers, on huge pages or on ordinary ones.
+
+    Raises:
+        AgentFault: ``unsupported`` where the host keeps no huge pages, ``setup`` where there is too little memory.
+    """
+    if not huge_pages:
+        require(total_bytes)
+        return mmap.mmap(-1, total_bytes)
+    page = meminfo("Hugepagesize") or 2 << 20
+    needed = -(-total_bytes // page)
+    if not meminfo_number("HugePages_Total"):
+        command = f"echo {needed} > /proc/sys/vm/nr_hugepages"
+        raise AgentFault("unsupported", "allocate", f"this host keeps no huge pages (nr_hugepages is 0); `{command}`")
+    free = meminfo_number("HugePages_Free") or 0
+    if free < needed:
+        message = f"buffers of {total_bytes} bytes take {needed} huge pages, and {free} are free on this host"
+        raise AgentFault("setup", "allocate", message, errno.ENOMEM)
+    return mmap.mmap(-1, needed * page, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | MAP_HUGETLB)
+
+
+def why_no_gpu() -> str:
+    """Say why buffers cannot lie in GPU memory here."""
+    found = glob.glob("/dev/dri/renderD*") + glob.glob("/dev/nvidia[0-9]*")
+    if not found:
+        return "GPU memory: this host has no GPU (neither /dev/dri/renderD* nor /dev/nvidia*)"
+    try:
+        importlib.import_module("pyverbs.mr").DmaBufMR  # noqa: B018 - a probe
+    except (ImportError, AttributeError) as error:
+        return f"GPU memory: pyverbs of this host cannot register a dmabuf ({error})"
+    return f"GPU memory: there is a GPU ({found[0]}), but this agent does not register dmabufs yet"
+
+
 def numa_nodes() -> List[int]:
     """Return the numbers of the host's NUMA nodes; empty where the kernel has no notion of them."""
     try:
-        names = os.listdir("/sys/devices/system/node")
+        names = os.listdir(NODES)
     except OSError:
         return []
     return sorted(int(name[4:]) for name in names if name.startswith("node") and name[4:].isdigit())
+
+
+def cpus_of(node: int, root: str = NODES) -> Set[int]:
+    """Return the CPUs of a NUMA node; empty where the kernel does not tell."""
+    try:
+        with open(f"{root}/node{node}/cpulist", encoding="ascii") as file:
+            ranges = [part.split("-") for part in file.read().strip().split(",") if part]
+    except OSError:
+        return set()
+    return {cpu for limits in ranges for cpu in range(int(limits[0]), int(limits[-1]) + 1)}
+
+
+def run_on(node: Optional[int]) -> None:
+    """Keep this process, and the threads that it starts from now on, on the CPUs of a NUMA node.
+
+    Without effect on hosts with one node, or where none of its CPUs may be used.
+    """
+    if node is None or len(numa_nodes()) < 2:
+        return
+    usable = cpus_of(node) & os.sched_getaffinity(0)
+    if usable:
+        os.sched_setaffinity(0, usable)
 
 
 @contextmanager

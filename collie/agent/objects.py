@@ -117,9 +117,8 @@ class Buffers:
         self.length = length
         self.stride = -(-length // PAGE) * PAGE
         total = self.stride * per_qp * qps
-        memory.require(total)
         with step("allocate"), memory.on_node(numa_node):
-            self._mapping = mmap.mmap(-1, total)
+            self._mapping = memory.allocate(total, workload.huge_pages)
             self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._mapping))
             self.mrs: List[Any] = []
             try:
@@ -140,6 +139,16 @@ class Buffers:
         """Return the address and lkey of one MR."""
         number = qp * self.per_qp + mr
         return self.base + number * self.stride, self.lkeys[number]
+
+    def write(self, qp: int, mr: int, data: bytes) -> None:
+        """Put ``data`` at the end of one MR, after the room for a header."""
+        last = (qp * self.per_qp + mr) * self.stride + self.length
+        self._mapping[last - len(data) : last] = data
+
+    def read(self, qp: int, mr: int, length: int) -> bytes:
+        """Return the last ``length`` bytes of one MR."""
+        last = (qp * self.per_qp + mr) * self.stride + self.length
+        return self._mapping[last - length : last]
 
     def describe(self) -> Dict[str, Any]:
         """Return what the other end needs in order to name this memory."""

@@ -14,11 +14,13 @@ from __future__ import annotations
 import time
 from typing import Any, Dict, List, Optional
 
+from . import memory
+from .content import COMPLEMENT, Content, Verification, is_source
 from .faults import AgentFault, bad_request
 from .objects import Buffers, CompletionQueue, Limits, remote_access, step
 from .pattern import GRH_BYTES, group, receive_plan
 from .verbs import Verbs
-from .workload import Workload
+from .workload import ATOMICS, Workload
 
 UD_QKEY = 0x11111111
 MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
@@ -36,6 +38,38 @@ class End:
         self.address_handle: Any = None
         self.srq: Any = None
         self.peer: Dict[str, Any] = {}
+        self.content: Optional[Content] = None
+
+    @property
+    def place(self) -> Dict[str, int]:
+        """Where the MRs lie in the engine's memory: payload of the first, and bytes from one to the next."""
+        assert self.buffers is not None, "an end has buffers once it is created"
+        header = self.buffers.length - self.workload.buffer_bytes
+        return {"base": self.buffers.base + header, "stride": self.buffers.stride}
+
+    def fill(self) -> None:
+        """Give the buffers the content that payload is verified by."""
+        workload, buffers = self.workload, self.buffers
+        assert buffers is not None, "an end has buffers once it is created"
+        self.content = Content(workload, self.qps, workload.buffer_bytes)
+        source = is_source(workload, self.requester)
+        for pair in range(self.qps):
+            data = self.content.of(pair) if source else self.content.of(pair).translate(COMPLEMENT)
+            for mr in range(workload.mrs_per_qp):
+                buffers.write(pair, mr, data)
+
+    def verify(self, completed: int) -> Optional[Dict[str, Any]]:
+        """Compare what has arrived; None where atomics have changed what others are compared with.
+
+        ``completed``: requests that each queue pair's requester has completed at least.
+        """
+        workload, buffers, content = self.workload, self.buffers, self.content
+        assert buffers is not None, "an end has buffers once it is created"
+        assert content is not None, "the buffers were filled"
+        if workload.opcodes & ATOMICS:
+            return None
+        verification = Verification(workload, self.requester, self.qps, content)
+        return verification.run(lambda pair, mr: buffers.read(pair, mr, workload.buffer_bytes), completed)
 
 
 def _owns_receives(end: End) -> bool:
@@ -75,6 +109,7 @@ class Resources:
             workload = end.workload
             length = workload.buffer_bytes + (GRH_BYTES if workload.qp_type == "UD" and not end.requester else 0)
             node = workload.numa_node if end.requester else workload.peer_numa_node
+            memory.run_on(node)
             end.buffers = Buffers(self.v, self.pd, workload, end.qps, length, node)
             if workload.srq and workload.receives and not end.requester:
                 with step("create_srq"):

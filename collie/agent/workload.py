@@ -8,6 +8,7 @@ from math import gcd
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple, Union
 
 from .faults import AgentFault, bad_request
+from .memory import why_no_gpu
 
 QP_TYPES = ("RC", "UC", "UD", "XRC", "DC", "SRD")
 OPCODES = ("SEND", "SEND_WITH_IMM", "WRITE", "WRITE_WITH_IMM", "READ", "FETCH_ADD", "CMP_SWP")
@@ -82,6 +83,7 @@ class Workload:
     peer_numa_node: Optional[int] = None
     memory: str = "dram"
     peer_memory: str = "dram"
+    huge_pages: bool = False
 
     @property
     def opcodes(self) -> FrozenSet[str]:
@@ -160,7 +162,7 @@ def _check_types(workload: Workload) -> None:
         value = getattr(workload, name)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise bad_request(f"workload: {name} must be an integer {low}..{high}, not {value!r}")
-    for name in ("sq_sig_all", "srq", "fence"):
+    for name in ("sq_sig_all", "srq", "fence", "huge_pages"):
         if not isinstance(getattr(workload, name), bool):
             raise bad_request(f"workload: {name} must be true or false")
     for name in ("numa_node", "peer_numa_node"):
@@ -188,7 +190,7 @@ def _check_meaning(workload: Workload) -> None:
         if getattr(workload, name) not in ("dram", "gpu"):
             raise bad_request(f"workload: {name} must be dram or gpu")
         if getattr(workload, name) == "gpu":
-            raise AgentFault("unsupported", "register", "GPU memory is not supported by this agent")
+            raise AgentFault("unsupported", "register", why_no_gpu())
     _check_opcodes(workload)
     if workload.qp_type == "UD" and workload.largest_message > workload.mtu:
         raise bad_request("workload: a UD message must fit one packet (mtu)")

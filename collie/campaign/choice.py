@@ -23,6 +23,7 @@ class TestbedChoice:
         subsystem: name or file of a simulated subsystem.
         settings: changes to it.
         noise: of simulated readings; 0 switches it off.
+        verify: compare payload on real hosts.
     """
 
     __test__ = False
@@ -31,6 +32,7 @@ class TestbedChoice:
     subsystem: str = DEFAULT_SUBSYSTEM
     settings: Mapping[str, str] = field(default_factory=dict)
     noise: float = 1.0
+    verify: bool = False
 
     @property
     def is_simulated(self) -> bool:

@@ -15,6 +15,7 @@ from collie.cli.options import (
     say_safety,
     testbed_choice,
     testbed_options,
+    verify_option,
 )
 from collie.cli.progress import Silence
 from collie.detect.symptom import Outcome
@@ -28,6 +29,7 @@ from collie.report.text import render_measurement
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: nsdi22; soft-roce with --hosts]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
 @safety_options
+@verify_option
 @testbed_options
 def command(workload: str, space: str | None, recipe: str | None, seed: int, output: str, **options: Any) -> int:
     """Run one workload and its plain sibling; print the whole measurement and the verdict.

@@ -47,6 +47,13 @@ def testbed_options(command: F) -> F:
     return command
 
 
+def verify_option(command: F) -> F:
+    """Add `--verify`."""
+    return click.option("--verify", is_flag=True, help="On real hosts, compare what arrived with what was sent.")(
+        command
+    )
+
+
 def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
     """Return the testbed that the options of `testbed_options` choose.
 
@@ -62,6 +69,7 @@ def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
         options["subsystem"] or DEFAULT_SUBSYSTEM,
         parse_settings(options["settings"]),
         options["noise"],
+        options.get("verify", False),
     )
 
 
@@ -78,6 +86,8 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
         given = dataclasses.replace(given, hosts=chosen.hosts, subsystem=chosen.subsystem, settings={})
     if "settings" in said:
         given = dataclasses.replace(given, settings={**given.settings, **chosen.settings})
+    if "verify" in said:
+        given = dataclasses.replace(given, verify=chosen.verify)
     return dataclasses.replace(given, noise=chosen.noise) if "noise" in said else given
 
 

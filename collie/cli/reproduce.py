@@ -16,6 +16,7 @@ from collie.cli.options import (
     safety_options,
     say_safety,
     testbed_options,
+    verify_option,
 )
 from collie.cli.progress import ConsoleProgress
 from collie.report.json_output import render_reproduction, render_safety
@@ -32,6 +33,7 @@ _EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: the campaign's, or nsdi22]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
 @safety_options
+@verify_option
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **options: Any) -> int:

@@ -25,6 +25,7 @@ from collie.cli.options import (
     space_options,
     testbed_choice,
     testbed_options,
+    verify_option,
 )
 from collie.cli.progress import ConsoleProgress
 from collie.errors import TestbedError, UsageError
@@ -46,6 +47,7 @@ from collie.report.text import render_summary
 @click.option("--score", is_flag=True, help="Simulator only: compare what was found with what is planted.")
 @click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 @safety_options
+@verify_option
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:

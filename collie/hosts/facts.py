@@ -25,11 +25,16 @@ WIRE_OVERHEAD_BYTES = 82
 
 @dataclass(frozen=True, slots=True)
 class Gid:
-    """One entry of a port's GID table."""
+    """One entry of a port's GID table.
+
+    Attributes:
+        netdev: network device that has the address; of a VLAN, its own.
+    """
 
     index: int
     address: str | None
     type: str | None
+    netdev: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +148,39 @@ def _device(raw: Mapping[str, Any]) -> DeviceFacts:
 
 
 def _port(raw: Mapping[str, Any]) -> PortFacts:
-    gids = tuple(Gid(gid["index"], gid["address"], gid["type"]) for gid in raw["gids"])
+    gids = tuple(Gid(gid["index"], gid["address"], gid["type"], gid.get("netdev")) for gid in raw["gids"])
     rate = re.match(r"([\d.]+) Gb/sec", raw["rate"] or "")
     rate_bps = float(rate[1]) * 1e9 if rate else None
     return PortFacts(raw["port"], raw["state"], raw["active_mtu"], rate_bps, raw["netdev"], gids, raw.get("link_layer"))
 
 
+ROCE_TYPES = ("RoCE v2", "IB/RoCE v1")
+"""As sysfs names them, the better one first: version 1 is not routed, and carries no DSCP or ECN mark."""
+
+
 def matching_gid(port: PortFacts, data_address: str) -> Gid | None:
-    """Return the RoCE v2 GID that holds an address."""
-    wanted = ipaddress.ip_address(data_address)
-    for gid in port.gids:
-        if gid.type == "RoCE v2" and gid.address and ipaddress.ip_address(gid.address) == wanted:
-            return gid
+    """Return the GID that holds an address: of RoCE v2, or else of v1.
+
+    Args:
+        port: with its GID table.
+        data_address: IPv4 or IPv6. A VLAN of the port has the link-local address of the port itself: such an address
+            names the network device, as in `fe80::1%eth1.100`.
+    """
+    wanted, netdev = _address(data_address)
+    for type_ in ROCE_TYPES:
+        for gid in port.gids:
+            if gid.type != type_ or not gid.address or (netdev and gid.netdev != netdev):
+                continue
+            if _address(gid.address)[0] == wanted:
+                return gid
     return None
+
+
+def _address(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, str | None]:
+    """Return an address in its shortest form, and the network device that it names."""
+    plain, _, netdev = text.partition("%")
+    address = ipaddress.ip_address(plain)
+    return getattr(address, "ipv4_mapped", None) or address, netdev or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +248,10 @@ def _gid_index(host: Host, port: PortFacts, mend: str) -> tuple[int, str]:
     if gid is None:
         known = ", ".join(f"{gid.index}: {gid.address} ({gid.type})" for gid in port.gids) or "none"
         raise TestbedError(f"{place} has no RoCE v2 GID for data_address {host.data_address}; it has {known}{mend}")
-    return gid.index, f"{place}: GID index {gid.index}, the RoCE v2 GID of data_address {host.data_address}"
+    explanation = f"{place}: GID index {gid.index}, the {gid.type} GID of data_address {host.data_address}"
+    if gid.type != ROCE_TYPES[0]:
+        explanation += f"; the port has no {ROCE_TYPES[0]} one"
+    return gid.index, explanation
 
 
 def numa_node(port: RdmaPort, distance: int) -> int | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -39,6 +39,8 @@ LATE_SECONDS = 3.0
 """How long samples may be overdue before a run goes on without them."""
 DRAIN_SECONDS = 0.1
 """What is still under way then is flushed; the window does not count it."""
+VERIFY_SECONDS = 60.0
+"""An emulated CPU compares some 50 MB/s."""
 _TOPOLOGY = ("requesters", "responders", "remote")
 """What an agent is not told: `flows` says it."""
 
@@ -69,9 +71,19 @@ class Run:
         parties: the hosts that the workload has a part for, with live agents.
         workload: what to run.
         executor: runs the hosts' steps side by side.
+        verify: compare what has arrived with what was sent.
     """
 
-    def __init__(self, parties: Sequence[Party], workload: Workload, executor: Executor, clock: Clock) -> None:
+    def __init__(
+        self,
+        parties: Sequence[Party],
+        workload: Workload,
+        executor: Executor,
+        clock: Clock,
+        *,
+        verify: bool = False,
+    ) -> None:
+        self._verify = verify
         self._parties = {party.role: party for party in parties}
         self._workload = workload
         self._executor = executor
@@ -92,7 +104,9 @@ class Run:
             began = self._start(policy)
             measured = self._watch(began, catalog, policy, Lookout(watch, catalog))
             if not measured.stopped:  # else nothing is waited for: queue pairs go to ERR at once
-                self._stop()
+                completed = self._stop()
+                if self._verify:
+                    measured = self._compared(measured, completed)
         finally:
             self._destroy()
         return measured
@@ -155,16 +169,45 @@ class Run:
             raise StepFailed(party.session.host.name, error, "run")
         return client.take_samples()
 
-    def _stop(self) -> None:
-        """Stop posting where anything is posted. The window is complete, so a stop that fails takes nothing from it."""
+    def _stop(self) -> dict[str, int]:
+        """Stop posting where anything is posted. The window is complete, so a stop that fails takes nothing from it.
 
-        def stop(party: Party) -> None:
+        Returns:
+            By responder's end, what each queue pair of its requester has completed at least.
+        """
+
+        def stop(party: Party) -> Mapping[str, Any]:
             try:
-                party.session.request("stop", drain_seconds=DRAIN_SECONDS)
+                totals = party.session.request("stop", drain_seconds=DRAIN_SECONDS)["totals"]
             except TestbedError as error:
                 logger.warning("%s", error)
+                return {}
+            return dict(totals.get("flows", {}))
 
-        self._each({flow.requester for flow in self._flows}, stop)
+        stopped = self._each({flow.requester for flow in self._flows}, stop)
+        return {
+            f"{flow.name}/responder": int(end["qp_messages"]["min"])
+            for flow in self._flows
+            if (end := stopped[flow.requester].get(f"{flow.name}/requester"))
+        }
+
+    def _compared(self, measured: Measurement, completed: Mapping[str, int]) -> Measurement:
+        """Return the measurement with what every host found of wrong payload."""
+
+        def compare(party: Party) -> Mapping[str, Any]:
+            return dict(party.session.request("verify", VERIFY_SECONDS, completed=dict(completed))["flows"])
+
+        try:
+            found = self._all(compare)
+        except TestbedError as error:
+            return replace(measured, notes=(*measured.notes, f"payload was not compared: {error}"))
+        ends = [(role, key, end) for role, flows in found.items() for key, end in flows.items() if end is not None]
+        if not ends:
+            reason = "payload was not compared: atomics change what it would be compared with"
+            return replace(measured, notes=(*measured.notes, reason))
+        notes = [_wrong_place(role, key, end["first_wrong"]) for role, key, end in ends if end["first_wrong"]]
+        wrong = sum(end["wrong_bytes"] for _, _, end in ends)
+        return replace(measured, wrong_bytes=wrong, notes=(*measured.notes, *notes))
 
     def _destroy(self) -> None:
         def destroy(party: Party) -> None:
@@ -204,6 +247,7 @@ class Run:
             "gid_index": party.port.gid_index,
             "workload": workload,
             "flows": [{"flow": flow, "role": end} for flow, end, _ in self._ends(party.role)],
+            "verify": self._verify,
         }
 
     def _all(self, step: Callable[[Party], T]) -> dict[str, T]:
@@ -211,6 +255,13 @@ class Run:
 
     def _each(self, roles: Collection[str], step: Callable[[Party], T]) -> dict[str, T]:
         return side_by_side(self._executor, {role: partial(step, self._parties[role]) for role in roles})
+
+
+def _wrong_place(role: str, key: str, first: Mapping[str, Any]) -> str:
+    return (
+        f"host {role}, {key}: wrong payload from byte {first['offset']} of region {first['mr']} of queue pair "
+        f"{first['qp']}: {first['found']} instead of {first['expected']}"
+    )
 
 
 def side_by_side(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:

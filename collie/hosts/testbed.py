@@ -78,6 +78,7 @@ class HostsTestbed:
         archive: program to run as the agent; Collie's own by default.
         reviver: brings back hosts that answer nobody; None where nobody can.
         discover: makes a catalog of what devices expose, where there is no other.
+        verify: compare what arrives with what was sent, after each run.
     """
 
     def __init__(
@@ -91,7 +92,9 @@ class HostsTestbed:
         archive: Archive | None = None,
         reviver: Reviver | None = None,
         discover: Discover = discovered,
+        verify: bool = False,
     ) -> None:
+        self._verify = verify
         self._pair = pair
         self._catalog_for = catalog_for
         self._discover = discover
@@ -216,7 +219,7 @@ class HostsTestbed:
 
     def _measure(self, parties: Sequence[Party], workload: Workload, started: float, watch: Watch | None) -> RunResult:
         try:
-            one = Run(parties, workload, self._executor, self._clock)
+            one = Run(parties, workload, self._executor, self._clock, verify=self._verify)
             catalog = self._catalog_of(parties)
             measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
         except Impossible as error:

@@ -374,6 +374,9 @@ def lacks(subsystem: Subsystem, workload: Workload) -> str | None:
         return f"subsystem {subsystem.name} has no NUMA node {node}; it has {subsystem.host.sockets}"
     if workload.qp_type not in MODELLED_QP_TYPES:
         return f"subsystem {subsystem.name} has no {workload.qp_type}; it has {', '.join(MODELLED_QP_TYPES)}"
+    if workload.huge_pages:
+        page = subsystem.translation_cache.page_bytes
+        return f"the model of subsystem {subsystem.name} knows pages of {page} bytes, no others"
     if workload.opcode.is_atomic:
         return f"the model of subsystem {subsystem.name} knows no atomics ({workload.opcode})"
     if workload.more_opcodes:

@@ -11,6 +11,7 @@ It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`
      "engine_dies": true,              the engine ends half a window after `start`
      "silent": true,                   sends no samples
      "bytes_per_second": 1e9,          per flow
+     "wrong_bytes": 16,                of each responder's payload
      "counters": {"hw_counters": {"rcvd_pkts": 1000}},   advance per second
      "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, the same without a run (by default they stand still)
      "qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}],
@@ -149,7 +150,16 @@ class FakeAgent:
 
     def _stop(self, _request: dict[str, Any]) -> dict[str, Any]:
         self._running.clear()
-        return {"totals": {}, "drained": True}
+        flows = {key: {"qp_messages": {"min": 100, "mean": 100, "max": 100}} for key in self._keys}
+        return {"totals": {"flows": flows}, "drained": True}
+
+    def _verify(self, request: dict[str, Any]) -> dict[str, Any]:
+        wrong = self._behaviour.get("wrong_bytes", 0)
+        first = {"qp": 3, "mr": 0, "offset": 100, "expected": "aa", "found": "bb"} if wrong else None
+        found = {"checked_bytes": 4096, "wrong_bytes": wrong, "first_wrong": first}
+        ends = [key for key in self._keys if key.endswith("/responder")]
+        assert all(request["completed"][key] == 100 for key in ends), request
+        return {"flows": dict.fromkeys(ends, found)}
 
     def _destroy(self, _request: dict[str, Any]) -> dict[str, Any]:
         self._running.clear()

@@ -41,6 +41,7 @@ def workloads() -> st.SearchStrategy[Workload]:
         peer_numa_node=st.integers(0, 7),
         memory=st.sampled_from(Memory),
         peer_memory=st.sampled_from(Memory),
+        huge_pages=st.booleans(),
         requesters=st.integers(1, MOST_PARTNERS),
         responders=st.integers(1, MOST_PARTNERS),
         remote=st.booleans(),

@@ -125,6 +125,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "peer_numa_node": _whole,
     "memory": _one_of(Memory),
     "peer_memory": _one_of(Memory),
+    "huge_pages": _flag,
     "requesters": _hosts,
     "responders": _hosts,
     "remote": _flag,

@@ -104,6 +104,7 @@ class Workload:
         requesters: hosts that request from host B: A, then C, D, ...; those beyond A are like A.
         responders: hosts that host A requests from: B, then C, D, ...; those beyond B are like B. One of the two is 1.
         remote: there is traffic between hosts. Without, only the loopback of host A is left.
+        huge_pages: buffers lie on huge pages (2 MiB on x86-64), on every host.
         mrs_per_qp: memory regions per queue pair and end, used in turn.
         mr_bytes: bytes of each region.
         qp_type, opcode: transport service and operation. Few devices have XRC, DC or SRD.
@@ -135,6 +136,7 @@ class Workload:
     peer_numa_node: int = 0
     memory: Memory = Memory.DRAM
     peer_memory: Memory = Memory.DRAM
+    huge_pages: bool = field(default=False, metadata=_ADDED)
     requesters: int = field(default=1, metadata=_ADDED)
     responders: int = field(default=1, metadata=_ADDED)
     remote: bool = field(default=True, metadata=_ADDED)

@@ -640,3 +640,26 @@ def test_check_advises_when_the_hosts_of_a_pair_are_not_alike(tmp_path: Path) ->
     (tmp_path / "right" / "behaviour.json").write_text('{"fingerprint": {"nic.firmware": "2.0"}}')
     assert alike().state is State.ADVICE
     assert "nic.firmware: 1.0 and 2.0" in alike().detail
+
+
+@pytest.mark.parametrize("wrong", [0, 16])
+def test_wrong_payload_is_counted_and_placed_when_asked_for(tmp_path: Path, wrong: int) -> None:
+    for host in (PAIR.a, PAIR.b):
+        (tmp_path / host.name).mkdir()
+        (tmp_path / host.name / "behaviour.json").write_text(json.dumps({"wrong_bytes": wrong}))
+    testbed = HostsTestbed(PAIR, local(tmp_path), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE, verify=True)
+    try:
+        result = testbed.measure(Workload(), 1)
+    finally:
+        testbed.close()
+    assert isinstance(result, Measured)
+    assert result.measurement.wrong_bytes == wrong
+    place = "host b, a-b/responder: wrong payload from byte 100 of region 0 of queue pair 3: bb instead of aa"
+    assert (place in result.measurement.notes) == bool(wrong)
+
+
+def test_payload_is_not_compared_unless_asked_for(rig: Rig) -> None:
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    assert result.measurement.wrong_bytes is None
+    assert "verify" not in rig.asked("right")

@@ -227,3 +227,15 @@ def test_a_link_that_nobody_tells_of_is_null_and_not_down() -> None:
     told = link("no-such-device", 1, None)
     assert set(told.values()) == {None}
     assert link("no-such-device", 1, "lo")["netdev_state"] is not None
+
+
+def test_counters_of_a_vlan_are_those_of_the_port_below(tmp_path: Path) -> None:
+    (tmp_path / "eth1.100" / "lower_eth1").mkdir(parents=True)
+    (tmp_path / "eth1").mkdir()
+    (tmp_path / "bond0" / "lower_eth1").mkdir(parents=True)
+    (tmp_path / "bond0" / "lower_eth2").mkdir()
+    assert [facts.physical_netdev(name, str(tmp_path)) for name in ("eth1.100", "eth1", "bond0")] == [
+        "eth1",
+        "eth1",
+        "bond0",
+    ]

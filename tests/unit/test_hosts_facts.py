@@ -123,3 +123,31 @@ def test_the_hosts_file_caps_what_the_driver_says() -> None:
     assert line_rate((faster,), bulk).bps == pytest.approx(50e9)
     software = port("rxe", 2.5e9, HostSpecification(line_rate_bps=10e9))
     assert line_rate((software,), bulk).bps == pytest.approx(10e9 * 4096 / (4096 + 82))
+
+
+TABLE: list[dict[str, Any]] = [
+    {"index": 0, "gid": "", "address": "fe80::1", "type": "IB/RoCE v1", "netdev": "eth1"},
+    {"index": 1, "gid": "", "address": "fe80::1", "type": "RoCE v2", "netdev": "eth1"},
+    {"index": 2, "gid": "", "address": "fe80::1", "type": "RoCE v2", "netdev": "eth1.100"},
+    {"index": 3, "gid": "", "address": "2001:db8::5", "type": "RoCE v2", "netdev": "eth1"},
+    {"index": 4, "gid": "", "address": "10.1.0.5", "type": "IB/RoCE v1", "netdev": "eth1.100"},
+    {"index": 5, "gid": "", "address": "10.1.0.5", "type": "RoCE v2", "netdev": "eth1.100"},
+    {"index": 6, "gid": "", "address": "10.2.0.5", "type": "IB/RoCE v1", "netdev": "eth1"},
+]
+
+
+@pytest.mark.parametrize(
+    ("address", "index", "says"),
+    [
+        ("10.1.0.5", 5, "the RoCE v2 GID of data_address 10.1.0.5"),
+        ("::ffff:10.1.0.5", 5, "RoCE v2"),
+        ("2001:db8:0::0005", 3, "RoCE v2"),
+        ("fe80::1", 1, "RoCE v2"),
+        ("fe80::1%eth1.100", 2, "RoCE v2"),
+        ("10.2.0.5", 6, "IB/RoCE v1 GID of data_address 10.2.0.5; the port has no RoCE v2 one"),
+    ],
+)
+def test_the_gid_follows_the_data_address_whatever_its_form(address: str, index: int, says: str) -> None:
+    found = rdma_port(replace(HOST, data_address=address), parse_facts(hello(gids=TABLE)))
+    assert found.gid_index == index
+    assert says in found.explanation

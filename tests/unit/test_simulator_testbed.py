@@ -228,6 +228,7 @@ def test_a_file_may_say_only_what_differs(tmp_path: Path) -> None:
     [
         ({"opcode": Opcode.FETCH_ADD}, "no atomics"),
         ({"more_opcodes": (Opcode.READ,)}, "one opcode at a time"),
+        ({"huge_pages": True}, "knows pages of"),
         ({"qp_type": QpType.XRC}, "has no XRC; it has RC, UC, UD"),
     ],
 )

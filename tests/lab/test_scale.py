@@ -1,0 +1,43 @@
+"""Many queue pairs and regions: set up, measured, torn down, and nothing left of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from benchmarks.agent_driver import Footprint, RemoteAgent, read_inventory, scale_run
+from tests.lab.conftest import RunningLab
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+# Page tables, slabs and the agents' heaps settle over the first runs; scripts/acceptance/scale.py looks at fifty.
+SETTLING_BYTES = 16 << 20
+
+
+@pytest.fixture(scope="module")
+def agents(running_lab: RunningLab) -> Iterator[list[RemoteAgent]]:
+    with ThreadPoolExecutor() as pool:
+        started = list(pool.map(RemoteAgent, read_inventory(running_lab.inventory)))
+    yield started
+    for agent in started:
+        agent.close()
+
+
+def test_a_thousand_queue_pairs_with_ten_thousand_regions_leave_nothing(agents: list[RemoteAgent]) -> None:
+    before = [Footprint.of(agent) for agent in agents]
+    flow = scale_run(agents, qps=1000, mrs_per_qp=10)["flows"]["a-b/requester"]
+    assert flow["completed_messages"] > 1000
+    assert flow["failed_qps"] == 0
+    after = [Footprint.of(agent) for agent in agents]
+    assert [one.leaks(other, SETTLING_BYTES) for one, other in zip(before, after, strict=True)] == [[], []]
+
+
+def test_run_after_run_leaves_nothing(agents: list[RemoteAgent]) -> None:
+    scale_run(agents, qps=100, mrs_per_qp=10, seconds=0.5)
+    before = [Footprint.of(agent) for agent in agents]
+    for _ in range(6):
+        scale_run(agents, qps=100, mrs_per_qp=10, seconds=0.5)
+    after = [Footprint.of(agent) for agent in agents]
+    assert [one.leaks(other, SETTLING_BYTES) for one, other in zip(before, after, strict=True)] == [[], []]
