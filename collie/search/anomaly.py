@@ -9,7 +9,7 @@ from collie.detect.symptom import Symptom
 from collie.search.telling import Telling
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.units import format_bytes
-from collie.workloads.workload import Opcode, QpType, Workload
+from collie.workloads.workload import QpType, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:
         return f"{_alternatives(qp_type, workload.qp_type)} {_alternatives(opcode, workload.opcode)}"
     if qp_type is None and opcode is None:
         return f"Any traffic (seen with {workload.qp_type} {workload.opcode})"
-    forced = (qp_type is None and workload.opcode is Opcode.READ) or (opcode is None and workload.qp_type is QpType.UD)
+    forced = (qp_type is None and workload.opcode.fetches) or (opcode is None and workload.qp_type is QpType.UD)
     parts = [
         _alternatives(condition, value)
         for condition, value in ((qp_type, workload.qp_type), (opcode, workload.opcode))
@@ -166,7 +166,10 @@ _SAID = {
     "far_hosts >= 1": "the buffers of either host are on another socket than its NIC",
     "far_hosts >= 2": "the buffers of both hosts are on another socket than their NIC",
     "far_hosts <= 0": "all buffers are on their NIC's socket",
+    "huge_pages == false": "buffers are on ordinary pages",
+    "huge_pages == true": "buffers are on huge pages",
     "wqe_batch <= 1": "work requests are posted one by one",
+    "signal_every <= 1": "every post completes",
 }
 """Conditions that have words of their own."""
 
@@ -178,13 +181,14 @@ _COUNTED = {
     "mrs_per_qp": ("memory region", "memory regions", " per queue pair"),
     "total_mrs": ("memory region", "memory regions", " in all"),
     "wqe_batch": ("work request", "work requests", " per post"),
+    "signal_every": ("post", "posts", " per completion"),
     "sge_count": ("scatter/gather entry", "scatter/gather entries", ""),
     "send_wq_depth": ("send queue entry", "send queue entries", ""),
     "recv_wq_depth": ("receive queue entry", "receive queue entries", ""),
     "total_send_wqes": ("send queue entry", "send queue entries", " in all"),
     "total_recv_wqes": ("receive queue entry", "receive queue entries", " in all"),
-    "max_rd_atomic": ("outstanding READ", "outstanding READs", " per queue pair"),
-    "max_dest_rd_atomic": ("inbound READ", "inbound READs", " per queue pair"),
+    "max_rd_atomic": ("outstanding READ or atomic", "outstanding READs or atomics", " per queue pair"),
+    "max_dest_rd_atomic": ("inbound READ or atomic", "inbound READs or atomics", " per queue pair"),
 }
 """One, several, and what follows."""
 
@@ -195,6 +199,9 @@ def _phrase(condition: Condition) -> str:
         return ""
     if said := _SAID.get(str(condition)):
         return said
+    if name == "more_opcodes":
+        mixes = value if op is Op.ONE_OF else (value,)
+        return f"{' or '.join(' and '.join(mix) or 'nothing' for mix in mixes)} is mixed in"
     if op is Op.ONE_OF:
         return f"{name} is {' or '.join(_value(choice) for choice in value)}"
     if op is Op.EQUAL:

@@ -53,6 +53,8 @@ def _opcode(w: Any) -> str | None:
 def _more_opcodes(w: Any) -> str | None:
     if not w.more_opcodes:
         return None
+    if set(w.more_opcodes) == {w.opcode}:
+        return f"more_opcodes adds nothing to {w.opcode}; leave it empty"
     allowed = OPCODES_BY_QP_TYPE[w.qp_type]
     for opcode in w.more_opcodes:
         if opcode not in allowed:

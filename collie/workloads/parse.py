@@ -86,7 +86,7 @@ def _in_turn(raw: Any) -> Sequence[Any]:
     """
     if isinstance(raw, Mapping):
         weights = [_positive(weight) for weight in raw.values()]
-        least = gcd(*weights)
+        least = gcd(*weights) or 1  # no weights, no list
         if sum(weights) // least > _MOST_IN_TURN:
             raise ValueError(
                 f"the weights {', '.join(map(str, weights))} make a list of {sum(weights) // least}; "

@@ -208,6 +208,7 @@ def test_weights_stand_for_a_list_in_its_shortest_form() -> None:
     ("raw", "message"),
     [
         ({"messages": {64: 0}}, "the least is 1"),
+        ({"messages": {}}, "sends nothing"),
         ({"messages": {64: 1, 128: 9999}}, "use smaller ones"),
         ({"more_opcodes": ["FLUSH"]}, "is unknown"),
     ],
@@ -244,6 +245,7 @@ def test_an_added_field_leaves_the_text_of_older_workloads_as_it_was() -> None:
         ({"signal_every": 2, "sq_sig_all": True}, "has no effect"),
         ({"qp_type": QpType.UC, "more_opcodes": (Opcode.READ,)}, "cannot READ"),
         ({"qp_type": QpType.UC, "more_opcodes": (Opcode.SEND,)}, "cannot be told"),
+        ({"more_opcodes": (Opcode.WRITE, Opcode.WRITE)}, "adds nothing"),
         ({"opcode": Opcode.FETCH_ADD, "mr_bytes": 4}, "do not fit mr_bytes"),
         ({"more_opcodes": (Opcode.SEND,), "wqe_batch": 4, "recv_wq_depth": 2}, "recv_wq_depth"),
     ],
