@@ -247,6 +247,17 @@ def finding(*conditions: Condition, complete: bool) -> Anomaly:
         ([], False, "UC WRITE, not explained yet: host b sends pause."),
         ([], True, "Any workload of the space: host b sends pause."),
         (
+            [
+                Condition("qp_type", Op.EQUAL, "UC"),
+                Condition("more_opcodes", Op.ONE_OF, ((Opcode.SEND,), (Opcode.SEND, Opcode.WRITE_WITH_IMM))),
+                Condition("signal_every", Op.AT_LEAST, 4),
+                Condition("huge_pages", Op.EQUAL, True),
+            ],
+            True,
+            "UC when SEND or SEND and WRITE_WITH_IMM is mixed in, there are at least 4 posts per completion and buffers are "
+            "on huge pages: host b sends pause.",
+        ),
+        (
             [Condition("loopback", Op.EQUAL, True)],
             False,
             "UC WRITE when loopback traffic runs beside it: host b sends pause (not explained to the end).",
