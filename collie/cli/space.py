@@ -12,7 +12,7 @@ from collie.content.spaces import load_space
 from collie.workloads.constraint import Limits
 from collie.workloads.dimension import Choice, Dimension, Ordered
 from collie.workloads.space import Space
-from collie.workloads.units import format_bytes
+from collie.workloads.units import format_bytes, format_list
 
 
 @click.group("space")
@@ -82,4 +82,4 @@ def _values(dimension: Dimension) -> str:
 
 
 def _show(value: Any) -> str:
-    return str(list(value)) if isinstance(value, tuple) else str(value)
+    return format_list(value) if isinstance(value, tuple) else str(value)

@@ -12,6 +12,7 @@ from collie.content.fields import read_value
 from collie.content.model import Strict, validate
 from collie.errors import Problem
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
+from collie.workloads.units import format_list
 
 MOST_STEPS = 24
 """A ladder is walked step by step, and every step may cost a run of a minute."""
@@ -166,4 +167,4 @@ class _Reader:
 def _show(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return str(list(value)) if isinstance(value, tuple) else str(value)
+    return format_list(value) if isinstance(value, tuple) else str(value)

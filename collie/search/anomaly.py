@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from collie.detect.symptom import Symptom
 from collie.search.telling import Telling
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.units import format_bytes
+from collie.workloads.units import format_bytes, format_list
 from collie.workloads.workload import QpType, Workload
 
 
@@ -221,7 +221,7 @@ def _phrase(condition: Condition) -> str:
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return str(list(value)) if isinstance(value, tuple) else str(value)
+    return format_list(value) if isinstance(value, tuple) else str(value)
 
 
 def _enumerate(parts: list[str]) -> str:

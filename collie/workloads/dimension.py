@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from collie.workloads.units import format_list
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -165,4 +167,4 @@ Dimension = Choice | Ordered | Vector
 
 
 def _show(value: Any) -> str:
-    return str(list(value)) if isinstance(value, tuple) else str(value)
+    return format_list(value) if isinstance(value, tuple) else str(value)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from collie.workloads.units import format_list
 from collie.workloads.workload import FIELD_NAMES, Memory, Workload
 
 DERIVED: Mapping[str, Callable[[Workload], int]] = {
@@ -109,4 +110,4 @@ class Mfs:
 def _show(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return str(list(value)) if isinstance(value, tuple) else str(value)
+    return format_list(value) if isinstance(value, tuple) else str(value)
