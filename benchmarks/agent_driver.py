@@ -54,7 +54,7 @@ class Host:
 
 
 def read_inventory(path: Path) -> list[Host]:
-    """Read the two hosts of the first pair; their keys go into a known_hosts file of our own."""
+    """Read the hosts of the first pair or group; their keys go into a known_hosts file of our own."""
     content = yaml.safe_load(path.read_text())
     names = content["pairs"][0]
     hosts = [content["hosts"][name] for name in names]

@@ -41,13 +41,18 @@ class RunningLab:
 
 
 @pytest.fixture(scope="session")
-def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+def lab_programs() -> None:
+    """Skips without what a lab needs, or fails where lab tests must run."""
     missing = [package for program, package in NEEDED.items() if shutil.which(program) is None]
     if missing:
         reason = f"lab tests need the Debian packages {', '.join(missing)}"
         if os.environ.get("COLLIE_REQUIRE_LAB") == "1":
             pytest.fail(f"{reason}, and COLLIE_REQUIRE_LAB=1 says that they must run")
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def running_lab(lab_programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     state_dir = tmp_path_factory.mktemp("lab")
     try:
         status = lab.up(release=os.environ.get("COLLIE_LAB_RELEASE"), state_dir=state_dir, say=_show)

@@ -1,0 +1,147 @@
+"""Every topology on four machines: what was sent arrives and is counted, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.agent_driver import RemoteAgent, begin, read_inventory
+from collie import lab
+from collie.content.catalogs import load_catalog
+from collie.content.inventory import load_inventory
+from collie.hosts import HostsTestbed, WindowPolicy
+from collie.inventory.hosts import Pair
+from collie.lab.reviver import LabReviver
+from collie.ports import HostLost, Measured
+from collie.ssh import SshRemote
+from collie.workloads.plan import flows, hosts, sinks
+from collie.workloads.workload import Direction, Opcode, Workload
+
+pytestmark = pytest.mark.lab
+
+BOTH_WAYS = Direction.BIDIRECTIONAL
+TOPOLOGIES = {
+    "one way": Workload(),
+    "both ways": Workload(direction=BOTH_WAYS),
+    "loopback": Workload(remote=False, loopback=True),
+    "loopback and remote": Workload(loopback=True),
+    "three to one": Workload(requesters=3),
+    "one to three": Workload(responders=3),
+    "two to one, both ways, loopback": Workload(requesters=2, direction=BOTH_WAYS, loopback=True),
+}
+SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0)
+SETTLED_SECONDS = 1.0
+"""After all posting has stopped, until every host has sent a sample of how it ended."""
+
+
+@pytest.fixture(scope="module")
+def four(lab_programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The state directory of a lab of four machines."""
+    state_dir = tmp_path_factory.mktemp("four")
+    try:
+        lab.up(machines=4, state_dir=state_dir)
+        yield state_dir
+    finally:
+        lab.down(state_dir)
+
+
+@pytest.fixture(scope="module")
+def group(four: Path) -> Pair:
+    (found,) = load_inventory(four / "hosts.yaml").pairs
+    return found
+
+
+@pytest.fixture(scope="module")
+def testbed(four: Path, group: Pair) -> Iterator[HostsTestbed]:
+    made = HostsTestbed(group, SshRemote, load_catalog, policy=SHORT, reviver=LabReviver(four))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def agents(four: Path) -> Iterator[list[RemoteAgent]]:
+    made = [RemoteAgent(host) for host in read_inventory(four / "hosts.yaml")]
+    yield made
+    for agent in made:
+        agent.close()
+
+
+def queue_pairs(agent: RemoteAgent) -> list[Any]:
+    pairs: list[Any] = agent.ask("resources", device="rxe0")["qps"]
+    return [pair for pair in pairs if pair["pid"]]
+
+
+def ends_of(role: str, workload: Workload) -> list[dict[str, str]]:
+    ends = [{"flow": flow.name, "role": "requester"} for flow in flows(workload) if flow.requester == role]
+    return ends + [{"flow": flow.name, "role": "responder"} for flow in flows(workload) if flow.responder == role]
+
+
+@pytest.mark.parametrize("workload", TOPOLOGIES.values(), ids=TOPOLOGIES)
+def test_receivers_count_what_was_sent(agents: list[RemoteAgent], workload: Workload) -> None:
+    used = dict(zip(hosts(workload), agents, strict=False))
+    sent = {"qp_type": "RC", "opcode": "SEND", "messages": [4096], "qps": 2, "send_wq_depth": 16, "recv_wq_depth": 128}
+    for agent in used.values():
+        agent.samples.clear()
+    try:
+        begin(list(used.values()), sent, [ends_of(role, workload) for role in used])
+        time.sleep(1.0)
+        for agent in used.values():
+            agent.ask("stop", drain_seconds=5, deadline_seconds=15)
+        time.sleep(SETTLED_SECONDS)
+        totals = {key: value for agent in used.values() for key, value in agent.samples[-1]["flows"].items()}
+    finally:
+        left = [agent.ask("destroy")["qps_left"] for agent in used.values()]
+    for flow in flows(workload):
+        posted = totals[f"{flow.name}/requester"]["posted_messages"]
+        assert posted > 0
+        assert totals[f"{flow.name}/responder"]["delivered_messages"] == posted
+        assert totals[f"{flow.name}/responder"]["delivered_bytes"] == 4096 * posted
+    assert set(left) == {0}
+    assert [queue_pairs(agent) for agent in agents] == [[]] * len(agents)
+
+
+@pytest.mark.parametrize("opcode", [Opcode.WRITE, Opcode.READ])
+@pytest.mark.parametrize("workload", TOPOLOGIES.values(), ids=TOPOLOGIES)
+def test_every_receiver_is_measured(
+    testbed: HostsTestbed, agents: list[RemoteAgent], workload: Workload, opcode: Opcode
+) -> None:
+    workload = workload.with_(opcode=opcode, qps=2, messages=(16384,), send_wq_depth=16)
+    result = testbed.measure(workload, 1)
+    assert isinstance(result, Measured), result
+    assert result.measurement.problems == ()
+    assert [host.host for host in result.measurement.hosts] == list(hosts(workload))
+    receiving = [host.host for host in result.measurement.hosts if host.delivered_bps]
+    assert set(receiving) == set(sinks(workload))
+    assert [queue_pairs(agent) for agent in agents] == [[]] * len(agents)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_machine_that_is_gone_is_noticed_and_brought_back(
+    four: Path, group: Pair, number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = WindowPolicy(window_seconds=60.0)
+    testbed = HostsTestbed(group, SshRemote, load_catalog, policy=slow, reviver=LabReviver(four))
+    _ = testbed.info
+    (pid,) = (one.pid for one in lab.status(four).machines if one.name == "lab-c")
+    assert pid is not None
+    killer = threading.Timer(4.0, os.kill, (pid, number))
+    killer.start()
+    try:
+        result = testbed.measure(Workload(requesters=2), 1)
+    finally:
+        killer.cancel()
+        testbed.close()
+    assert isinstance(result, HostLost), result
+    assert result.host == "lab-c"
+    with capsys.disabled():
+        print(f"\n{number.name} 4 s after the run began: {result.detail}; back after {result.elapsed_seconds:.0f} s")
+    again = HostsTestbed(group, SshRemote, load_catalog, policy=SHORT)
+    assert isinstance(again.measure(Workload(requesters=2), 2), Measured)
+    again.close()
