@@ -254,8 +254,10 @@ def finding(*conditions: Condition, complete: bool) -> Anomaly:
                 Condition("huge_pages", Op.EQUAL, True),
             ],
             True,
-            "UC when SEND or SEND and WRITE_WITH_IMM is mixed in, there are at least 4 posts per completion and buffers are "
-            "on huge pages: host b sends pause.",
+            (
+                "UC when SEND or SEND and WRITE_WITH_IMM is mixed in, there are at least 4 posts per completion and "
+                "buffers are on huge pages: host b sends pause."
+            ),
         ),
         (
             [Condition("loopback", Op.EQUAL, True)],
