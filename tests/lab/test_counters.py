@@ -17,7 +17,7 @@ from collie.detect.measurement import Measurement
 from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.curve import Curve
 from collie.hosts.samples import AgentSample, snapshot
-from collie.inventory.hosts import Pair
+from collie.inventory.hosts import Host, Pair
 from collie.ports import Measured
 from collie.ssh import SshRemote
 from collie.workloads.workload import Workload
@@ -25,8 +25,10 @@ from collie.workloads.workload import Workload
 pytestmark = pytest.mark.lab
 
 WITHIN = 0.02
+FLAG = "/tmp/collie-reads-rdma-statistic"
 READER = """
-for turn in $(seq 36); do
+touch "$2"
+while [ -e "$2" ]; do
     read before rest </proc/uptime
     rdma -j statistic show link "$1"
     read after rest </proc/uptime
@@ -49,20 +51,28 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 class Tool(threading.Thread):
-    """Reads `rdma -j statistic` on a host again and again."""
+    """Reads `rdma -j statistic` on a host again and again, until it is stopped."""
 
-    def __init__(self, remote: SshRemote, port: str) -> None:
+    def __init__(self, host: Host) -> None:
         super().__init__()
-        self._remote, self._argv = remote, ["sh", "-c", READER, "sh", port]
+        self._host, self._port = host, f"{host.device}/{host.ib_port}"
         self.readings: list[tuple[float, Mapping[str, int]]] = []
 
     def run(self) -> None:
-        done = self._remote.run(self._argv, 60)
+        remote = SshRemote(self._host)
+        done = remote.run(["sh", "-c", READER, "sh", self._port, FLAG], 120)
+        remote.close()
         assert done.status == 0, done.stderr
         lines = done.stdout.splitlines()
         for shown, moments in zip(lines[::2], lines[1::2], strict=True):
             before, after = map(float, moments.split())
             self.readings.append(((before + after) / 2, json.loads(shown)[0]))
+
+    def stop(self) -> None:
+        remote = SshRemote(self._host)
+        remote.run(["rm", "-f", FLAG], 30)
+        remote.close()
+        self.join()
 
     def rate(self, name: str, begin: float, end: float) -> float:
         """Per second between two moments of the host's clock, linear between readings."""
@@ -94,14 +104,12 @@ def while_running(samples: Sequence[AgentSample], tool: Tool) -> list[AgentSampl
 
 def test_rates_agree_with_the_rdma_tool(pair: Pair, testbed: HostsTestbed) -> None:
     catalog = load_catalog("rxe")
-    remotes = {"a": SshRemote(pair.a), "b": SshRemote(pair.b)}
-    tools = {role: Tool(remotes[role], f"{host.device}/1") for role, host in (("a", pair.a), ("b", pair.b))}
+    tools = {"a": Tool(pair.a), "b": Tool(pair.b)}
     for tool in tools.values():
         tool.start()
     measured(testbed)
     for role, tool in tools.items():
-        tool.join()
-        remotes[role].close()
+        tool.stop()
         window = while_running(testbed._sessions[role].client().take_samples(), tool)
         assert window[-1].clock - window[0].clock >= POLICY.window_seconds / 2
         shown = rates(catalog, [snapshot(sample, catalog) for sample in window])
