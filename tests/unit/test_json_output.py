@@ -224,6 +224,8 @@ def test_models_become_plain_values() -> None:
                 "qp_rate_ratio": None,
                 "slowest_qp_share": None,
                 "cpu_wait_ratio": None,
+                "data_path": None,
+                "queue_fill_ratio": None,
             },
         ]
     }
