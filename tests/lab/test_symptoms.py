@@ -89,14 +89,13 @@ def netdev(remote: Remote) -> str:
 
 def test_plain_traffic_is_not_anomalous(testbed: HostsTestbed) -> None:
     """The short form of scripts/acceptance/plain_workloads.py: sizes between those that were calibrated."""
-    store = MemoryStore(CampaignHeader("plain", {}, SPACE.name, "soft-roce", {}, 1, "2026-11-21T00:00:00Z"))
+    header = CampaignHeader("plain", {}, SPACE.name, "soft-roce", {}, 1, "2026-11-21T00:00:00Z")
     shapes = [(QpType.RC, Opcode.WRITE), (QpType.RC, Opcode.READ), (QpType.UC, Opcode.SEND), (QpType.UD, Opcode.SEND)]
     workloads = [plain_traffic(SPACE, *shape, 1500) for shape in shapes]
     opcodes = (Opcode.WRITE, Opcode.SEND, Opcode.READ)
-    calibration = Bench(testbed, store, SPACE, THRESHOLDS, Calibration(), ListSink()).calibrate(
-        1, (1024, 4096), opcodes
-    )
-    bench = Bench(testbed, store, SPACE, THRESHOLDS, calibration, ListSink())
+    first = Bench(testbed, MemoryStore(header), SPACE, THRESHOLDS, Calibration(), ListSink())
+    calibration = first.calibrate(1, (1024, 4096), opcodes)
+    bench = Bench(testbed, MemoryStore(header), SPACE, THRESHOLDS, calibration, ListSink())
     judged = [bench.judge(workload) for workload in workloads if workload is not None]
     assert len(judged) == len(shapes)
     assert [run.verdict for run in judged if run.verdict is None or run.verdict.is_anomalous] == []
