@@ -249,15 +249,11 @@ def finding(*conditions: Condition, complete: bool) -> Anomaly:
         (
             [
                 Condition("qp_type", Op.EQUAL, "UC"),
-                Condition("more_opcodes", Op.ONE_OF, ((Opcode.SEND,), (Opcode.SEND, Opcode.WRITE_WITH_IMM))),
-                Condition("signal_every", Op.AT_LEAST, 4),
+                Condition("more_opcodes", Op.ONE_OF, ((), (Opcode.SEND, Opcode.SEND_WITH_IMM))),
                 Condition("huge_pages", Op.EQUAL, True),
             ],
             True,
-            (
-                "UC when SEND or SEND and WRITE_WITH_IMM is mixed in, there are at least 4 posts per completion and "
-                "buffers are on huge pages: host b sends pause."
-            ),
+            "UC when nothing or SEND and SEND_WITH_IMM is mixed in and buffers are on huge pages: host b sends pause.",
         ),
         (
             [Condition("loopback", Op.EQUAL, True)],
