@@ -151,7 +151,7 @@ class LocalChannel:
 
     def stderr_tail(self) -> str:
         """Return the last lines that the command wrote to standard error."""
-        if self._process.poll() is not None:
+        if not self._readers[0].is_alive():  # its output has ended, so it has, or is about to: let it finish speaking
             self._readers[1].join(CLOSE_SECONDS)
         return self._tail.text()
 
