@@ -279,8 +279,15 @@ FIELD_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Workload))
 """Names of all dimensions that any space may vary, in the order of the paper: topology, memory, transport, pattern."""
 
 
-_LATER_FIELDS = frozenset({"requesters", "responders", "remote", "more_opcodes", "signal_every"})
-"""Fields that the first Collie did not have."""
+_FIRST_FIELDS = frozenset(
+    {
+        *("direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory", "mrs_per_qp", "mr_bytes"),
+        *("qp_type", "opcode", "qps", "mtu", "wqe_batch", "sge_count", "sge_split", "send_wq_depth", "recv_wq_depth"),
+        *("messages", "max_inline_data", "max_rd_atomic", "max_dest_rd_atomic", "timeout", "retry_cnt", "rnr_retry"),
+        *("min_rnr_timer", "sq_sig_all", "srq", "fence", "sq_psn", "traffic_class", "hop_limit"),
+    }
+)
+"""Fields that every version of Collie has had."""
 
 
 def stable_text(workload: Workload) -> str:
@@ -290,7 +297,7 @@ def stable_text(workload: Workload) -> str:
     and none that an earlier Collie began could be resumed.
     """
     default = Workload()
-    told = [name for name in FIELD_NAMES if name not in _LATER_FIELDS or workload.get(name) != default.get(name)]
+    told = [name for name in FIELD_NAMES if name in _FIRST_FIELDS or workload.get(name) != default.get(name)]
     return f"Workload({', '.join(f'{name}={workload.get(name)!r}' for name in told)})"
 
 

@@ -17,7 +17,7 @@ from collie.workloads.parse import parse_workload
 from collie.workloads.plan import flows, sinks, streams
 from collie.workloads.space import Space
 from collie.workloads.units import format_bytes, parse_bytes, parse_rate, parse_seconds
-from collie.workloads.workload import Direction, Opcode, QpType, Workload, render, split_message
+from collie.workloads.workload import Direction, Opcode, QpType, Workload, render, split_message, stable_text
 
 NSDI22 = load_space("nsdi22")
 SOFT_ROCE = load_space("soft-roce")
@@ -269,3 +269,13 @@ def test_payload_both_ways_makes_two_streams_of_one_flow() -> None:
     ]
     assert sinks(mix) == ("b", "a")
     assert sinks(Workload(opcode=Opcode.READ, more_opcodes=(Opcode.CMP_SWP,))) == ("a",)
+
+
+def test_a_field_at_its_default_that_came_later_changes_no_draw() -> None:
+    first = stable_text(Workload())
+    assert first.startswith(
+        "Workload(direction=<Direction.UNIDIRECTIONAL: 'unidirectional'>, loopback=False, numa_node=0, "
+    )
+    assert first.endswith("sq_psn=0, traffic_class=0, hop_limit=64)")
+    assert first.count("=") == 31
+    assert "requesters=2" in stable_text(Workload(requesters=2))
