@@ -40,6 +40,7 @@ class _ScheduleFile(Strict):
 
 class _ThresholdsFile(Strict):
     pause_ratio: _Ratio = Thresholds().pause_ratio
+    pause_frames: _Factor = Thresholds().pause_frames
     throughput_deficit: _Ratio = Thresholds().throughput_deficit
     loss_ratio: _Ratio = Thresholds().loss_ratio
     rnr_ratio: _Ratio = Thresholds().rnr_ratio

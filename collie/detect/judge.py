@@ -32,6 +32,8 @@ class Thresholds:
 
     Attributes:
         pause_ratio: share of time. Above 0 because NICs pause briefly while connections are set up (paper 5.2).
+        pause_frames: frames/s, on NICs that count the frames of pause and not its time. At 100 Gbit/s a frame stops the
+            peer for 335 us at most, so fewer are less than 0.1 % of the time.
         throughput_deficit: share of the bound that is missing, in bits/s and in packets/s.
         loss_ratio: packets discarded or out of sequence over packets received, on NICs without pause counters.
         rnr_ratio: share of the arriving messages that are turned away for want of a receive. Above 0 because a receive
@@ -42,6 +44,7 @@ class Thresholds:
     """
 
     pause_ratio: float = 0.001
+    pause_frames: float = 3.0
     throughput_deficit: float = 0.2
     loss_ratio: float = 0.001
     rnr_ratio: float = 0.05
@@ -134,18 +137,28 @@ def _pause(run: _Run) -> Verdict | None:
     return run.anomalous(Symptom.PAUSE, text, ratio, host, ratio / threshold)
 
 
+def _pause_frames(run: _Run) -> Verdict | None:
+    threshold = run.thresholds.pause_frames
+    if (above := _frames_above(run.measurement, "tx_pause_frames", threshold)) is None:
+        return None
+    host, frames = above
+    text = f"host {host} sends {frames:,.0f} pause frames/s, for how much of the time its NIC does not tell"
+    return run.anomalous(Symptom.PAUSE, text, run.thresholds.pause_ratio, host, frames / threshold)
+
+
 def _stopped(run: _Run) -> Verdict | None:
     reason = run.measurement.stopped
     return inconclusive(f"stopped early: {reason}") if reason else None
 
 
 def _congestion(run: _Run) -> Verdict | None:
-    if (above := _above(run.measurement, "rx_pause_ratio", run.thresholds.pause_ratio)) is None:
+    if above := _above(run.measurement, "rx_pause_ratio", run.thresholds.pause_ratio):
+        received = f"pause for {above[1]:.1%} of the time"
+    elif above := _frames_above(run.measurement, "rx_pause_frames", run.thresholds.pause_frames):
+        received = f"{above[1]:,.0f} pause frames/s"
+    else:
         return None
-    host, ratio = above
-    return inconclusive(
-        f"host {host} receives pause for {ratio:.1%} of the time and no host sends it: the network is congested"
-    )
+    return inconclusive(f"host {above[0]} receives {received} and no host sends it: the network is congested")
 
 
 def _completion_errors(run: _Run) -> Verdict | None:
@@ -168,7 +181,7 @@ def _rnr_storm(run: _Run) -> Verdict | None:
 
 
 def _loss(run: _Run) -> Verdict | None:
-    if any(host.tx_pause_ratio is not None for host in run.measurement.hosts):
+    if _tells_pause_time(run.measurement):
         return None  # where there are pause counters, they tell
     threshold = run.thresholds.loss_ratio
     if (above := _above(run.measurement, "loss_ratio", threshold)) is None:
@@ -215,6 +228,7 @@ _CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
     _wrong_payload,
     _void,
     _pause,
+    _pause_frames,
     _stopped,
     _congestion,
     _completion_errors,
@@ -238,6 +252,15 @@ def _missing(delivered: float, bound: float) -> float:
     if bound == float("inf"):
         return 1.0  # nothing is known to be enough, so a caller has to measure the plain sibling
     return max(0.0, 1.0 - delivered / bound) if bound > 0 else 0.0
+
+
+def _tells_pause_time(measurement: Measurement) -> bool:
+    return any(host.tx_pause_ratio is not None for host in measurement.hosts)
+
+
+def _frames_above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:
+    """Return the host that counts most pause frames; None too where a NIC tells the time of pause, which is better."""
+    return None if _tells_pause_time(measurement) else _above(measurement, field, threshold)
 
 
 def _above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:

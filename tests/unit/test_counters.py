@@ -106,8 +106,8 @@ def slow_rate(snapshots: list[Snapshot]) -> float | None:
 
 @given(st.floats(0, 0.99), st.sampled_from([4.0, 4.5, 4.75, 6.0]))
 def test_a_steady_rate_is_right_wherever_the_refreshes_fall(phase: float, seconds: float) -> None:
-    # Counted over the whole window, five refreshes in 4 s would read 25 % too much, three 25 % too little. The first and
-    # the last step are each known to half a period of sampling, and at least so many whole refreshes lie between them.
+    # Counted over the whole window, five refreshes in 4 s would read 25 % too much, three 25 % too little. The first
+    # and the last step are each known to half a period of sampling; so many whole refreshes lie between them at least.
     between = int(seconds) - 1
     assert slow_rate(refreshed(1000.0, phase, seconds)) == pytest.approx(1000.0, rel=PERIOD / (between - PERIOD) + 1e-9)
 

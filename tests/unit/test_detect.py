@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,24 @@ def test_full_throughput_is_normal() -> None:
 def test_pause_that_a_host_sends_is_an_anomaly() -> None:
     found = verdict(measurement(tx_pause=0.25))
     assert (found.symptom, found.severity, found.host) == (Symptom.PAUSE, 0.25, "b")
+
+
+def test_pause_frames_are_pause_where_no_time_is_told() -> None:
+    def sent(frames: float, ratio: float | None) -> Verdict:
+        found = measurement(tx_pause=ratio)
+        return verdict(replace(found, hosts=(found.hosts[0], replace(found.hosts[1], tx_pause_frames=frames))))
+
+    assert (sent(40, None).symptom, sent(40, None).host) == (Symptom.PAUSE, "b")
+    assert sent(2, None).is_normal
+    assert sent(40, 0.0005).is_normal  # the time is known, and short
+
+
+def test_pause_frames_that_nobody_sends_are_congestion() -> None:
+    found = measurement(tx_pause=None)
+    received = replace(
+        found, hosts=(replace(found.hosts[0], rx_pause_frames=40.0, tx_pause_frames=0.0), found.hosts[1])
+    )
+    assert verdict(received).is_inconclusive
 
 
 def test_severity_is_the_worse_of_pause_and_missing_throughput() -> None:
