@@ -1,0 +1,155 @@
+"""Single workloads: measured, calibrated with, reproduced."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collie.campaign.bench import Bench, Case
+from collie.campaign.calibrate import DENSE_SIZES
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.safety import (
+    Guard,
+    record_of,
+)
+from collie.content.anomalies import load_reference
+from collie.content.workload_files import load_workload
+from collie.detect.bounds import Calibration
+from collie.detect.symptom import Symptom
+from collie.errors import StoreError
+from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
+from collie.ports import CampaignHeader, ProgressSink
+from collie.store import calibrations, fingerprints
+from collie.store.memory import MemoryStore
+from collie.wiring.campaigns import read_campaign
+from collie.wiring.parts import limits_of, narrowed_space_of, recipe_of, utc_now
+from collie.wiring.testbeds import calibration_name, kept_calibration, look_around, open_testbed, unlike
+from collie.workloads.space import Space
+from collie.workloads.workload import Opcode, Workload
+
+if TYPE_CHECKING:
+    pass
+
+
+@contextmanager
+def bench(
+    choice: SearchChoice,
+    sink: ProgressSink,
+    calibration: Calibration | None = None,
+    calibrated_on: Mapping[str, Fingerprint] | None = None,
+) -> Iterator[Bench]:
+    """Open a testbed for single workloads, and close it.
+
+    Args:
+        choice: testbed, space, recipe (for its thresholds) and seed of a search that would judge alike.
+        sink: who watches.
+        calibration: ceilings that are known already.
+        calibrated_on: fingerprints of the hosts that they were measured on, if known; of other hosts they say nothing.
+    """
+    narrowed_space_of(choice)  # what is wrong with the choice is said before any host is asked
+    recipe = recipe_of(choice.testbed, choice.recipe)
+    guard = Guard(limits_of(choice))
+    testbed = open_testbed(choice.testbed, choice.seed)
+    try:
+        look_around(testbed, shared_port=choice.shared_port)
+        able = choice.capabilities or testbed.capabilities
+        space = narrowed_space_of(dataclasses.replace(choice, capabilities=able))
+        header = CampaignHeader("bench", {}, space.name, recipe.name, {}, choice.seed, utc_now())
+        if calibrated_on and unlike(calibrated_on, testbed):
+            calibration = None
+        ceilings = calibration or kept_calibration(choice.testbed, testbed, space) or Calibration()
+        opened = Bench(testbed, MemoryStore(header), space, recipe.thresholds, ceilings, sink, guard)
+        yield opened
+        opened.safety = record_of(guard, testbed.close())
+    finally:
+        testbed.close()
+
+
+def calibrate(
+    choice: SearchChoice,
+    repeats: int,
+    sink: ProgressSink,
+    sizes: Sequence[int] = DENSE_SIZES,
+    opcodes: Sequence[Opcode] = (),
+) -> tuple[Calibration, Path]:
+    """Measure what plain traffic achieves on real hosts, and keep it for later searches.
+
+    Args:
+        choice: hosts, and the space that gives plain values.
+        repeats: of each workload.
+        sink: who watches.
+        sizes: of messages, in bytes.
+        opcodes: only these; all of the space without any.
+
+    Raises:
+        TestbedError: the hosts cannot be used.
+    """
+    with bench(choice, sink) as opened:
+        calibration = dataclasses.replace(
+            opened.calibrate(repeats, sizes, opcodes), measured_on=utc_now().partition("T")[0]
+        )
+        name = calibration_name(opened.testbed, opened.space)
+    return calibration, calibrations.save(calibration, name)
+
+
+def workload_named(name: str, space: Space) -> Workload:
+    """Load a workload file, or the trigger of an anomaly.
+
+    Raises:
+        ContentError: there is none, or it is wrong.
+    """
+    if Path(name).suffix in {".yaml", ".yml"}:
+        return load_workload(Path(name), space)
+    return load_reference(name).trigger
+
+
+@dataclass(frozen=True)
+class NamedCase:
+    """An anomaly that a user named, with the search it comes from.
+
+    Attributes:
+        case: what to run.
+        choice: of the campaign that found it; for one of the paper's, its subsystem and the usual rest.
+        calibration: of that campaign.
+        fingerprints: of its hosts; empty where none were kept.
+    """
+
+    case: Case
+    choice: SearchChoice
+    calibration: Calibration
+    fingerprints: Mapping[str, Fingerprint] = dataclasses.field(default_factory=dict)
+
+    def difference(self, now: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...] | None:
+        """Return how a testbed differs from the one that the anomaly was found on; None when that is not on record."""
+        return compare(self.fingerprints, now) if self.fingerprints else None
+
+
+def case_named(name: str) -> NamedCase:
+    """Find an anomaly: an id such as `nsdi22-01`, or `CAMPAIGN/ID`.
+
+    Raises:
+        ContentError: there is no such anomaly.
+        StoreError: there is no such campaign, or it has no such anomaly.
+    """
+    if "/" not in name:
+        reference = load_reference(name)
+        case = Case(name, reference.trigger, Symptom(reference.symptom), reference.conditions)
+        return NamedCase(
+            case, SearchChoice(TestbedChoice(subsystem=reference.subsystem, settings=reference.settings)), Calibration()
+        )
+    directory, _, identifier = name.rstrip("/").rpartition("/")
+    # Both CAMPAIGN/a1 and the path of its folder, CAMPAIGN/anomalies/a1, name it.
+    campaign = Path(directory).parent if Path(directory).name == "anomalies" else Path(directory)
+    with read_campaign(campaign) as store:
+        choice = SearchChoice.from_settings(store.header.settings)
+        found = {anomaly.id: anomaly for anomaly in store.anomalies()}
+        calibration = store.calibration()
+        hardware = fingerprints.load(store.directory.fingerprints)
+    if identifier not in found:
+        raise StoreError(f"campaign {campaign} has no anomaly {identifier!r}; it has {', '.join(found) or 'none'}")
+    anomaly = found[identifier]
+    return NamedCase(Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs), choice, calibration, hardware)

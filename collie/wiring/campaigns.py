@@ -1,0 +1,306 @@
+"""Campaigns: begun, resumed, read, described without being run."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from collie.campaign.budget import Budget
+from collie.campaign.choice import SearchChoice
+from collie.campaign.engine import Summary
+from collie.campaign.run import Campaign, strategy_generator
+from collie.campaign.safety import (
+    Guard,
+    SafetyRecord,
+    described,
+    record_of,
+    replaced,
+)
+from collie.counters.catalog import Catalog
+from collie.errors import HardwareChanged, StoreError, UsageError
+from collie.inventory.fingerprint import Fingerprint, compare
+from collie.inventory.safety import SafetyLimits
+from collie.ports import CampaignHeader, ProgressSink, Testbed
+from collie.search.strategy import Answer, Fate, build
+from collie.store import fingerprints
+from collie.store.directory import CampaignDirectory
+from collie.store.sqlite import SqliteStore
+from collie.wiring.parts import Parts, narrowed_space_of, parts_of, utc_now
+from collie.wiring.testbeds import (
+    first_pair,
+    kept_calibration,
+    look_around,
+    open_inventory,
+    open_testbed,
+    subsystem_of,
+    unlike,
+)
+from collie.workloads.units import format_seconds
+from collie.workloads.workload import Workload, render
+
+if TYPE_CHECKING:
+    from collie.simulator.truth import Score
+
+logger = logging.getLogger(__name__)
+_FIRST_PROPOSALS = 5
+
+
+@dataclass(frozen=True)
+class OpenCampaign:
+    """A campaign that is ready to run, with what has to be closed after it.
+
+    Attributes:
+        choice: what the user said, now or when the campaign began.
+        campaign: the parts.
+        testbed, store: to be closed.
+    """
+
+    choice: SearchChoice
+    campaign: Campaign
+    testbed: Testbed
+    store: SqliteStore
+
+    def release(self) -> SafetyRecord | None:
+        """Leave nothing behind on the testbed; return what the campaign did to it, if it is real or was limited."""
+        return record_of(self.campaign.guard, self.testbed.close())
+
+    def run(self, sink: ProgressSink) -> Summary:
+        """Search until the budget is spent."""
+        return self.campaign.run(sink)
+
+    def close(self) -> None:
+        """Leave nothing behind on the testbed, and release the record."""
+        try:
+            self.testbed.close()
+        finally:
+            self.store.close()
+
+
+def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
+    """Begin a campaign in a new directory.
+
+    Raises:
+        CollieError: anything that the user chose is wrong, before anything is written.
+    """
+    choice = choice.with_absolute_paths()
+    parts_of(choice)  # what is wrong with the choice is said before any host is asked
+    testbed = open_testbed(choice.testbed, choice.seed)
+    try:
+        choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
+        parts = parts_of(choice)
+        look_around(testbed, shared_port=choice.shared_port)
+        _warn_of_unlike_known(choice.known, testbed)
+        kept = kept_calibration(choice.testbed, testbed, parts.space)
+        choice = dataclasses.replace(choice, calibrated=kept is not None)
+        header = CampaignHeader(
+            campaign=directory.name,
+            testbed={"kind": testbed.info.kind, "name": testbed.info.name, **testbed.info.description},
+            space=parts.space.name,
+            recipe=parts.recipe.name,
+            settings=choice.to_settings(),
+            seed=choice.seed,
+            started=utc_now(),
+        )
+        store = SqliteStore.create(directory, header)
+        fingerprints.save(store.directory.fingerprints, testbed.info.fingerprints, utc_now())
+        if kept is not None:
+            store.set_calibration(kept)
+        return _open(choice, parts, testbed, store)
+    except BaseException:
+        testbed.close()
+        raise
+
+
+def _warn_of_unlike_known(known: str | None, testbed: Testbed) -> None:
+    """Say so when the anomalies that need not be found again were found on hosts unlike these."""
+    if known is None or not Path(known).is_dir():
+        return
+    then = fingerprints.load(CampaignDirectory(Path(known)).fingerprints)
+    if then and unlike(then, testbed):
+        logger.warning(
+            "the anomalies of %s, which are not looked for again, were found on unlike hosts; to see how they differ: "
+            "collie hosts diff",
+            known,
+        )
+
+
+def resume(
+    directory: Path,
+    budget: str | None,
+    *,
+    safety: SafetyLimits | None = None,
+    shared_port: bool = False,
+    accept_changes: bool = False,
+) -> OpenCampaign:
+    """Go on with a campaign.
+
+    Args:
+        directory: of the campaign.
+        budget: a new one; None for the one it began with.
+        safety: limits to replace those that the user gave before.
+        shared_port: go on although somebody else uses a port.
+        accept_changes: go on although the hosts are not what they were.
+
+    Raises:
+        CollieError: the campaign or something that it was begun with is gone or has changed.
+    """
+    store = SqliteStore.open(directory)
+    try:
+        choice = SearchChoice.from_settings(store.header.settings)
+        choice = dataclasses.replace(
+            choice,
+            budget=budget or choice.budget,
+            safety=choice.safety if safety is None else replaced(choice.safety, safety),
+            shared_port=shared_port,
+        )
+        parts = parts_of(choice)
+        _refuse_less_than_used(parts.budget, store)
+        testbed = open_testbed(choice.testbed, choice.seed)
+    except BaseException:
+        store.close()
+        raise
+    if testbed.info.kind != store.header.testbed["kind"] or testbed.info.name != store.header.testbed["name"]:
+        testbed.close()
+        store.close()
+        raise StoreError(f"{directory} was begun on {store.header.testbed['name']}, not on {testbed.info.name}")
+    try:
+        _require_same_hardware(directory, store.directory.fingerprints, testbed.info.fingerprints, accept_changes)
+        look_around(testbed, shared_port=choice.shared_port)
+    except BaseException:
+        testbed.close()
+        store.close()
+        raise
+    store.replace_settings(choice.to_settings())
+    return _open(choice, parts, testbed, store)
+
+
+def _require_same_hardware(directory: Path, folder: Path, now: Mapping[str, Fingerprint], accept_changes: bool) -> None:
+    """Refuse hosts that are not what they were when a campaign began; keep an accepted change beside what was.
+
+    Raises:
+        HardwareChanged: something that changes results is not known to be equal, and nobody accepts that.
+    """
+    then = fingerprints.load(folder)
+    if not then:  # begun by a Collie that kept none
+        fingerprints.save(folder, now, utc_now())
+        return
+    changed = [found for found in compare(then, now) if found.changes_results]
+    if changed and not accept_changes:
+        said = [f"{found.b}: {each}" for found in changed for each in found.differences if each.changes_results]
+        raise HardwareChanged(str(directory), said)
+    if changed:
+        fingerprints.save(folder, now, utc_now())
+
+
+def _refuse_less_than_used(budget: Budget, store: SqliteStore) -> None:
+    """Refuse a budget under which some of the recorded runs would not have been begun: they cannot be undone."""
+    used = list(store.runs())[:-1]
+    if used and budget.spent(used[-1].finished_at_seconds, used[-1].run):
+        raise UsageError(
+            f"budget {budget} is less than the campaign has used: {used[-1].run + 1} runs, "
+            f"{format_seconds(used[-1].finished_at_seconds)} before the last; give more, or leave --budget out"
+        )
+
+
+def _open(choice: SearchChoice, parts: Parts, testbed: Testbed, store: SqliteStore) -> OpenCampaign:
+    campaign = Campaign(
+        testbed=testbed,
+        store=store,
+        space=parts.space,
+        recipe=parts.recipe,
+        budget=parts.budget,
+        seed=choice.seed,
+        known=parts.known,
+        dropped=parts.dropped,
+        # A data sheet is ceiling enough; a device without one is measured first, unless it has been.
+        calibration=store.calibration() if choice.testbed.is_simulated or choice.calibrated else None,
+        guard=Guard(parts.limits),
+    )
+    return OpenCampaign(choice, campaign, testbed, store)
+
+
+def recorded_choice(directory: Path) -> SearchChoice:
+    """Return what a campaign was begun with.
+
+    Raises:
+        StoreError: there is no such campaign, or it is of a newer schema.
+    """
+    with read_campaign(directory) as store:
+        return SearchChoice.from_settings(store.header.settings)
+
+
+def read_campaign(directory: Path) -> SqliteStore:
+    """Open a campaign to look at it, also while another process writes it.
+
+    Raises:
+        StoreError: there is no such campaign, or it is of a newer schema.
+    """
+    return SqliteStore.open(directory, read_only=True)
+
+
+def write_report(store: SqliteStore, path: Path, wall_seconds: float | None = None) -> Path:
+    """Write the HTML report of a campaign."""
+    from collie.report.html import write_report as write  # matplotlib takes a second to import
+    from collie.report.view import ReportContext
+
+    space = narrowed_space_of(SearchChoice.from_settings(store.header.settings))
+    write(store, path, ReportContext(str(store.directory.path), space, wall_seconds))
+    return path
+
+
+def describe(choice: SearchChoice) -> dict[str, Any]:
+    """Return what a search would do, without touching any host: what hosts cannot do is left out once they are asked.
+
+    Raises:
+        CollieError: anything that the user chose is wrong.
+    """
+    contacted: dict[str, str] = {}
+    if choice.testbed.hosts is None:
+        testbed = open_testbed(choice.testbed, choice.seed)
+        choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
+        name = f"simulated subsystem {testbed.info.name}"
+    else:
+        pair = first_pair(open_inventory(choice.testbed.hosts))
+        name = pair.name
+        contacted = {host.name: f"{host.address}, device {host.device}" for host in pair.hosts}
+    parts = parts_of(choice)
+    return {
+        "schema_version": 1,
+        "testbed": name,
+        "space": parts.space.name,
+        "log10_size": round(parts.space.log10_size(), 1),
+        "dimensions": list(parts.space.dimensions),
+        "dropped": [dataclasses.asdict(drop) for drop in parts.dropped],
+        "recipe": parts.recipe.name,
+        "strategy": parts.recipe.strategy.value,
+        "budget": str(parts.budget),
+        "seed": choice.seed,
+        "known": len(parts.known),
+        "hosts": contacted,
+        "safety": described(parts.limits),
+        "first_workloads": [
+            {name: value for name, value in render(workload).items() if name in parts.space.dimensions}
+            for workload in _first_proposals(choice, parts)
+        ],
+    }
+
+
+def _first_proposals(choice: SearchChoice, parts: Parts) -> Iterator[Workload]:
+    """Yield what a search proposes before any result could change its mind; no counters are known yet."""
+    strategy = build(parts.recipe, parts.space, Catalog("none yet", ()), strategy_generator(choice.seed))
+    for _ in range(_FIRST_PROPOSALS):
+        workload = strategy.ask()
+        yield workload
+        strategy.tell(workload, Answer(Fate.SKIPPED))
+
+
+def score(choice: SearchChoice, summary: Summary) -> Score:
+    """Compare what was found with what is planted in the simulated subsystem."""
+    from collie.simulator.truth import Truth
+
+    subsystem = subsystem_of(choice.testbed)
+    return Truth(subsystem, narrowed_space_of(choice)).score(summary.anomalies)

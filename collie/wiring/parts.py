@@ -1,0 +1,121 @@
+"""What a choice names, loaded: space, recipe, budget, known anomalies, limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collie.campaign.budget import Budget, parse_budget
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.safety import (
+    tightened,
+)
+from collie.content.anomalies import load_references
+from collie.content.recipes import load_recipe
+from collie.content.spaces import load_space
+from collie.errors import UsageError
+from collie.inventory.safety import SafetyLimits
+from collie.search.recipe import Recipe
+from collie.store.sqlite import SqliteStore
+from collie.wiring.testbeds import open_inventory
+from collie.workloads.feature import Mfs
+from collie.workloads.narrowing import parse_fixes, parse_limits
+from collie.workloads.pruning import Capabilities, Drop, prune
+from collie.workloads.space import Space
+
+if TYPE_CHECKING:
+    pass
+
+
+def space_of(choice: TestbedChoice, name: str | None) -> Space:
+    """Load a space; without a name the one that suits the testbed."""
+    return load_space(name or ("nsdi22" if choice.is_simulated else "soft-roce"))
+
+
+def recipe_of(choice: TestbedChoice, name: str | None) -> Recipe:
+    """Load a recipe; without a name the one that suits the testbed."""
+    return load_recipe(name or ("guided" if choice.is_simulated else "soft-roce"))
+
+
+def known_sets(known: str | None) -> tuple[Mfs, ...]:
+    """Load minimal feature sets that need not be found again: the paper's, or those of a campaign.
+
+    Raises:
+        ContentError: there are no such anomalies.
+        StoreError: there is no such campaign.
+    """
+    if known is None:
+        return ()
+    if Path(known).is_dir():
+        with SqliteStore.open(Path(known), read_only=True) as store:
+            return tuple(anomaly.mfs for anomaly in store.anomalies())
+    return tuple(reference.conditions for reference in load_references(known))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a search is made of, besides its testbed and its record.
+
+    Attributes:
+        dropped: what was left out of the space because the testbed cannot do it.
+        known: minimal feature sets that need not be found again.
+        limits: of safety, in force.
+    """
+
+    space: Space
+    dropped: tuple[Drop, ...]
+    recipe: Recipe
+    budget: Budget
+    known: tuple[Mfs, ...]
+    limits: SafetyLimits
+
+
+def limits_of(choice: SearchChoice) -> SafetyLimits:
+    """Return the limits in force: the site's, tightened by the user; a simulation has none of its own.
+
+    Raises:
+        UsageError: the user wants more than the site allows.
+        InventoryError: the hosts file is wrong.
+    """
+    hosts = choice.testbed.hosts
+    return tightened(SafetyLimits() if hosts is None else open_inventory(hosts).safety, choice.safety)
+
+
+def narrowed_space_of(choice: SearchChoice) -> Space:
+    """Load the space of a search and narrow it: by what the user says, and by what the testbed can do if that is known.
+
+    Raises:
+        ContentError: there is no such space, or it is wrong.
+        UsageError: what is fixed, limited and possible leaves nothing.
+    """
+    return _narrowed(choice)[0]
+
+
+def _narrowed(choice: SearchChoice) -> tuple[Space, tuple[Drop, ...]]:
+    """Return the space of a search and what was left out of it because the testbed cannot do it."""
+    space = space_of(choice.testbed, choice.space)
+    fixes, limits = parse_fixes(choice.fix), parse_limits(choice.limit)
+    try:
+        narrowed = space.narrowed(fixes, limits) if fixes or limits else space
+        return prune(narrowed, choice.capabilities or Capabilities())
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def parts_of(choice: SearchChoice) -> Parts:
+    """Load everything that a choice names.
+
+    Raises:
+        CollieError: anything that the user chose is wrong.
+    """
+    space, dropped = _narrowed(choice)
+    recipe = recipe_of(choice.testbed, choice.recipe)
+    budget = parse_budget(choice.budget or recipe.budget)
+    return Parts(space, dropped, recipe, budget, known_sets(choice.known), limits_of(choice))
+
+
+def utc_now() -> str:
+    """Return the time of day, RFC 3339, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,154 @@
+"""Testbeds: the simulated one, real hosts, the lab; what is kept of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collie.campaign.choice import TestbedChoice
+from collie.campaign.safety import (
+    require_unshared,
+)
+from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
+from collie.content.subsystems import load_subsystem
+from collie.counters.catalog import Catalog
+from collie.detect.bounds import Calibration
+from collie.errors import UsageError
+from collie.inventory.fingerprint import Fingerprint, compare
+from collie.ports import Testbed
+from collie.simulator.subsystem import SubsystemFile
+from collie.simulator.testbed import SimulatedTestbed
+from collie.store import calibrations
+from collie.workloads.space import Space
+
+if TYPE_CHECKING:
+    from collie.inventory.hosts import Inventory, Pair
+
+LAB = "lab"
+logger = logging.getLogger(__name__)
+
+
+def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
+    """Load a simulated subsystem and change its settings.
+
+    Raises:
+        ContentError: the file is wrong.
+        UsageError: no such setting, or no such value.
+    """
+    subsystem = load_subsystem(choice.subsystem, SubsystemFile)
+    return subsystem.with_settings(choice.settings) if choice.settings else subsystem
+
+
+def open_testbed(choice: TestbedChoice, seed: int) -> Testbed:
+    """Open the testbed that a user chose.
+
+    Raises:
+        ContentError: a subsystem or inventory file is wrong.
+        TestbedError: the hosts cannot be used.
+    """
+    if choice.hosts is None:
+        if choice.verify:
+            raise UsageError("--verify compares payload, and the simulator carries none; add --hosts FILE")
+        return SimulatedTestbed(subsystem_of(choice), load_catalog("simulated"), seed=seed, noise=choice.noise)
+    if choice.settings:
+        raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
+    from collie.hosts.testbed import HostsTestbed
+    from collie.lab.reviver import LabReviver
+    from collie.ssh.remote import SshRemote
+
+    pair = first_pair(open_inventory(choice.hosts))
+    return HostsTestbed(
+        pair,
+        connect=SshRemote,
+        catalog_for=find_catalog,
+        discover=discover_catalog,
+        reviver=LabReviver() if _is_lab(choice.hosts) else None,
+        verify=choice.verify,
+    )
+
+
+def first_pair(inventory: Inventory) -> Pair:
+    """Return the pair that measures.
+
+    Raises:
+        UsageError: the inventory forms none.
+    """
+    if not inventory.pairs:
+        raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
+    return inventory.pairs[0]
+
+
+def open_inventory(hosts: str) -> Inventory:
+    """Load an inventory file; `lab` is the one that `collie lab up` wrote.
+
+    Raises:
+        InventoryError: the file is wrong.
+        LabError: no lab is up.
+    """
+    from collie.content.inventory import load_inventory
+
+    return load_inventory(lab_inventory() if _is_lab(hosts) else Path(hosts))
+
+
+def _is_lab(hosts: str) -> bool:
+    return hosts.lower() == LAB and not Path(hosts).exists()
+
+
+def lab_inventory() -> Path:
+    """Return the inventory of the lab.
+
+    Raises:
+        LabError: no lab is up.
+    """
+    from collie.errors import LabError
+    from collie.lab.lab import status
+
+    inventory = status().inventory
+    if inventory is None:
+        raise LabError("no lab is up; start one with `collie lab up`")
+    return inventory
+
+
+def look_around(testbed: Testbed, *, shared_port: bool) -> None:
+    """Refuse a testbed whose ports somebody else uses, unless told otherwise; warn of what forbids nothing.
+
+    Raises:
+        PortShared: somebody else uses a port.
+        TestbedError: a host cannot be asked.
+    """
+    for use in require_unshared(testbed.other_uses(), shared_port=shared_port):
+        logger.warning("%s", use)
+
+
+def unlike(then: Mapping[str, Fingerprint], testbed: Testbed) -> bool:
+    """Whether results of hosts as they were must not be compared with those of a testbed without a word about it."""
+    return any(found.changes_results for found in compare(then, testbed.info.fingerprints))
+
+
+def kept_calibration(choice: TestbedChoice, testbed: Testbed, space: Space) -> Calibration | None:
+    """Return what `collie hosts calibrate` has kept of these very hosts."""
+    if choice.is_simulated:
+        return None
+    return calibrations.load(calibration_name(testbed, space))
+
+
+def calibration_name(testbed: Testbed, space: Space) -> str:
+    """Return under which name the calibration of a testbed is kept: it is of these hosts as they are now."""
+    return calibrations.name_of(testbed.info.name, testbed.info.fingerprints, space.base)
+
+
+def catalog_of(choice: TestbedChoice) -> Catalog:
+    """Return the counters of a testbed's NIC.
+
+    Raises:
+        TestbedError: the hosts cannot be asked.
+    """
+    if choice.is_simulated:
+        return load_catalog("simulated")
+    testbed = open_testbed(choice, 0)
+    try:
+        return testbed.info.catalog
+    finally:
+        testbed.close()
