@@ -39,8 +39,8 @@ done
 """The machine's uptime is the clock of the samples, as it never sleeps. Python would take the traffic's CPU."""
 WORKLOAD = Workload(messages=(4096,), mtu=1024, qps=2, send_wq_depth=16, sq_sig_all=True, timeout=18)
 """Every message is four packets and has a completion of its own, little is under way at any moment, nothing is late."""
-POLICY = WindowPolicy(window_seconds=4.0, patience_seconds=0.0)
-"""The tool's own time to start is uncertain by some 20 ms at either end."""
+POLICY = WindowPolicy(window_seconds=8.0, patience_seconds=0.0)
+"""The tool's own time to start is uncertain by some 50 ms at either end."""
 
 
 @pytest.fixture(scope="module")

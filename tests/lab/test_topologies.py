@@ -97,7 +97,7 @@ def test_receivers_count_what_was_sent(agents: list[RemoteAgent], workload: Work
         begin(list(used.values()), sent, [ends_of(role, workload) for role in used])
         time.sleep(1.0)
         for agent in used.values():
-            agent.ask("stop", drain_seconds=5, deadline_seconds=15)
+            assert agent.ask("stop", drain_seconds=20, deadline_seconds=30)["drained"]
         time.sleep(SETTLED_SECONDS)
         totals = {key: value for agent in used.values() for key, value in agent.samples[-1]["flows"].items()}
     finally:
