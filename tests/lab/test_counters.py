@@ -68,6 +68,12 @@ class Tool(threading.Thread):
             before, after = map(float, moments.split())
             self.readings.append(((before + after) / 2, json.loads(shown)[0]))
 
+    def wait_until_it_reads(self) -> None:
+        remote = SshRemote(self._host)
+        waited = remote.run(["sh", "-c", f"until [ -e {FLAG} ]; do sleep 0.1; done"], 60)
+        remote.close()
+        assert waited.status == 0
+
     def stop(self) -> None:
         remote = SshRemote(self._host)
         remote.run(["rm", "-f", FLAG], 30)
@@ -107,6 +113,7 @@ def test_rates_agree_with_the_rdma_tool(pair: Pair, testbed: HostsTestbed) -> No
     tools = {"a": Tool(pair.a), "b": Tool(pair.b)}
     for tool in tools.values():
         tool.start()
+        tool.wait_until_it_reads()
     measured(testbed)
     for role, tool in tools.items():
         tool.stop()
