@@ -24,6 +24,7 @@ class TestbedChoice:
         settings: changes to it.
         noise: of simulated readings; 0 switches it off.
         verify: compare payload on real hosts.
+        victim: run a plain flow beside every workload on real hosts.
     """
 
     __test__ = False
@@ -33,6 +34,7 @@ class TestbedChoice:
     settings: Mapping[str, str] = field(default_factory=dict)
     noise: float = 1.0
     verify: bool = False
+    victim: bool = False
 
     @property
     def is_simulated(self) -> bool:

@@ -16,6 +16,7 @@ from collie.cli.options import (
     testbed_choice,
     testbed_options,
     verify_option,
+    victim_option,
 )
 from collie.cli.progress import Silence
 from collie.detect.symptom import Outcome
@@ -30,6 +31,7 @@ from collie.report.text import render_measurement
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
 @safety_options
 @verify_option
+@victim_option
 @testbed_options
 def command(workload: str, space: str | None, recipe: str | None, seed: int, output: str, **options: Any) -> int:
     """Run one workload and its plain sibling; print the whole measurement and the verdict.

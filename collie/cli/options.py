@@ -54,6 +54,13 @@ def verify_option(command: F) -> F:
     )
 
 
+def victim_option(command: F) -> F:
+    """Add `--victim`."""
+    return click.option(
+        "--victim", is_flag=True, help="On real hosts, run a plain flow beside every workload and say what it loses."
+    )(command)
+
+
 def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
     """Return the testbed that the options of `testbed_options` choose.
 
@@ -70,6 +77,7 @@ def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
         parse_settings(options["settings"]),
         options["noise"],
         options.get("verify", False),
+        options.get("victim", False),
     )
 
 
@@ -88,6 +96,8 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
         given = dataclasses.replace(given, settings={**given.settings, **chosen.settings})
     if "verify" in said:
         given = dataclasses.replace(given, verify=chosen.verify)
+    if "victim" in said:
+        given = dataclasses.replace(given, victim=chosen.victim)
     return dataclasses.replace(given, noise=chosen.noise) if "noise" in said else given
 
 

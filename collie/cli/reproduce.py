@@ -17,6 +17,7 @@ from collie.cli.options import (
     say_safety,
     testbed_options,
     verify_option,
+    victim_option,
 )
 from collie.cli.progress import ConsoleProgress
 from collie.report.json_output import render_reproduction, render_safety
@@ -34,6 +35,7 @@ _EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
 @safety_options
 @verify_option
+@victim_option
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **options: Any) -> int:
@@ -53,7 +55,9 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
         safety=safety_limits(options),
         shared_port=options["shared_port"],
     )
-    with ConsoleProgress() as progress, wiring.bench(choice, progress, named.calibration, named.fingerprints) as bench:
+    # Ceilings hold for runs like those that they are from: with a victim beside them, or without.
+    calibration = named.calibration if named.choice.testbed.victim == choice.testbed.victim else None
+    with ConsoleProgress() as progress, wiring.bench(choice, progress, calibration, named.fingerprints) as bench:
         changed = named.difference(bench.testbed.info.fingerprints)
         found = bench.reproduce(named.case, repeat=repeat, controls=controls)
     if output == "json":

@@ -26,6 +26,7 @@ from collie.cli.options import (
     testbed_choice,
     testbed_options,
     verify_option,
+    victim_option,
 )
 from collie.cli.progress import ConsoleProgress
 from collie.errors import TestbedError, UsageError
@@ -48,6 +49,7 @@ from collie.report.text import render_summary
 @click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 @safety_options
 @verify_option
+@victim_option
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:

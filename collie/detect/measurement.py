@@ -75,6 +75,26 @@ class GeneratorHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class Victim:
+    """A plain flow that ran beside the workload.
+
+    Attributes:
+        alone_bps: payload bits/s that it delivers with nothing beside it; None when that could not be measured.
+        beside_bps: payload bits/s that it delivered in the window of the run; None when unknown.
+    """
+
+    alone_bps: float | None = None
+    beside_bps: float | None = None
+
+    @property
+    def lost_ratio(self) -> float | None:
+        """Share of its throughput that it lost, 0 to 1; None when unknown."""
+        if self.beside_bps is None or not self.alone_bps:
+            return None
+        return max(0.0, 1.0 - self.beside_bps / self.alone_bps)
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One host at one moment, for pictures: rates since the sample before.
 
@@ -104,6 +124,8 @@ class Measurement:
         wrong_bytes: payload bytes that differ from those sent; None when nobody compared them.
         stopped: who watched the run had it stopped before its window was full, for this reason; then all readings are
             means of what was seen, start-up included.
+        victim: a plain flow beside the workload, of which no other reading but those of counters holds anything; None
+            when nobody asked for one, or none is possible beside this workload (`notes` say so).
     """
 
     hosts: tuple[HostMeasurement, ...]
@@ -115,6 +137,7 @@ class Measurement:
     notes: tuple[str, ...] = ()
     wrong_bytes: int | None = None
     stopped: str | None = None
+    victim: Victim | None = None
 
     def host(self, name: str) -> HostMeasurement:
         """Return what one host showed.
@@ -142,7 +165,14 @@ def cut_short(measurement: Measurement, seen: Sequence[Sample], reason: str) -> 
     hosts = tuple(_seen(host, [sample for sample in seen if sample.host == host.host]) for host in measurement.hosts)
     window = max((sample.seconds for sample in seen), default=0.0)
     return replace(
-        measurement, hosts=hosts, window_seconds=window, stable=False, problems=(), series=tuple(seen), stopped=reason
+        measurement,
+        hosts=hosts,
+        window_seconds=window,
+        stable=False,
+        problems=(),
+        series=tuple(seen),
+        stopped=reason,
+        victim=measurement.victim and replace(measurement.victim, beside_bps=None),
     )
 
 

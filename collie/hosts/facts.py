@@ -120,6 +120,12 @@ class HostFacts:
         """Return a device by its name."""
         return next((device for device in self.devices if device.name == name), None)
 
+    def active_mtu(self, port: RdmaPort) -> int | None:
+        """Return the path MTU that a port can have at most; None when unknown."""
+        device = self.device(port.device)
+        facts = device.port(port.port) if device else None
+        return facts.active_mtu if facts else None
+
 
 def parse_facts(raw: Mapping[str, Any]) -> HostFacts:
     """Read the answer to `hello`.

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.detect.measurement import GeneratorHealth
+from collie.hosts import victim
 from collie.hosts.fairness import slowest_qp_share
 from collie.hosts.samples import AgentSample
 from collie.workloads.plan import Flow, flows
@@ -49,7 +50,8 @@ class Activity:
         foreign_cpus: CPUs that other processes took, on average; at least, as some of the kernel's work is counted as
             the generator's.
         spare_cpus: CPUs that nothing ran on, on average.
-        queue_fill_ratio: how full send queues still were when filled again; None on a host that only responds.
+        queue_fill_ratio: how full send queues still were when filled again, a victim's included; None on a host that
+            only responds.
         data_path: what drove traffic.
         posts_receives: whether messages need receives that it posts.
     """
@@ -107,6 +109,8 @@ def _activity(role: str, samples: Sequence[AgentSample], plan: Sequence[Flow], w
     keys = [f"{flow.name}/requester" for flow in plan if flow.requester == role]
     posted = sum(_posted(samples[-1], key) - _posted(samples[0], key) for key in keys)
     rounds = posted / (workload.wqe_batch * workload.signal_every)
+    # The engine counts over all send queues, a victim's among them, whose rounds are of one request.
+    rounds += _posted(samples[-1], victim.REQUESTER) - _posted(samples[0], victim.REQUESTER)
     empty = min(1.0, (last.queue_empty - first.queue_empty) / rounds) if rounds > 0 else None
     limit = last.queue_limit - first.queue_limit
     fill = (last.queue_outstanding - first.queue_outstanding) / limit if limit > 0 else None
@@ -166,10 +170,16 @@ def _why_starved(activity: Activity, *, software: bool) -> str:
     return ""
 
 
+def has_errors(sample: AgentSample) -> bool:
+    """Whether any completion came with an error so far, or the device refused a post: whoever's they are."""
+    return sample.engine is not None and (bool(sample.engine.errors) or sample.engine.post_errors > 0)
+
+
 def _errors(window: Mapping[str, Sequence[AgentSample]]) -> dict[str, int]:
+    """Return the workload's errors: all of a host's, unless no queue pair but a victim's failed there."""
     errors: dict[str, int] = {}
     for samples in window.values():
-        engine = samples[-1].engine if samples else None
+        engine = samples[-1].engine if samples and not victim.failed_alone(samples[-1]) else None
         for name, count in (engine.errors if engine else {}).items():
             errors[name] = errors.get(name, 0) + count
         if engine and engine.post_errors:

@@ -25,6 +25,8 @@ from collie.hosts.lookout import Lookout
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.samples import AgentSample
 from collie.hosts.session import HostSession
+from collie.hosts.victim import MOST_ENDS, RESPONDER, victim_flow
+from collie.hosts.victim import NAME as VICTIM
 from collie.hosts.window import Recording, WindowPolicy, measurement
 from collie.ports import Clock
 from collie.workloads.plan import flows, is_peer
@@ -72,6 +74,7 @@ class Run:
         workload: what to run.
         executor: runs the hosts' steps side by side.
         verify: compare what has arrived with what was sent.
+        victim: what runs beside the workload as the flow of that name; None for nothing.
     """
 
     def __init__(
@@ -82,13 +85,15 @@ class Run:
         clock: Clock,
         *,
         verify: bool = False,
+        victim: Workload | None = None,
     ) -> None:
         self._verify = verify
+        self._victim = victim
         self._parties = {party.role: party for party in parties}
         self._workload = workload
         self._executor = executor
         self._clock = clock
-        self._flows = flows(workload)
+        self._flows = (*flows(workload), *([victim_flow(workload)] if victim else []))
 
     def measure(self, catalog: Catalog, policy: WindowPolicy, watch: Watch | None = None) -> Measurement:
         """Run from first to last step.
@@ -145,7 +150,7 @@ class Run:
         last = wanted + policy.patience_seconds
         while True:
             recording = self._record(began, wanted, lookout)
-            measured = measurement(self._workload, recording, catalog, policy)
+            measured = measurement(self._workload, recording, catalog, policy, victim=self._victim is not None)
             if lookout.reason:
                 return cut_short(measured, measured.series, lookout.reason)
             if measured.stable or measured.problems or wanted >= last:
@@ -202,11 +207,12 @@ class Run:
         except TestbedError as error:
             return replace(measured, notes=(*measured.notes, f"payload was not compared: {error}"))
         ends = [(role, key, end) for role, flows in found.items() for key, end in flows.items() if end is not None]
-        if not ends:
+        own = [end for _, key, end in ends if key != RESPONDER]
+        if not own:
             reason = "payload was not compared: atomics change what it would be compared with"
             return replace(measured, notes=(*measured.notes, reason))
         notes = [_wrong_place(role, key, end["first_wrong"]) for role, key, end in ends if end["first_wrong"]]
-        wrong = sum(end["wrong_bytes"] for _, _, end in ends)
+        wrong = sum(end["wrong_bytes"] for end in own)
         return replace(measured, wrong_bytes=wrong, notes=(*measured.notes, *notes))
 
     def _destroy(self) -> None:
@@ -229,32 +235,45 @@ class Run:
         return ends + [(flow.name, "responder", "requester") for flow in self._flows if flow.responder == role]
 
     def _prepare_request(self, party: Party) -> dict[str, Any]:
-        workload = render(self._workload)
-        for name in _TOPOLOGY:
-            del workload[name]
-        own = "peer_" if is_peer(self._workload, party.role) else ""
-        # The agent knows requester and responder, not A and B: on each host, both ends are on that host's memory.
-        try:
-            node = numa_node(party.port, workload[f"{own}numa_node"])
-        except ValueError as error:
-            raise Impossible(f"host {party.session.host.name}: {error}") from error
-        memory = workload[f"{own}memory"]
-        workload |= {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
+        ends = self._ends(party.role)
+        if len(ends) > MOST_ENDS:
+            raise Impossible(f"host {party.session.host.name} has no room for a victim beside so many flows")
         forced = party.session.host.data_path
         return ({"data_path": forced} if forced else {}) | {
             "device": party.port.device,
             "port": party.port.port,
             "gid_index": party.port.gid_index,
-            "workload": workload,
-            "flows": [{"flow": flow, "role": end} for flow, end, _ in self._ends(party.role)],
+            "workload": _told(self._workload, party),
+            "flows": [{"flow": flow, "role": end, **self._own_workload(flow, party)} for flow, end, _ in ends],
             "verify": self._verify,
         }
+
+    def _own_workload(self, flow: str, party: Party) -> dict[str, Any]:
+        return {"workload": _told(self._victim, party)} if self._victim and flow == VICTIM else {}
 
     def _all(self, step: Callable[[Party], T]) -> dict[str, T]:
         return self._each(self._parties, step)
 
     def _each(self, roles: Collection[str], step: Callable[[Party], T]) -> dict[str, T]:
         return side_by_side(self._executor, {role: partial(step, self._parties[role]) for role in roles})
+
+
+def _told(asked: Workload, party: Party) -> dict[str, Any]:
+    """Return a workload as the agent of a host knows it: requester and responder, not A and B.
+
+    Raises:
+        Impossible: the host has no such memory.
+    """
+    workload = render(asked)
+    for name in _TOPOLOGY:
+        del workload[name]
+    own = "peer_" if is_peer(asked, party.role) else ""
+    try:
+        node = numa_node(party.port, workload[f"{own}numa_node"])
+    except ValueError as error:
+        raise Impossible(f"host {party.session.host.name}: {error}") from error
+    memory = workload[f"{own}memory"]  # on each host, both ends are on that host's memory
+    return workload | {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
 
 
 def _wrong_place(role: str, key: str, first: Mapping[str, Any]) -> str:

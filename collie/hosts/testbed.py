@@ -6,14 +6,16 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from statistics import median
 
 from collie.counters.catalog import Catalog
 from collie.counters.discovery import discovered
 from collie.detect.bounds import Bound
-from collie.detect.measurement import Watch
-from collie.errors import CommandTimeout, HostUnreachable
+from collie.detect.measurement import Measurement, Watch
+from collie.errors import CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.capabilities import capabilities
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import RdmaPort, line_rate, rdma_port
@@ -22,6 +24,7 @@ from collie.hosts.idle import other_uses
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.run import Impossible, Party, Run, side_by_side
 from collie.hosts.session import Archive, HostSession
+from collie.hosts.victim import ALONE_RUNS, LEAST_MTU, victim, why_none
 from collie.hosts.window import WindowPolicy
 from collie.inventory.hosts import Host, Pair
 from collie.ports import (
@@ -36,7 +39,7 @@ from collie.ports import (
     TestbedInfo,
     Unsupported,
 )
-from collie.workloads.plan import ROLES, hosts
+from collie.workloads.plan import ROLES, hosts, sinks
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
@@ -79,6 +82,7 @@ class HostsTestbed:
         reviver: brings back hosts that answer nobody; None where nobody can.
         discover: makes a catalog of what devices expose, where there is no other.
         verify: compare what arrives with what was sent, after each run.
+        victim: run a plain flow beside every workload, and say what it loses (`collie/hosts/victim.py`).
     """
 
     def __init__(
@@ -93,8 +97,11 @@ class HostsTestbed:
         reviver: Reviver | None = None,
         discover: Discover = discovered,
         verify: bool = False,
+        victim: bool = False,
     ) -> None:
         self._verify = verify
+        self._asks_victim = victim
+        self._alone_bps: dict[Workload, float] = {}
         self._pair = pair
         self._catalog_for = catalog_for
         self._discover = discover
@@ -219,9 +226,7 @@ class HostsTestbed:
 
     def _measure(self, parties: Sequence[Party], workload: Workload, started: float, watch: Watch | None) -> RunResult:
         try:
-            one = Run(parties, workload, self._executor, self._clock, verify=self._verify)
-            catalog = self._catalog_of(parties)
-            measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
+            measured = self._run(parties, workload, watch)
         except Impossible as error:
             return Unsupported(str(error), self._clock.monotonic() - started)
         except StepFailed as error:
@@ -230,6 +235,46 @@ class HostsTestbed:
                 Unsupported(str(error), elapsed) if error.unsupported else SetupFailed(error.cause, str(error), elapsed)
             )
         return Measured(measured, self._clock.monotonic() - started)
+
+    def _run(self, parties: Sequence[Party], workload: Workload, watch: Watch | None) -> Measurement:
+        why_not = why_none(workload) if self._asks_victim else ""
+        beside = self._victim(parties, workload) if self._asks_victim and not why_not else None
+        alone_bps = self._alone(parties, beside, watch) if beside else None
+        catalog = self._catalog_of(parties)
+        one = Run(parties, workload, self._executor, self._clock, verify=self._verify, victim=beside)
+        measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
+        if why_not:
+            return replace(measured, notes=(*measured.notes, why_not))
+        return replace(measured, victim=measured.victim and replace(measured.victim, alone_bps=alone_bps))
+
+    def _victim(self, parties: Sequence[Party], workload: Workload) -> Workload:
+        known = (party.session.facts.active_mtu(party.port) for party in parties[:2])  # its ends: A, and B if remote
+        return victim(min((mtu for mtu in known if mtu), default=LEAST_MTU), remote=workload.remote)
+
+    def _alone(self, parties: Sequence[Party], beside: Workload, watch: Watch | None) -> float | None:
+        """Return what a victim delivers alone, measured before the first run that needs it; None when no run told.
+
+        Raises:
+            TestbedError: the safety limits do not even allow the victim.
+        """
+        if beside in self._alone_bps:
+            return self._alone_bps[beside]
+        roles, (sink,) = hosts(beside), sinks(beside)
+        own = [party for party in parties if party.role in roles]
+        catalog, read = self._catalog_of(parties), []
+        for _ in range(ALONE_RUNS):
+            one = Run(own, beside, self._executor, self._clock)
+            measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
+            if measured.stopped:
+                raise TestbedError(f"the victim alone was stopped ({measured.stopped}); measure without --victim")
+            delivered = measured.host(sink).delivered_bps
+            if delivered is not None and not measured.problems:
+                read.append(delivered)
+        if not read:
+            return None
+        self._alone_bps[beside] = median(read)
+        logger.info("the victim alone delivers %.3g bit/s, the median of %d runs", self._alone_bps[beside], len(read))
+        return self._alone_bps[beside]
 
     def _ready(self, roles: Iterable[str]) -> tuple[Party, ...]:
         """Return hosts with live agents, started side by side where needed."""

@@ -22,14 +22,15 @@ from dataclasses import dataclass, replace
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.counters.series import is_stable, rates
 from collie.detect.bounds import packets_per_byte
-from collie.detect.measurement import HostMeasurement, Measurement, Sample
+from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
+from collie.hosts import victim as victims
 from collie.hosts.curve import Curve
 from collie.hosts.facts import SOFTWARE_DRIVERS
-from collie.hosts.health import generator_health
+from collie.hosts.health import generator_health, has_errors
 from collie.hosts.link import LINK_DOWN, link_change
 from collie.hosts.samples import AgentSample, names_in, snapshot
 from collie.hosts.trust import broken, standstills
-from collie.workloads.plan import Stream, sinks, streams
+from collie.workloads.plan import HOST_A, Stream, sinks, streams
 from collie.workloads.workload import QpType, Workload
 
 
@@ -93,7 +94,9 @@ _SAME_MOMENT_SECONDS = 0.005
 """Hosts' clocks are compared no better than a message travels."""
 
 
-def measurement(workload: Workload, recording: Recording, catalog: Catalog, policy: WindowPolicy) -> Measurement:
+def measurement(
+    workload: Workload, recording: Recording, catalog: Catalog, policy: WindowPolicy, *, victim: bool = False
+) -> Measurement:
     """Say what a run showed.
 
     Args:
@@ -101,13 +104,17 @@ def measurement(workload: Workload, recording: Recording, catalog: Catalog, poli
         recording: all samples until the decision to stop.
         catalog: counters of the hosts' driver.
         policy: warm-up, window and stability.
+        victim: a victim ran beside it.
     """
     placed = {role: recording.placed(role) for role in recording.samples}
     series = tuple(sample for role in placed for sample in _series(role, placed, workload, catalog))
     if not all(placed.values()):
         silent = " and ".join(role for role, samples in placed.items() if not samples)
         empty = tuple(HostMeasurement(role) for role in placed)
-        return Measurement(empty, 0.0, stable=False, problems=(f"host {silent} sent no samples",), series=series)
+        problem = f"host {silent} sent no samples"
+        return Measurement(
+            empty, 0.0, stable=False, problems=(problem,), series=series, victim=Victim() if victim else None
+        )
     end = min(samples[-1][0] for samples in placed.values())
     begin = max(policy.warm_up_seconds, end - policy.window_seconds - policy.period_seconds / 2)
     window = {
@@ -116,11 +123,8 @@ def measurement(workload: Workload, recording: Recording, catalog: Catalog, poli
     hosts = _with_credit_waits([_host(role, window, placed, workload, catalog) for role in placed], workload, catalog)
     still = {host.host: standstills(host, hosts, workload, catalog, _samples(window[host.host])) for host in hosts}
     hosts = tuple(_without(host, [one.counter.name for one in still[host.host]], catalog, window) for host in hosts)
-    health = generator_health(
-        workload,
-        {role: _samples(window[role]) for role in window},
-        software=catalog.driver in SOFTWARE_DRIVERS,
-    )
+    seen = {role: _samples(window[role]) for role in window}
+    health = generator_health(workload, seen, software=catalog.driver in SOFTWARE_DRIVERS)
     return Measurement(
         hosts,
         max(0.0, end - begin),
@@ -128,14 +132,16 @@ def measurement(workload: Workload, recording: Recording, catalog: Catalog, poli
         health=health,
         problems=(
             *_link_changes(placed, catalog),
-            *_problems(window, catalog, bool(health.completion_errors)),
+            *_problems(window, catalog, any(samples and has_errors(samples[-1]) for samples in seen.values())),
             *(f"host {role}: {one.text}" for role, found in still.items() for one in found if one.voids),
         ),
         notes=(
             *_notes(window, catalog),
+            *victims.notes(seen),
             *(f"host {role}: {one.text}" for role, found in still.items() for one in found if not one.voids),
         ),
         series=series,
+        victim=victims.beside(placed[HOST_A], begin, end) if victim else None,
     )
 
 

@@ -15,7 +15,7 @@ from collie.detect.symptom import Symptom
 from collie.errors import UsageError
 from collie.ports import CampaignStore
 from collie.report.figures import MOST_PANELS, MOST_POINTS, counters_over_time, found_over_time
-from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, times
+from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, times, victim_kept
 from collie.report.view import CampaignView, ReportContext, campaign_view
 from collie.workloads.units import format_seconds
 
@@ -66,6 +66,7 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
         "rate": rate,
         "packets": packet_rate,
         "percent": percent,
+        "victim_kept": victim_kept,
         "seconds": format_seconds,
         "runs": runs,
         "times": times,

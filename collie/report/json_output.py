@@ -15,6 +15,7 @@ from collie.campaign.engine import Summary
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
 from collie.detect.confirm import Trust
+from collie.detect.measurement import Measurement
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
@@ -261,8 +262,14 @@ def _result(result: RunResult) -> Json:
         "outcome": outcome,
         "problem": problem,
         "elapsed_seconds": plain(result.elapsed_seconds),
-        "measurement": plain(result.measurement) if isinstance(result, Measured) else None,
+        "measurement": _measurement(result.measurement) if isinstance(result, Measured) else None,
     }
+
+
+def _measurement(measurement: Measurement) -> Json:
+    victim = measurement.victim
+    lost = {"victim": {**plain(victim), "lost_ratio": plain(victim.lost_ratio)}} if victim else {}
+    return {**plain(measurement), **lost}
 
 
 def _trial(trial: Trial, reproduction: Reproduction) -> Json:

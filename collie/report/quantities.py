@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from collie.detect.measurement import Victim
 from collie.workloads.units import format_bytes, format_rate
 
 
@@ -40,6 +41,12 @@ def times(factor: float) -> str:
     if factor >= 1000:
         return "over 1000 times"
     return f"{factor:.2g} times" if factor < 10 else f"{factor:.0f} times"
+
+
+def victim_kept(victim: Victim) -> str:
+    """Say what a victim kept beside a workload: `keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost`."""
+    lost = "" if victim.lost_ratio is None else f": {percent(victim.lost_ratio)} lost"
+    return f"keeps {rate(victim.beside_bps)} of {rate(victim.alone_bps)} alone{lost}"
 
 
 def runs(count: int) -> str:

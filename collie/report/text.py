@@ -17,7 +17,7 @@ from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed
 from collie.report.json_output import Score
-from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times
+from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times, victim_kept
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_seconds
 from collie.workloads.workload import FIELD_NAMES
@@ -198,6 +198,8 @@ def _hosts(measurement: Measurement, bound: Bound) -> Iterator[str]:
         yield f"queue pairs  the slowest does at most {percent(min(1.0, health.slowest_qp_share))} of the mean"
     if measurement.wrong_bytes is not None:
         yield f"payload  {measurement.wrong_bytes:,} bytes arrived wrong"
+    if measurement.victim is not None:
+        yield f"victim  {victim_kept(measurement.victim)}"
 
 
 def _host(host: HostMeasurement, bound: Bound) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collie.detect.bounds import plain_sibling
-from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.measurement import HostMeasurement, Measurement, Victim
 from collie.detect.symptom import Outcome
 from collie.ports import CampaignHeader, CampaignStore, HostLost, Measured, RunRecord, SetupFailed
 from collie.report.figures import Found, Panel, Point
@@ -72,6 +72,7 @@ class AnomalyView:
 
     Attributes:
         figures_run: the run that `hosts` are from; None when none was recorded.
+        victim: of that run; None when none ran beside it.
     """
 
     anomaly: Anomaly
@@ -80,6 +81,7 @@ class AnomalyView:
     hosts: tuple[HostRow, ...]
     figures_run: int | None
     command: str
+    victim: Victim | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ def _anomaly_view(anomaly: Anomaly, records: list[RunRecord], context: ReportCon
         hosts=_host_rows(shown, records, context) if shown else (),
         figures_run=shown.run if shown else None,
         command=shlex.join(["collie", "reproduce", f"{context.place}/{anomaly.id}", "--controls"]),
+        victim=shown.result.measurement.victim if shown and isinstance(shown.result, Measured) else None,
     )
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from collie.detect.bounds import Calibration, CalibrationPoint
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
@@ -155,6 +155,7 @@ def _measurement(measurement: Measurement) -> Json:
             "queue_fill_ratio": known(health.queue_fill_ratio),
         },
         "wrong_bytes": measurement.wrong_bytes,
+        "victim": _victim(measurement.victim),
         "hosts": [
             {
                 "host": host.host,
@@ -184,7 +185,12 @@ def _read_measurement(raw: Mapping[str, Any]) -> Measurement:
         notes=tuple(raw.get("notes", ())),
         wrong_bytes=raw.get("wrong_bytes"),
         stopped=raw.get("stopped"),
+        victim=Victim(**raw["victim"]) if raw.get("victim") else None,
     )
+
+
+def _victim(victim: Victim | None) -> Json | None:
+    return None if victim is None else readings(asdict(victim))
 
 
 def encode_verdict(verdict: Verdict) -> Json:

@@ -11,6 +11,7 @@ It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`
      "engine_dies": true,              the engine ends half a window after `start`
      "silent": true,                   sends no samples
      "bytes_per_second": 1e9,          per flow
+     "victim_keeps": 0.25,             of that, the share of a flow `victim` beside others
      "wrong_bytes": 16,                of each responder's payload
      "counters": {"hw_counters": {"rcvd_pkts": 1000}},   advance per second
      "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, the same without a run (by default they stand still)
@@ -55,7 +56,7 @@ class FakeAgent:
     def __init__(self, behaviour: dict[str, Any]) -> None:
         self._behaviour = behaviour
         self._writing = threading.Lock()
-        self._workload: dict[str, Any] = {}
+        self._opcodes: dict[str, str] = {}
         self._data_path = "native"
         self._keys: list[str] = []
         self._running = threading.Event()
@@ -113,9 +114,10 @@ class FakeAgent:
         return {"clock": time.monotonic(), "phase": "idle"}
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        self._workload = request["workload"]
         self._data_path = request.get("data_path", "native")
         self._keys = [f"{flow['flow']}/{flow['role']}" for flow in request["flows"]]
+        workloads = [flow.get("workload", request["workload"]) for flow in request["flows"]]
+        self._opcodes = {key: workload["opcode"] for key, workload in zip(self._keys, workloads, strict=True)}
         return {
             "engine_pid": 1,
             "data_path": self._data_path,
@@ -225,7 +227,9 @@ class FakeAgent:
 
     def _flow(self, key: str, delivered: int) -> dict[str, Any]:
         requester = key.endswith("/requester")
-        counts = requester == (self._workload["opcode"] in ("WRITE", "READ"))
+        counts = requester == (self._opcodes[key] in ("WRITE", "READ"))
+        if key.startswith("victim/"):
+            delivered = int(delivered * self._behaviour.get("victim_keeps", 1.0))
         return {
             "posted_messages": delivered // 100 if requester else None,
             "delivered_bytes": delivered if counts else None,

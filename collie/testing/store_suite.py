@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from collie.detect.bounds import Calibration, CalibrationPoint
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import StoreError
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord, SetupFailed, Unsupported
@@ -50,6 +50,7 @@ MEASUREMENT = Measurement(
         False, "the CPU was busy", 0.1, None, {"remote access error": 3}, 0.9, data_path="native", queue_fill_ratio=0.75
     ),
     problems=("link changed",),
+    victim=Victim(27e6),
     notes=("host a: PFC is off",),
     series=(
         Sample(0.0, "a", {"x": 0.1, "y": None}),

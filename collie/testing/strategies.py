@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from collie.detect.bounds import Calibration, CalibrationPoint
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample
+from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import CampaignHeader, HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
@@ -130,6 +130,7 @@ def measurements() -> st.SearchStrategy[Measurement]:
         problems=st.lists(texts, max_size=2).map(tuple),
         series=st.lists(sample, max_size=4).map(tuple),
         wrong_bytes=st.none() | st.integers(0, 2**40),
+        victim=st.none() | st.builds(Victim, readings, readings),
     )
 
 

@@ -51,6 +51,8 @@ def open_testbed(choice: TestbedChoice, seed: int) -> Testbed:
     if choice.hosts is None:
         if choice.verify:
             raise UsageError("--verify compares payload, and the simulator carries none; add --hosts FILE")
+        if choice.victim:
+            raise UsageError("--victim runs beside the workload, and the simulator runs one alone; add --hosts FILE")
         return SimulatedTestbed(subsystem_of(choice), load_catalog("simulated"), seed=seed, noise=choice.noise)
     if choice.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
@@ -66,6 +68,7 @@ def open_testbed(choice: TestbedChoice, seed: int) -> Testbed:
         discover=discover_catalog,
         reviver=LabReviver() if _is_lab(choice.hosts) else None,
         verify=choice.verify,
+        victim=choice.victim,
     )
 
 
@@ -128,8 +131,8 @@ def unlike(then: Mapping[str, Fingerprint], testbed: Testbed) -> bool:
 
 
 def kept_calibration(choice: TestbedChoice, testbed: Testbed, space: Space) -> Calibration | None:
-    """Return what `collie hosts calibrate` has kept of these very hosts."""
-    if choice.is_simulated:
+    """Return what `collie hosts calibrate` has kept of these very hosts; it ran alone, and says nothing of a victim."""
+    if choice.is_simulated or choice.victim:
         return None
     return calibrations.load(calibration_name(testbed, space))
 

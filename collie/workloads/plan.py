@@ -25,11 +25,13 @@ class Flow:
     Attributes:
         requester, responder: roles: `a`, `b`, `c`, ...
         opcodes: decide which end receives the payload.
+        label: its name, where requester and responder are not enough to tell it.
     """
 
     requester: str
     responder: str
     opcodes: tuple[Opcode, ...]
+    label: str = ""
 
     @property
     def sink(self) -> str:
@@ -58,7 +60,7 @@ class Flow:
     @property
     def name(self) -> str:
         """`a-b`: requester, then responder."""
-        return f"{self.requester}-{self.responder}"
+        return self.label or f"{self.requester}-{self.responder}"
 
 
 def flows(workload: Workload) -> tuple[Flow, ...]:

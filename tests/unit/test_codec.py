@@ -142,3 +142,11 @@ def test_a_run_of_an_earlier_collie_names_no_data_path() -> None:
     decoded = codec.decode_result(raw)
     assert isinstance(decoded, Measured)
     assert (decoded.measurement.health.data_path, decoded.measurement.health.queue_fill_ratio) == (None, None)
+
+
+def test_a_run_of_an_earlier_collie_had_no_victim() -> None:
+    written = codec.encode_result(measured(1).result)
+    assert written.pop("victim") == {"alone_bps": 27e6, "beside_bps": None}
+    earlier = codec.decode_result(written)
+    assert isinstance(earlier, Measured)
+    assert earlier.measurement.victim is None

@@ -15,7 +15,7 @@ from collie.campaign.engine import Summary
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.detect.bounds import UNBOUNDED, Bound, plain_sibling
 from collie.detect.confirm import Trust
-from collie.detect.measurement import GeneratorHealth
+from collie.detect.measurement import GeneratorHealth, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.json_output import plain, render_measure, render_reproduction, render_search
@@ -151,6 +151,18 @@ def test_measure_prints_the_whole_measurement(judged: JudgedRun) -> None:
     assert document["bound"] == {"bps": 1e11, "pps": 3e6, "source": "plain sibling", "detail": ""}
     assert document["verdict"]["symptom"] == "pause"
     assert document["plain_sibling"]["qps"] == 16
+
+
+def test_a_victim_is_shown_with_what_it_lost(judged: JudgedRun) -> None:
+    assert isinstance(judged.result, Measured)
+    assert through_json(render_measure(judged))["measurement"]["victim"] is None
+    beside = replace(judged.result.measurement, victim=Victim(27e6, 3.1e6))
+    shown = replace(judged, result=replace(judged.result, measurement=beside))
+    victim = through_json(render_measure(shown))["measurement"]["victim"]
+    assert victim == {"alone_bps": 27e6, "beside_bps": 3.1e6, "lost_ratio": pytest.approx(0.885, abs=0.001)}
+    assert "victim  keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost" in render_measurement(shown)
+    unknown = replace(judged, result=replace(judged.result, measurement=replace(beside, victim=Victim(27e6))))
+    assert "victim  keeps unknown of 27 Mbit/s alone\n" in render_measurement(unknown)
 
 
 def test_what_was_not_measured_is_null(judged: JudgedRun) -> None:

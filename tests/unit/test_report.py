@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from collie.detect.measurement import Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import UsageError
-from collie.ports import RunRecord, SetupFailed
+from collie.ports import Measured, RunRecord, SetupFailed
 from collie.report.figures import Found, Panel, Point, counters_over_time, found_over_time, thinned
 from collie.report.html import render_report, write_report
 from collie.report.view import ReportContext, campaign_view
@@ -127,6 +128,19 @@ def test_the_page_compares_with_the_plain_sibling(html: str) -> None:
     text = Page(html).text
     assert "b receives 38 Gbit/s 100 Gbit/s" in text
     assert "and under the plain sibling" in text
+
+
+def test_the_page_says_what_a_victim_lost(html: str) -> None:
+    assert "victim" not in Page(html).text
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    for record in full.runs():
+        if isinstance(record.result, Measured):
+            beside = replace(record.result.measurement, victim=Victim(27e6, 3.1e6))
+            store.add_run(replace(record, result=replace(record.result, measurement=beside)))
+    store.add_anomaly(full.anomalies()[0])
+    page = Page(render_report(store, ReportContext("campaigns/my example", SPACE)))
+    assert "The victim beside it keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost." in page.text
 
 
 def test_the_page_names_only_what_is_not_plain() -> None:

@@ -1,0 +1,60 @@
+"""What the victim is, and which ceilings hold beside one."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from collie import wiring
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.detect.bounds import Calibration, CalibrationPoint
+from collie.hosts.victim import NAME, victim, victim_flow, why_none
+from collie.store import calibrations
+from collie.testing.campaigns import SPACE
+from collie.testing.fakes import FakeTestbed
+from collie.workloads.plan import flows
+from collie.workloads.workload import Opcode, QpType, Workload
+
+
+@pytest.mark.parametrize("remote", [True, False])
+def test_the_victim_goes_the_way_that_it_goes_alone(remote: bool) -> None:
+    (alone,) = flows(victim(1024, remote=remote))
+    workload = Workload(remote=remote, loopback=not remote, opcode=Opcode.READ, requesters=1)
+    assert victim_flow(workload) == dataclasses.replace(alone, label=NAME)
+    assert victim_flow(workload).name not in {flow.name for flow in flows(workload)}
+
+
+@pytest.mark.parametrize(
+    ("workload", "possible"),
+    [
+        (Workload(), True),
+        (Workload(qp_type=QpType.UC), False),
+        (Workload(qp_type=QpType.UC, opcode=Opcode.SEND), True),
+        (Workload(qp_type=QpType.UC, opcode=Opcode.SEND, more_opcodes=(Opcode.WRITE,)), False),
+        (Workload(qp_type=QpType.UC, opcode=Opcode.WRITE_WITH_IMM), True),
+        (Workload(qp_type=QpType.UD, opcode=Opcode.SEND, messages=(1024,)), True),
+    ],
+)
+def test_only_what_packets_count_has_no_victim(workload: Workload, possible: bool) -> None:
+    assert (why_none(workload) == "") == possible
+
+
+def test_ceilings_that_were_measured_alone_say_nothing_beside_a_victim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    testbed = FakeTestbed()
+    kept = Calibration((CalibrationPoint(QpType.RC, Opcode.WRITE, 65536, 1e9),))
+    calibrations.save(kept, calibrations.name_of(testbed.info.name, testbed.info.fingerprints, SPACE.base))
+    alone, beside = TestbedChoice(hosts="h.yaml"), TestbedChoice(hosts="h.yaml", victim=True)
+    assert wiring.kept_calibration(alone, testbed, SPACE) == kept
+    assert wiring.kept_calibration(beside, testbed, SPACE) is None
+
+
+def test_a_resumed_campaign_has_the_victim_that_it_began_with_and_an_old_one_none() -> None:
+    settings = SearchChoice(TestbedChoice(hosts="h.yaml", victim=True)).to_settings()
+    assert SearchChoice.from_settings(settings).testbed.victim
+    del settings["testbed"]["victim"]
+    assert not SearchChoice.from_settings(settings).testbed.victim
