@@ -758,10 +758,8 @@ def test_the_payload_of_the_victim_is_no_payload_of_the_workload(tmp_path: Path)
     testbed.close()
     assert isinstance(result, Measured)
     assert result.measurement.wrong_bytes == 16
-    assert [note.split(":")[0] for note in result.measurement.notes] == [
-        "host b, a-b/responder",
-        "host b, victim/responder",
-    ]
+    placed = [note.split(":")[0] for note in result.measurement.notes if "wrong payload" in note]
+    assert placed == ["host b, a-b/responder", "host b, victim/responder"]
 
 
 def test_an_agent_without_room_for_a_victim_is_not_asked(tmp_path: Path) -> None:

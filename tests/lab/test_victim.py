@@ -1,0 +1,68 @@
+"""A plain flow beside the workload, on two Soft-RoCE machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collie.content.catalogs import load_catalog
+from collie.content.inventory import load_inventory
+from collie.detect.measurement import Measurement, Victim
+from collie.hosts import HostsTestbed
+from collie.ports import Measured
+from collie.ssh import SshRemote
+from collie.workloads.workload import Opcode, QpType, Workload
+
+pytestmark = pytest.mark.lab
+
+MANY = Workload(qps=32, mtu=1024, send_wq_depth=16)
+TINY = Workload(messages=(64,), mtu=1024, send_wq_depth=1)
+
+
+@pytest.fixture(scope="module")
+def testbed(lab_inventory: Path) -> Iterator[HostsTestbed]:
+    made = HostsTestbed(load_inventory(lab_inventory).pairs[0], SshRemote, load_catalog, victim=True)
+    yield made
+    made.close()
+
+
+def measured(testbed: HostsTestbed, workload: Workload) -> Measurement:
+    result = testbed.measure(workload, 1)
+    assert isinstance(result, Measured), result
+    assert result.measurement.problems == ()
+    assert result.measurement.health.completion_errors == {}
+    return result.measurement
+
+
+def victim_of(measurement: Measurement) -> Victim:
+    assert measurement.victim is not None
+    return measurement.victim
+
+
+def test_many_queue_pairs_take_from_a_plain_flow_what_a_tiny_workload_leaves_it(
+    testbed: HostsTestbed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many, tiny = measured(testbed, MANY), measured(testbed, TINY)
+    beside_many, beside_tiny = victim_of(many), victim_of(tiny)
+    with capsys.disabled():
+        print(f"\nbeside 32 queue pairs: {beside_many}, the workload {many.host('b').delivered_bps}")
+        print(f"beside 64 bytes at a time: {beside_tiny}, the workload {tiny.host('b').delivered_bps}")
+    assert beside_many.lost_ratio is not None
+    assert beside_tiny.lost_ratio is not None
+    assert beside_tiny.lost_ratio < 0.5 < beside_many.lost_ratio
+    assert beside_many.alone_bps == beside_tiny.alone_bps, "measured alone once"
+
+
+def test_a_flow_within_one_host_has_its_victim_there(testbed: HostsTestbed) -> None:
+    workload = Workload(remote=False, loopback=True, opcode=Opcode.SEND, qps=16, mtu=1024, messages=(16384,))
+    lost = victim_of(measured(testbed, workload)).lost_ratio
+    assert lost is not None
+    assert lost > 0
+
+
+def test_uc_write_is_counted_as_it_is_without_a_victim(testbed: HostsTestbed) -> None:
+    measurement = measured(testbed, Workload(qp_type=QpType.UC, mtu=1024))
+    assert measurement.victim is None
+    assert measurement.host("b").delivered_bps
