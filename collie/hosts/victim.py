@@ -33,6 +33,8 @@ LEAST_MTU = 1024
 _BYTES = 65536
 _QUEUE = 16
 """1 MiB outstanding fills any port over the microseconds of a data centre, and is a small part of a switch's buffer."""
+_TIMEOUT = 16
+"""0.27 s, and seven retries: what is starved for the two seconds of a run loses its throughput, not its queue pair."""
 
 
 def victim(mtu: int, *, remote: bool) -> Workload:
@@ -48,6 +50,7 @@ def victim(mtu: int, *, remote: bool) -> Workload:
         messages=(_BYTES,),
         mr_bytes=_BYTES,
         send_wq_depth=_QUEUE,
+        timeout=_TIMEOUT,
         mtu=mtu,
         remote=remote,
         loopback=not remote,
