@@ -55,9 +55,8 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
         safety=safety_limits(options),
         shared_port=options["shared_port"],
     )
-    # Ceilings hold for runs like those that they are from: with a victim beside them, or without.
-    calibration = named.calibration if named.choice.testbed.victim == choice.testbed.victim else None
-    with ConsoleProgress() as progress, wiring.bench(choice, progress, calibration, named.fingerprints) as bench:
+    ceilings = named.ceilings(choice.testbed)
+    with ConsoleProgress() as progress, wiring.bench(choice, progress, ceilings, named.fingerprints) as bench:
         changed = named.difference(bench.testbed.info.fingerprints)
         found = bench.reproduce(named.case, repeat=repeat, controls=controls)
     if output == "json":

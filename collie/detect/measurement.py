@@ -124,8 +124,8 @@ class Measurement:
         wrong_bytes: payload bytes that differ from those sent; None when nobody compared them.
         stopped: who watched the run had it stopped before its window was full, for this reason; then all readings are
             means of what was seen, start-up included.
-        victim: a plain flow beside the workload, of which no other reading but those of counters holds anything; None
-            when nobody asked for one, or none is possible beside this workload (`notes` say so).
+        victim: a plain flow beside the workload: what counters and the generator tell of a whole host holds it too, no
+            other reading does. None when nobody asked for one, or this workload cannot have one (`notes` say so).
     """
 
     hosts: tuple[HostMeasurement, ...]

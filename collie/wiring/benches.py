@@ -123,6 +123,10 @@ class NamedCase:
     calibration: Calibration
     fingerprints: Mapping[str, Fingerprint] = dataclasses.field(default_factory=dict)
 
+    def ceilings(self, testbed: TestbedChoice) -> Calibration | None:
+        """Return the calibration of the campaign if it holds here: with a victim beside every run, or without one."""
+        return self.calibration if self.choice.testbed.victim == testbed.victim else None
+
     def difference(self, now: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...] | None:
         """Return how a testbed differs from the one that the anomaly was found on; None when that is not on record."""
         return compare(self.fingerprints, now) if self.fingerprints else None

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from collie import wiring
+from collie.campaign.bench import Case
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.detect.bounds import Calibration, CalibrationPoint
+from collie.detect.symptom import Symptom
 from collie.hosts.victim import NAME, victim, victim_flow, why_none
 from collie.store import calibrations
 from collie.testing.campaigns import SPACE
 from collie.testing.fakes import FakeTestbed
+from collie.workloads.feature import Mfs
 from collie.workloads.plan import flows
 from collie.workloads.workload import Opcode, QpType, Workload
 
@@ -51,6 +54,15 @@ def test_ceilings_that_were_measured_alone_say_nothing_beside_a_victim(
     alone, beside = TestbedChoice(hosts="h.yaml"), TestbedChoice(hosts="h.yaml", victim=True)
     assert wiring.kept_calibration(alone, testbed, SPACE) == kept
     assert wiring.kept_calibration(beside, testbed, SPACE) is None
+
+
+@pytest.mark.parametrize("then", [True, False])
+@pytest.mark.parametrize("now", [True, False])
+def test_an_anomaly_is_reproduced_under_ceilings_of_runs_like_its_own(then: bool, now: bool) -> None:
+    case = Case("c/a1", Workload(), Symptom.LOW_THROUGHPUT, Mfs(()))
+    named = wiring.NamedCase(case, SearchChoice(TestbedChoice(hosts="h.yaml", victim=then)), Calibration())
+    ceilings = named.ceilings(TestbedChoice(hosts="h.yaml", victim=now))
+    assert ceilings == (named.calibration if then == now else None)
 
 
 def test_a_resumed_campaign_has_the_victim_that_it_began_with_and_an_old_one_none() -> None:
