@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -207,10 +208,15 @@ def begin(
         agent.prepared = reply
         endpoints.update(reply["endpoints"])
         keys.append(list(reply["endpoints"]))
-    for agent, own_keys in zip(agents, keys, strict=True):
+
+    def connect(agent: RemoteAgent, own_keys: list[str]) -> None:
         split = [key.split("/") for key in own_keys]
         peers = {f"{flow}/{role}": endpoints[f"{flow}/{OTHER[role]}"] for flow, role in split}
         agent.ask("connect", peers=peers, deadline_seconds=deadline_seconds)
+
+    with ThreadPoolExecutor(len(agents)) as pool:  # by RDMA-CM, one side waits for the other
+        for step in [pool.submit(connect, agent, own) for agent, own in zip(agents, keys, strict=True)]:
+            step.result()
     for agent in reversed(agents):
         agent.ask("start", period_seconds=period_seconds)
 

@@ -2,7 +2,9 @@
 
 It is built into one zip archive (``collie.agent.build``), copied to the host and started over SSH as
 ``python3 collie-agent.pyz``. It needs Python 3.9 and the distribution's libibverbs, or its pyverbs (44 or newer), and
-nothing else. It listens on no port: the controller relays what two agents must tell each other.
+nothing else. It listens on no port: the controller relays what two agents must tell each other. The one exception is a
+workload with ``connection`` ``rdma_cm``: then a responder listens on a port of RDMA-CM, of its data address alone, from
+``prepare`` until its queue pairs are connected (``rdma_cm.py``).
 
 Data paths
 ==========
@@ -58,7 +60,8 @@ a step is refused.
                not say, as Debian's), ``pyverbs_error`` (why it cannot be imported), ``data_paths`` {name: {"usable",
                "detail": where it is from, or why it cannot be used}} with the best first, ``cpus``, ``memory_bytes``,
                ``memory_available_bytes``, ``numa_nodes``, ``devices`` (see ``facts.py``), ``clock`` (now, on the clock
-               of the samples). Works without a data path: then devices have no ``limits``, ports no ``active_mtu``.
+               of the samples), ``rdma_cm_error`` (why no queue pair can be connected by RDMA-CM here, else null). Works
+               without a data path: then devices have no ``limits``, ports no ``active_mtu``.
 ``ping``       -> ``clock``, ``phase`` (idle|prepared|connected|running|stopped). Send one at least every 2 seconds.
 ``sampling``   ``on``, ``device``, ``port``? (1), ``netdev``?, ``period_seconds``? (0.25): samples without a run (for an
                idle window, to watch counters). ``start`` turns sampling on by itself, and the end of the run turns it
@@ -98,8 +101,9 @@ every map is ``"FLOW/ROLE"``, e.g. ``"a-b/requester"``. ``flows`` of ``prepare``
                     itself. With READ the receiving host of a-b is A (see below), so it is A that has a-a.
 
 Each entry may carry its own ``workload``; without it the request's holds. It may carry its own ``qps``; without it the
-workload's holds. An endpoint is opaque: hand the endpoint of
-``a-b/responder`` unchanged to the agent that has ``a-b/requester``, and the other way round.
+workload's holds. An endpoint is opaque: hand the endpoint of ``a-b/responder`` unchanged to the agent that has
+``a-b/requester``, and the other way round. By RDMA-CM ``connect`` must be under way on both sides at once: each waits
+for the other, four fifths of its deadline at most.
 
 Order: ``prepare`` on both, ``connect`` on both, ``start`` the responder's host first, ``stop`` the requester's host
 first (bidirectional: any order), ``destroy`` on both.
@@ -115,10 +119,11 @@ READ, FETCH_ADD or CMP_SWP) and ``messages`` (list of bytes per work request, us
 ``mrs_per_qp`` 1, ``mr_bytes`` (0: the largest message), ``mtu`` 1024, ``wqe_batch`` 1, ``sge_count`` 1, ``sge_split``
 "even", ``send_wq_depth`` 128, ``recv_wq_depth`` 128, ``max_rd_atomic`` 1, ``max_dest_rd_atomic`` 1, ``timeout`` 14,
 ``retry_cnt`` 7, ``rnr_retry`` 6, ``min_rnr_timer`` 12, ``max_inline_data`` 0, ``sq_sig_all`` false, ``srq`` false,
-``fence`` false, ``sq_psn`` 0, ``traffic_class`` 0, ``hop_limit`` 64, ``numa_node`` and ``memory`` of the requester's
-buffers, ``peer_numa_node`` and ``peer_memory`` of the responder's (dram|gpu; gpu is ``unsupported``), ``huge_pages``
-false. ``direction`` and ``loopback`` are accepted and ignored: ``flows`` says it. With ``srq`` each responder's end has
-one shared queue of ``recv_wq_depth`` receives for all its queue pairs together.
+``fence`` false, ``sq_psn`` 0, ``traffic_class`` 0, ``hop_limit`` 64, ``connection`` "out_of_band" (or "rdma_cm", with
+RC alone), ``numa_node`` and ``memory`` of the requester's buffers, ``peer_numa_node`` and ``peer_memory`` of the
+responder's (dram|gpu; gpu is ``unsupported``), ``huge_pages`` false. ``direction`` and ``loopback`` are accepted and
+ignored: ``flows`` says it. With ``srq`` each responder's end has one shared queue of ``recv_wq_depth`` receives for all
+its queue pairs together.
 How a workload becomes work requests: ``pattern.py``.
 
 Sample

@@ -116,8 +116,7 @@ class Agent(Loop):
         engine = self._make_engine({key: end["qps"] for key, end in ends.items()})
         self._engine_pids.append(engine.pid)
         self._last_device = device
-        gids = os.path.join(facts.INFINIBAND, device, "ports", str(port), "gid_attrs", "ndevs")
-        netdev = facts.read_text(gids, str(fields["gid_index"]))
+        netdev = facts.gid_netdev(device, port, fields["gid_index"])
         self._run = Run(engine, device, port, facts.physical_netdev(netdev) if netdev else None)
         command = {
             "device": device,
@@ -141,7 +140,7 @@ class Agent(Loop):
         for key in run.plans:
             if not isinstance(peers.get(key), dict) or not {"gid", "lid", "qps"} <= set(peers[key]):
                 raise bad_request(f"connect: peers has no endpoint for {key}")
-        self.hand_over(request, run.engine, {"peers": peers})
+        self.hand_over(request, run.engine, {"peers": peers, "seconds": request.deadline_seconds * 0.8})
 
     def _start(self, request: Request) -> None:
         run = self._expect(request, "connected")

@@ -8,7 +8,7 @@ import sys
 import traceback
 from typing import Any, Callable, Dict, Optional
 
-from . import facts
+from . import facts, rdma_cm
 from .content import is_sink
 from .faults import AgentFault, bad_request
 from .lines import encode
@@ -104,16 +104,16 @@ class Engine:
 
     def _hello(self, _command: Dict[str, Any]) -> Dict[str, Any]:
         best = next(iter(self.paths.usable.values()), None)
-        return {**facts.gather(best.verbs if best else None), **self.paths.facts()}
+        return {**facts.gather(best.verbs if best else None), **self.paths.facts(), "rdma_cm_error": rdma_cm.why_not()}
 
     def _prepare(self, command: Dict[str, Any]) -> Dict[str, Any]:
         path = self.paths.choose(command["data_path"])
+        where = (command["device"], command["port"], command["gid_index"])
         ends = [
             End(entry["key"], entry["role"], entry["qps"], parse_workload(entry["workload"]))
             for entry in command["ends"]
         ]
-        gid = facts.gid(command["device"], command["port"], command["gid_index"])
-        resources = Resources(path.verbs, command["device"], command["port"], command["gid_index"], gid)
+        resources = Resources(path.verbs, *where, facts.gid(*where), facts.gid_netdev(*where))
         self.path, self.resources = path, resources
         resources.create(ends)
         if command["verify"]:
@@ -130,6 +130,7 @@ class Engine:
         resources = self._prepared()
         for end in resources.ends:
             resources.connect(end, command["peers"][end.key])
+        resources.meet(command["seconds"])
         queues, pair_words = build_queues(resources, self.totals.ends)
         assert self.path is not None, "resources were prepared over it"
         traffic = self.path.traffic(queues, resources.cqs, self.totals.words, pair_words, self.pipe)

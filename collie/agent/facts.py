@@ -72,6 +72,11 @@ def gid(device: str, port: int, index: int, root: str = INFINIBAND) -> str:
     return value
 
 
+def gid_netdev(device: str, port: int, index: int) -> Optional[str]:
+    """Return the network interface that a GID belongs to, None where it belongs to none (InfiniBand)."""
+    return read_text(INFINIBAND, device, "ports", str(port), "gid_attrs", "ndevs", str(index))
+
+
 def gid_address(value: str) -> Optional[str]:
     """Return the IPv4 or IPv6 address inside a GID."""
     packed = bytes.fromhex(value.replace(":", ""))

@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 from ctypes import c_int, c_size_t, c_uint, c_uint8, c_void_p
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, ClassVar, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import abi
 from .abi import Enums
@@ -21,7 +21,8 @@ from .verbs import Verbs
 LIBRARY = "libibverbs.so.1"
 
 # name: (result, arguments). A pointer or a number of 0 for success; errors are in errno, or are the number itself.
-VERBS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
+Functions = Dict[str, Tuple[Any, Tuple[Any, ...]]]
+VERBS: Functions = {
     "get_device_list": (c_void_p, (c_void_p,)),
     "free_device_list": (None, (c_void_p,)),
     "get_device_name": (ctypes.c_char_p, (c_void_p,)),
@@ -80,18 +81,21 @@ class VerbsError(OSError):
 class Library:
     """libibverbs' functions as methods without their prefix."""
 
+    prefix = "ibv_"
+    functions: ClassVar[Functions] = VERBS
+
     def __init__(self, path: str = LIBRARY) -> None:
         """Load the library.
 
         Raises:
-            OSError: it is not there, misses a symbol of IBVERBS_1.1, or has another ABI than ``abi.py`` knows.
+            OSError: it is not there, misses a symbol, or has another ABI than ``abi.py`` knows.
         """
         if ctypes.sizeof(c_void_p) != 8:
             raise OSError("this interpreter is not a 64-bit one")
         self._library = ctypes.CDLL(path, use_errno=True)
-        for name, (result, arguments) in VERBS.items():
+        for name, (result, arguments) in self.functions.items():
             try:
-                function = getattr(self._library, f"ibv_{name}")
+                function = getattr(self._library, f"{self.prefix}{name}")
             except AttributeError as error:
                 raise OSError(f"{path}: {error}") from error
             function.restype, function.argtypes = result, arguments

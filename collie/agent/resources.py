@@ -12,13 +12,15 @@ Rules:
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any, Dict, List, Optional
 
-from . import memory
+from . import cma_abi, memory
 from .content import COMPLEMENT, Content, Verification, is_source
 from .faults import AgentFault, bad_request
 from .objects import Buffers, CompletionQueue, Limits, remote_access, step
 from .pattern import GRH_BYTES, group, receive_plan
+from .rdma_cm import Address, Agreed, ConnectionManager, Half
 from .verbs import Verbs
 from .workload import ATOMICS, Workload
 
@@ -37,6 +39,7 @@ class End:
         self.buffers: Optional[Buffers] = None
         self.address_handle: Any = None
         self.srq: Any = None
+        self.listener = 0
         self.peer: Dict[str, Any] = {}
         self.content: Optional[Content] = None
 
@@ -80,14 +83,29 @@ def _receive_sges(workload: Workload) -> int:
     return len(receive_plan(workload, 1, 1).segments)
 
 
+def _request(workload: Workload, qp_num: int) -> cma_abi.ConnParam:
+    return cma_abi.ConnParam(
+        responder_resources=workload.max_dest_rd_atomic,
+        initiator_depth=workload.max_rd_atomic,
+        retry_count=workload.retry_cnt,
+        rnr_retry_count=workload.rnr_retry,
+        srq=workload.srq,
+        qp_num=qp_num,
+    )
+
+
 class Resources:
     """Everything of one run on one device."""
 
-    def __init__(self, v: Verbs, device: str, port: int, gid_index: int, gid: str) -> None:
+    def __init__(
+        self, v: Verbs, device: str, port: int, gid_index: int, gid: str, netdev: Optional[str] = None
+    ) -> None:
         self.v = v
         self.port, self.gid_index, self.gid = port, gid_index, gid
         self.ends: List[End] = []
         self.cqs: List[CompletionQueue] = []
+        self._netdev = netdev
+        self._cm: Optional[ConnectionManager] = None
         with step("open_device"):
             self.context = v.Context(name=device)
             self.limits = Limits(v, device, self.context.query_device())
@@ -104,6 +122,8 @@ class Resources:
             if MTU_CODES[end.workload.mtu] > self.active_mtu:
                 raise AgentFault("unsupported", "limits", f"mtu {end.workload.mtu} is above the port's active MTU")
         self.limits.check_totals(sum(end.qps for end in ends), sum(end.qps * end.workload.mrs_per_qp for end in ends))
+        if any(end.workload.by_rdma_cm for end in ends):
+            self._cm = ConnectionManager(self._address())
         self.ends = ends
         for end in ends:
             workload = end.workload
@@ -175,40 +195,83 @@ class Resources:
         }
         if not end.requester and end.workload.remote_memory and end.buffers:
             described["buffers"] = end.buffers.describe()
+        if not end.requester and end.workload.by_rdma_cm and self._cm:
+            end.listener, described["cm_port"] = self._cm.listen()
         return described
 
     def connect(self, end: End, peer: Dict[str, Any]) -> None:
-        """Bring the queue pairs of ``end`` to RTS against ``peer``'s endpoint."""
+        """Bring the queue pairs of ``end`` to RTS against ``peer``'s endpoint; by RDMA-CM, have ``meet`` do so."""
         if len(peer["qps"]) != end.qps:
             raise bad_request(f"connect: {end.key} has {end.qps} queue pairs, its peer {len(peer['qps'])}")
         end.peer = peer
         workload = end.workload
-        path = self._path(workload, peer)
+        if self._cm is not None and workload.by_rdma_cm:
+            self._arrange(self._cm, end)
+            return
+        path = self._path(workload, peer["gid"], peer["lid"])
         if workload.qp_type == "UD":
             with step("create_ah"):
                 end.address_handle = self.v.AH(self.pd, attr=path)
         for index, pair in enumerate(end.pairs):
             number, psn = peer["qps"][index]
-            attributes = self._attributes(workload)
-            attributes.ah_attr = path
-            attributes.path_mtu = MTU_CODES[workload.mtu]
-            attributes.dest_qp_num = number
-            attributes.rq_psn = psn
-            for name in ("max_rd_atomic", "max_dest_rd_atomic", "timeout", "retry_cnt", "rnr_retry", "min_rnr_timer"):
-                setattr(attributes, name, getattr(workload, name))
-            with step("modify_qp RTR"):
-                pair.to_rtr(attributes)
-            with step("modify_qp RTS"):
-                pair.to_rts(attributes)
+            self._bring_up(pair, workload, path, number, psn)
 
-    def _path(self, workload: Workload, peer: Dict[str, Any]) -> Any:
+    def meet(self, seconds: float) -> None:
+        """Have RDMA-CM bring the queue pairs together that ``connect`` has named, within that time."""
+        if self._cm is not None:
+            self._cm.meet(seconds)
+
+    def _bring_up(self, pair: Any, workload: Workload, path: Any, number: int, psn: int) -> None:
+        """Move a queue pair from INIT to RTS; ``number`` and ``psn`` are the peer's."""
+        attributes = self._attributes(workload)
+        attributes.ah_attr = path
+        attributes.path_mtu = MTU_CODES[workload.mtu]
+        attributes.dest_qp_num = number
+        attributes.rq_psn = psn
+        for name in ("max_rd_atomic", "max_dest_rd_atomic", "timeout", "retry_cnt", "rnr_retry", "min_rnr_timer"):
+            setattr(attributes, name, getattr(workload, name))
+        with step("modify_qp RTR"):
+            pair.to_rtr(attributes)
+        with step("modify_qp RTS"):
+            pair.to_rts(attributes)
+
+    def _arrange(self, cm: ConnectionManager, end: End) -> None:
+        if end.requester and "cm_port" not in end.peer:
+            raise bad_request(f"connect: the endpoint of the peer of {end.key} has no cm_port")
+        for index, pair in enumerate(end.pairs):
+            number, psn = end.peer["qps"][index]
+            half = Half(_request(end.workload, pair.qp_num), partial(self._bring_up_agreed, pair, end.workload, psn))
+            if end.requester:
+                cm.dial(end.peer["gid"], end.peer["cm_port"], half)
+            else:
+                cm.expect(end.listener, number, half)
+
+    def _bring_up_agreed(self, pair: Any, workload: Workload, psn: int, agreed: Agreed) -> None:
+        """Move a queue pair to RTS with what RDMA-CM has agreed on, and on top of it what the workload asks for.
+
+        In INIT it is since it was made; it goes there again, with the partition of the connection.
+        """
+        attributes = self._attributes(workload)
+        attributes.pkey_index = agreed.pkey_index
+        with step("modify_qp INIT"):
+            pair.to_init(attributes)
+        path = self._path(workload, agreed.gid, agreed.lid, agreed.sl)
+        self._bring_up(pair, workload, path, agreed.qp_num, psn)
+
+    def _path(self, workload: Workload, gid: str, lid: int, sl: int = 0) -> Any:
         route = self.v.GlobalRoute(
-            dgid=self.v.GID(peer["gid"]),
+            dgid=self.v.GID(gid),
             sgid_index=self.gid_index,
             hop_limit=workload.hop_limit,
             traffic_class=workload.traffic_class,
         )
-        return self.v.AHAttr(gr=route, is_global=1, port_num=self.port, dlid=peer["lid"])
+        return self.v.AHAttr(gr=route, is_global=1, port_num=self.port, dlid=lid, sl=sl)
+
+    def _address(self) -> Address:
+        if self._netdev is None:
+            message = f"GID {self.gid} belongs to no network interface: RDMA-CM has no address to connect by"
+            raise AgentFault("unsupported", "rdma_cm", message)
+        return Address(self.gid, self._netdev)
 
     def quiesce(self, seconds: float) -> int:
         """Move every queue pair to ERR and poll until nothing is flushed any more; return how many completions came."""
@@ -229,6 +292,9 @@ class Resources:
 
     def destroy(self) -> None:
         """Destroy everything, users before what they use. Safe after a creation that failed half-way."""
+        if self._cm is not None:
+            self._cm.close()
+            self._cm = None
         with step("destroy_qp"):
             for end in self.ends:
                 for pair in end.pairs:

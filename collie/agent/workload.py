@@ -20,6 +20,7 @@ FETCHING = frozenset({"READ"}) | ATOMICS
 ATOMIC_BYTES = 8
 # Of a turn of the request vector: each of its requests is built at least once per queue pair.
 MOST_REQUESTS_IN_TURN = 4096
+CONNECTIONS = ("out_of_band", "rdma_cm")
 MTUS = (256, 512, 1024, 2048, 4096)
 
 # The flows of `prepare` say the same with more detail, so these are accepted and not looked at.
@@ -84,6 +85,12 @@ class Workload:
     memory: str = "dram"
     peer_memory: str = "dram"
     huge_pages: bool = False
+    connection: str = "out_of_band"
+
+    @property
+    def by_rdma_cm(self) -> bool:
+        """Whether the connection manager brings the queue pairs together."""
+        return self.connection == "rdma_cm"
 
     @property
     def opcodes(self) -> FrozenSet[str]:
@@ -182,7 +189,7 @@ def _byte_list(value: Any, lowest: int) -> bool:
 
 
 def _check_meaning(workload: Workload) -> None:
-    choices = (("qp_type", QP_TYPES), ("mtu", MTUS))
+    choices = (("qp_type", QP_TYPES), ("mtu", MTUS), ("connection", CONNECTIONS))
     for name, allowed in choices:
         if getattr(workload, name) not in allowed:
             raise bad_request(f"workload: {name} must be one of {', '.join(map(str, allowed))}")
@@ -191,6 +198,8 @@ def _check_meaning(workload: Workload) -> None:
             raise bad_request(f"workload: {name} must be dram or gpu")
         if getattr(workload, name) == "gpu":
             raise AgentFault("unsupported", "register", why_no_gpu())
+    if workload.by_rdma_cm and workload.qp_type != "RC":
+        raise AgentFault("unsupported", "rdma_cm", f"only RC queue pairs meet by RDMA-CM here, not {workload.qp_type}")
     _check_opcodes(workload)
     if workload.qp_type == "UD" and workload.largest_message > workload.mtu:
         raise bad_request("workload: a UD message must fit one packet (mtu)")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collie.hosts.facts import DeviceFacts, HostFacts, RdmaPort
 from collie.inventory.hosts import Host
 from collie.workloads.pruning import Capabilities, Restriction
-from collie.workloads.workload import Memory, QpType
+from collie.workloads.workload import Connection, Memory, QpType
 
 _BY_LIMIT: Mapping[str, tuple[str, ...]] = {
     "max_qp": ("qps",),
@@ -62,6 +62,9 @@ def _of_host(host: Host, facts: HostFacts, port: RdmaPort) -> Iterator[Restricti
         nodes = max(1, len(port.numa_nodes))
         known = f"{host.name} has {nodes} NUMA node{'s' * (nodes > 1)}"
         yield Restriction(name, known if port.numa_nodes else f"{where} tells no NUMA node", at_most=nodes - 1)
+    if facts.rdma_cm_error is not None:
+        reason = f"{host.name} has no RDMA-CM: {facts.rdma_cm_error}"
+        yield Restriction("connection", reason, only=(Connection.OUT_OF_BAND.value,))
     for name in ("memory", "peer_memory"):
         yield Restriction(name, "the agent has no GPU memory", only=(Memory.DRAM.value,))
 

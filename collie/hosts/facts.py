@@ -101,6 +101,7 @@ class HostFacts:
         numa_nodes: their numbers.
         memory_available_bytes: when the agent started; None when unknown.
         devices: all RDMA devices.
+        rdma_cm_error: why no queue pair can be connected by RDMA-CM; None where it can, or where the agent is silent.
         description: everything that the agent said and that stays the same from one start to the next; plain values.
     """
 
@@ -111,6 +112,7 @@ class HostFacts:
     memory_available_bytes: int | None
     devices: tuple[DeviceFacts, ...]
     description: Mapping[str, Any]
+    rdma_cm_error: str | None = None
 
     def data_path(self, wanted: str | None) -> DataPathFacts | None:
         """Return the data path that a run will use: the one wanted, or the best; None where it cannot be used."""
@@ -144,6 +146,7 @@ def parse_facts(raw: Mapping[str, Any]) -> HostFacts:
         memory_available_bytes=raw.get("memory_available_bytes"),
         devices=tuple(_device(device) for device in raw["devices"]),
         description={key: value for key, value in raw.items() if key not in _VOLATILE},
+        rdma_cm_error=raw.get("rdma_cm_error"),
     )
 
 

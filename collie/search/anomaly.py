@@ -168,6 +168,8 @@ _SAID = {
     "far_hosts <= 0": "all buffers are on their NIC's socket",
     "huge_pages == false": "buffers are on ordinary pages",
     "huge_pages == true": "buffers are on huge pages",
+    "connection == out_of_band": "queue pairs are connected out of band",
+    "connection == rdma_cm": "queue pairs are connected by RDMA-CM",
     "wqe_batch <= 1": "work requests are posted one by one",
     "signal_every <= 1": "every post completes",
 }

@@ -20,7 +20,7 @@ from collie.simulator.pcie import usable_bytes_per_second
 from collie.simulator.quantity import Bytes, Count, HalfShare, PerSecond, Rate, Seconds, Sharpness
 from collie.workloads.parse import parse_workload
 from collie.workloads.pruning import Capabilities, Restriction
-from collie.workloads.workload import Memory, Opcode, QpType, Workload
+from collie.workloads.workload import Connection, Memory, Opcode, QpType, Workload
 
 SUBSYSTEM_FOLDER = Path(__file__).parent / "subsystems"
 """The built-in subsystem files."""
@@ -374,6 +374,8 @@ def lacks(subsystem: Subsystem, workload: Workload) -> str | None:
         return f"subsystem {subsystem.name} has no NUMA node {node}; it has {subsystem.host.sockets}"
     if workload.qp_type not in MODELLED_QP_TYPES:
         return f"subsystem {subsystem.name} has no {workload.qp_type}; it has {', '.join(MODELLED_QP_TYPES)}"
+    if workload.connection is not Connection.OUT_OF_BAND:
+        return f"the model of subsystem {subsystem.name} knows no RDMA-CM; its queue pairs are connected out of band"
     if workload.huge_pages:
         page = subsystem.translation_cache.page_bytes
         return f"the model of subsystem {subsystem.name} knows pages of {page} bytes, no others"
@@ -396,6 +398,7 @@ def capabilities(subsystem: Subsystem) -> Capabilities:
             "the simulator models no atomics",
             only=tuple(opcode.value for opcode in Opcode if not opcode.is_atomic),
         ),
+        Restriction("connection", "the simulator models no RDMA-CM", only=(Connection.OUT_OF_BAND.value,)),
         Restriction("more_opcodes", "the simulator models one opcode at a time", only=()),
     ]
     nodes = f"subsystem {name} has {sockets} NUMA node{'s' * (sockets > 1)}"

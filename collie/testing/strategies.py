@@ -13,7 +13,7 @@ from collie.ports import CampaignHeader, HostLost, Measured, RunRecord, RunResul
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
 from collie.workloads.plan import MOST_PARTNERS
-from collie.workloads.workload import EVEN, FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
+from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 readings = st.none() | numbers | st.integers(-(2**70), 2**70)
@@ -66,6 +66,7 @@ def workloads() -> st.SearchStrategy[Workload]:
         retry_cnt=st.integers(0, 7),
         rnr_retry=st.integers(0, 7),
         min_rnr_timer=st.integers(0, 31),
+        connection=st.sampled_from(Connection),
         sq_sig_all=st.booleans(),
         srq=st.booleans(),
         fence=st.booleans(),

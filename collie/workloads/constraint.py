@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collie.workloads.units import format_bytes
-from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Direction, Opcode, QpType, payloads
+from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Connection, Direction, Opcode, QpType, payloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,12 @@ def _srq(w: Any) -> str | None:
     return f"srq has no effect on {w.opcode}, which takes no receive; use SEND or leave srq off"
 
 
+def _connection(w: Any) -> str | None:
+    if w.connection is Connection.OUT_OF_BAND or w.qp_type is QpType.RC:
+        return None
+    return f"{w.qp_type} queue pairs cannot meet by rdma_cm here; use RC or connection out_of_band"
+
+
 def _one_hub(w: Any) -> str | None:
     if min(w.requesters, w.responders) == 1:
         return None
@@ -151,6 +157,7 @@ VERBS: tuple[Constraint, ...] = (
     Constraint(frozenset({"messages", "mr_bytes", "opcode", "more_opcodes"}), _message_in_mr),
     Constraint(frozenset({"sge_split", "sge_count"}), _split),
     Constraint(frozenset({"srq", "opcode", "more_opcodes"}), _srq),
+    Constraint(frozenset({"qp_type", "connection"}), _connection),
 )
 """What the verbs API rules out on every device."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from collie.workloads.plan import MOST_PARTNERS
 from collie.workloads.units import parse_bytes
-from collie.workloads.workload import EVEN, FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
+from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
 Complaint = tuple[str, str]
 """(name of the key, what is wrong with it and what would be right)."""
@@ -46,7 +46,9 @@ def _flag(raw: Any) -> bool:
     return raw
 
 
-def _one_of(kind: type[Direction] | type[Memory] | type[Opcode] | type[QpType]) -> Callable[[Any], Any]:
+def _one_of(
+    kind: type[Connection] | type[Direction] | type[Memory] | type[Opcode] | type[QpType],
+) -> Callable[[Any], Any]:
     def read(raw: Any) -> Any:
         try:
             return kind(raw)
@@ -150,6 +152,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "retry_cnt": _at_most(7),
     "rnr_retry": _at_most(7),
     "min_rnr_timer": _at_most(31),
+    "connection": _one_of(Connection),
     "sq_sig_all": _flag,
     "srq": _flag,
     "fence": _flag,

@@ -86,6 +86,13 @@ class Memory(StrEnum):
     GPU = "gpu"
 
 
+class Connection(StrEnum):
+    """How the two queue pairs of a connection learn of each other."""
+
+    OUT_OF_BAND = "out_of_band"
+    RDMA_CM = "rdma_cm"
+
+
 EVEN = "even"
 
 _ADDED = {"added": True}
@@ -122,6 +129,7 @@ class Workload:
         timeout: local ACK timeout, 4.096 us x 2^timeout.
         retry_cnt, rnr_retry: retries after a lost packet and after a receiver-not-ready NAK (there 7 means for ever).
         min_rnr_timer: the encoded time that a receiver-not-ready NAK asks for (IBTA 1.4, table 46).
+        connection: `out_of_band`: the controller relays what both ends must know; `rdma_cm`: RDMA-CM does, RC only.
         sq_sig_all: every send completes with an entry in the completion queue; otherwise the last of each post, or of
             every `signal_every` posts.
         srq: receives come from one shared receive queue per host instead of one queue per queue pair.
@@ -161,6 +169,7 @@ class Workload:
     retry_cnt: int = 7
     rnr_retry: int = 6
     min_rnr_timer: int = 1
+    connection: Connection = field(default=Connection.OUT_OF_BAND, metadata=_ADDED)
     sq_sig_all: bool = False
     srq: bool = False
     fence: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -75,12 +76,14 @@ def agents(running_lab: RunningLab) -> Iterator[list[RemoteAgent]]:
 class Drained:
     """A run that has been stopped: what both ends say once nothing is under way any more."""
 
-    def __init__(self, agents: list[RemoteAgent], workload: dict[str, Any], seconds: float = 1.0) -> None:
+    def __init__(
+        self, agents: list[RemoteAgent], workload: dict[str, Any], seconds: float = 1.0, data_path: str = "native"
+    ) -> None:
         self._agents = agents
         for agent in agents:
             agent.samples.clear()
         try:
-            begin(agents, workload, ends(), verify=True)
+            begin(agents, workload, ends(), verify=True, data_path=data_path)
             self.during(seconds)
             self.drained = agents[0].ask("stop", drain_seconds=3)["drained"]
             time.sleep(0.6)  # two samples more
@@ -140,6 +143,52 @@ def test_no_more_arrives_than_was_sent_without_a_reliable_connection(agents: lis
     assert run.left == [0, 0]
 
 
+def connection_ids(agents: list[RemoteAgent]) -> list[list[str]]:
+    """States of the ids of RDMA-CM that the kernel of each host lists."""
+    return [
+        [found["state"] for found in json.loads(agent.host.run("rdma -j resource show cm_id") or "[]")]
+        for agent in agents
+    ]
+
+
+class Met(Drained):
+    """A run whose queue pairs are connected by RDMA-CM."""
+
+    def during(self, seconds: float) -> None:
+        self.ids = connection_ids(self._agents)
+        time.sleep(seconds)
+
+
+@pytest.mark.parametrize("data_path", ["native", "pyverbs"])
+@pytest.mark.parametrize("opcode", ["WRITE", "SEND"])
+def test_queue_pairs_that_met_by_rdma_cm_carry_every_message(
+    agents: list[RemoteAgent], opcode: str, data_path: str
+) -> None:
+    workload = {**BASE, "opcode": opcode, "qps": 4, "connection": "rdma_cm", "sq_psn": 0xFFFFF0}
+    run = Met(agents, workload, data_path=data_path)
+    assert run.ids == [["CONNECT"] * 4] * 2  # no listener is left
+    assert run.drained
+    assert run.sent["health"]["errors"] == run.received["health"]["errors"] == {}
+    assert run.arrived == run.posted > 100
+    assert run.wrong == []
+    assert run.left == [0, 0]
+    assert connection_ids(agents) == [[], []]
+
+
+def test_a_listener_that_never_accepts_ends_the_run_at_its_deadline(agents: list[RemoteAgent]) -> None:
+    workload = {**BASE, "opcode": "WRITE", "connection": "rdma_cm"}
+    prepared = [
+        agent.ask("prepare", device=agent.host.device, gid_index=agent.host.gid_index, workload=workload, flows=own)
+        for agent, own in zip(agents, ends(), strict=True)
+    ]
+    peers = {"a-b/requester": prepared[1]["endpoints"]["a-b/responder"]}
+    with pytest.raises(AgentRefused, match="2 of 2 queue pairs were not connected by RDMA-CM") as caught:
+        agents[0].ask("connect", peers=peers, deadline_seconds=3)
+    assert caught.value.error["kind"] == "timeout"
+    assert [agent.ask("destroy")["qps_left"] for agent in agents] == [0, 0]
+    assert connection_ids(agents) == [[], []]
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -147,6 +196,7 @@ def test_no_more_arrives_than_was_sent_without_a_reliable_connection(agents: lis
         ({"qp_type": "DC"}, "driver rxe of device rxe0 has no DC transport"),
         ({"qp_type": "SRD"}, "driver rxe of device rxe0 has no SRD transport"),
         ({"memory": "gpu"}, "GPU memory"),
+        ({"qp_type": "UC", "connection": "rdma_cm"}, "only RC queue pairs meet by RDMA-CM"),
     ],
 )
 def test_what_the_device_does_not_offer_is_unsupported_with_its_reason(

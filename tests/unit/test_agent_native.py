@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from collie.agent import abi, compiler, native_traffic, queues, shared_object, totals, traffic, verbs
+from collie.agent import abi, cma_abi, compiler, native_traffic, queues, shared_object, totals, traffic, verbs
 from collie.agent.build import build
 from collie.agent.faults import AgentFault
 from collie.agent.paths import DataPaths, load_native, load_pyverbs
@@ -46,7 +46,12 @@ VERBS = {
     "ibv_context": abi.Context,
     "ibv_qp": abi.Qp,
 }
-HEADS = {"ibv_context", "ibv_qp"}
+CM = {
+    "rdma_event_channel": cma_abi.EventChannel,
+    "rdma_conn_param": cma_abi.ConnParam,
+    "rdma_cm_event": cma_abi.Event,
+}
+HEADS = {"ibv_context", "ibv_qp", "rdma_cm_event"}
 SAME_IN_C = {"abi_wc": "ibv_wc", "abi_ops": "ibv_context_ops"}
 LOOP = {
     "proof": native_traffic.ProofStruct,
@@ -90,6 +95,17 @@ def test_structures_and_numbers_are_those_of_libibverbs(tmp_path: Path) -> None:
         offset = abi.SendWR.wr.offset + getattr(structure, field).offset
         lines.append(f'_Static_assert(offsetof(struct ibv_send_wr, wr.{member}) == {offset}, "wr.{member}");')
     numbers = {name: value for name, value in vars(abi.Enums).items() if name.startswith("IBV_")}
+    lines += [f'_Static_assert({name} == {value}, "{name}");' for name, value in numbers.items()]
+    assert check(tmp_path, header, *lines) == ""
+
+
+@needs_compiler
+def test_structures_and_numbers_are_those_of_librdmacm(tmp_path: Path) -> None:
+    header = "#include <rdma/rdma_cma.h>"
+    if check(tmp_path, header):
+        pytest.skip("rdma/rdma_cma.h is not installed: on Debian apt-get install librdmacm-dev")
+    lines = [line for name, structure in CM.items() for line in layout(name, structure)]
+    numbers = {name: value for name, value in vars(cma_abi.Enums).items() if name.startswith("RDMA_")}
     lines += [f'_Static_assert({name} == {value}, "{name}");' for name, value in numbers.items()]
     assert check(tmp_path, header, *lines) == ""
 

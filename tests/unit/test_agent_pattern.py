@@ -172,6 +172,7 @@ def test_completion_queues_hold_what_their_queue_pairs_may_raise(needs: list[int
         ({"opcode": "FLUSH"}, "an opcode must be one of"),
         ({"more_opcodes": ["FLUSH"]}, "an opcode must be one of"),
         ({"more_opcodes": "READ"}, "more_opcodes must be a list"),
+        ({"connection": "by_hand"}, "connection must be one of out_of_band, rdma_cm"),
         ({"more_opcodes": [1]}, "more_opcodes must be a list"),
         ({"qp_type": "UC", "opcode": "FETCH_ADD"}, "UC has no FETCH_ADD"),
         ({"qp_type": "UC", "more_opcodes": ["SEND"]}, "UC mixes only"),
@@ -187,7 +188,8 @@ def test_a_workload_that_no_host_could_run_is_refused_by_name(fields: dict[str, 
     assert caught.value.kind == "bad_request"
 
 
-def test_gpu_memory_is_unsupported_rather_than_wrong() -> None:
+@pytest.mark.parametrize("fields", [{"memory": "gpu"}, {"qp_type": "UC", "connection": "rdma_cm"}])
+def test_what_the_agent_does_not_drive_is_unsupported_rather_than_wrong(fields: dict[str, Any]) -> None:
     with pytest.raises(AgentFault) as caught:
-        workload(memory="gpu")
+        workload(**fields)
     assert caught.value.kind == "unsupported"

@@ -156,6 +156,14 @@ def test_hosts_can_do_what_the_least_of_them_can() -> None:
     assert space.base.qp_type is QpType.RC
 
 
+def test_connection_does_not_vary_where_a_host_has_no_rdma_cm() -> None:
+    lacking, facts, port = host("right")
+    facts = dataclasses.replace(facts, rdma_cm_error="librdmacm.so.1 is not there")
+    space, drops = prune(load_space("soft-roce"), capabilities([host("left"), (lacking, facts, port)]))
+    assert "connection" not in space.dimensions
+    assert "connection rdma_cm: right has no RDMA-CM: librdmacm.so.1 is not there" in [str(drop) for drop in drops]
+
+
 def test_a_group_is_as_large_as_it_is() -> None:
     soft_roce = load_space("soft-roce")
     two, drops = prune(soft_roce, capabilities([host("left"), host("right")]))

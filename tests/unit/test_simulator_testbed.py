@@ -21,7 +21,7 @@ from collie.simulator.noise import FAILURES
 from collie.simulator.readings import COUNTERS
 from collie.simulator.subsystem import SUBSYSTEM_FOLDER, SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed, elapsed_seconds
-from collie.workloads.workload import Memory, Opcode, QpType, Workload
+from collie.workloads.workload import Connection, Memory, Opcode, QpType, Workload
 
 F = load_subsystem("F", SubsystemFile)
 CATALOG = load_catalog("simulated")
@@ -229,6 +229,7 @@ def test_a_file_may_say_only_what_differs(tmp_path: Path) -> None:
         ({"opcode": Opcode.FETCH_ADD}, "no atomics"),
         ({"more_opcodes": (Opcode.READ,)}, "one opcode at a time"),
         ({"huge_pages": True}, "knows pages of"),
+        ({"connection": Connection.RDMA_CM}, "knows no RDMA-CM"),
         ({"qp_type": QpType.XRC}, "has no XRC; it has RC, UC, UD"),
     ],
 )

@@ -17,7 +17,16 @@ from collie.workloads.parse import parse_workload
 from collie.workloads.plan import flows, sinks, streams
 from collie.workloads.space import Space
 from collie.workloads.units import format_bytes, parse_bytes, parse_rate, parse_seconds
-from collie.workloads.workload import Direction, Opcode, QpType, Workload, render, split_message, stable_text
+from collie.workloads.workload import (
+    Connection,
+    Direction,
+    Opcode,
+    QpType,
+    Workload,
+    render,
+    split_message,
+    stable_text,
+)
 
 NSDI22 = load_space("nsdi22")
 SOFT_ROCE = load_space("soft-roce")
@@ -246,6 +255,7 @@ def test_an_added_field_leaves_the_text_of_older_workloads_as_it_was() -> None:
         ({"qp_type": QpType.UC, "more_opcodes": (Opcode.READ,)}, "cannot READ"),
         ({"qp_type": QpType.UC, "more_opcodes": (Opcode.SEND,)}, "cannot be told"),
         ({"more_opcodes": (Opcode.WRITE, Opcode.WRITE)}, "adds nothing"),
+        ({"qp_type": QpType.UC, "connection": Connection.RDMA_CM}, "cannot meet by rdma_cm"),
         ({"opcode": Opcode.FETCH_ADD, "mr_bytes": 4}, "do not fit mr_bytes"),
         ({"more_opcodes": (Opcode.SEND,), "wqe_batch": 4, "recv_wq_depth": 2}, "recv_wq_depth"),
     ],

@@ -1,0 +1,60 @@
+"""librdmacm's ABI (librdmacm.so.1, RDMACM_1.2, 64-bit): the structures that connecting takes, and their numbers.
+
+Named as in ``rdma/rdma_cma.h``; a test compares every offset with that header. Only what a run needs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int, c_uint8, c_uint32, c_void_p
+
+
+class EventChannel(ctypes.Structure):
+    """``struct rdma_event_channel``."""
+
+    _fields_ = [("fd", c_int)]
+
+
+class ConnParam(ctypes.Structure):
+    """``struct rdma_conn_param``."""
+
+    _fields_ = [
+        ("private_data", c_void_p),
+        ("private_data_len", c_uint8),
+        ("responder_resources", c_uint8),
+        ("initiator_depth", c_uint8),
+        ("flow_control", c_uint8),
+        ("retry_count", c_uint8),
+        ("rnr_retry_count", c_uint8),
+        ("srq", c_uint8),
+        ("qp_num", c_uint32),
+    ]
+
+
+class Param(ctypes.Union):
+    """The union ``param`` of ``struct rdma_cm_event``; its other member serves datagrams."""
+
+    _fields_ = [("conn", ConnParam)]
+
+
+class Event(ctypes.Structure):
+    """Head of ``struct rdma_cm_event``."""
+
+    _fields_ = [
+        ("id", c_void_p),
+        ("listen_id", c_void_p),
+        ("event", c_uint32),
+        ("status", c_int),
+        ("param", Param),
+    ]
+
+
+class Enums:
+    """Numbers of librdmacm."""
+
+    RDMA_PS_TCP = 0x0106
+    RDMA_CM_EVENT_ADDR_RESOLVED = 0
+    RDMA_CM_EVENT_ROUTE_RESOLVED = 2
+    RDMA_CM_EVENT_CONNECT_REQUEST = 4
+    RDMA_CM_EVENT_CONNECT_RESPONSE = 5
+    RDMA_CM_EVENT_ESTABLISHED = 9
