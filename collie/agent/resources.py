@@ -83,7 +83,7 @@ def _receive_sges(workload: Workload) -> int:
     return len(receive_plan(workload, 1, 1).segments)
 
 
-def _request(workload: Workload, qp_num: int) -> cma_abi.ConnParam:
+def _conn_param(workload: Workload, qp_num: int) -> cma_abi.ConnParam:
     return cma_abi.ConnParam(
         responder_resources=workload.max_dest_rd_atomic,
         initiator_depth=workload.max_rd_atomic,
@@ -240,7 +240,7 @@ class Resources:
             raise bad_request(f"connect: the endpoint of the peer of {end.key} has no cm_port")
         for index, pair in enumerate(end.pairs):
             number, psn = end.peer["qps"][index]
-            half = Half(_request(end.workload, pair.qp_num), partial(self._bring_up_agreed, pair, end.workload, psn))
+            half = Half(_conn_param(end.workload, pair.qp_num), partial(self._bring_up_agreed, pair, end.workload, psn))
             if end.requester:
                 cm.dial(end.peer["gid"], end.peer["cm_port"], half)
             else:
