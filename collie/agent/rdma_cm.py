@@ -10,6 +10,7 @@ One event channel serves every id of a run, as one engine may hold both ends of 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import select
 import socket
@@ -21,7 +22,7 @@ from typing import Callable, ClassVar, Dict, List, NamedTuple, Optional, Set, Tu
 from . import abi, cma_abi
 from .abi import Enums as Verb
 from .cma_abi import Enums
-from .faults import AgentFault
+from .faults import AgentFault, from_errno
 from .native import Functions, Library, VerbsError
 from .objects import step
 
@@ -217,12 +218,15 @@ class ConnectionManager:
     def _next_event(self, seconds: float) -> Optional[Event]:
         poller = select.poll()
         poller.register(self._fd, select.POLLIN)
-        poller.poll(max(0.0, seconds) * 1000)
+        if not poller.poll(max(0.0, seconds) * 1000):
+            return None
         found = c_void_p()
         try:
             self._library.do("get_cm_event", self._channel, ctypes.byref(found))
-        except BlockingIOError:
-            return None
+        except VerbsError as error:
+            if error.errno == errno.EAGAIN:  # the event was one that librdmacm keeps to itself
+                return None
+            raise from_errno("rdma_get_cm_event", error.errno or errno.EIO, str(error)) from error
         assert found.value is not None, "a call that succeeded has found one"
         raw = cma_abi.Event.from_address(found.value)
         event = Event(raw.event, raw.status, raw.id, raw.listen_id or 0, raw.param.conn.qp_num)

@@ -175,6 +175,20 @@ def test_queue_pairs_that_met_by_rdma_cm_carry_every_message(
     assert connection_ids(agents) == [[], []]
 
 
+def test_one_engine_may_hold_both_ends_of_a_connection_of_rdma_cm(agents: list[RemoteAgent]) -> None:
+    try:
+        begin(agents, {**BASE, "opcode": "WRITE", "connection": "rdma_cm"}, ends(bidirectional=True, loopback=True))
+        time.sleep(1.0)
+        totals = [agent.ask("stop")["totals"]["flows"] for agent in agents]
+    finally:
+        left = [agent.ask("destroy")["qps_left"] for agent in agents]
+    assert totals[0]["a-b/requester"]["delivered_messages"] > 0
+    assert totals[1]["b-a/requester"]["delivered_messages"] > 0
+    assert totals[1]["b-b/requester"]["delivered_messages"] > 0
+    assert left == [0, 0]
+    assert connection_ids(agents) == [[], []]
+
+
 def test_a_listener_that_never_accepts_ends_the_run_at_its_deadline(agents: list[RemoteAgent]) -> None:
     workload = {**BASE, "opcode": "WRITE", "connection": "rdma_cm"}
     prepared = [
