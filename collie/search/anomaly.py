@@ -195,6 +195,10 @@ _COUNTED = {
 """One, several, and what follows."""
 
 
+def _mix(value: object) -> str:
+    return " and ".join(map(str, value)) or "nothing" if isinstance(value, tuple) else _value(value)
+
+
 def _phrase(condition: Condition) -> str:
     name, op, value = condition.dimension, condition.op, condition.value
     if name in {"qp_type", "opcode"}:
@@ -203,7 +207,7 @@ def _phrase(condition: Condition) -> str:
         return said
     if name == "more_opcodes":
         mixes = value if op is Op.ONE_OF else (value,)
-        return f"{' or '.join(' and '.join(mix) or 'nothing' for mix in mixes)} is mixed in"
+        return f"{' or '.join(_mix(mix) for mix in mixes)} is mixed in"
     if op is Op.ONE_OF:
         return f"{name} is {' or '.join(_value(choice) for choice in value)}"
     if op is Op.EQUAL:

@@ -46,8 +46,8 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 def test_search_prints_the_promised_object(searched: tuple[Path, dict[str, Any]]) -> None:
     _, result = searched
     assert list(result) == [
-        "schema_version", "campaign", "testbed", "recipe", "seed", "dropped", "runs", "failed_runs", "lost_machines",
-        "elapsed_seconds", "wall_seconds", "next_hour_chance", "trust", "anomalies", "score",
+        "schema_version", "campaign", "testbed", "recipe", "seed", "dropped", "runs", "failed_runs",
+        "elapsed_seconds", "wall_seconds", "next_hour_chance", "trust", "lost_machines", "anomalies", "score",
     ]  # fmt: skip
     assert result["testbed"] == {"kind": "simulated", "subsystem": "F"}
     assert 7200 <= result["elapsed_seconds"] < 7320

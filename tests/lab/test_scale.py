@@ -27,6 +27,7 @@ def agents(running_lab: RunningLab) -> Iterator[list[RemoteAgent]]:
         agent.close()
 
 
+@pytest.mark.acceptance
 def test_a_thousand_queue_pairs_with_ten_thousand_regions_leave_nothing(agents: list[RemoteAgent]) -> None:
     before = [Footprint.of(agent) for agent in agents]
     flow = scale_run(agents, qps=1000, mrs_per_qp=10)["flows"]["a-b/requester"]

@@ -87,6 +87,7 @@ def netdev(remote: Remote) -> str:
     return run(remote, "cat /sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/1").strip()
 
 
+@pytest.mark.acceptance
 def test_plain_traffic_is_not_anomalous(testbed: HostsTestbed) -> None:
     """The short form of scripts/acceptance/plain_workloads.py: sizes between those that were calibrated."""
     header = CampaignHeader("plain", {}, SPACE.name, "soft-roce", {}, 1, "2026-11-21T00:00:00Z")

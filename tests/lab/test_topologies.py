@@ -126,6 +126,7 @@ def test_every_receiver_is_measured(
     assert [queue_pairs(agent) for agent in agents] == [[]] * len(agents)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_machine_that_is_gone_is_noticed_and_brought_back(
     four: Path, group: Pair, number: signal.Signals, capsys: pytest.CaptureFixture[str]
