@@ -41,17 +41,11 @@ def victim_of(measurement: Measurement) -> Victim:
     return measurement.victim
 
 
-def test_many_queue_pairs_take_from_a_plain_flow_what_a_tiny_workload_leaves_it(
-    testbed: HostsTestbed, capsys: pytest.CaptureFixture[str]
-) -> None:
-    many, tiny = measured(testbed, MANY), measured(testbed, TINY)
-    beside_many, beside_tiny = victim_of(many), victim_of(tiny)
-    with capsys.disabled():
-        print(f"\nbeside 32 queue pairs: {beside_many}, the workload {many.host('b').delivered_bps}")
-        print(f"beside 64 bytes at a time: {beside_tiny}, the workload {tiny.host('b').delivered_bps}")
+def test_many_queue_pairs_take_more_from_a_plain_flow_than_a_tiny_workload(testbed: HostsTestbed) -> None:
+    beside_many, beside_tiny = (victim_of(measured(testbed, workload)) for workload in (MANY, TINY))
     assert beside_many.lost_ratio is not None
     assert beside_tiny.lost_ratio is not None
-    assert beside_tiny.lost_ratio < 0.5 < beside_many.lost_ratio
+    assert beside_many.lost_ratio > max(0.5, beside_tiny.lost_ratio)  # a software device gives 64 bytes half of its CPU
     assert beside_many.alone_bps == beside_tiny.alone_bps, "measured alone once"
 
 
