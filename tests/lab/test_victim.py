@@ -15,7 +15,7 @@ from collie.ports import Measured
 from collie.ssh import SshRemote
 from collie.workloads.workload import Opcode, QpType, Workload
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.acceptance]
 
 MANY = Workload(qps=32, mtu=1024, send_wq_depth=16)
 TINY = Workload(messages=(64,), mtu=1024, send_wq_depth=1)
