@@ -12,9 +12,10 @@ from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.acceptance]
 
-# The first runs leave slabs, page tables and heap that the next ones use again (22 MB were seen), so memory is compared
-# coarsely here; scripts/acceptance/scale.py looks at fifty runs.
-FIRST_RUNS_BYTES = 48 << 20
+# The first large run leaves slabs, page tables and heap that the next ones use again (22 MB were seen);
+# scripts/acceptance/scale.py looks at fifty.
+FIRST_RUN_BYTES = 48 << 20
+SETTLING_BYTES = 16 << 20
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +30,10 @@ def agents(running_lab: RunningLab) -> Iterator[list[RemoteAgent]]:
 def test_a_thousand_queue_pairs_with_ten_thousand_regions_leave_nothing(agents: list[RemoteAgent]) -> None:
     before = [Footprint.of(agent) for agent in agents]
     flow = scale_run(agents, qps=1000, mrs_per_qp=10)["flows"]["a-b/requester"]
-    assert flow["completed_messages"] > 0
+    assert flow["completed_messages"] > 1000
     assert flow["failed_qps"] == 0
     after = [Footprint.of(agent) for agent in agents]
-    assert [one.leaks(other, FIRST_RUNS_BYTES) for one, other in zip(before, after, strict=True)] == [[], []]
+    assert [one.leaks(other, FIRST_RUN_BYTES) for one, other in zip(before, after, strict=True)] == [[], []]
 
 
 def test_run_after_run_leaves_nothing(agents: list[RemoteAgent]) -> None:
@@ -41,4 +42,4 @@ def test_run_after_run_leaves_nothing(agents: list[RemoteAgent]) -> None:
     for _ in range(6):
         scale_run(agents, qps=100, mrs_per_qp=10, seconds=0.5)
     after = [Footprint.of(agent) for agent in agents]
-    assert [one.leaks(other, FIRST_RUNS_BYTES) for one, other in zip(before, after, strict=True)] == [[], []]
+    assert [one.leaks(other, SETTLING_BYTES) for one, other in zip(before, after, strict=True)] == [[], []]

@@ -45,7 +45,7 @@ def test_many_queue_pairs_take_more_from_a_plain_flow_than_a_tiny_workload(testb
     beside_many, beside_tiny = (victim_of(measured(testbed, workload)) for workload in (MANY, TINY))
     assert beside_many.lost_ratio is not None
     assert beside_tiny.lost_ratio is not None
-    assert beside_many.lost_ratio > max(0.5, beside_tiny.lost_ratio)  # a software device gives 64 bytes half of its CPU
+    assert beside_tiny.lost_ratio < 0.5 < beside_many.lost_ratio
     assert beside_many.alone_bps == beside_tiny.alone_bps, "measured alone once"
 
 
