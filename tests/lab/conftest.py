@@ -9,11 +9,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from benchmarks.agent_driver import RemoteAgent, read_inventory
 from collie import lab
 
 NEEDED = {"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap", "ssh": "openssh-client"}
@@ -68,6 +70,16 @@ def lab_inventory(request: pytest.FixtureRequest) -> Path:
     if named := os.environ.get("COLLIE_LAB_INVENTORY"):
         return Path(named)
     return Path(request.getfixturevalue("running_lab").inventory)
+
+
+@pytest.fixture(scope="module")
+def agents(running_lab: RunningLab) -> Iterator[list[RemoteAgent]]:
+    """An agent on each machine, spoken to without a testbed between."""
+    with ThreadPoolExecutor() as pool:
+        started = list(pool.map(RemoteAgent, read_inventory(running_lab.inventory)))
+    yield started
+    for agent in started:
+        agent.close()
 
 
 @pytest.fixture

@@ -91,8 +91,10 @@ def assert_nothing_is_left(remotes: tuple[Remote, Remote], pids: tuple[int, int]
 
 
 def agent_pids(testbed: HostsTestbed) -> tuple[int, int]:
+    """Pids of the agents; starts those that do not run, as the next run would."""
     _ = testbed.info
-    first, second = (session.request("hello", 30, protocol=1)["pid"] for session in testbed._sessions.values())
+    clients = [session.client() for session in testbed._sessions.values()]
+    first, second = (client.request("hello", 30, protocol=1)["pid"] for client in clients)
     return first, second
 
 

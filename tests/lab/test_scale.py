@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
-from benchmarks.agent_driver import Footprint, RemoteAgent, read_inventory, scale_run
-from tests.lab.conftest import RunningLab
+from benchmarks.agent_driver import Footprint, RemoteAgent, scale_run
 
 pytestmark = [pytest.mark.lab, pytest.mark.acceptance]
 
@@ -16,15 +12,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.acceptance]
 # scripts/acceptance/scale.py looks at fifty.
 FIRST_RUN_BYTES = 48 << 20
 SETTLING_BYTES = 16 << 20
-
-
-@pytest.fixture(scope="module")
-def agents(running_lab: RunningLab) -> Iterator[list[RemoteAgent]]:
-    with ThreadPoolExecutor() as pool:
-        started = list(pool.map(RemoteAgent, read_inventory(running_lab.inventory)))
-    yield started
-    for agent in started:
-        agent.close()
 
 
 def test_a_thousand_queue_pairs_with_ten_thousand_regions_leave_nothing(agents: list[RemoteAgent]) -> None:

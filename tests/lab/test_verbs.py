@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from benchmarks.agent_driver import AgentRefused, RemoteAgent, begin, ends, read_inventory
-from tests.lab.conftest import RunningLab
+from benchmarks.agent_driver import AgentRefused, RemoteAgent, begin, ends
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -62,15 +59,6 @@ UNRELIABLE: dict[str, dict[str, Any]] = {
     "UD SEND": {"qp_type": "UD", "opcode": "SEND", "messages": [1024, 64]},
     "UD SEND_WITH_IMM": {"qp_type": "UD", "opcode": "SEND_WITH_IMM", "messages": [1024], "srq": True},
 }
-
-
-@pytest.fixture(scope="module")
-def agents(running_lab: RunningLab) -> Iterator[list[RemoteAgent]]:
-    with ThreadPoolExecutor() as pool:
-        started = list(pool.map(RemoteAgent, read_inventory(running_lab.inventory)))
-    yield started
-    for agent in started:
-        agent.close()
 
 
 class Drained:
