@@ -7,15 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from collie.campaign.bench import Bench, Case
 from collie.campaign.calibrate import DENSE_SIZES
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.safety import (
-    Guard,
-    record_of,
-)
+from collie.campaign.safety import Guard, record_of
 from collie.content.anomalies import load_reference
 from collie.content.workload_files import load_workload
 from collie.detect.bounds import Calibration
@@ -30,9 +26,6 @@ from collie.wiring.parts import limits_of, narrowed_space_of, recipe_of, utc_now
 from collie.wiring.testbeds import calibration_name, kept_calibration, look_around, open_testbed, unlike
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, Workload
-
-if TYPE_CHECKING:
-    pass
 
 
 @contextmanager

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from collie.campaign.budget import Budget, parse_budget
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.safety import (
-    tightened,
-)
+from collie.campaign.safety import tightened
 from collie.content.anomalies import load_references
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
@@ -24,9 +21,6 @@ from collie.workloads.feature import Mfs
 from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.pruning import Capabilities, Drop, prune
 from collie.workloads.space import Space
-
-if TYPE_CHECKING:
-    pass
 
 
 def space_of(choice: TestbedChoice, name: str | None) -> Space:

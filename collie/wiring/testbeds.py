@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collie.campaign.choice import TestbedChoice
-from collie.campaign.safety import (
-    require_unshared,
-)
+from collie.campaign.safety import require_unshared
 from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
 from collie.content.subsystems import load_subsystem
 from collie.counters.catalog import Catalog
