@@ -172,32 +172,28 @@ def _completion_errors(run: _Run) -> Verdict | None:
 
 
 def _rnr_storm(run: _Run) -> Verdict | None:
-    threshold = run.thresholds.rnr_ratio
-    if (above := _above(run.measurement, "rnr_ratio", threshold)) is None:
-        return None
-    host, ratio = above
-    text = f"host {host} turns {ratio:.0%} of the messages away, as no receive is posted for them (RNR NAK)"
-    return run.concluded(Symptom.RNR_STORM, text, ratio, host, ratio / threshold)
+    text = "host {host} turns {ratio:.0%} of the messages away, as no receive is posted for them (RNR NAK)"
+    return _arrivals(run, "rnr_ratio", run.thresholds.rnr_ratio, Symptom.RNR_STORM, text)
 
 
 def _loss(run: _Run) -> Verdict | None:
     if _tells_pause_time(run.measurement):
         return None  # where there are pause counters, they tell
-    threshold = run.thresholds.loss_ratio
-    if (above := _above(run.measurement, "loss_ratio", threshold)) is None:
-        return None
-    host, ratio = above
-    text = f"host {host} discards or reorders {ratio:.2%} of its packets"
-    return run.concluded(Symptom.LOSS, text, ratio, host, ratio / threshold)
+    text = "host {host} discards or reorders {ratio:.2%} of its packets"
+    return _arrivals(run, "loss_ratio", run.thresholds.loss_ratio, Symptom.LOSS, text)
 
 
 def _retransmission(run: _Run) -> Verdict | None:
-    threshold = run.thresholds.repeat_ratio
-    if (above := _above(run.measurement, "repeat_ratio", threshold)) is None:
+    text = "{ratio:.1%} of the packets that host {host} receives had arrived before: its peer sends them again"
+    return _arrivals(run, "repeat_ratio", run.thresholds.repeat_ratio, Symptom.RETRANSMISSION, text)
+
+
+def _arrivals(run: _Run, field: str, threshold: float, symptom: Symptom, text: str) -> Verdict | None:
+    """Judge which share of what arrives at a host is not as it should be, of the host where it is largest."""
+    if (above := _above(run.measurement, field, threshold)) is None:
         return None
     host, ratio = above
-    text = f"{ratio:.1%} of the packets that host {host} receives had arrived before: its peer sends them again"
-    return run.concluded(Symptom.RETRANSMISSION, text, ratio, host, ratio / threshold)
+    return run.concluded(symptom, text.format(host=host, ratio=ratio), ratio, host, ratio / threshold)
 
 
 def _unfairness(run: _Run) -> Verdict | None:
