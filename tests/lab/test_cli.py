@@ -58,11 +58,11 @@ def test_watch_shows_counters_of_both_hosts(running_lab: RunningLab, tmp_path: P
 def test_a_search_survives_the_death_of_a_machine_and_goes_on_when_it_is_back(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
-    words = ["search", "--hosts", str(running_lab.inventory), "--budget", "16runs", "--campaign", "c"]
+    words = ["search", "--hosts", str(running_lab.inventory), "--budget", "6runs", "--campaign", "c"]
     argv = [sys.executable, "-m", "collie", *words]
     process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 180
-    while runs_on_record(tmp_path / "c") < 5:
+    while runs_on_record(tmp_path / "c") < 2:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -75,13 +75,13 @@ def test_a_search_survives_the_death_of_a_machine_and_goes_on_when_it_is_back(
     assert "--resume c" in stderr
     assert "Traceback" not in stderr
     kept = runs_on_record(tmp_path / "c")
-    assert kept >= 5
+    assert kept >= 2
     assert our_queue_pairs(running_lab, "lab-a") == []
 
     lab.up(state_dir=running_lab.state_dir)
     resumed = json.loads(collie("search", "--resume", "c", "--format", "json", cwd=tmp_path).stdout)
-    assert resumed["runs"] == 16
-    assert runs_on_record(tmp_path / "c") == 16
+    assert resumed["runs"] == 6
+    assert runs_on_record(tmp_path / "c") == 6
     for name in ("lab-a", "lab-b"):
         assert our_queue_pairs(running_lab, name) == []
 

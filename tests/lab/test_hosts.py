@@ -114,11 +114,8 @@ def test_check_finds_everything_in_place(inventory: Inventory) -> None:
     "workload",
     [
         Workload(),
-        Workload(opcode=Opcode.SEND),
         Workload(opcode=Opcode.READ),
-        Workload(opcode=Opcode.WRITE_WITH_IMM, messages=(4096,)),
         Workload(qp_type=QpType.UC),
-        Workload(qp_type=QpType.UC, opcode=Opcode.SEND),
         Workload(qp_type=QpType.UD, opcode=Opcode.SEND, messages=(2048,)),
         Workload(
             opcode=Opcode.SEND,
@@ -144,7 +141,6 @@ def test_a_workload_is_measured_at_its_receiver(shared_testbed: HostsTestbed, wo
     assert all((host.delivered_bps or 0) > 0 for host in receiving)
     assert result.measurement.problems == ()
     assert result.measurement.health.completion_errors == {}
-    assert result.elapsed_seconds < 12
 
 
 def test_no_queue_pair_outlives_its_run(shared_testbed: HostsTestbed, remotes: tuple[Remote, Remote]) -> None:
