@@ -10,12 +10,12 @@ from rich.table import Table
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.cli.options import format_option, print_json, safety_limits, safety_options
+from collie.cli.options import format_option, print_json, safety_limits, safety_options, say_safety
 from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint
 from collie.hosts.check import Finding, State
 from collie.inventory.fingerprint import HostDifference, show
-from collie.report.json_output import render_differences
+from collie.report.json_output import render_differences, render_safety
 from collie.workloads.units import format_bytes, format_rate
 
 _MARKS = {State.OK: "[green]ok[/]", State.MISSING: "[red]missing[/]", State.ADVICE: "[yellow]advice[/]"}
@@ -52,15 +52,17 @@ def calibrate(hosts: str, space: str, repeat: int, output: str, **options: Any) 
         TestbedChoice(hosts=hosts), space, safety=safety_limits(options), shared_port=options["shared_port"]
     )
     with ConsoleProgress() as progress:
-        calibration, path = wiring.calibrate(choice, repeat, progress)
+        made = wiring.calibrate(choice, repeat, progress)
+    points, safety = made.calibration.points, made.safety
+    status = 3 if safety and safety.left_behind else 0 if points else 5
     if output == "json":
-        points = [_point(point) for point in calibration.points]
-        print_json({"schema_version": 1, "kept_in": str(path), "points": points})
-        return 0 if calibration.points else 5
+        shown = {"points": [_point(point) for point in points], **({"safety": render_safety(safety)} if safety else {})}
+        print_json({"schema_version": 1, "kept_in": str(made.path), **shown})
+        return status
     table = Table(box=None)
     for heading in ("transport", "opcode", "message", "delivered", "messages/s", "spread"):
         table.add_column(heading)
-    for point in calibration.points:
+    for point in points:
         table.add_row(
             point.qp_type,
             point.opcode,
@@ -70,8 +72,9 @@ def calibrate(hosts: str, space: str, repeat: int, output: str, **options: Any) 
             f"{point.spread:.0%}",
         )
     Console().print(table)
-    click.echo(f"kept in {path}; later searches, measurements and reproductions on these hosts are judged by it")
-    return 0 if calibration.points else 5
+    click.echo(f"kept in {made.path}; later searches, measurements and reproductions on these hosts are judged by it")
+    say_safety(safety)
+    return status
 
 
 @command.command("fingerprint")

@@ -11,7 +11,7 @@ from pathlib import Path
 from collie.campaign.bench import Bench, Case
 from collie.campaign.calibrate import DENSE_SIZES
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.safety import Guard, record_of
+from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.content.anomalies import load_reference
 from collie.content.workload_files import load_workload
 from collie.detect.bounds import Calibration
@@ -62,13 +62,28 @@ def bench(
         testbed.close()
 
 
+@dataclass(frozen=True)
+class Calibrated:
+    """What calibrating has measured.
+
+    Attributes:
+        calibration: the ceilings.
+        path: where they are kept.
+        safety: what the runs did to the network; None where nothing was limited.
+    """
+
+    calibration: Calibration
+    path: Path
+    safety: SafetyRecord | None
+
+
 def calibrate(
     choice: SearchChoice,
     repeats: int,
     sink: ProgressSink,
     sizes: Sequence[int] = DENSE_SIZES,
     opcodes: Sequence[Opcode] = (),
-) -> tuple[Calibration, Path]:
+) -> Calibrated:
     """Measure what plain traffic achieves on real hosts, and keep it for later searches.
 
     Args:
@@ -86,7 +101,7 @@ def calibrate(
             opened.calibrate(repeats, sizes, opcodes), measured_on=utc_now().partition("T")[0]
         )
         name = calibration_name(opened.testbed, opened.space)
-    return calibration, calibrations.save(calibration, name)
+    return Calibrated(calibration, calibrations.save(calibration, name), opened.safety)
 
 
 def workload_named(name: str, space: Space) -> Workload:

@@ -50,7 +50,7 @@ def main() -> int:
     choice = SearchChoice(TestbedChoice(hosts=options.hosts), "soft-roce")
     if options.calibrate:
         began = time.monotonic()
-        _, path = wiring.calibrate(choice, options.calibrate, ListSink(), CALIBRATED_SIZES, OPCODES)
+        path = wiring.calibrate(choice, options.calibrate, ListSink(), CALIBRATED_SIZES, OPCODES).path
         print(f"calibrated in {time.monotonic() - began:.0f} s, kept in {path}", flush=True)
     outcomes: Counter[str] = Counter()
     with wiring.bench(choice, ListSink()) as bench:
