@@ -9,7 +9,8 @@ from collie.content.document import read_document
 from collie.content.locate import shown
 from collie.content.model import validate
 from collie.errors import ContentError, InventoryError, Problem
-from collie.inventory.hosts import Host, Inventory, InventoryFile, Pair
+from collie.inventory.file import InventoryFile
+from collie.inventory.hosts import Host, Inventory, Pair
 
 
 def load_inventory(path: Path | str) -> Inventory:

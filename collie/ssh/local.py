@@ -149,6 +149,17 @@ class LocalChannel:
             self._lines.put(None)
         return line
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the command has ended."""
+        return self._process.poll() is not None
+
+    def wait(self) -> int | None:
+        """Wait shortly for a command whose output has ended; return its exit status, None when it goes on."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(CLOSE_SECONDS)
+        return None
+
     def stderr_tail(self) -> str:
         """Return the last lines that the command wrote to standard error."""
         if not self._readers[0].is_alive():  # its output has ended, so it has, or is about to: let it finish speaking

@@ -20,14 +20,9 @@ from collie.ports import Completed
 from collie.ssh.channel import SshChannel
 from collie.ssh.connection import Connection, Timeouts, connect
 from collie.ssh.route import USER_CONFIG, route
+from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
 
 T = TypeVar("T")
-
-GRACE_SECONDS = 3.0
-"""How much longer than the host itself the controller waits for a command with a deadline."""
-
-TIMED_OUT = (124, 137)
-"""Exit status of coreutils' `timeout` when it ended the command, by SIGTERM or by SIGKILL."""
 
 FILE_TIMEOUT_SECONDS = 30.0
 
@@ -59,7 +54,7 @@ class SshRemote:
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
         """Run a command to its end."""
         started = time.monotonic()
-        channel = self._start(["timeout", "-k", "1", f"{timeout_seconds:.3f}", *argv])
+        channel = self._start(with_timeout(argv, timeout_seconds))
         try:
             channel.close_stdin()
             deadline = started + timeout_seconds + GRACE_SECONDS

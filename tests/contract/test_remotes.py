@@ -17,6 +17,7 @@ from collie.inventory.hosts import Host
 from collie.ports import Remote
 from collie.ssh import LocalRemote, SshRemote
 from collie.ssh.connection import Timeouts
+from collie.ssh.openssh import OpenSshRemote
 from collie.ssh.trust import fingerprint
 from collie.testing.remote_suite import SOON, RemoteSuite
 
@@ -33,6 +34,14 @@ class TestSshRemote(RemoteSuite):
     @pytest.fixture
     def remote(self, ssh_host: Host) -> Iterator[Remote]:
         remote = SshRemote(ssh_host)
+        yield remote
+        remote.close()
+
+
+class TestOpenSshRemote(RemoteSuite):
+    @pytest.fixture
+    def remote(self, ssh_host: Host) -> Iterator[Remote]:
+        remote = OpenSshRemote(ssh_host, config_file="/dev/null")
         yield remote
         remote.close()
 

@@ -1,0 +1,203 @@
+"""A host over the `ssh` program: for where paramiko is not, such as a bundle on a vendor's machine.
+
+OpenSSH finds its own way: `~/.ssh/config`, agent, jump hosts, keys. It verifies host keys as it is configured to, and
+nothing here loosens that; where the caller names the keys to believe, it believes no others.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from collie.errors import CommandFailed, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
+from collie.inventory.hosts import Host
+from collie.ports import Completed
+from collie.ssh.local import LocalChannel
+from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
+
+CONNECT_SECONDS = 10
+OPENING_SECONDS = 25.0
+"""Until a command can have begun: the connection, the keys and the log-in of a busy host."""
+PUT_SECONDS = 60.0
+ALIVE_SECONDS = 2
+ALIVE_COUNT = 5
+"""Unanswered signs of life, one every `ALIVE_SECONDS`, until the host is taken for gone."""
+SSH_FAILED = 255
+"""Exit status of `ssh` where it failed itself. A command that ends so cannot be told from that."""
+
+_WRITE = """set -e
+umask 077
+mkdir -p -- "$1"
+trap 'rm -f -- "$2"' EXIT
+cat >"$2"
+test "$(wc -c <"$2")" -eq "$4"
+mv -f -- "$2" "$3"
+"""
+"""Writes standard input to a file. The size tells whether all of it came: a lost connection looks like its end."""
+
+
+class OpenSshRemote:
+    """`Remote` over the `ssh` program; each command is a connection of its own.
+
+    Commands run under the host's own `timeout`, as those of `SshRemote`.
+
+    Args:
+        host: inventory entry. A pinned `host_key` is the only one believed; a pinned fingerprint cannot be checked.
+        known_hosts: file of the keys to believe instead of those that OpenSSH is configured to.
+        config_file: OpenSSH client configuration; None for the user's own.
+    """
+
+    def __init__(self, host: Host, known_hosts: Path | None = None, config_file: str | None = None) -> None:
+        if host.host_key_fingerprint:
+            raise TestbedError(
+                f"host {host.name}: ssh cannot be told a fingerprint; give `host_key`, the line that `ssh-keyscan` "
+                "prints, or leave it to known_hosts"
+            )
+        self._host = host
+        self._known_hosts = known_hosts
+        self._config_file = config_file
+        self._keys = tempfile.TemporaryDirectory(prefix="collie-ssh-") if host.host_key else None
+        self._lock = threading.Lock()
+        self._channels: list[LocalChannel] = []
+
+    @property
+    def name(self) -> str:
+        """The host's name in the inventory."""
+        return self._host.name
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        """Run a command to its end."""
+        return self._run(argv, timeout_seconds, None)
+
+    def put(self, data: bytes, path: str) -> None:
+        """Write a file atomically.
+
+        Raises:
+            CommandFailed: the host does not let us write there.
+        """
+        temporary = f"{path}.{secrets.token_hex(4)}"
+        folder = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+        argv = ["sh", "-c", _WRITE, "sh", folder, temporary, path, str(len(data))]
+        done = self._run(argv, PUT_SECONDS, data)
+        if done.status != 0:
+            raise CommandFailed(self.name, ["write", path], done.status, done.stderr)
+
+    def open(self, argv: Sequence[str]) -> LocalChannel:
+        """Start a command and talk to it."""
+        channel = _OpenSshChannel(self._popen(argv, subprocess.PIPE), self._host, shlex.join(argv))
+        with self._lock:
+            self._channels = [*(one for one in self._channels if not one.has_ended), channel]
+        return channel
+
+    def close(self) -> None:
+        """End every command that is still open."""
+        with self._lock:
+            channels, self._channels = self._channels, []
+        for channel in channels:
+            channel.close()
+        if self._keys is not None:
+            self._keys.cleanup()
+            self._keys = None
+
+    def _run(self, argv: Sequence[str], timeout_seconds: float, data: bytes | None) -> Completed:
+        started = time.monotonic()
+        process = self._popen(
+            with_timeout(argv, timeout_seconds), subprocess.DEVNULL if data is None else subprocess.PIPE
+        )
+        with process:
+            try:
+                deadline = timeout_seconds + GRACE_SECONDS + OPENING_SECONDS
+                stdout, stderr = (part.decode(errors="replace") for part in process.communicate(data, deadline))
+            except BaseException as error:
+                process.kill()
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds) from None
+                raise
+        status = process.returncode
+        if status == SSH_FAILED:
+            raise _failure(self._host, stderr)
+        if status in TIMED_OUT and time.monotonic() - started >= timeout_seconds:
+            raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds)
+        return Completed(status, stdout, stderr)
+
+    def _popen(self, argv: Sequence[str], stdin: int) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        try:
+            return subprocess.Popen(
+                [*self._ssh(), shlex.join(argv)], stdin=stdin, stdout=pipe, stderr=pipe, start_new_session=True
+            )
+        except FileNotFoundError:
+            raise TestbedError("there is no `ssh` here; install the OpenSSH client") from None
+
+    def _ssh(self) -> list[str]:
+        host = self._host
+        options = {
+            "BatchMode": "yes",
+            "ConnectTimeout": str(CONNECT_SECONDS),
+            "ServerAliveInterval": str(ALIVE_SECONDS),
+            "ServerAliveCountMax": str(ALIVE_COUNT),
+            "ForwardAgent": "no",
+            "ForwardX11": "no",
+            "ClearAllForwardings": "yes",
+            "LogLevel": "ERROR",
+            **self._believed(),
+        }
+        argv = ["ssh", "-T"]
+        if self._config_file is not None:
+            argv += ["-F", self._config_file]
+        for name, value in options.items():
+            argv += ["-o", f"{name}={value}"]
+        for letter, given in (("-p", host.port), ("-l", host.user), ("-J", host.jump), ("-i", host.identity_file)):
+            argv += [letter, str(given)] if given else []
+        return [*argv, "--", host.address]
+
+    def _believed(self) -> dict[str, str]:
+        """Return what makes ssh believe the named keys alone; nothing where none are named."""
+        file = self._known_hosts
+        if self._keys is not None:
+            file = Path(self._keys.name) / "known_hosts"
+            file.write_text(f"{self.name} {self._host.host_key}\n")
+        if file is None:
+            return {}
+        alias = {"HostKeyAlias": self.name} if self._keys is not None else {}
+        # Quoted, as the option is a list of files.
+        return {
+            "StrictHostKeyChecking": "yes",
+            "UserKnownHostsFile": f'"{file.absolute()}"',
+            "GlobalKnownHostsFile": "/dev/null",
+            **alias,
+        }
+
+
+class _OpenSshChannel(LocalChannel):
+    """The pipes of an `ssh`: when it ends for a reason of its own, that is not the end of the command's output."""
+
+    def __init__(self, process: subprocess.Popen[bytes], host: Host, command: str) -> None:
+        super().__init__(process, host.name, command)
+        self._inventory_host = host
+
+    def read_line(self, timeout_seconds: float) -> str | None:
+        """Return the next line of standard output, or None at its end."""
+        line = super().read_line(timeout_seconds)
+        if line is None and self.wait() == SSH_FAILED:
+            raise _failure(self._inventory_host, self.stderr_tail())
+        return line
+
+
+def _failure(host: Host, stderr: str) -> TestbedError:
+    """Name what `ssh` says that went wrong."""
+    words = " | ".join(line.strip() for line in stderr.strip().splitlines()[-3:]) or "ssh ended without a word"
+    if "host key verification failed" in stderr.lower():
+        return HostKeyMismatch(
+            host.name,
+            host.address,
+            f"ssh does not believe that it is the host: {words}. Compare its key with `ssh-keygen -lf "
+            "/etc/ssh/ssh_host_ed25519_key.pub` on the host itself, then add it to known_hosts",
+        )
+    return HostUnreachable(host.name, host.address, words)
