@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import DENSE_SIZES, calibrate, plan
 from collie.campaign.measure import Measurer
-from collie.campaign.reproduce import Reproduction, reproduce
+from collie.campaign.reproduce import Plan, Reproduction, Then, planned, reproduce
 from collie.campaign.safety import OPTIONS, Guard, SafetyRecord
 from collie.detect.bounds import Bound, Bounds, Calibration
 from collie.detect.judge import Thresholds
+from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom, Verdict
 from collie.errors import TestbedError
 from collie.ports import CampaignStore, ProgressSink, RunResult, Testbed
@@ -30,12 +31,14 @@ class Case:
         workload: satisfies `mfs`.
         symptom: what has to show.
         mfs: its conditions.
+        then: what the counters showed when it was found; None when that is not on record.
     """
 
     name: str
     workload: Workload
     symptom: Symptom
     mfs: Mfs
+    then: Then | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Bench:
         calibration: ceilings that are known already.
         sink: who watches.
         guard: the safety limits; none by default.
+        levels: what healthy runs read, where that is known already.
 
     Attributes:
         safety: what was done to the network, once the testbed is closed; None on a simulation without limits.
@@ -82,12 +86,13 @@ class Bench:
         calibration: Calibration,
         sink: ProgressSink,
         guard: Guard | None = None,
+        levels: Levels | None = None,
     ) -> None:
         self.safety: SafetyRecord | None = None
         self.space = space
         self.testbed = testbed
         self._bounds = Bounds(testbed.specification, calibration, space)
-        self._measurer = Measurer(testbed, store, self._bounds, thresholds, Budget(), sink, guard)
+        self._measurer = Measurer(testbed, store, self._bounds, thresholds, Budget(), sink, guard, levels)
 
     def measure(self, workload: Workload) -> JudgedRun:
         """Run the plain sibling and then the workload.
@@ -95,7 +100,7 @@ class Bench:
         Raises:
             TestbedError: the testbed is gone.
         """
-        with _within_budget():
+        with within_budget():
             self._measurer.measure_sibling(workload)
         return self.judge(workload)
 
@@ -105,7 +110,7 @@ class Bench:
         Raises:
             TestbedError: the testbed is gone.
         """
-        with _within_budget():
+        with within_budget():
             result, verdict = self._measurer.judged(workload, "measure")
         sibling = self._bounds.sibling(workload)
         return JudgedRun(workload, sibling, self._bounds.tightest(workload), result, verdict)
@@ -118,7 +123,7 @@ class Bench:
         Raises:
             TestbedError: the testbed is gone.
         """
-        with _within_budget():
+        with within_budget():
             return calibrate(self._measurer, plan(self.space, sizes, opcodes), repeats)
 
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
@@ -127,14 +132,13 @@ class Bench:
         Raises:
             TestbedError: the testbed is gone.
         """
-        with _within_budget():
-            return reproduce(
-                self._measurer, case.workload, case.symptom, case.mfs, self.space, repeat=repeat, controls=controls
-            )
+        with within_budget():
+            plan = planned(case.workload, case.mfs, self.space) if controls else Plan(case.workload)
+            return reproduce(self._measurer, plan, case.symptom, repeat=repeat, controls=controls, then=case.then)
 
 
 @contextmanager
-def _within_budget() -> Iterator[None]:
+def within_budget() -> Iterator[None]:
     """Single workloads have no budget to end on: when the site's is spent there is no answer."""
     try:
         yield

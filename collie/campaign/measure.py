@@ -17,7 +17,7 @@ from collie.campaign.safety import Guard
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
-from collie.detect.signature import Ordinary, Signature
+from collie.detect.signature import Levels, Ordinary, Signature
 from collie.detect.symptom import Verdict, inconclusive
 from collie.errors import StoreError
 from collie.ports import (
@@ -69,6 +69,7 @@ class Measurer:
         budget: when to stop.
         sink: who watches.
         guard: stops what goes beyond the safety limits; without it nothing is limited.
+        levels: what healthy runs read, where that is known already; else it is learnt from the runs of the search.
     """
 
     def __init__(
@@ -80,7 +81,9 @@ class Measurer:
         budget: Budget,
         sink: ProgressSink,
         guard: Guard | None = None,
+        levels: Levels | None = None,
     ) -> None:
+        self._levels = levels
         self._guard = guard or Guard()
         self._testbed = testbed
         self._store = store
@@ -147,7 +150,7 @@ class Measurer:
 
     def signature(self, measurement: Measurement) -> Signature:
         """Return the counters that read more in a run than in the healthy ones so far."""
-        return self._ordinary.signature(measurement)
+        return (self._levels or self._ordinary.levels).signature(measurement)
 
     @property
     def budget_share(self) -> float:
@@ -242,7 +245,7 @@ class Measurer:
     def _with_signature(self, verdict: Verdict, measurement: Measurement) -> Verdict:
         if not verdict.is_anomalous:
             return verdict
-        return dataclasses.replace(verdict, signature=self._ordinary.signature(measurement))
+        return dataclasses.replace(verdict, signature=self.signature(measurement))
 
     def _run(self, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
         if self._budget.spent(self.elapsed_seconds, self.runs):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from collie.campaign.measure import Measurer
+from collie.counters.catalog import Catalog
+from collie.detect.interval import Interval, wilson
+from collie.detect.measurement import Measurement
+from collie.detect.signature import Levels, Ordinary, Signature, mean_signature, same_counters
 from collie.detect.symptom import Symptom, Verdict, inconclusive
+from collie.ports import Measured, RunRecord
+from collie.search.anomaly import Anomaly
 from collie.search.breaking import broken
 from collie.workloads.feature import Condition, Mfs
 from collie.workloads.space import Space
@@ -24,6 +31,83 @@ class Reproduced(StrEnum):
     YES = "yes"
     NO = "no"
     INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run for an anomaly.
+
+    Attributes:
+        anomaly: the workload that shows it.
+        controls: the same with one condition broken at a time, each with that condition.
+        uncontrolled: the conditions that no value of the space breaks alone.
+    """
+
+    anomaly: Workload
+    controls: tuple[tuple[Workload, Condition], ...] = ()
+    uncontrolled: tuple[Condition, ...] = ()
+
+
+def planned(workload: Workload, mfs: Mfs, space: Space) -> Plan:
+    """Return an anomaly with all of its controls."""
+    controls: list[tuple[Workload, Condition]] = []
+    uncontrolled: list[Condition] = []
+    for condition in mfs.conditions:
+        control = broken(workload, mfs, condition, space)
+        if control is None:
+            uncontrolled.append(condition)
+        else:
+            controls.append((control, condition))
+    return Plan(workload, tuple(controls), tuple(uncontrolled))
+
+
+@dataclass(frozen=True)
+class Then:
+    """What the counters of an anomaly showed when it was found.
+
+    Attributes:
+        signature: the counters that were raised.
+        levels: what healthy runs read there; runs of today are held against the same.
+    """
+
+    signature: Signature
+    levels: Levels
+
+    def seen_in(self, measurement: Measurement) -> Then | None:
+        """Return what can be compared with a run: the counters that it has; None when it has none that was raised."""
+        ordinary = {
+            name: level for name, level in self.levels.ordinary.items() if measurement.counter(name) is not None
+        }
+        raised = tuple((name, height) for name, height in self.signature.raised if name in ordinary)
+        if not ordinary or (self.signature.raised and not raised):
+            return None
+        return Then(Signature(raised), replace(self.levels, ordinary=ordinary))
+
+
+def remembered(runs: Iterable[RunRecord], anomaly: Anomaly, catalog: Catalog) -> Then | None:
+    """Return what the counters of an anomaly showed, from the record of the campaign that found it.
+
+    Args:
+        runs: of the campaign, judged.
+        anomaly: what it found.
+        catalog: of the device.
+
+    Returns:
+        None when no run of it is on record, or too few healthy ones to tell what is ordinary.
+    """
+    ordinary = Ordinary(catalog)
+    shown: dict[Workload, list[Measurement]] = {anomaly.workload: [], anomaly.found_as: []}
+    for record in runs:
+        if not isinstance(record.result, Measured) or record.verdict is None:
+            continue
+        if record.verdict.is_normal and record.purpose == "search":
+            ordinary.learn(record.result.measurement)
+        elif record.verdict.symptom is anomaly.symptom and record.workload in shown:
+            shown[record.workload].append(record.result.measurement)
+    measurements = shown[anomaly.workload] or shown[anomaly.found_as]
+    if not measurements or not ordinary.levels.ordinary:
+        return None
+    return Then(mean_signature([ordinary.levels.signature(each) for each in measurements]), ordinary.levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +128,24 @@ class Trial:
         """Count the runs that showed a symptom."""
         return sum(verdict.symptom is symptom for verdict in self.verdicts)
 
+    def share(self, symptom: Symptom) -> Interval | None:
+        """Return where the share of runs that show a symptom lies, of those that say anything; None without one."""
+        return wilson(self.shown(symptom), len(self.verdicts) - self.inconclusive)
+
     @property
     def normal(self) -> int:
         """Count the normal runs."""
         return sum(verdict.is_normal for verdict in self.verdicts)
+
+    @property
+    def inconclusive(self) -> int:
+        """Count the runs that say nothing."""
+        return sum(verdict.is_inconclusive for verdict in self.verdicts)
+
+    @property
+    def symptoms(self) -> Mapping[Symptom, int]:
+        """Count the anomalous runs by what they showed, the most frequent first."""
+        return dict(Tally(verdict.symptom for verdict in self.verdicts if verdict.symptom is not None).most_common())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +157,39 @@ class Reproduction:
         trial: the anomaly itself.
         controls: one per condition that can be broken alone, when asked for.
         uncontrolled: the conditions that no value of the space breaks alone, when controls were asked for.
+        then: what the counters showed when it was found, as far as this testbed has them; None when that is nothing.
     """
 
     symptom: Symptom
     trial: Trial
     controls: tuple[Trial, ...]
     uncontrolled: tuple[Condition, ...] = ()
+    then: Then | None = None
 
     @property
     def answer(self) -> Reproduced:
         """Yes at ceil(0.6 N) runs with the same symptom; inconclusive when more than a third of the runs were."""
         return self._answer(self.trial)
+
+    @property
+    def signature(self) -> Signature | None:
+        """The counters that are raised in the runs that show the symptom; None when no run shows it, or none is known.
+
+        They are raised above what was ordinary when the anomaly was found.
+        """
+        shown = [verdict.signature for verdict in self.trial.verdicts if verdict.symptom is self.symptom]
+        known = [signature for signature in shown if signature is not None]
+        return mean_signature(known) if self.then and known else None
+
+    @property
+    def same_counters(self) -> bool | None:
+        """Whether the counters moved as when the anomaly was found.
+
+        Returns:
+            None when nothing can be said: one side is not on record, or no counter moved on either.
+        """
+        now = self.signature
+        return None if self.then is None or now is None else same_counters(self.then.signature, now)
 
     def explains(self, control: Trial) -> bool | None:
         """Whether the symptom goes with the condition that a control breaks.
@@ -87,28 +207,28 @@ class Reproduction:
         runs = len(trial.verdicts)
         if trial.shown(self.symptom) >= math.ceil(_SHARE_TO_REPRODUCE * runs):
             return Reproduced.YES
-        void = sum(verdict.is_inconclusive for verdict in trial.verdicts)
-        return Reproduced.INCONCLUSIVE if void > _SHARE_TO_GIVE_UP * runs else Reproduced.NO
+        return Reproduced.INCONCLUSIVE if trial.inconclusive > _SHARE_TO_GIVE_UP * runs else Reproduced.NO
 
 
 def reproduce(
-    measurer: Measurer, workload: Workload, symptom: Symptom, mfs: Mfs, space: Space, *, repeat: int, controls: bool
+    measurer: Measurer, plan: Plan, symptom: Symptom, *, repeat: int, controls: bool, then: Then | None = None
 ) -> Reproduction:
     """Run an anomaly `repeat` times, and with `controls` each of its conditions broken as often.
 
     The runs of anomaly and controls take turns, so that a testbed that drifts treats all of them alike.
 
+    Args:
+        measurer: runs and judges.
+        plan: what to run.
+        symptom: what has to show.
+        repeat: runs of each workload.
+        controls: run them, too.
+        then: what the counters showed when the anomaly was found.
+
     Raises:
         TestbedError: the testbed is gone.
     """
-    cases: list[tuple[Workload, Condition | None]] = [(workload, None)]
-    uncontrolled: list[Condition] = []
-    for condition in mfs.conditions if controls else ():
-        control = broken(workload, mfs, condition, space)
-        if control is None:
-            uncontrolled.append(condition)
-        else:
-            cases.append((control, condition))
+    cases: list[tuple[Workload, Condition | None]] = [(plan.anomaly, None), *(plan.controls if controls else ())]
     verdicts: list[list[Verdict]] = [[] for _ in cases]
     for _ in range(repeat):
         for (case, _condition), answers in zip(cases, verdicts, strict=True):
@@ -116,7 +236,9 @@ def reproduce(
             verdict = measurer.probe(case, "reproduce")
             answers.append(inconclusive("the device cannot run this workload") if verdict is None else verdict)
     trials = _trials(cases, verdicts)
-    return Reproduction(symptom, trials[0], tuple(trials[1:]), tuple(uncontrolled))
+    seen = measurer.measurement(plan.anomaly)
+    then = then.seen_in(seen) if then and seen else then
+    return Reproduction(symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), then)
 
 
 def _trials(cases: Sequence[tuple[Workload, Condition | None]], verdicts: Sequence[list[Verdict]]) -> list[Trial]:

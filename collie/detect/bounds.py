@@ -239,21 +239,19 @@ class Bounds:
     Args:
         specification: line rate, PCIe and message rate as payload figures for a workload.
         calibration: measured ceilings; empty on a testbed whose specification says enough.
-        space: gives the plain values of siblings.
-        siblings: gives the plain sibling of a workload; shared by bounds of one space that are asked for the same
-            workloads.
+        siblings: the space that gives the plain values of siblings; or what gives the plain sibling of a workload,
+            shared by bounds of one space that are asked for the same workloads.
     """
 
     def __init__(
         self,
         specification: Specification,
         calibration: Calibration,
-        space: Space,
-        siblings: Callable[[Workload], Workload] | None = None,
+        siblings: Space | Callable[[Workload], Workload],
     ) -> None:
         self._specification = specification
         self.calibration = calibration
-        self.sibling = siblings or remembered_siblings(space)
+        self.sibling = remembered_siblings(siblings) if isinstance(siblings, Space) else siblings
         self._siblings: dict[Workload, list[Bound]] = {}
         self._packet_rate = 0.0
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from collie.counters.catalog import Catalog, Kind, Role
 from collie.detect.measurement import Measurement
@@ -80,6 +80,39 @@ def _cosine(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
     return product / (math.hypot(*ours.values()) * math.hypot(*theirs.values()))
 
 
+@dataclass(frozen=True)
+class Levels:
+    """What healthy runs of a device read at most, counter by counter.
+
+    Attributes:
+        ordinary: events per packet that nearly all healthy runs stay under; a counter that is not in it is unknown.
+        packets: the counters of arriving packets; without any, readings are taken as they are.
+    """
+
+    ordinary: Mapping[str, float] = field(default_factory=dict)
+    packets: tuple[str, ...] = ()
+
+    def signature(self, measurement: Measurement) -> Signature:
+        """Return what is raised in a run."""
+        heights = {name: self._height(name, value) for name, value in self.readings(measurement, self.ordinary)}
+        raised = [(name, height) for name, height in heights.items() if height > _LEAST_HEIGHT]
+        return Signature(_highest_first(raised))
+
+    def readings(self, measurement: Measurement, names: Iterable[str]) -> Iterable[tuple[str, float]]:
+        """Yield each counter that is known in a run, per packet where packets are counted."""
+        packets = sum(measurement.counter(name) or 0.0 for name in self.packets)
+        for name in names:
+            value = measurement.counter(name)
+            if value is not None:
+                yield name, value / packets if packets > 0 else value
+
+    def _height(self, name: str, value: float) -> float:
+        """Return how many doublings a reading lies above ordinary."""
+        if value <= _LEAST_PER_PACKET:
+            return 0.0
+        return math.log2(value / max(self.ordinary[name], _LEAST_PER_PACKET))
+
+
 class Ordinary:
     """What healthy runs of a device read, learnt run by run.
 
@@ -89,32 +122,48 @@ class Ordinary:
 
     def __init__(self, catalog: Catalog) -> None:
         self._names = tuple(counter.name for counter in catalog.counters if counter.kind is Kind.DIAGNOSTIC)
-        self._packets = tuple(counter.name for counter in catalog.counters if counter.role is Role.RX_PACKETS)
+        self._nothing = Levels({}, tuple(counter.name for counter in catalog.of_role(Role.RX_PACKETS)))
         self._healthy: dict[str, list[float]] = {}
+        self._levels: Levels | None = None
 
     def learn(self, measurement: Measurement) -> None:
         """Take in a healthy run."""
-        for name, value in self._readings(measurement):
+        self._levels = None
+        for name, value in self._nothing.readings(measurement, self._names):
             insort(self._healthy.setdefault(name, []), value)
 
     def signature(self, measurement: Measurement) -> Signature:
         """Return what is raised in a run."""
-        heights = {name: self._height(name, value) for name, value in self._readings(measurement)}
-        raised = [(name, height) for name, height in heights.items() if height > _LEAST_HEIGHT]
-        return Signature(tuple(sorted(raised, key=lambda pair: (-pair[1], pair[0]))))
+        return self.levels.signature(measurement)
 
-    def _height(self, name: str, value: float) -> float:
-        """Return how many doublings a reading lies above ordinary; 0 while too little is known."""
-        healthy = self._healthy.get(name, [])
-        if len(healthy) < _FEWEST_HEALTHY or value <= _LEAST_PER_PACKET:
-            return 0.0
-        ordinary = healthy[math.ceil(_ORDINARY_SHARE * (len(healthy) - 1))]
-        return math.log2(value / max(ordinary, _LEAST_PER_PACKET))
+    @property
+    def levels(self) -> Levels:
+        """What is ordinary by now; a counter of which few healthy runs are known is left out."""
+        if self._levels is None:
+            self._levels = self._known()
+        return self._levels
 
-    def _readings(self, measurement: Measurement) -> Iterable[tuple[str, float]]:
-        """Yield each known counter, per packet where packets are counted."""
-        packets = sum(measurement.counter(name) or 0.0 for name in self._packets)
-        for name in self._names:
-            value = measurement.counter(name)
-            if value is not None:
-                yield name, value / packets if packets > 0 else value
+    def _known(self) -> Levels:
+        known = {name: values for name, values in self._healthy.items() if len(values) >= _FEWEST_HEALTHY}
+        ordinary = {name: values[math.ceil(_ORDINARY_SHARE * (len(values) - 1))] for name, values in known.items()}
+        return replace(self._nothing, ordinary=ordinary)
+
+
+def mean_signature(signatures: Sequence[Signature]) -> Signature:
+    """Return what several runs show on average; a counter that is not raised in a run counts as not moved there."""
+    names = {name for signature in signatures for name, _ in signature.raised}
+    heights = [dict(signature.raised) for signature in signatures]
+    means = ((name, math.fsum(each.get(name, 0.0) for each in heights) / len(heights)) for name in names)
+    return Signature(_highest_first((name, mean) for name, mean in means if mean > _LEAST_HEIGHT))
+
+
+def same_counters(first: Signature, second: Signature) -> bool | None:
+    """Whether the counters moved alike in the runs of one workload; None when none moved on either side.
+
+    Of one workload less has to be shown than `same_cause` asks for: whether what showed then shows now.
+    """
+    return likeness(first, second) >= _SAME_COSINE if first.raised or second.raised else None
+
+
+def _highest_first(raised: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(raised, key=lambda pair: (-pair[1], pair[0])))

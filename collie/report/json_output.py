@@ -8,20 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from collie.campaign.bench import JudgedRun
-from collie.campaign.engine import Summary
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
 from collie.detect.confirm import Trust
+from collie.detect.interval import Interval
 from collie.detect.measurement import Measurement
+from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
 from collie.workloads.pruning import Drop
 from collie.workloads.workload import render
+
+if TYPE_CHECKING:  # what searches needs numpy, and a bundle, which prints by this module too, has none
+    from collie.campaign.engine import Summary
 
 SCHEMA_VERSION = 1
 
@@ -165,6 +169,8 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
         "symptom": str(reproduction.symptom),
         "reproduced": str(reproduction.answer),
         **_trial(reproduction.trial, reproduction),
+        "symptoms": {str(symptom): count for symptom, count in reproduction.trial.symptoms.items()},
+        "signature": _signature(reproduction),
         "controls": [
             {
                 "broken": plain(control.broken),
@@ -176,6 +182,22 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
         "uncontrolled": [plain(condition) for condition in reproduction.uncontrolled],
         "fingerprint_difference": render_differences(changed),
     }
+
+
+def _signature(reproduction: Reproduction) -> Json | None:
+    """Return whether the counters moved as when the anomaly was found; None when that is not on record."""
+    if reproduction.then is None:
+        return None
+    now = reproduction.signature
+    return {
+        "same": reproduction.same_counters,
+        "then": _raised(reproduction.then.signature),
+        "now": None if now is None else _raised(now),
+    }
+
+
+def _raised(signature: Signature) -> list[Json]:
+    return [{"counter": name, "times_ordinary": plain(2.0**height)} for name, height in signature.raised]
 
 
 def render_differences(found: Sequence[HostDifference] | None) -> list[Json] | None:
@@ -278,6 +300,11 @@ def _trial(trial: Trial, reproduction: Reproduction) -> Json:
         "runs": len(trial.verdicts),
         "shown": trial.shown(reproduction.symptom),
         "normal": trial.normal,
-        "inconclusive": sum(verdict.is_inconclusive for verdict in trial.verdicts),
+        "inconclusive": trial.inconclusive,
+        "shown_ratio_interval": _interval(trial.share(reproduction.symptom)),
         "verdicts": [plain(verdict) for verdict in trial.verdicts],
     }
+
+
+def _interval(interval: Interval | None) -> Json | None:
+    return None if interval is None else {"method": "wilson", **plain(interval)}

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from collie.campaign.bench import JudgedRun
 from collie.campaign.engine import Summary
-from collie.campaign.reproduce import Reproduced, Reproduction, Trial
+from collie.campaign.reproduce import Reproduction
 from collie.detect.bounds import Bound
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
@@ -18,6 +18,7 @@ from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed
 from collie.report.json_output import Score
 from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times, victim_kept
+from collie.report.trials import trial_lines
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_seconds
 from collie.workloads.workload import FIELD_NAMES
@@ -69,29 +70,7 @@ def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostD
         reproduction: its runs and its controls.
         changed: how the testbed differs from the one that the anomaly was found on; None when that is not on record.
     """
-    style = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
-    symptom = reproduction.symptom.replace("_", " ")
-    lines: list[Line] = [
-        Text.assemble(("reproduced: ", "bold"), (str(reproduction.answer), style[reproduction.answer])),
-        f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}",
-    ]
-    for verdict in reproduction.trial.verdicts:
-        lines.append(Text(f"    {verdict.outcome}: {verdict.reason}", "dim"))
-    for control in reproduction.controls:
-        lines.append(f"without {control.broken}: {symptom} in {_trial(control, reproduction)}")
-        if reproduction.explains(control) is False:
-            lines.append(
-                Text(f"    still shows without {control.broken}: that condition does not explain it", "bold yellow")
-            )
-    for condition in reproduction.uncontrolled:
-        lines.append(Text(f"no value of the space breaks {condition} alone", "bold yellow"))
-    for host in changed or ():
-        if host.differences:
-            lines.append(
-                Text(f"not what it was when the anomaly was found ({host.a} then, {host.b} now):", "bold yellow")
-            )
-            lines += [f"    {difference}" for difference in host.differences]
-    return _styled(lines)
+    return _styled(Text(line.text, line.style) for line in trial_lines(name, reproduction, changed))
 
 
 # --- Search ----------------------------------------------------------------------------------------------------------
@@ -228,11 +207,6 @@ def _counters(measurement: Measurement) -> Iterator[str]:
     for name in names:
         readings = (host.counters.get(name) for host in measurement.hosts)
         yield f"{name:{width}}" + "".join(f"{'unknown' if r is None else format(r, ',.6g'):>16}" for r in readings)
-
-
-def _trial(trial: Trial, reproduction: Reproduction) -> str:
-    count = len(trial.verdicts)
-    return f"{trial.shown(reproduction.symptom)} of {runs(count)}, normal in {trial.normal}"
 
 
 def _styled(lines: Iterable[Line]) -> str:

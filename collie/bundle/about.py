@@ -1,0 +1,75 @@
+"""What a bundle says of itself: for whoever got it by mail and has never heard of Collie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import fill
+
+from collie.bundle.content import Bundle
+from collie.bundle.hosts import FORM, OPTIONAL
+from collie.report.quantities import show
+from collie.workloads.workload import FIELD_NAMES, Workload
+
+_WIDTH = 100
+
+
+def about(bundle: Bundle, program: str) -> str:
+    """Return the text of `--about`.
+
+    Args:
+        bundle: this one.
+        program: the file's name, for commands to copy.
+    """
+    return "\n\n".join(_paragraphs(bundle, program))
+
+
+def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
+    symptom = bundle.symptom.replace("_", " ")
+    yield f"{bundle.name}: {symptom}, found on {bundle.found_on}"
+    yield _wrapped(bundle.sentence)
+    if bundle.likely:
+        yield _wrapped(f"Likely: {bundle.likely}")
+    if bundle.mfs.conditions:
+        conditions = "\n".join(f"    {condition}" for condition in bundle.mfs.conditions)
+        yield f"It shows while all of this holds, and goes when any one of it is broken:\n{conditions}"
+    yield f"The workload, where it is not plain:\n{_fields(bundle.plan.anomaly, bundle.siblings[bundle.plan.anomaly])}"
+    yield _wrapped(
+        "Each run is preceded by one of its plain sibling: the same transport, opcode, message sizes and bytes in flight, "
+        "everything else plain. What the sibling delivers is what the workload is held against."
+    )
+    yield f"""To run it:
+
+    python3 {program} --hosts root@10.0.0.1,mlx5_0,192.168.77.1 root@10.0.0.2,mlx5_0,192.168.77.2
+    python3 {program} --hosts hosts.json --repeat 10 --controls --format json
+
+A host is {FORM}: where SSH finds it, its RDMA
+device, and the address of that device's network. FIELD is one of
+{", ".join(OPTIONAL)}; without gid_index the RoCE v2 GID of the data address
+is taken. hosts.json says the same as {{"version": 1, "hosts": {{"NAME": {{"address": ..., "device": ...,
+"data_address": ..., "port": ..., "user": ..., "host_key": "TYPE BASE64"}}, ...}}}}. The first host is host A.
+--controls also runs it with each condition broken in turn, which must be normal."""
+    yield _wrapped(
+        "Needed here: Python 3.11 and ssh; keys from an agent, ~/.ssh/config or identity_file, host keys in known_hosts. "
+        "On the hosts: Linux, Python 3.9, and libibverbs1 (or python3-pyverbs), with the right to lock memory "
+        "(`ulimit -l`). Nothing is installed: one file is copied to ~/.cache/collie. No port is opened, no setting is "
+        "changed, no counter is reset, and what is started ends when this program does. A run is stopped when a host "
+        "sends pause for more than 0.2 s within a second."
+    )
+    yield "Exit codes: 0 reproduced, 1 not reproduced, 2 bad input, 3 could not measure, 4 inconclusive, 130 interrupted"
+    yield f"Exported {bundle.exported} by Collie {bundle.collie_version}. With Collie: collie reproduce {program} --hosts FILE"
+
+
+def _fields(workload: Workload, sibling: Workload) -> str:
+    kept = ("qp_type", "opcode", "messages")
+    names = [name for name in FIELD_NAMES if name in kept or workload.get(name) != sibling.get(name)]
+    width = max(map(len, names))
+    return "\n".join(f"    {name:{width}}  {_value(name, workload, sibling)}" for name in names)
+
+
+def _value(name: str, workload: Workload, sibling: Workload) -> str:
+    value = show(name, workload.get(name))
+    return value if workload.get(name) == sibling.get(name) else f"{value} (plain {show(name, sibling.get(name))})"
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,100 @@
+"""The file itself: made of modules, agent and data; and read for its data alone.
+
+Whoever reads a bundle may have it from anybody. Nothing of it is run, imported or unpacked: one member is read, into
+memory, up to a size.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any, NoReturn
+
+from collie.bundle.catalogs import Catalogs
+from collie.bundle.content import Bundle, decode, encode
+from collie.bundle.modules import needed
+from collie.errors import ContentError, Problem
+
+SUFFIX = ".pyz"
+CONTENT = "collie/bundle/content.json"
+CATALOGS = "collie/bundle/catalogs.json"
+AGENT = "collie/bundle/agent.pyz"
+MOST_CONTENT_BYTES = 4 << 20
+"""A bundle's own is some 20 KB, most of it fingerprints."""
+MOST_FILE_BYTES = 64 << 20
+
+_SHEBANG = b"#!/usr/bin/env python3\n"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_MAIN = """\
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit("this bundle needs Python 3.11 or newer where it is started; this is " + sys.version.split()[0])
+from collie.bundle.controller import main
+
+sys.exit(main())
+"""
+
+
+def build(bundle: Bundle, catalogs: Catalogs, agent: bytes) -> bytes:
+    """Return the file.
+
+    Args:
+        bundle: the anomaly.
+        catalogs: of all NICs that may be met.
+        agent: the archive that is shipped to the hosts.
+    """
+    members = {
+        **needed("collie.bundle.controller"),
+        "__main__.py": _MAIN.encode(),
+        CONTENT: json.dumps(encode(bundle), allow_nan=False, indent=1).encode(),
+        CATALOGS: json.dumps(catalogs.encode(), allow_nan=False).encode(),
+        AGENT: agent,
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sorted(members.items()):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data)
+    return _SHEBANG + buffer.getvalue()
+
+
+def read(path: Path) -> Bundle:
+    """Read the anomaly of a bundle, as data.
+
+    Raises:
+        ContentError: there is no such file, it is no bundle, or what it holds is wrong.
+    """
+    try:
+        if path.stat().st_size > MOST_FILE_BYTES:
+            _wrong(path, f"a bundle is smaller than {MOST_FILE_BYTES >> 20} MiB")
+        with zipfile.ZipFile(path) as archive, archive.open(CONTENT) as member:
+            text = member.read(MOST_CONTENT_BYTES + 1)  # what the archive says of its size is not to be believed
+    except OSError as error:
+        _wrong(path, f"cannot be read: {error.strerror}")
+    except KeyError:
+        _wrong(path, f"is no bundle of Collie: it holds no {CONTENT}")
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, EOFError, ValueError, ArithmeticError) as error:
+        _wrong(path, f"is no bundle, or a damaged one: {error}")
+    if len(text) > MOST_CONTENT_BYTES:
+        _wrong(path, f"its {CONTENT} is longer than {MOST_CONTENT_BYTES >> 20} MiB")
+    return _decoded(path, text)
+
+
+def _decoded(path: Path, text: bytes) -> Bundle:
+    try:
+        return decode(json.loads(text, parse_constant=_no_number))
+    except (ValueError, RecursionError) as error:
+        _wrong(path, f"its {CONTENT} is wrong: {error}")
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _wrong(path: Path, message: str) -> NoReturn:
+    raise ContentError([Problem(str(path), 0, message)]) from None

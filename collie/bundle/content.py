@@ -1,0 +1,193 @@
+"""The anomaly that a bundle holds, as data: what to run, how to judge it, what it showed, what it was found on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from collie.campaign.reproduce import Plan, Then
+from collie.detect.judge import Thresholds
+from collie.detect.signature import Levels, Signature
+from collie.detect.symptom import Symptom
+from collie.inventory.fingerprint import Fingerprint
+from collie.store.codec import Json, decode_mfs, decode_workload, encode_mfs, plain
+from collie.workloads.constraint import VERBS, Limits, within
+from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs
+from collie.workloads.workload import Workload, render
+
+VERSION = 1
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""What could steer a terminal, or make a line of text read as something else. A line break may stand."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An anomaly with everything that running and judging it again takes.
+
+    Attributes:
+        name: of the anomaly, as whoever exported it called it.
+        collie_version: of the Collie that exported it.
+        exported: when, RFC 3339.
+        found_on: the testbed, in words.
+        sentence: what was found, for people.
+        likely: what the counters point at; empty where they do not tell.
+        symptom: what has to show.
+        mfs: the conditions, of which breaking any one makes it go.
+        plan: the workload and its controls.
+        siblings: the plain sibling of each of them, which gives the bound.
+        thresholds: from where on a reading is an anomaly.
+        verify: compare what arrives with what was sent.
+        then: what the counters showed; None when that is not on record.
+        fingerprints: of the hosts that it was found on; empty when that is not on record.
+    """
+
+    name: str
+    collie_version: str
+    exported: str
+    found_on: str
+    sentence: str
+    likely: str
+    symptom: Symptom
+    mfs: Mfs
+    plan: Plan
+    siblings: Mapping[Workload, Workload]
+    thresholds: Thresholds
+    verify: bool = False
+    then: Then | None = None
+    fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
+
+
+def encode(bundle: Bundle) -> Json:
+    """Return plain values from which `decode` makes the same bundle."""
+    then = bundle.then
+    return {
+        "bundle_version": VERSION,
+        "name": bundle.name,
+        "collie_version": bundle.collie_version,
+        "exported": bundle.exported,
+        "found_on": bundle.found_on,
+        "sentence": bundle.sentence,
+        "likely": bundle.likely,
+        "symptom": bundle.symptom.value,
+        "features": encode_mfs(bundle.mfs),
+        "anomaly": _run(bundle, bundle.plan.anomaly),
+        "controls": [
+            {"broken": encode_mfs(Mfs((condition,)))[0], **_run(bundle, workload)}
+            for workload, condition in bundle.plan.controls
+        ],
+        "uncontrolled": encode_mfs(Mfs(bundle.plan.uncontrolled)),
+        "thresholds": asdict(bundle.thresholds),
+        "verify": bundle.verify,
+        "counters": then
+        and {
+            "raised": [list(pair) for pair in then.signature.raised],
+            "ordinary": dict(then.levels.ordinary),
+            "packets": list(then.levels.packets),
+        },
+        "fingerprints": {host: plain(each.values) for host, each in bundle.fingerprints.items()},
+    }
+
+
+def decode(raw: Any) -> Bundle:
+    """Read what `encode` wrote.
+
+    Raises:
+        ValueError: it is no bundle, is of another version, or asks for what no device can run.
+    """
+    try:
+        if raw["bundle_version"] != VERSION:
+            raise ValueError(f"its version is {raw['bundle_version']!r}; this Collie reads {VERSION}")
+        if wrong := next((text for text in _texts(raw) if _CONTROL.search(text)), None):
+            raise ValueError(f"it holds characters that steer a terminal, in {wrong[:40]!r}")
+        return _decoded(raw)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"something is missing or of a wrong kind: {error!r}") from None
+
+
+def _run(bundle: Bundle, workload: Workload) -> Json:
+    return {"workload": render(workload), "plain_sibling": render(bundle.siblings[workload])}
+
+
+def _decoded(raw: Mapping[str, Any]) -> Bundle:
+    siblings: dict[Workload, Workload] = {}
+
+    def workload(run: Mapping[str, Any]) -> Workload:
+        ran = _possible(run["workload"])
+        siblings[ran] = _possible(run["plain_sibling"])
+        return ran
+
+    anomaly = workload(raw["anomaly"])
+    controls = tuple((workload(control), _conditions([control["broken"]])[0]) for control in raw["controls"])
+    mfs = Mfs(_conditions(raw["features"]))
+    if not mfs.covers(anomaly):
+        raise ValueError(f"its workload does not satisfy its own conditions, {mfs}")
+    return Bundle(
+        name=_text(raw["name"]),
+        collie_version=_text(raw["collie_version"]),
+        exported=_text(raw["exported"]),
+        found_on=_text(raw["found_on"]),
+        sentence=_text(raw["sentence"]),
+        likely=_text(raw["likely"]),
+        symptom=Symptom(raw["symptom"]),
+        mfs=mfs,
+        plan=Plan(anomaly, controls, _conditions(raw["uncontrolled"])),
+        siblings=siblings,
+        thresholds=Thresholds(**{str(name): _number(value) for name, value in raw["thresholds"].items()}),
+        verify=raw["verify"] is True,
+        then=_then(raw["counters"]),
+        fingerprints={
+            str(host): Fingerprint({str(category): dict(fields) for category, fields in values.items()})
+            for host, values in raw["fingerprints"].items()
+        },
+    )
+
+
+def _possible(raw: Mapping[str, Any]) -> Workload:
+    workload = decode_workload(raw)
+    for constraint in VERBS + within(Limits()):
+        if complaint := constraint.check(workload):
+            raise ValueError(complaint)
+    return workload
+
+
+def _conditions(raw: Any) -> tuple[Condition, ...]:
+    conditions = decode_mfs(raw).conditions
+    if unknown := [each.dimension for each in conditions if each.dimension not in FEATURE_NAMES]:
+        raise ValueError(f"{unknown[0]!r} is no feature of a workload")
+    return conditions
+
+
+def _then(raw: Mapping[str, Any] | None) -> Then | None:
+    if raw is None:
+        return None
+    signature = Signature(tuple((_text(name), _number(height)) for name, height in raw["raised"]))
+    ordinary = {_text(name): _number(level) for name, level in raw["ordinary"].items()}
+    return Then(signature, Levels(ordinary, tuple(_text(name) for name in raw["packets"])))
+
+
+def _text(raw: Any) -> str:
+    if not isinstance(raw, str):
+        raise ValueError(f"{raw!r} is no text")
+    return raw
+
+
+def _number(raw: Any) -> float:
+    if isinstance(raw, bool) or not isinstance(raw, int | float):
+        raise ValueError(f"{raw!r} is no number")
+    return float(raw)
+
+
+def _texts(raw: Any) -> Iterator[str]:
+    """Yield every text in plain values, keys too."""
+    match raw:
+        case str():
+            yield raw
+        case Mapping():
+            for key, value in raw.items():
+                yield from _texts(key)
+                yield from _texts(value)
+        case list():
+            for item in raw:
+                yield from _texts(item)

@@ -1,0 +1,186 @@
+"""What a bundle runs: `python3 FILE.pyz --hosts A B`. A composition root of its own, with no library but Python's."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import pkgutil
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from collie.bundle.about import about
+from collie.bundle.catalogs import Catalogs
+from collie.bundle.content import Bundle, decode
+from collie.bundle.hosts import FORM, pair_of
+from collie.campaign.bench import within_budget
+from collie.campaign.budget import Budget
+from collie.campaign.events import RunFinished
+from collie.campaign.measure import Measurer
+from collie.campaign.reproduce import Reproduced, Reproduction, reproduce
+from collie.campaign.safety import Guard, SafetyRecord, record_of, require_unshared
+from collie.detect.bounds import Bounds, Calibration
+from collie.errors import CollieError, UsageError
+from collie.hosts.session import Archive
+from collie.hosts.testbed import HostsTestbed
+from collie.inventory.fingerprint import HostDifference, compare
+from collie.inventory.hosts import Pair
+from collie.inventory.safety import REAL_HOSTS
+from collie.ports import CampaignHeader
+from collie.report.json_output import render_reproduction, render_safety
+from collie.report.trials import trial_lines
+from collie.ssh.openssh import OpenSshRemote
+from collie.store.memory import MemoryStore
+
+EXIT_CODES = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
+"""As `collie reproduce` has them."""
+
+Outcome = tuple[Reproduction, tuple[HostDifference, ...] | None, SafetyRecord | None]
+
+logger = logging.getLogger("bundle")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the bundle that this program is in; what was foreseen to go wrong becomes one message on standard error."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    program = Path(sys.argv[0]).name
+    try:
+        options = _parser(program).parse_args(argv)
+        return _main(options, program)
+    except CollieError as error:
+        _say(f"{program}: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return 130
+    except BrokenPipeError:
+        sys.stdout = None  # whoever read our output has gone; keep Python from complaining while it shuts down
+        return 0
+    except Exception as error:
+        # The one boundary for what nobody foresaw: exit 1 would say that it was not reproduced.
+        logger.debug("unforeseen", exc_info=True)
+        _say(f"{program}: unforeseen {type(error).__name__}: {error}\nThis is a fault of Collie, which made this file.")
+        return 3
+
+
+def run(bundle: Bundle, testbed: HostsTestbed, *, repeat: int, controls: bool, shared_port: bool) -> Outcome:
+    """Run an anomaly again and judge it.
+
+    Args:
+        bundle: the anomaly.
+        testbed: where; it is closed.
+        repeat: runs of each workload.
+        controls: also run it with each condition broken in turn.
+        shared_port: go on although somebody else uses a port.
+
+    Returns:
+        What showed; how the hosts differ from those that it was found on, None when those are not on record; and what
+        was done to the network.
+
+    Raises:
+        TestbedError: the hosts cannot be used.
+    """
+    guard = Guard(REAL_HOSTS)
+    try:
+        for use in require_unshared(testbed.other_uses(), shared_port=shared_port):
+            logger.warning("%s", use)
+        now = testbed.info.fingerprints
+        changed = compare(bundle.fingerprints, now) if bundle.fingerprints else None
+        measurer = Measurer(
+            testbed,
+            MemoryStore(CampaignHeader("bundle", {}, "", "", {}, 0, bundle.exported)),
+            Bounds(testbed.specification, Calibration(), bundle.siblings.__getitem__),
+            bundle.thresholds,
+            Budget(),
+            _Lines(),
+            guard,
+            bundle.then.levels if bundle.then else None,
+        )
+        with within_budget():
+            found = reproduce(measurer, bundle.plan, bundle.symptom, repeat=repeat, controls=controls, then=bundle.then)
+    finally:
+        left = testbed.close()
+    return found, changed, record_of(guard, left)
+
+
+def _main(options: argparse.Namespace, program: str) -> int:
+    bundle = decode(json.loads(_member("content.json")))
+    if options.about:
+        print(about(bundle, program))
+        return 0
+    if not options.hosts:
+        raise UsageError(f"name the hosts: --hosts {FORM} for each of them; --about says more")
+    testbed = _testbed(bundle, pair_of(options.hosts), options.known_hosts)
+    found, changed, safety = run(
+        bundle, testbed, repeat=options.repeat, controls=options.controls, shared_port=options.shared_port
+    )
+    if options.format == "json":
+        done = {"safety": render_safety(safety)} if safety else {}
+        print(json.dumps({**render_reproduction(bundle.name, found, changed), **done}, allow_nan=False))
+    else:
+        print("\n".join(line.text for line in trial_lines(bundle.name, found, changed)))
+    if safety is not None:
+        _say(str(safety))
+    return 3 if safety and safety.left_behind else EXIT_CODES[found.answer]
+
+
+def _testbed(bundle: Bundle, pair: Pair, known_hosts: Path | None) -> HostsTestbed:
+    catalogs = Catalogs.decode(json.loads(_member("catalogs.json")))
+    return HostsTestbed(
+        pair,
+        connect=partial(OpenSshRemote, known_hosts=known_hosts),
+        catalog_for=catalogs.find,
+        discover=catalogs.discover,
+        archive=Archive.of(_member("agent.pyz")),
+        verify=bundle.verify,
+    )
+
+
+def _member(name: str) -> bytes:
+    data = pkgutil.get_data("collie.bundle", name)
+    assert data is not None, "a bundle holds its data"
+    return data
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        program,
+        description="Runs a performance anomaly of an RDMA subsystem again, and says whether it shows.",
+        epilog=f"Example: python3 {program} --hosts root@10.0.0.1,mlx5_0,192.168.77.1 root@10.0.0.2,mlx5_0,192.168.77.2",
+    )
+    parser.add_argument("--hosts", nargs="+", metavar="HOST", help=f"{FORM}, host A first; or one hosts.json")
+    parser.add_argument("--repeat", type=_positive, default=5, metavar="N", help="runs of each workload (5)")
+    parser.add_argument("--controls", action="store_true", help="also run it with each condition broken in turn")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print on standard output")
+    parser.add_argument("--known-hosts", type=Path, metavar="FILE", help="believe the host keys of this file alone")
+    parser.add_argument(
+        "--shared-port", action="store_true", help="go on although somebody else uses a port under test"
+    )
+    parser.add_argument("--about", action="store_true", help="say what this file is, what it runs and what it needs")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs")
+    return int(text)
+
+
+class _Lines:
+    """A `ProgressSink` of one line per run, on standard error."""
+
+    def on_event(self, event: Any) -> None:
+        """Show a run."""
+        if isinstance(event, RunFinished):
+            record = event.record
+            said = f"{event.verdict.outcome}: {event.verdict.reason}" if event.verdict else record.purpose
+            _say(f"run {record.run} ({record.result.elapsed_seconds:.0f} s) {said}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,177 @@
+"""The hosts that a bundle runs on, as words of the command line or as a hosts file in JSON.
+
+Fields are those of a hosts file of Collie, and so are the checks; a hosts file in JSON is one that Collie reads, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from collie.errors import InventoryError, Problem, UsageError
+from collie.inventory.hosts import (
+    MOST_HOSTS,
+    Host,
+    Pair,
+    check_address,
+    check_host_key,
+    check_ip_address,
+    check_jump,
+    check_program,
+    word,
+)
+
+FORM = "[USER@]HOST[:PORT],DEVICE,DATA_ADDRESS[,FIELD=VALUE...]"
+
+
+def _text(check: Callable[[str], str]) -> Callable[[Any], Any]:
+    def read(raw: Any) -> str:
+        if not isinstance(raw, str):
+            raise ValueError(f"{raw!r} is no text")
+        return check(raw)
+
+    return read
+
+
+def _whole(low: int, high: int) -> Callable[[Any], Any]:
+    def read(raw: Any) -> int:
+        text = str(raw)
+        if isinstance(raw, bool) or not text.isascii() or not text.isdecimal() or not low <= int(text) <= high:
+            raise ValueError(f"{raw!r} is no whole number from {low} to {high}")
+        return int(text)
+
+    return read
+
+
+def _data_path(text: str) -> str:
+    if text not in ("native", "pyverbs"):
+        raise ValueError(f"{text!r} is no data path; native or pyverbs")
+    return text
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "address": _text(check_address),
+    "data_address": _text(check_ip_address),
+    "device": _text(word("RDMA device")),
+    "port": _whole(1, 65535),
+    "user": _text(word("user")),
+    "identity_file": _text(lambda text: str(Path(text).expanduser())),
+    "host_key": _text(check_host_key),
+    "jump": _text(check_jump),
+    "ib_port": _whole(1, 255),
+    "gid_index": _whole(0, 1023),
+    "python": _text(check_program),
+    "data_path": _text(_data_path),
+}
+_NEEDED = ("address", "data_address", "device")
+OPTIONAL = tuple(name for name in _READERS if name not in (*_NEEDED, "port", "user", "host_key"))
+"""Fields that a word may give as FIELD=VALUE."""
+
+
+def pair_of(words: Sequence[str]) -> Pair:
+    """Return the hosts that a user named.
+
+    Args:
+        words: two or more hosts in the form of `FORM`, host A first; or one JSON file.
+
+    Raises:
+        UsageError: a word is no host.
+        InventoryError: the file is wrong.
+    """
+    if len(words) == 1 and words[0].endswith(".json"):
+        return _checked(_from_file(Path(words[0])))
+    return _checked([host_of(text) for text in words])
+
+
+def host_of(text: str) -> Host:
+    """Return the host that a word names.
+
+    Raises:
+        UsageError: it is none.
+    """
+    place, *rest = text.split(",")
+    positional = [each for each in rest if "=" not in each]
+    if len(positional) != 2:
+        raise UsageError(f"{text!r} is no host; write {FORM}, such as root@10.0.0.1,mlx5_0,192.168.77.1")
+    user, _, where = place.rpartition("@")
+    address, port = _address_and_port(where)
+    raw: dict[str, Any] = {"address": address, "device": positional[0], "data_address": positional[1]}
+    raw |= {name: value for name, value in (("user", user), ("port", port)) if value}
+    for each in rest:
+        name, sign, value = each.partition("=")
+        if sign and name not in OPTIONAL:
+            raise UsageError(f"{text!r}: {name!r} is no field; those are {', '.join(OPTIONAL)}")
+        raw |= {name: value} if sign else {}
+    try:
+        return _host(where, raw)  # the port tells hosts apart that share an address
+    except ValueError as error:
+        raise UsageError(f"{text!r}: {error}") from None
+
+
+def _address_and_port(where: str) -> tuple[str, str]:
+    """Split `HOST:PORT`; an IPv6 address with a port stands in brackets."""
+    if where.startswith("["):
+        address, _, port = where[1:].partition("]")
+        return address, port.removeprefix(":")
+    if where.count(":") > 1:
+        return where, ""
+    address, _, port = where.partition(":")
+    return address, port
+
+
+def _host(name: str, raw: Mapping[str, Any]) -> Host:
+    """Read the fields of one host.
+
+    Raises:
+        ValueError: one is wrong, unknown or missing.
+    """
+    if missing := [each for each in _NEEDED if each not in raw]:
+        raise ValueError(f"{missing[0]} is missing")
+    values = {}
+    for field, value in raw.items():
+        if field not in _READERS:
+            raise ValueError(f"unknown key {field!r}; a bundle knows {', '.join(_READERS)}")
+        try:
+            values[field] = _READERS[field](value)
+        except ValueError as error:
+            raise ValueError(f"{field}: {error}") from None
+    if values["address"] == values["data_address"]:
+        raise ValueError(
+            "the address for SSH and that of the RDMA port are the same; SSH would share the port under test"
+        )
+    return Host(name=name, **values)
+
+
+def _from_file(path: Path) -> list[Host]:
+    """Read `{"version": 1, "hosts": {NAME: {...}}, "pairs": [[NAME, NAME]]}`; without pairs all hosts, in order."""
+    try:
+        raw = json.loads(path.read_text())
+        hosts = {name: _named(name, fields) for name, fields in raw["hosts"].items()}
+        return [hosts[name] for name in (raw.get("pairs") or [list(hosts)])[0]]
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+    except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        message = f"is no hosts file; see --about: {error!r}"
+    except ValueError as error:
+        message = str(error)
+    raise InventoryError([Problem(str(path), 0, message)])
+
+
+def _named(name: str, fields: Mapping[str, Any]) -> Host:
+    try:
+        return _host(word("host name for an inventory")(name), fields)
+    except ValueError as error:
+        raise ValueError(f"host {name}: {error}") from None
+
+
+def _checked(hosts: Sequence[Host]) -> Pair:
+    if not 2 <= len(hosts) <= MOST_HOSTS:
+        raise UsageError(f"give two hosts, or up to {MOST_HOSTS} where the workload needs them; these are {len(hosts)}")
+    for field in ("name", "data_address"):
+        values = [getattr(host, field) for host in hosts]
+        if len(set(values)) < len(values):
+            raise UsageError(f"two hosts have the same {field}: {', '.join(values)}; each has its own")
+    a, b, *others = hosts
+    return Pair(a, b, tuple(others))

@@ -1,0 +1,78 @@
+"""Which modules of Collie a program needs: found by reading their imports, not by a list that somebody has to keep."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = "collie"
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def needed(module: str) -> dict[str, bytes]:
+    """Return the files of a module and of everything of Collie that it imports, by their names in an archive.
+
+    The `__init__` of a package is shipped empty unless somebody imports a name from it: what it imports for the
+    convenience of others need not be there. Imports for type checkers alone are left out.
+    """
+    found: dict[str, bytes] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = _path(name)
+        archived = str(path.relative_to(_ROOT.parent))
+        if found.get(archived):
+            continue
+        found[archived] = source = path.read_bytes()
+        waiting += _imported(source, name)
+    for archived in tuple(found):
+        for parent in list(Path(archived).parents)[:-1]:
+            found.setdefault(str(parent / "__init__.py"), b"")
+    return dict(sorted(found.items()))
+
+
+def imports(source: bytes) -> Iterator[tuple[str, str | None]]:
+    """Yield (module, name imported from it or None) for every absolute import that is made when a program runs."""
+    for node in _running(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a program but for those under `if TYPE_CHECKING`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from _running(node)
+
+
+def _imported(source: bytes, importer: str) -> Iterator[str]:
+    """Yield the modules of Collie that a source imports."""
+    for module, name in (*imports(source), *_relative(source, importer)):
+        if module.partition(".")[0] != PACKAGE:
+            continue
+        submodule = f"{module}.{name}"
+        yield submodule if name is not None and _is_module(submodule) else module
+
+
+def _relative(source: bytes, importer: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the imports that start at the importer's own package, as the agent's do."""
+    for node in _running(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = importer.split(".")[: -node.level]
+            module = ".".join([*base, node.module] if node.module else base)
+            yield from ((module, alias.name) for alias in node.names)
+
+
+def _is_module(name: str) -> bool:
+    path = _ROOT.parent.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+def _path(name: str) -> Path:
+    path = _ROOT.parent.joinpath(*name.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")

@@ -1,0 +1,112 @@
+"""What a reproduction shows, as lines: for the terminal in colour, and for a bundle, which has no library for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from collie.campaign.reproduce import Reproduced, Reproduction, Trial
+from collie.detect.interval import Interval
+from collie.detect.signature import Signature
+from collie.detect.symptom import Symptom
+from collie.inventory.fingerprint import HostDifference
+from collie.report.quantities import runs
+
+_STYLES = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
+_NAMED = 5
+"""Counters that a line names, the furthest above ordinary first."""
+
+
+class Line(NamedTuple):
+    """One line, and how a terminal may show it."""
+
+    text: str
+    style: str = ""
+
+
+def trial_lines(
+    name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None
+) -> Iterator[Line]:
+    """Yield whether an anomaly showed again, what its controls showed, and what differs from when it was found.
+
+    Args:
+        name: of the anomaly, as the user said it.
+        reproduction: its runs and its controls.
+        changed: how the testbed differs from the one that the anomaly was found on; None when that is not on record.
+    """
+    symptom = _words(reproduction.symptom)
+    yield Line(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
+    yield Line(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
+    for verdict in reproduction.trial.verdicts:
+        yield Line(f"    {verdict.outcome}: {verdict.reason}", "dim")
+    yield from _otherwise(reproduction)
+    yield from _counters(reproduction)
+    for control in reproduction.controls:
+        yield Line(f"without {control.broken}: {symptom} in {_trial(control, reproduction)}")
+        if reproduction.explains(control) is False:
+            text = f"    still shows without {control.broken}: that condition does not explain it"
+            yield Line(text, "bold yellow")
+    for condition in reproduction.uncontrolled:
+        yield Line(f"no value of the space breaks {condition} alone", "bold yellow")
+    yield from difference_lines(changed)
+
+
+def difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[Line]:
+    """Yield how the testbed differs from the one that an anomaly was found on; None when that is not on record."""
+    if changed is None:
+        yield Line("what it was found on is not on record, so nothing can be said of what differs", "dim")
+        return
+    for host in changed:
+        if host.differences:
+            yield Line(f"not what it was when the anomaly was found ({host.a} then, {host.b} now):", "bold yellow")
+            yield from (Line(f"    {difference}") for difference in host.differences)
+    if not any(host.differences for host in changed):
+        yield Line("nothing is known to differ from when it was found", "dim")
+
+
+def percent_interval(interval: Interval) -> str:
+    """Write an interval: `57 % to 100 %`."""
+    return f"{100 * interval.low:.0f} % to {100 * interval.high:.0f} %"
+
+
+def _share(reproduction: Reproduction) -> str:
+    interval = reproduction.trial.share(reproduction.symptom)
+    if interval is None:
+        return ""
+    return f" ({percent_interval(interval)} of its runs, {100 * interval.confidence:g} % confidence)"
+
+
+def _otherwise(reproduction: Reproduction) -> Iterator[Line]:
+    """Yield with which other symptoms it showed."""
+    others = {symptom: n for symptom, n in reproduction.trial.symptoms.items() if symptom is not reproduction.symptom}
+    if others:
+        text = ", ".join(f"{_words(symptom)} in {count}" for symptom, count in others.items())
+        yield Line(f"not the same symptom: {text}", "bold yellow")
+
+
+def _counters(reproduction: Reproduction) -> Iterator[Line]:
+    """Yield whether the counters moved as they did when the anomaly was found."""
+    then, now = reproduction.then, reproduction.signature
+    if then is None or now is None:
+        return
+    match reproduction.same_counters:
+        case True:
+            yield Line(f"the same counters are raised as when it was found: {_raised(now)}")
+        case False:
+            yield Line(f"other counters are raised ({_raised(now)}) than when it was found ({_raised(then.signature)})")
+        case None:
+            yield Line("no counter is raised, now or when it was found: they do not tell", "dim")
+
+
+def _raised(signature: Signature) -> str:
+    return ", ".join(f"{name} x{2**height:,.0f}" for name, height in signature.raised[:_NAMED]) or "none"
+
+
+def _trial(trial: Trial, reproduction: Reproduction) -> str:
+    count = len(trial.verdicts)
+    void = f", inconclusive in {trial.inconclusive}" if trial.inconclusive else ""
+    return f"{trial.shown(reproduction.symptom)} of {runs(count)}, normal in {trial.normal}{void}"
+
+
+def _words(symptom: Symptom) -> str:
+    return symptom.replace("_", " ")
