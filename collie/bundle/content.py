@@ -121,7 +121,7 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
     anomaly = workload(raw["anomaly"])
     controls = tuple((workload(control), _conditions([control["broken"]])[0]) for control in raw["controls"])
     mfs = Mfs(_conditions(raw["features"]))
-    if not mfs.covers(anomaly):
+    if not all(condition.holds(anomaly) for condition in mfs.conditions):
         raise ValueError(f"its workload does not satisfy its own conditions, {mfs}")
     return Bundle(
         name=_text(raw["name"]),

@@ -151,7 +151,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         program,
         description="Runs a performance anomaly of an RDMA subsystem again, and says whether it shows.",
-        epilog=f"Example: python3 {program} --hosts root@10.0.0.1,mlx5_0,192.168.77.1 root@10.0.0.2,mlx5_0,192.168.77.2",
+        epilog=f"Example: {program} --hosts root@10.0.0.1,mlx5_0,192.168.77.1 root@10.0.0.2,mlx5_0,192.168.77.2",
     )
     parser.add_argument("--hosts", nargs="+", metavar="HOST", help=f"{FORM}, host A first; or one hosts.json")
     parser.add_argument("--repeat", type=_positive, default=5, metavar="N", help="runs of each workload (5)")

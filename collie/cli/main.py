@@ -18,6 +18,7 @@ _COMMANDS = {
     "search": ("collie.cli.search", "Search for anomalies; confirm and explain what is found."),
     "measure": ("collie.cli.measure", "Run one workload and judge it."),
     "reproduce": ("collie.cli.reproduce", "Run a known or found anomaly again."),
+    "export": ("collie.cli.export", "Write an anomaly for those who do not have Collie."),
     "report": ("collie.cli.report", "Write the HTML report of a campaign."),
     "space": ("collie.cli.space", "Show or validate a space of workloads."),
     "subsystem": ("collie.cli.subsystem", "List, show, check and map simulated subsystems."),

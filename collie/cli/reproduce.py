@@ -39,11 +39,15 @@ _EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **options: Any) -> int:
-    """Run an anomaly again.
+    r"""Run an anomaly again.
 
-    ANOMALY is one of the paper's, such as nsdi22-01, or CAMPAIGN/ID, such as campaigns/20261120T101500Z-F-1/a1, which
-    runs on the testbed of that campaign unless told otherwise. The answer is yes when the same symptom shows in at
-    least 60 % of the runs.
+    ANOMALY is one of the paper's, such as nsdi22-01; CAMPAIGN/ID, such as campaigns/20261120T101500Z-F-1/a1, which
+    runs on the testbed of that campaign unless told otherwise; or a bundle, such as a1.pyz, which is read and not run.
+    The answer is yes when the same symptom shows in at least 60 % of the runs.
+
+    \b
+    Example:
+      collie reproduce nsdi22-04 --hosts my-hosts.yaml --repeat 10 --controls
     """
     named = wiring.case_named(anomaly)
     choice = dataclasses.replace(
@@ -55,8 +59,8 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
         safety=safety_limits(options),
         shared_port=options["shared_port"],
     )
-    ceilings = named.ceilings(choice.testbed)
-    with ConsoleProgress() as progress, wiring.bench(choice, progress, ceilings, named.fingerprints) as bench:
+    ceilings, levels = named.ceilings(choice.testbed), named.case.then.levels if named.case.then else None
+    with ConsoleProgress() as progress, wiring.bench(choice, progress, ceilings, named.fingerprints, levels) as bench:
         changed = named.difference(bench.testbed.info.fingerprints)
         found = bench.reproduce(named.case, repeat=repeat, controls=controls)
     if output == "json":

@@ -79,14 +79,22 @@ def find_catalog(driver: str, overlay: Path | None = None) -> Catalog | None:
     return _load(path) if path else None
 
 
+def load_catalogs(overlay: Path | None = None) -> list[Catalog]:
+    """Read the catalogs of all real drivers.
+
+    Raises:
+        ContentError: one of them is wrong.
+    """
+    return [_load(path) for name, path in available(Kind.CATALOG, overlay).items() if name != "simulated"]
+
+
 def discover_catalog(driver: str, names: Names, overlay: Path | None = None) -> Catalog:
     """Make a catalog of what a device exposes, with what the other catalogs know of counters of the same names.
 
     Raises:
         ContentError: another catalog is wrong.
     """
-    known = [_load(path) for name, path in available(Kind.CATALOG, overlay).items() if name != "simulated"]
-    return discovered(driver, names, known)
+    return discovered(driver, names, load_catalogs(overlay))
 
 
 def _described_by(driver: str, overlay: Path | None) -> Path | None:

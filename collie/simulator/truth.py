@@ -98,7 +98,7 @@ class Truth:
         siblings = remembered_siblings(space)
 
         def judge_of(*mechanisms: Mechanism) -> _Judge:
-            return _Judge(cured(hardware, mechanisms), space, siblings)
+            return _Judge(cured(hardware, mechanisms), siblings)
 
         self._whole = judge_of()
         self._healthy = judge_of(*Mechanism)
@@ -164,9 +164,9 @@ class Truth:
 class _Judge:
     """Verdicts on one subsystem, each against its noiseless plain sibling."""
 
-    def __init__(self, subsystem: Subsystem, space: Space, siblings: Callable[[Workload], Workload]) -> None:
+    def __init__(self, subsystem: Subsystem, siblings: Callable[[Workload], Workload]) -> None:
         self._subsystem = subsystem
-        self._bounds = Bounds(lambda workload: specification(subsystem, workload), Calibration(), space, siblings)
+        self._bounds = Bounds(lambda workload: specification(subsystem, workload), Calibration(), siblings)
         self._thresholds = Thresholds()
 
     def verdict(self, workload: Workload) -> Verdict:

@@ -11,6 +11,7 @@ from collie.wiring.campaigns import (
     score,
     write_report,
 )
+from collie.wiring.exports import EXPORTS, Exported, export
 from collie.wiring.hosts import check, diff, fingerprints_named, take_fingerprints, watch
 from collie.wiring.parts import known_sets, limits_of, narrowed_space_of, recipe_of, space_of
 from collie.wiring.subsystems import (
@@ -34,7 +35,9 @@ from collie.wiring.testbeds import (
 )
 
 __all__ = [
+    "EXPORTS",
     "LAB",
+    "Exported",
     "MapChoice",
     "NamedCase",
     "NamedSubsystem",
@@ -49,6 +52,7 @@ __all__ = [
     "describe",
     "describe_subsystem",
     "diff",
+    "export",
     "fingerprints_named",
     "first_pair",
     "kept_calibration",

@@ -8,17 +8,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from collie.bundle import archive
 from collie.campaign.bench import Bench, Case
 from collie.campaign.calibrate import DENSE_SIZES
 from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.reproduce import remembered
 from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.content.anomalies import load_reference
+from collie.content.catalogs import find_catalog, load_catalog
 from collie.content.workload_files import load_workload
+from collie.counters.catalog import Catalog
 from collie.detect.bounds import Calibration
+from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.ports import CampaignHeader, ProgressSink
+from collie.report.quantities import name_testbed
 from collie.store import calibrations, fingerprints
 from collie.store.memory import MemoryStore
 from collie.wiring.campaigns import read_campaign
@@ -34,6 +40,7 @@ def bench(
     sink: ProgressSink,
     calibration: Calibration | None = None,
     calibrated_on: Mapping[str, Fingerprint] | None = None,
+    levels: Levels | None = None,
 ) -> Iterator[Bench]:
     """Open a testbed for single workloads, and close it.
 
@@ -42,6 +49,7 @@ def bench(
         sink: who watches.
         calibration: ceilings that are known already.
         calibrated_on: fingerprints of the hosts that they were measured on, if known; of other hosts they say nothing.
+        levels: what healthy runs read, where that is known already.
     """
     narrowed_space_of(choice)  # what is wrong with the choice is said before any host is asked
     recipe = recipe_of(choice.testbed, choice.recipe)
@@ -55,7 +63,7 @@ def bench(
         if calibrated_on and unlike(calibrated_on, testbed):
             calibration = None
         ceilings = calibration or kept_calibration(choice.testbed, testbed, space) or Calibration()
-        opened = Bench(testbed, MemoryStore(header), space, recipe.thresholds, ceilings, sink, guard)
+        opened = Bench(testbed, MemoryStore(header), space, recipe.thresholds, ceilings, sink, guard, levels)
         yield opened
         opened.safety = record_of(guard, testbed.close())
     finally:
@@ -124,12 +132,18 @@ class NamedCase:
         choice: of the campaign that found it; for one of the paper's, its subsystem and the usual rest.
         calibration: of that campaign.
         fingerprints: of its hosts; empty where none were kept.
+        found_on: where it was found, in words.
+        sentence: what was found, for people.
+        likely: what the counters point at; empty where they do not tell.
     """
 
     case: Case
     choice: SearchChoice
     calibration: Calibration
     fingerprints: Mapping[str, Fingerprint] = dataclasses.field(default_factory=dict)
+    found_on: str = ""
+    sentence: str = ""
+    likely: str = ""
 
     def ceilings(self, testbed: TestbedChoice) -> Calibration | None:
         """Return the calibration of the campaign if it holds here: with a victim beside every run, or without one."""
@@ -141,27 +155,56 @@ class NamedCase:
 
 
 def case_named(name: str) -> NamedCase:
-    """Find an anomaly: an id such as `nsdi22-01`, or `CAMPAIGN/ID`.
+    """Find an anomaly: an id such as `nsdi22-01`, `CAMPAIGN/ID`, or a bundle file.
 
     Raises:
-        ContentError: there is no such anomaly.
+        ContentError: there is no such anomaly, or the file is no bundle.
         StoreError: there is no such campaign, or it has no such anomaly.
     """
-    if "/" not in name:
-        reference = load_reference(name)
-        case = Case(name, reference.trigger, Symptom(reference.symptom), reference.conditions)
-        return NamedCase(
-            case, SearchChoice(TestbedChoice(subsystem=reference.subsystem, settings=reference.settings)), Calibration()
-        )
+    if name.endswith(archive.SUFFIX):
+        return _bundled(Path(name))
+    return _found(name) if "/" in name else _published(name)
+
+
+def _published(name: str) -> NamedCase:
+    reference = load_reference(name)
+    case = Case(name, reference.trigger, Symptom(reference.symptom), reference.conditions)
+    choice = SearchChoice(TestbedChoice(subsystem=reference.subsystem, settings=reference.settings))
+    sentence = f"{reference.title}: {reference.severity.text} ({reference.source})"
+    return NamedCase(
+        case, choice, Calibration(), {}, f"subsystem {reference.subsystem} of the paper", sentence, reference.cause
+    )
+
+
+def _bundled(path: Path) -> NamedCase:
+    bundle = archive.read(path)
+    case = Case(bundle.name, bundle.plan.anomaly, bundle.symptom, bundle.mfs, bundle.then)
+    choice = SearchChoice(TestbedChoice(verify=bundle.verify))
+    known = (bundle.fingerprints, bundle.found_on, bundle.sentence, bundle.likely)
+    return NamedCase(case, choice, Calibration(), *known)
+
+
+def _found(name: str) -> NamedCase:
     directory, _, identifier = name.rstrip("/").rpartition("/")
     # Both CAMPAIGN/a1 and the path of its folder, CAMPAIGN/anomalies/a1, name it.
     campaign = Path(directory).parent if Path(directory).name == "anomalies" else Path(directory)
     with read_campaign(campaign) as store:
         choice = SearchChoice.from_settings(store.header.settings)
         found = {anomaly.id: anomaly for anomaly in store.anomalies()}
-        calibration = store.calibration()
+        if identifier not in found:
+            raise StoreError(f"campaign {campaign} has no anomaly {identifier!r}; it has {', '.join(found) or 'none'}")
+        anomaly, calibration = found[identifier], store.calibration()
         hardware = fingerprints.load(store.directory.fingerprints)
-    if identifier not in found:
-        raise StoreError(f"campaign {campaign} has no anomaly {identifier!r}; it has {', '.join(found) or 'none'}")
-    anomaly = found[identifier]
-    return NamedCase(Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs), choice, calibration, hardware)
+        catalog = _catalog_of(choice.testbed, hardware)
+        then = remembered(store.runs(), anomaly, catalog) if catalog else None
+        testbed = name_testbed(store.header.testbed)
+    case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, then)
+    return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint)
+
+
+def _catalog_of(choice: TestbedChoice, hardware: Mapping[str, Fingerprint]) -> Catalog | None:
+    """Return the counters of the testbed that a campaign ran on; None when nobody has described its driver."""
+    if choice.is_simulated:
+        return load_catalog("simulated")
+    drivers = {fingerprint.fields.get("nic.driver") for fingerprint in hardware.values()}
+    return find_catalog(str(drivers.pop())) if len(drivers) == 1 else None

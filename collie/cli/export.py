@@ -1,0 +1,59 @@
+"""`collie export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from collie import wiring
+from collie.cli.options import format_option, print_json
+from collie.errors import UsageError
+
+
+@click.command("export")
+@click.argument("anomaly")
+@click.option(
+    "--as", "form", type=click.Choice(list(wiring.EXPORTS)), default="bundle", show_default=True, help="Form."
+)
+@click.option("-o", "--output", "file", metavar="FILE", help="Where to.  [default: ID.pyz for a bundle, else stdout]")
+@format_option
+def command(anomaly: str, form: str, file: str | None, output: str) -> None:
+    r"""Write an anomaly in a form that needs no Collie.
+
+    ANOMALY is named as for `collie reproduce`. A bundle is one file that runs it again and judges it as Collie would:
+    with Python 3.11 and ssh where it is started, with Python 3.9 and libibverbs on the hosts.
+
+    \b
+    Example:
+      collie export campaigns/20261120T101500Z-lab-1/a1 --as bundle -o a1.pyz
+      python3 a1.pyz --hosts root@10.0.0.1,mlx5_0,192.168.77.1 root@10.0.0.2,mlx5_0,192.168.77.2
+    """
+    exported = wiring.export(anomaly, form)
+    path = _place(anomaly, exported, file)
+    if path is not None:
+        _write(path, exported)
+    if output == "json":
+        text = exported.data.decode() if exported.printable else None
+        written = None if path is None else str(path)
+        print_json({"schema_version": 1, "anomaly": anomaly, "form": form, "file": written, "text": text})
+    elif path is None:
+        click.echo(exported.data.decode(), nl=not exported.data.endswith(b"\n"))
+    else:
+        click.echo(f"{path}: {len(exported.data):,} bytes")
+
+
+def _place(anomaly: str, exported: wiring.Exported, file: str | None) -> Path | None:
+    """Return where to write; None for text that is printed."""
+    if file is not None:
+        return Path(file)
+    return None if exported.printable else Path(Path(anomaly.rstrip("/")).name + exported.suffix)
+
+
+def _write(path: Path, exported: wiring.Exported) -> None:
+    try:
+        path.write_bytes(exported.data)
+        if not exported.printable:
+            path.chmod(0o755)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,82 @@
+"""Anomalies as files for those who do not have Collie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import collie
+from collie.agent.build import build as build_agent
+from collie.bundle import archive
+from collie.bundle.catalogs import Catalogs
+from collie.bundle.content import Bundle
+from collie.campaign.choice import TestbedChoice
+from collie.campaign.reproduce import planned
+from collie.content.catalogs import load_catalogs
+from collie.detect.bounds import plain_sibling
+from collie.wiring.benches import NamedCase, case_named
+from collie.wiring.parts import recipe_of, space_of, utc_now
+
+_SOME_HOSTS = TestbedChoice(hosts="whichever will be named when the bundle is run")
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """An anomaly in some form.
+
+    Attributes:
+        data: of the file.
+        suffix: that its name usually has.
+        printable: whether it is text for people.
+    """
+
+    data: bytes
+    suffix: str
+    printable: bool = True
+
+
+def export(name: str, form: str) -> Exported:
+    """Return an anomaly in one of `EXPORTS`.
+
+    Raises:
+        CollieError: there is no such anomaly, or that form cannot express it.
+    """
+    return EXPORTS[form](case_named(name))
+
+
+def _bundle(named: NamedCase) -> Exported:
+    return Exported(archive.build(bundle_of(named), Catalogs(load_catalogs()), build_agent()), archive.SUFFIX, False)
+
+
+def bundle_of(named: NamedCase) -> Bundle:
+    """Return what a bundle of an anomaly holds.
+
+    It runs on real hosts, so it is judged and controlled by what suits these wherever the campaign does not say.
+
+    Raises:
+        ContentError: the campaign's space or recipe is gone.
+    """
+    chosen = named.choice
+    space = space_of(_SOME_HOSTS, chosen.space)
+    plan = planned(named.case.workload, named.case.mfs, space)
+    workloads = [plan.anomaly, *(workload for workload, _condition in plan.controls)]
+    return Bundle(
+        name=named.case.name,
+        collie_version=collie.__version__,
+        exported=utc_now(),
+        found_on=named.found_on,
+        sentence=named.sentence,
+        likely=named.likely,
+        symptom=named.case.symptom,
+        mfs=named.case.mfs,
+        plan=plan,
+        siblings={workload: plain_sibling(workload, space) for workload in workloads},
+        thresholds=recipe_of(_SOME_HOSTS, chosen.recipe).thresholds,
+        verify=chosen.testbed.verify,
+        then=named.case.then,
+        fingerprints=named.fingerprints,
+    )
+
+
+EXPORTS: Mapping[str, Callable[[NamedCase], Exported]] = {"bundle": _bundle}
+"""By what `collie export --as` calls them."""
