@@ -11,6 +11,11 @@ from collie.report.quantities import show
 from collie.workloads.workload import FIELD_NAMES, Workload
 
 _WIDTH = 100
+_HOSTS_FILE = """\
+    {"version": 1,
+     "hosts": {"alice": {"address": "10.0.0.1", "user": "root", "device": "mlx5_0", "data_address": "192.168.77.1",
+                         "host_key": "ssh-ed25519 AAAA..."},
+               "bob":   {"address": "10.0.0.2", "user": "root", "device": "mlx5_0", "data_address": "192.168.77.2"}}}"""
 
 
 def about(bundle: Bundle, program: str) -> str:
@@ -32,27 +37,30 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     if bundle.mfs.conditions:
         conditions = "\n".join(f"    {condition}" for condition in bundle.mfs.conditions)
         yield f"It shows while all of this holds, and goes when any one of it is broken:\n{conditions}"
-    yield f"The workload, where it is not plain:\n{_fields(bundle.plan.anomaly, bundle.siblings[bundle.plan.anomaly])}"
+    anomaly = bundle.plan.anomaly
+    yield f"The workload, where it is not plain:\n{_fields(anomaly, bundle.siblings[anomaly])}"
     yield _wrapped(
         "Each run is preceded by one of its plain sibling: the same transport, opcode, message sizes and bytes in "
         "flight, everything else plain. What the sibling delivers is what the workload is held against."
     )
-    yield f"""To run it:
+    yield f"""To run it, with two hosts of your own, host A first:
 
     python3 {program} --hosts root@10.0.0.1,mlx5_0,192.168.77.1 root@10.0.0.2,mlx5_0,192.168.77.2
-    python3 {program} --hosts hosts.json --repeat 10 --controls --format json
+    python3 {program} --hosts hosts.json --repeat 10 --controls --format json"""
+    yield _wrapped(
+        f"A host is {FORM}: where SSH finds it, its RDMA device, and the address of that device's network. FIELD is "
+        f"one of {', '.join(OPTIONAL)}. Without gid_index the RoCE v2 GID of the data address is taken. With "
+        "--controls it is also run with each condition broken in turn, which must be normal."
+    )
+    yield f"""hosts.json says the same of each host, and may pin its host key:
 
-A host is {FORM}: where SSH finds it, its RDMA
-device, and the address of that device's network. FIELD is one of {", ".join(OPTIONAL[:3])},
-{", ".join(OPTIONAL[3:])}; without gid_index the RoCE v2 GID of the data address is taken. hosts.json says the same as {{"version": 1, "hosts": {{"NAME": {{"address": ..., "device": ...,
-"data_address": ..., "port": ..., "user": ..., "host_key": "TYPE BASE64"}}, ...}}}}. The first host is host A.
---controls also runs it with each condition broken in turn, which must be normal."""
+{_HOSTS_FILE}"""
     yield _wrapped(
         "Needed here: Python 3.11 and ssh; keys from an agent, ~/.ssh/config or identity_file, host keys in "
-        "known_hosts. On the hosts: Linux, Python 3.9, and libibverbs1 (or python3-pyverbs), with the right to lock memory "
-        "(`ulimit -l`). Nothing is installed: one file is copied to ~/.cache/collie. No port is opened, no setting is "
-        "changed, no counter is reset, and what is started ends when this program does. A run is stopped when a host "
-        "sends pause for more than 0.2 s within a second."
+        "known_hosts. On the hosts: Linux, Python 3.9, and libibverbs1 (or python3-pyverbs), with the right to lock "
+        "memory (`ulimit -l`). Nothing is installed: one file is copied to ~/.cache/collie. No port is opened, no "
+        "setting is changed, no counter is reset, and what is started ends when this program does. A run is stopped "
+        "when a host sends pause for more than 0.2 s within a second."
     )
     yield "Exit codes: 0 reproduced, 1 not, 2 bad input, 3 could not measure, 4 inconclusive, 130 interrupted."
     yield f"""Exported {bundle.exported} by Collie {bundle.collie_version}, which reads it, too:

@@ -178,7 +178,8 @@ class _Lines:
         """Show a run."""
         if isinstance(event, RunFinished):
             record = event.record
-            said = f"{event.verdict.outcome}: {event.verdict.reason}" if event.verdict else record.purpose
+            verdict = event.verdict
+            said = record.purpose if verdict is None else f"{verdict.outcome}: {verdict.reason}"
             _say(f"run {record.run} ({record.result.elapsed_seconds:.0f} s) {said}")
 
 

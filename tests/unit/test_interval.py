@@ -1,0 +1,32 @@
+"""How well a share is known from a few runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from collie.detect.interval import Interval, wilson
+
+
+@pytest.mark.parametrize(
+    ("shown", "runs", "low", "high"),
+    [  # scipy.stats.binomtest(shown, runs).proportion_ci(method="wilson"), and Newcombe 1998, table I: 81 of 263
+        (5, 5, 0.565518, 1.0),
+        (0, 10, 0.0, 0.277533),
+        (8, 10, 0.490162, 0.943318),
+        (1, 3, 0.061492, 0.792340),
+        (81, 263, 0.2553, 0.3662),
+    ],
+)
+def test_the_interval_is_wilsons(shown: int, runs: int, low: float, high: float) -> None:
+    found = wilson(shown, runs)
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+
+
+def test_more_confidence_is_a_wider_interval_and_no_run_is_none() -> None:
+    wide, narrow = wilson(3, 5, 0.99), wilson(3, 5, 0.8)
+    assert wide is not None
+    assert narrow is not None
+    assert wide.low < narrow.low < 0.6 < narrow.high < wide.high
+    assert wilson(0, 0) is None
+    assert wilson(2, 2) == Interval(pytest.approx(0.3424, abs=1e-4), 1.0, 0.95)
