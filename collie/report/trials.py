@@ -93,7 +93,8 @@ def _counters(reproduction: Reproduction) -> Iterator[Line]:
         case True:
             yield Line(f"the same counters are raised as when it was found: {_raised(now)}")
         case False:
-            yield Line(f"other counters are raised ({_raised(now)}) than when it was found ({_raised(then.signature)})")
+            others = f"other counters are raised: {_raised(now)}" if now.raised else "no counter is raised"
+            yield Line(f"{others}; when it was found: {_raised(then.signature)}", "bold yellow")
         case None:
             yield Line("no counter is raised, now or when it was found: they do not tell", "dim")
 

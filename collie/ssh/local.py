@@ -111,10 +111,14 @@ class LocalRemote:
 
 
 class LocalChannel:
-    """`Channel` over the pipes of a subprocess. A line that is sent to a command which has ended is dropped."""
+    """`Channel` over the pipes of a subprocess. A line that is sent to a command which has ended is dropped.
+
+    Attributes:
+        process: the command, or the program that leads to it.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], host: str, command: str) -> None:
-        self._process = process
+        self.process = process
         self._host = host
         self._command = command
         self._tail = Tail()
@@ -149,17 +153,6 @@ class LocalChannel:
             self._lines.put(None)
         return line
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the command has ended."""
-        return self._process.poll() is not None
-
-    def wait(self) -> int | None:
-        """Wait shortly for a command whose output has ended; return its exit status, None when it goes on."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(CLOSE_SECONDS)
-        return None
-
     def stderr_tail(self) -> str:
         """Return the last lines that the command wrote to standard error."""
         if not self._readers[0].is_alive():  # its output has ended, so it has, or is about to: let it finish speaking
@@ -173,8 +166,8 @@ class LocalChannel:
             with contextlib.suppress(BrokenPipeError):
                 self._stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(CLOSE_SECONDS)
-        _end(self._process)
+            self.process.wait(CLOSE_SECONDS)
+        _end(self.process)
         for reader in self._readers:
             reader.join(CLOSE_SECONDS)
 

@@ -6,6 +6,7 @@ nothing here loosens that; where the caller names the keys to believe, it believ
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import shlex
 import subprocess
@@ -18,7 +19,7 @@ from pathlib import Path
 from collie.errors import CommandFailed, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.inventory.hosts import Host
 from collie.ports import Completed
-from collie.ssh.local import LocalChannel
+from collie.ssh.local import CLOSE_SECONDS, LocalChannel
 from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
 
 CONNECT_SECONDS = 10
@@ -92,7 +93,7 @@ class OpenSshRemote:
         """Start a command and talk to it."""
         channel = _OpenSshChannel(self._popen(argv, subprocess.PIPE), self._host, shlex.join(argv))
         with self._lock:
-            self._channels = [*(one for one in self._channels if not one.has_ended), channel]
+            self._channels = [*(one for one in self._channels if one.process.poll() is None), channel]
         return channel
 
     def close(self) -> None:
@@ -185,9 +186,15 @@ class _OpenSshChannel(LocalChannel):
     def read_line(self, timeout_seconds: float) -> str | None:
         """Return the next line of standard output, or None at its end."""
         line = super().read_line(timeout_seconds)
-        if line is None and self.wait() == SSH_FAILED:
+        if line is None and self._status() not in range(SSH_FAILED):
             raise _failure(self._inventory_host, self.stderr_tail())
         return line
+
+    def _status(self) -> int:
+        """Return the exit status of an ssh whose output has ended; 0 of one that goes on, negative of one killed."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(CLOSE_SECONDS)
+        return 0
 
 
 def _failure(host: Host, stderr: str) -> TestbedError:

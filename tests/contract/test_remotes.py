@@ -12,7 +12,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from collie.errors import HostKeyMismatch, HostUnreachable
+from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
 from collie.inventory.hosts import Host
 from collie.ports import Remote
 from collie.ssh import LocalRemote, SshRemote
@@ -170,5 +170,58 @@ def test_a_lost_connection_is_told_and_made_anew(ssh_host: Host) -> None:
     with pytest.raises(HostUnreachable, match="server"):
         channel.send_line("two")
     channel.close()
+    assert remote.run(["echo", "again"], SOON).stdout == "again\n"
+    remote.close()
+
+
+# --- The ssh program --------------------------------------------------------------------------------------------------
+
+
+def openssh(host: Host, keys: Path | None = None) -> str:
+    remote = OpenSshRemote(host, keys, config_file="/dev/null")
+    try:
+        return remote.run(["echo", "hello"], SOON).stdout.strip()
+    finally:
+        remote.close()
+
+
+def test_ssh_believes_the_pinned_key_alone(ssh_host: Host) -> None:
+    assert openssh(ssh_host) == "hello"
+    other = paramiko.ECDSAKey.generate()
+    wrong = dataclasses.replace(ssh_host, host_key=f"{other.get_name()} {other.get_base64()}")
+    with pytest.raises(HostKeyMismatch, match=r"server.*does not believe"):
+        openssh(wrong)
+    with pytest.raises(TestbedError, match="give `host_key`"):
+        openssh(without_key(ssh_host, own_fingerprint(ssh_host)))
+
+
+def test_ssh_believes_the_named_file_alone_and_else_what_it_is_configured_to(ssh_host: Host, tmp_path: Path) -> None:
+    file = tmp_path / "keys of the lab"
+    file.write_text(f"[127.0.0.1]:{ssh_host.port} {ssh_host.host_key}\n")
+    assert openssh(without_key(ssh_host), file) == "hello"
+    with pytest.raises(HostKeyMismatch):
+        openssh(without_key(ssh_host))
+    file.write_text("")
+    with pytest.raises(HostKeyMismatch):
+        openssh(without_key(ssh_host), file)
+
+
+def test_what_ssh_cannot_reach_is_named(ssh_host: Host) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(HostUnreachable, match=r"host server .*[Rr]efused"):
+        openssh(dataclasses.replace(ssh_host, port=port))
+    with pytest.raises(HostUnreachable, match="Permission denied"):
+        openssh(dataclasses.replace(ssh_host, user="you"))
+
+
+def test_an_ssh_that_ends_is_a_lost_host_and_no_end_of_output(ssh_host: Host) -> None:
+    remote = OpenSshRemote(ssh_host, config_file="/dev/null")
+    channel = remote.open(["cat"])
+    channel.send_line("one")
+    assert channel.read_line(SOON) == "one"
+    channel.process.terminate()
+    with pytest.raises(HostUnreachable, match="server"):
+        channel.read_line(SOON)
     assert remote.run(["echo", "again"], SOON).stdout == "again\n"
     remote.close()

@@ -12,10 +12,11 @@ import pytest
 
 from collie.campaign.bench import Case, JudgedRun
 from collie.campaign.engine import Summary
-from collie.campaign.reproduce import Reproduction, Trial
+from collie.campaign.reproduce import Reproduction, Then, Trial
 from collie.detect.bounds import UNBOUNDED, Bound, plain_sibling
 from collie.detect.confirm import Trust
 from collie.detect.measurement import GeneratorHealth, Victim
+from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.json_output import plain, render_measure, render_reproduction, render_search
@@ -198,14 +199,54 @@ def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction
     assert (control["runs"], control["shown"], control["normal"]) == (3, 0, 3)
     assert control["explains"] is True
     assert document["uncontrolled"] == [{"dimension": "opcode", "op": "==", "value": "SEND"}]
+    assert (document["symptoms"], document["signature"]) == ({"pause": 2}, None)
+    interval = document["shown_ratio_interval"]
+    assert (interval["method"], interval["confidence"], interval["high"]) == ("wilson", 0.95, 1.0)
+    assert interval["low"] == pytest.approx(0.342, abs=1e-3)  # of the two runs that said anything
+
+
+@pytest.mark.parametrize(
+    ("now", "same", "told"),
+    [
+        ({"misses": 4.0}, True, "the same counters are raised as when it was found: misses x16"),
+        (
+            {"stalls": 5.0, "misses": 0.5},
+            False,
+            "other counters are raised: stalls x32, misses x1; when it was found: misses x8",
+        ),
+        ({}, False, "no counter is raised; when it was found: misses x8"),
+    ],
+)
+def test_reproduce_says_whether_the_counters_moved_as_they_did(
+    reproduction: Reproduction, now: dict[str, float], same: bool, told: str
+) -> None:
+    signed = Signature(tuple(now.items()))
+    verdicts = tuple(replace(each, signature=signed) if each.symptom else each for each in reproduction.trial.verdicts)
+    then = Then(Signature((("misses", 3.0),)), Levels({"misses": 0.01, "stalls": 0.01}))
+    found = replace(reproduction, trial=replace(reproduction.trial, verdicts=verdicts), then=then)
+    document = through_json(render_reproduction("nsdi22-01", found))["signature"]
+    assert document["same"] is same
+    assert document["then"] == [{"counter": "misses", "times_ordinary": 8.0}]
+    assert [each["counter"] for each in document["now"]] == list(now)
+    assert told in render_trials("nsdi22-01", found).splitlines()
+
+
+def test_counters_that_never_moved_tell_nothing(reproduction: Reproduction) -> None:
+    silent = tuple(replace(each, signature=Signature()) for each in reproduction.trial.verdicts)
+    then = Then(Signature(), Levels({"misses": 0.01}))
+    found = replace(reproduction, trial=replace(reproduction.trial, verdicts=silent), then=then)
+    assert render_reproduction("nsdi22-01", found)["signature"] == {"same": None, "then": [], "now": []}
+    unshown = replace(found, symptom=Symptom.LOSS)
+    assert render_reproduction("nsdi22-01", unshown)["signature"]["now"] is None
+    assert "not the same symptom: pause in 2" in render_trials("nsdi22-01", unshown).splitlines()
 
 
 def test_a_control_that_still_shows_is_said_to_explain_nothing(reproduction: Reproduction) -> None:
     still = replace(reproduction.controls[0], verdicts=reproduction.trial.verdicts)
     found = replace(reproduction, controls=(still,), uncontrolled=())
     assert through_json(render_reproduction("nsdi22-01", found))["controls"][0]["explains"] is False
-    assert render_trials("nsdi22-01", found).splitlines()[-2:] == [
-        "without qps >= 64: pause in 2 of 3 runs, normal in 0",
+    assert render_trials("nsdi22-01", found, ()).splitlines()[-3:-1] == [
+        "without qps >= 64: pause in 2 of 3 runs, normal in 0, inconclusive in 1",
         "    still shows without qps >= 64: that condition does not explain it",
     ]
     void = replace(still, verdicts=(inconclusive("link changed"),) * 3)
@@ -342,12 +383,13 @@ def test_a_measurement_tells_what_went_wrong(judged: JudgedRun) -> None:
 def test_a_reproduction_is_told_with_its_controls(reproduction: Reproduction) -> None:
     assert render_trials("nsdi22-01", reproduction).splitlines() == [
         "reproduced: yes",
-        "nsdi22-01: pause in 2 of 3 runs, normal in 0",
+        "nsdi22-01: pause in 2 of 3 runs, normal in 0, inconclusive in 1 (34 % to 100 % of its runs, 95 % confidence)",
         "    anomalous: host b sends pause",
         "    anomalous: host b sends pause",
         "    inconclusive: link changed",
         "without qps >= 64: pause in 0 of 3 runs, normal in 3",
         "no value of the space breaks opcode == SEND alone",
+        "what it was found on is not on record, so nothing can be said of what differs",
     ]
 
 
