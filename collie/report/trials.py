@@ -87,6 +87,8 @@ def _otherwise(reproduction: Reproduction) -> Iterator[Line]:
 def _counters(reproduction: Reproduction) -> Iterator[Line]:
     """Yield whether the counters moved as they did when the anomaly was found."""
     then, now = reproduction.then, reproduction.signature
+    if then is None:
+        yield Line("which counters it raised when it was found is not on record, so they are not compared", "dim")
     if then is None or now is None:
         return
     match reproduction.same_counters:

@@ -112,6 +112,24 @@ def test_a_found_anomaly_reproduces_with_its_controls(searched: tuple[Path, dict
     found = answer("reproduce", name, "--repeat", "5", "--controls", cwd=folder)
     assert found["reproduced"] == "yes"
     assert all(control["normal"] >= 4 for control in found["controls"])
+    assert found["signature"]["same"] is True
+    assert found["shown_ratio_interval"]["low"] > 0.5
+
+
+def test_an_exported_anomaly_is_read_as_the_same_and_runs_elsewhere(searched: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = searched
+    anomaly = result["anomalies"][0]
+    written = answer("export", f"one/{anomaly['id']}", "--as", "bundle", "-o", "given.pyz", cwd=folder)
+    assert (written["form"], written["file"], written["text"]) == ("bundle", "given.pyz", None)
+    again = answer("reproduce", "given.pyz", "--repeat", "2", cwd=folder)
+    assert (again["reproduced"], again["workload"]) == ("yes", anomaly["workload"])
+    assert again["signature"]["same"] is True
+    assert [each["differences"] for each in again["fingerprint_difference"]] == [[]]
+    about = subprocess.run(
+        [sys.executable, "-I", "-S", "given.pyz", "--about"], cwd=folder, capture_output=True, text=True
+    )
+    assert about.returncode == 0, about.stderr
+    assert "pause, found on simulated subsystem F" in about.stdout
 
 
 @pytest.mark.parametrize("number", ["01", "03", "07", "08", "09", "13"])
@@ -159,6 +177,9 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
         (["search", "--noise", "nan"], 2, "--noise nan"),
         (["search", "--frobnicate"], 2, "--frobnicate"),
         (["reproduce", "nsdi22-99"], 2, "no anomaly has this name"),
+        (["reproduce", "absent.pyz"], 2, "absent.pyz: cannot be read: No such file"),
+        (["export", "nsdi22-01", "-o", "absent/a.pyz"], 2, "absent/a.pyz cannot be written"),
+        (["export", "nsdi22-01", "--as", "poem"], 2, "'poem' is not one of"),
         (["measure", "absent.yaml"], 2, "absent.yaml"),
         (["counters", "watch"], 2, "no traffic of its own"),
         (["report", "absent"], 2, "holds no campaign"),

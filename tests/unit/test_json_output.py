@@ -387,6 +387,7 @@ def test_a_reproduction_is_told_with_its_controls(reproduction: Reproduction) ->
         "    anomalous: host b sends pause",
         "    anomalous: host b sends pause",
         "    inconclusive: link changed",
+        "which counters it raised when it was found is not on record, so they are not compared",
         "without qps >= 64: pause in 0 of 3 runs, normal in 3",
         "no value of the space breaks opcode == SEND alone",
         "what it was found on is not on record, so nothing can be said of what differs",
