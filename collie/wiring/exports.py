@@ -10,12 +10,13 @@ from collie.agent.build import build as build_agent
 from collie.bundle import archive
 from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import Bundle
-from collie.campaign.choice import TestbedChoice
+from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.reproduce import planned
 from collie.content.catalogs import load_catalogs
 from collie.detect.bounds import plain_sibling
 from collie.wiring.benches import NamedCase, case_named
-from collie.wiring.parts import recipe_of, space_of, utc_now
+from collie.wiring.parts import narrowed_space_of, recipe_of, space_of, utc_now
+from collie.workloads.space import Space
 
 _SOME_HOSTS = TestbedChoice(hosts="whichever will be named when the bundle is run")
 
@@ -57,7 +58,7 @@ def bundle_of(named: NamedCase) -> Bundle:
         ContentError: the campaign's space or recipe is gone.
     """
     chosen = named.choice
-    space = space_of(_SOME_HOSTS, chosen.space)
+    space = _space(chosen)
     plan = planned(named.case.workload, named.case.mfs, space)
     workloads = [plan.anomaly, *(workload for workload, _condition in plan.controls)]
     return Bundle(
@@ -76,6 +77,13 @@ def bundle_of(named: NamedCase) -> Bundle:
         then=named.case.then,
         fingerprints=named.fingerprints,
     )
+
+
+def _space(chosen: SearchChoice) -> Space:
+    """Return the space of a campaign on hosts, as narrow as it was; for one on the simulator that of real hosts."""
+    if chosen.testbed.is_simulated:
+        return space_of(_SOME_HOSTS, chosen.space)
+    return narrowed_space_of(chosen)
 
 
 EXPORTS: Mapping[str, Callable[[NamedCase], Exported]] = {"bundle": _bundle}
