@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,7 +25,8 @@ CATALOGS = "collie/bundle/catalogs.json"
 AGENT = "collie/bundle/agent.pyz"
 MOST_CONTENT_BYTES = 4 << 20
 """A bundle's own is some 20 KB, most of it fingerprints."""
-MOST_FILE_BYTES = 64 << 20
+MOST_FILE_BYTES = 8 << 20
+"""A bundle has some 300 KB."""
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -36,6 +39,10 @@ from collie.bundle.controller import main
 
 sys.exit(main())
 """
+
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, EOFError, ValueError, ArithmeticError)
+"""What `zipfile` may raise of bytes that are no archive, or a damaged or an encrypted one."""
 
 
 def build(bundle: Bundle, catalogs: Catalogs, agent: bytes) -> bytes:
@@ -72,13 +79,16 @@ def read(path: Path) -> Bundle:
     try:
         if path.stat().st_size > MOST_FILE_BYTES:
             _wrong(path, f"a bundle is smaller than {MOST_FILE_BYTES >> 20} MiB")
-        with zipfile.ZipFile(path) as archive, archive.open(CONTENT) as member:
-            text = member.read(MOST_CONTENT_BYTES + 1)  # what the archive says of its size is not to be believed
+        with zipfile.ZipFile(path) as archive:
+            if (packed := archive.getinfo(CONTENT)).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                _wrong(path, "is packed as no bundle is")
+            with archive.open(packed) as member:
+                text = member.read(MOST_CONTENT_BYTES + 1)  # what the archive says of its size is not to be believed
     except OSError as error:
         _wrong(path, f"cannot be read: {error.strerror}")
     except KeyError:
         _wrong(path, f"is no bundle of Collie: it holds no {CONTENT}")
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, EOFError, ValueError, ArithmeticError) as error:
+    except _DAMAGED as error:
         _wrong(path, f"is no bundle, or a damaged one: {error}")
     if len(text) > MOST_CONTENT_BYTES:
         _wrong(path, f"its {CONTENT} is longer than {MOST_CONTENT_BYTES >> 20} MiB")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -146,6 +147,22 @@ def test_a_file_that_is_no_archive_is_refused_in_words(tmp_path: Path) -> None:
     for name in ("text", "cut", "absent"):
         with pytest.raises(ContentError, match=f"{name}.pyz"):
             archive.read(tmp_path / f"{name}.pyz")
+
+
+def test_a_damaged_file_is_refused_in_words_or_read_as_it_was(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.pyz", changed(lambda raw: None))
+    whole, rng = path.read_bytes(), Random(1)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(rng.randint(1, 8)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        path.write_bytes(bytes(damaged))
+        try:
+            assert archive.read(path) == bundle()
+        except ContentError:
+            refused += 1
+    assert refused > 250
 
 
 # --- Hosts -----------------------------------------------------------------------------------------------------------
