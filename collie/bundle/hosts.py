@@ -148,6 +148,8 @@ def _from_file(path: Path) -> list[Host]:
     """Read `{"version": 1, "hosts": {NAME: {...}}, "pairs": [[NAME, NAME]]}`; without pairs all hosts, in order."""
     try:
         raw = json.loads(path.read_text())
+        if unknown := raw.keys() - {"version", "hosts", "pairs"}:
+            raise ValueError(f"unknown key {min(unknown)!r}; a bundle knows version, hosts and pairs")
         hosts = {name: _named(name, fields) for name, fields in raw["hosts"].items()}
         return [hosts[name] for name in (raw.get("pairs") or [list(hosts)])[0]]
     except OSError as error:

@@ -210,7 +210,18 @@ def test_a_hosts_file_in_json_is_one_that_collie_reads_too(tmp_path: Path) -> No
     assert pair_of([str(file)]) == load_inventory(file).pairs[0]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"hosts": {"a": {}}}', '{"hosts": {"a": {"user": 1}}}', "[" * 99999])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"hosts": {}, "safety": {}}',
+        '{"hosts": {"a": {}}}',
+        '{"hosts": {"a": {"user": 1}}}',
+        "[" * 99999,
+    ],
+)
 def test_a_hosts_file_that_is_wrong_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "hosts.json"
     file.write_text(text)
