@@ -1,0 +1,193 @@
+"""What perftest's bandwidth tests can be told: one table to read a pasted command by, and to write an exported one.
+
+After the parser and the manual page of perftest. Versions 4.5 (Debian 12) and 25.01 (Debian 13) have every option here,
+unless `since` says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from collie.workloads.parse import parse_value
+from collie.workloads.workload import ATOMIC_BYTES, Connection, Opcode, QpType
+
+PROGRAMS: Mapping[Opcode, tuple[str, ...]] = {
+    Opcode.WRITE: ("ib_write_bw",),
+    Opcode.WRITE_WITH_IMM: ("ib_write_bw", "--write_with_imm"),
+    Opcode.SEND: ("ib_send_bw",),
+    Opcode.READ: ("ib_read_bw",),
+    Opcode.FETCH_ADD: ("ib_atomic_bw", "--atomic_type=FETCH_AND_ADD"),
+    Opcode.CMP_SWP: ("ib_atomic_bw", "--atomic_type=CMP_AND_SWAP"),
+}
+"""Program, and what else chooses the operation; none sends with immediate data."""
+
+PROGRAM_NAMES = tuple(dict.fromkeys(program[0] for program in PROGRAMS.values()))
+
+_ALL = frozenset(Opcode)
+_FETCHES = frozenset(opcode for opcode in Opcode if opcode.fetches)
+_RECEIVES = frozenset(opcode for opcode in Opcode if opcode.consumes_receive)
+_ATOMICS = frozenset(opcode for opcode in Opcode if opcode.is_atomic)
+
+PAGE_BYTES = 4096
+"""perftest gives every queue pair a buffer of one page, or of one message where that is longer."""
+
+MOST_CQ_MODERATION = 1024
+DEFAULT_CQ_MODERATION = 100
+MODERATED_UP_TO_BYTES = 8192
+"""Beyond this size every message is signalled unless `-Q` says otherwise."""
+
+DEFAULT_RECV_DEPTH = 512
+DEFAULT_ITERATIONS: Mapping[str, int] = {"ib_write_bw": 5000}
+OTHER_ITERATIONS = 1000
+
+FIXED: Mapping[str, int] = {"retry_cnt": 7, "rnr_retry": 7, "min_rnr_timer": 12, "hop_limit": 255}
+"""Fields that perftest sets by itself, and to what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option that carries one field of a workload.
+
+    Attributes:
+        names: short name first, where it has one; the first is written.
+        field: of a workload.
+        default: the field without the option; None where that is up to the port or the device.
+        read: the field's value from the option's text; a ValueError says what would be right.
+        write: the option's text for the field's value; None for a flag, which is given or not.
+        most: the largest value it takes; None where any goes.
+        opcodes: operations whose program takes it.
+    """
+
+    names: tuple[str, ...]
+    field: str
+    default: Any
+    read: Callable[[str], Any]
+    write: Callable[[Any], str] | None = str
+    most: int | None = None
+    opcodes: frozenset[Opcode] = _ALL
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text, 0)  # as strtol reads it: 0x is hexadecimal
+    except ValueError:
+        raise ValueError(f"{text!r} is no whole number") from None
+
+
+def _size(text: str) -> tuple[int, ...]:
+    factor = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
+    size = _number(text if factor == 1 else text[:-1]) * factor
+    if not 1 <= size < 1 << 31:
+        raise ValueError(f"{text!r} is no size; 1 to {(1 << 31) - 1} bytes, also as 4K or 2M")
+    return (size,)
+
+
+def _counted(names: tuple[str, ...], field: str, default: int | None, most: int | None, **more: Any) -> Option:
+    def read(text: str) -> int:
+        number = int(parse_value(field, _number(text)))
+        if most is not None and number > most:
+            raise ValueError(f"{number} is too large; perftest takes at most {most}")
+        return number
+
+    return Option(names, field, default, read, most=most, **more)
+
+
+def _flag(names: tuple[str, ...], field: str, off: Any, on: Any, **more: Any) -> Option:
+    return Option(names, field, off, lambda _text: on, write=None, **more)
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(("-c", "--connection"), "qp_type", QpType.RC, lambda text: parse_value("qp_type", text)),
+    _counted(("-q", "--qp"), "qps", 1, 16384),
+    Option(("-s", "--size"), "messages", (65536,), _size, lambda sizes: str(max(sizes)), opcodes=_ALL - _ATOMICS),
+    Option(("-m", "--mtu"), "mtu", None, lambda text: parse_value("mtu", _number(text))),
+    _counted(("-t", "--tx-depth"), "send_wq_depth", 128, 15000),
+    _counted(("-r", "--rx-depth"), "recv_wq_depth", DEFAULT_RECV_DEPTH, 16384, opcodes=_RECEIVES),
+    _counted(("-l", "--post_list"), "wqe_batch", 1, None),
+    _counted(("-I", "--inline_size"), "max_inline_data", 0, 912, opcodes=_ALL - _FETCHES),
+    _counted(("-o", "--outs"), "max_rd_atomic", None, None, opcodes=_FETCHES),
+    _counted(("-u", "--qp-timeout"), "timeout", 14, 31),
+    _counted(("--tclass",), "traffic_class", 0, 255),
+    _flag(("-R", "--rdma_cm"), "connection", Connection.OUT_OF_BAND, Connection.RDMA_CM),
+    _flag(("--use-srq",), "srq", False, True, opcodes=frozenset({Opcode.SEND})),
+    _flag(("--use_hugepages",), "huge_pages", False, True),
+)
+"""Options that carry a field by themselves. `-Q`, `--recv_post_list` and `--mr_per_qp` go with others (perftest.py)."""
+
+TAKEN_TOGETHER: tuple[tuple[str, ...], ...] = (("-Q=", "--cq-mod="), ("--recv_post_list=",), ("--mr_per_qp",))
+TOPOLOGY: tuple[tuple[str, ...], ...] = (("-b", "--bidirectional"), ("--use_cuda=",), ("--use_cuda_bus_id=",))
+TOPOLOGY += (("--use_rocm=",), ("--use_cuda_dmabuf",), ("--use_rocm_dmabuf",), ("--reversed",))
+OPERATION: tuple[tuple[str, ...], ...] = (("-A=", "--atomic_type="), ("--write_with_imm",))
+LENGTH: tuple[tuple[str, ...], ...] = (("-n=", "--iters="), ("-D=", "--duration="), ("--run_infinitely",))
+"""How long it runs. The first of them also caps queues: perftest makes none longer than there are messages."""
+
+OF_NO_MEANING: tuple[tuple[str, ...], ...] = (
+    ("-d=", "--ib-dev="),
+    ("-i=", "--ib-port="),
+    ("-p=", "--port="),
+    ("-x=", "--gid-index="),
+    ("-f=", "--margin="),
+    ("-F", "--CPU-freq"),
+    ("-N", "--noPeak"),
+    ("-S=", "--sl="),
+    ("-T=", "--tos="),
+    ("-W=", "--report-counters="),
+    ("-w=", "--limit_bw="),
+    ("-y=", "--limit_msgrate="),
+    ("-z", "--comm_rdma_cm"),
+    ("-X=", "--vector="),
+    ("-e", "--events"),
+    ("--bind_source_ip=",),
+    ("--cpu_util",),
+    ("--cqe_poll=",),
+    ("--dont_xchg_versions",),
+    ("--disable_pcie_relaxed",),
+    ("--flow_label=",),
+    ("--force-link=",),
+    ("--gpu_touch=",),
+    ("--ipv6",),
+    ("--ipv6-addr",),
+    ("--no_lock",),
+    ("--out_json",),
+    ("--out_json_file=",),
+    ("--output=",),
+    ("--payload_file_path=",),
+    ("--perform_warm_up",),
+    ("--pkey_index=",),
+    ("--report-both",),
+    ("--report-per-port",),
+    ("--report_gbits",),
+    ("--retry_count=",),
+    ("--use_old_post_send",),
+    ("--wait_destroy=",),
+)
+"""Options that do not change the workload: where it runs, how it is reported, how the processor waits."""
+
+REFUSED: Mapping[tuple[str, ...], str] = {
+    ("-a", "--all"): "runs one size after another, and a workload has its sizes at once; give the one you mean with -s",
+    ("-g", "--mcg"): "sends to a multicast group, which no workload does",
+    ("-M=", "--MGID="): "sends to a multicast group, which no workload does",
+    ("-O", "--dualport"): "uses two ports at once, and a workload has one; give the line of one port",
+    ("-h", "--help"): "runs nothing",
+    ("-V", "--version"): "runs nothing",
+    ("--odp",): "pages memory on demand, and every region of a workload is pinned",
+    ("--use-null-mr",): "sends from no memory at all",
+    ("--mmap=",): "sends from the memory of a device, and a workload's is DRAM or a GPU's",
+    ("--use_hl=",): "sends from memory of an accelerator, and a workload's is DRAM or a GPU's",
+    ("--use_mlu=",): "sends from memory of an accelerator, and a workload's is DRAM or a GPU's",
+    ("--use_neuron=",): "sends from memory of an accelerator, and a workload's is DRAM or a GPU's",
+    ("--aes_xts",): "encrypts what it sends, which no workload does",
+    ("--sig_offload",): "signs what it sends, which no workload does",
+    ("--rate_limit=",): "slows the sender down, and a workload's queues are kept full",
+    ("--rate_limit_type=",): "slows the sender down, and a workload's queues are kept full",
+    ("--rate_units=",): "slows the sender down, and a workload's queues are kept full",
+    ("--burst_size=",): "slows the sender down, and a workload's queues are kept full",
+}
+"""Options that make traffic which is no workload, and why."""
+
+SINCE: Mapping[str, str] = {"--write_with_imm": "newer than 4.5 (25.01 has it)"}
+"""Options that the perftest of a current distribution may lack."""
+
+ATOMIC_MESSAGES = (ATOMIC_BYTES,)
