@@ -108,20 +108,13 @@ class _Line:
 
     def opcode(self) -> Opcode:
         """Which operation the program and its options choose."""
-        chosen = [
-            f"{name}={self.given[name]}" if self.given[name] else name for name in _OPERATION if name in self.given
-        ]
-        wanted = {(self.program, *(_spelled(option) for option in chosen))}
-        if self.program == "ib_atomic_bw" and not chosen:
-            return Opcode.FETCH_ADD
+        given = {"--atomic_type": "FETCH_AND_ADD"} if self.program == "ib_atomic_bw" else {}
+        given |= {name: self.given[name] for name in _OPERATION if name in self.given}
+        chosen = (self.program, *(f"{name}={text}" if text else name for name, text in given.items()))
         for opcode, program in table.PROGRAMS.items():
-            if program in wanted:
+            if program == chosen:
                 return opcode
-        raise UsageError(f"{self.program} has no operation {' '.join(chosen)}")
-
-
-def _spelled(option: str) -> str:
-    return option.replace("-A=", "--atomic_type=", 1)
+        raise UsageError(f"{self.program} has no operation {' '.join(chosen[1:])}")
 
 
 def _words(text: str) -> tuple[list[str], str, list[str]]:
@@ -191,6 +184,8 @@ def _traffic(line: _Line) -> Workload:
     values["max_dest_rd_atomic"] = values.setdefault("max_rd_atomic", 1)
     if values["qp_type"] is QpType.UD:
         values["messages"] = (min(*values["messages"], values["mtu"]),)  # so perftest does, without a word
+    if values["qps"] > 1 and "--mr_per_qp" not in line.given:
+        line.remarks.append("Its queue pairs share one memory region; those of a workload have one each (--mr_per_qp).")
     values["mr_bytes"] = -(-max(*values["messages"], table.PAGE_BYTES) // table.PAGE_BYTES) * table.PAGE_BYTES
     return Workload(**values)
 
@@ -265,6 +260,8 @@ def _together(lines: Sequence[_Line]) -> Reading:
     loopback = any(line.is_loopback for line in clients)
     both_ways = any("-b" in line.given for line in lines)
     remarks = [remark for line in lines for remark in line.remarks]
+    if len(clients) > len(remote) + loopback:
+        raise UsageError("two clients connect to the same host: add their queue pairs up (-q) in one line")
     if len(remote) > 2:
         raise UsageError(
             f"these lines run between more than two hosts ({', '.join(sorted(remote))}): write a workload file"

@@ -105,7 +105,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("-m", "--mtu"), "mtu", None, lambda text: parse_value("mtu", _number(text))),
     _counted(("-t", "--tx-depth"), "send_wq_depth", 128, 15000),
     _counted(("-r", "--rx-depth"), "recv_wq_depth", DEFAULT_RECV_DEPTH, 16384, opcodes=_RECEIVES),
-    _counted(("-l", "--post_list"), "wqe_batch", 1, None),
+    _counted(("-l", "--post_list"), "wqe_batch", 1, 15000),  # a longer one fits no queue
     _counted(("-I", "--inline_size"), "max_inline_data", 0, 912, opcodes=_ALL - _FETCHES),
     _counted(("-o", "--outs"), "max_rd_atomic", None, None, opcodes=_FETCHES),
     _counted(("-u", "--qp-timeout"), "timeout", 14, 31),
@@ -119,7 +119,7 @@ OPTIONS: tuple[Option, ...] = (
 TAKEN_TOGETHER: tuple[tuple[str, ...], ...] = (("-Q=", "--cq-mod="), ("--recv_post_list=",), ("--mr_per_qp",))
 TOPOLOGY: tuple[tuple[str, ...], ...] = (("-b", "--bidirectional"), ("--use_cuda=",), ("--use_cuda_bus_id=",))
 TOPOLOGY += (("--use_rocm=",), ("--use_cuda_dmabuf",), ("--use_rocm_dmabuf",), ("--reversed",))
-OPERATION: tuple[tuple[str, ...], ...] = (("-A=", "--atomic_type="), ("--write_with_imm",))
+OPERATION: tuple[tuple[str, ...], ...] = (("--atomic_type=", "-A="), ("--write_with_imm",))
 LENGTH: tuple[tuple[str, ...], ...] = (("-n=", "--iters="), ("-D=", "--duration="), ("--run_infinitely",))
 """How long it runs. The first of them also caps queues: perftest makes none longer than there are messages."""
 
@@ -187,7 +187,38 @@ REFUSED: Mapping[tuple[str, ...], str] = {
 }
 """Options that make traffic which is no workload, and why."""
 
-SINCE: Mapping[str, str] = {"--write_with_imm": "newer than 4.5 (25.01 has it)"}
-"""Options that the perftest of a current distribution may lack."""
+REQUIRES: Mapping[str, str] = {
+    "--write_with_imm": "a perftest newer than 4.5 (25.01 has --write_with_imm)",
+    "--recv_post_list": "perftest 4.5 or newer, for --recv_post_list",
+    "--use_cuda": "a perftest built with CUDA, which those of the distributions are not",
+}
+"""Options that not every perftest has, and which one has it."""
+
+REASONS: Mapping[str, str] = {
+    "more_opcodes": "a process carries out one operation",
+    "opcode": "no program sends with immediate data",
+    "messages": "all messages of a process have one size (-s)",
+    "sge_count": "every work request has one scatter/gather entry",
+    "sge_split": "every work request has one scatter/gather entry",
+    "mrs_per_qp": "a queue pair has one memory region at most (--mr_per_qp)",
+    "mr_bytes": "a queue pair uses one page, or as much as one message where that is longer",
+    "qps": "a process has at most 16384 queue pairs (-q)",
+    "send_wq_depth": "a send queue has at most 15000 entries (-t)",
+    "recv_wq_depth": "a receive queue has an even number of entries, at most 16384 (-r)",
+    "wqe_batch": "a post fits the send queue, which has at most 15000 entries (-t)",
+    "signal_every": "a list is signalled at least once (-Q divides -l), single posts at least every 1024 messages",
+    "sq_sig_all": "SRD is signalled for every message",
+    "max_inline_data": "at most 912 bytes are inline (-I), and none of what is fetched",
+    "max_rd_atomic": "-o sets it for both ends",
+    "max_dest_rd_atomic": "-o sets it for both ends",
+    "srq": "a shared receive queue is for SEND, at least as deep as there are queue pairs; XRC and DC always have one",
+    "fence": "no work request is fenced",
+    "sq_psn": "the first packet sequence number is drawn at random",
+    "retry_cnt": "it is always 7",
+    "rnr_retry": "it is always 7, which is for ever",
+    "min_rnr_timer": "it is always 12, which is 0.64 ms",
+    "hop_limit": "it is always 255",
+}
+"""Why a field of a workload does not become what perftest runs. Fields that are not named here always do."""
 
 ATOMIC_MESSAGES = (ATOMIC_BYTES,)

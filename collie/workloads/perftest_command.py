@@ -1,0 +1,230 @@
+"""The perftest commands of a workload, and what they cannot express of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from collie.workloads import perftest_options as table
+from collie.workloads.feature import Mfs
+from collie.workloads.perftest import workload_of
+from collie.workloads.plan import Flow, flows, is_peer
+from collie.workloads.workload import FIELD_NAMES, Memory, Opcode, QpType, Workload
+
+SECONDS = 10
+_ALWAYS_SAID = frozenset({"qp_type", "qps", "messages", "send_wq_depth", "recv_wq_depth", "wqe_batch"})
+"""Fields whose option is written even where it says what perftest does anyway: the reader looks for them."""
+
+_BY_PROCESSES = (
+    *("direction", "loopback", "requesters", "responders", "remote"),
+    *("numa_node", "peer_numa_node", "memory", "peer_memory"),
+)
+"""Fields that are expressed by which processes run where, not by the options that all of them share."""
+
+_INCIDENTAL = frozenset(table.FIXED) | {"mr_bytes", "sq_psn", "max_dest_rd_atomic"}
+"""Fields that perftest may run otherwise without making it another workload, as long as no condition names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One perftest process.
+
+    Attributes:
+        role: of the host that it runs on: `a`, `b`, ...
+        server: role of the host that a client connects to; empty for a server.
+        argv: program and options, without those that depend on the hosts.
+        numa_node: NUMA distance of its buffers; 0 is the NIC's own node. Other nodes need numactl.
+    """
+
+    role: str
+    server: str
+    argv: tuple[str, ...]
+    numa_node: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The two processes of one flow; the client requests. All pairs of a workload run at the same time."""
+
+    flow: Flow
+    server: Command
+    client: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field that perftest runs otherwise.
+
+    Attributes:
+        field: of the workload.
+        asked, runs: the value in the workload, and perftest's.
+        reason: what perftest lacks.
+    """
+
+    field: str
+    asked: Any
+    runs: Any
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A workload in perftest's words.
+
+    Attributes:
+        runs: what the commands run.
+        pairs: the commands, one pair per flow; none when perftest cannot express the workload.
+        lacks: the differences that make it another workload, or break a condition of the anomaly.
+        differs: the others.
+        requires: what the hosts must have beyond an old perftest.
+    """
+
+    runs: Workload
+    pairs: tuple[Pair, ...]
+    lacks: tuple[Difference, ...]
+    differs: tuple[Difference, ...]
+    requires: tuple[str, ...]
+
+    @property
+    def is_faithful(self) -> bool:
+        """Whether perftest can express the workload."""
+        return not self.lacks
+
+
+def command_of(workload: Workload, conditions: Mfs | None = None, *, seconds: int = SECONDS) -> Expression:
+    """Return the perftest commands of a workload, or what they cannot express.
+
+    Args:
+        workload: satisfies the constraints of the verbs API.
+        conditions: of the anomaly that the workload triggers. What none of them needs may differ; without conditions
+            only incidental fields may, such as the size of the memory regions.
+        seconds: that the commands run for.
+    """
+    options = _options(workload, seconds)
+    program = table.PROGRAMS.get(workload.opcode, table.PROGRAMS[Opcode.SEND])
+    argv = (*program, *options)
+    runs = workload_of(shlex.join(argv)).with_(**{name: workload.get(name) for name in _BY_PROCESSES})
+    different = tuple(_differences(workload, runs))
+    lacks = _lacking(workload, runs, different, conditions)
+    pairs = () if lacks else tuple(_pair(workload, flow, argv) for flow in flows(workload))
+    rest = tuple(difference for difference in different if difference not in lacks)
+    return Expression(runs, pairs, lacks, rest, _requires(pairs))
+
+
+def _options(workload: Workload, seconds: int) -> Iterator[str]:
+    """Write every option that comes nearest to a workload, in the order of the table."""
+    receives = workload.opcode.consumes_receive
+    for option in table.OPTIONS:
+        if workload.opcode not in option.opcodes:
+            continue
+        value = _nearest(option, workload)
+        if option.write is None:
+            yield from [option.names[0]] if value != option.default else []
+        elif value != option.default or option.field in _ALWAYS_SAID:
+            yield from _given(option.names[0], option.write(value))
+    if (every := _moderation(workload)) is not None:
+        yield from _given("-Q", str(every))
+    if receives and workload.wqe_batch > 1:
+        yield from _given("--recv_post_list", str(workload.wqe_batch))
+    if workload.qps > 1:
+        yield "--mr_per_qp"
+    yield from ("-D", str(seconds), "-F", "--report_gbits")
+
+
+def _given(name: str, text: str) -> tuple[str, ...]:
+    return (f"{name}={text}",) if name.startswith("--") else (name, text)
+
+
+def _nearest(option: table.Option, workload: Workload) -> Any:
+    value = workload.get(option.field)
+    if option.field == "recv_wq_depth":
+        value += value % 2
+    if option.field == "srq" and workload.qps > workload.recv_wq_depth:
+        return False
+    return value if option.most is None else min(value, option.most)
+
+
+def _moderation(workload: Workload) -> int | None:
+    """Messages per completion (`-Q`); None where a post list longer than perftest's largest says it by itself."""
+    if workload.sq_sig_all:
+        return 1
+    if workload.wqe_batch == 1:
+        return min(workload.signal_every, table.MOST_CQ_MODERATION)
+    return workload.wqe_batch if workload.wqe_batch <= table.MOST_CQ_MODERATION else None
+
+
+def _pair(workload: Workload, flow: Flow, argv: tuple[str, ...]) -> Pair:
+    server = _command(workload, flow.responder, argv)
+    client = _command(workload, flow.requester, argv, server=flow.responder)
+    return Pair(flow, server, client)
+
+
+def _command(workload: Workload, role: str, argv: tuple[str, ...], server: str = "") -> Command:
+    peer = is_peer(workload, role)
+    memory = workload.peer_memory if peer else workload.memory
+    cuda = ("--use_cuda=0",) if memory is Memory.GPU else ()
+    return Command(role, server, (*argv, *cuda), workload.peer_numa_node if peer else workload.numa_node)
+
+
+def _requires(pairs: tuple[Pair, ...]) -> tuple[str, ...]:
+    commands = [command for pair in pairs for command in (pair.server, pair.client)]
+    names = {word.partition("=")[0] for command in commands for word in command.argv}
+    needs = [need for name, need in table.REQUIRES.items() if name in names]
+    far = any(command.numa_node for command in commands)
+    return (*needs, *(["numactl on the hosts"] if far else []))
+
+
+def _fetches(workload: Workload) -> bool:
+    return any(opcode.fetches for opcode in workload.opcodes)
+
+
+def _receives(workload: Workload) -> bool:
+    return any(opcode.consumes_receive for opcode in workload.opcodes)
+
+
+def _unreliable(workload: Workload) -> bool:
+    return workload.qp_type in (QpType.UD, QpType.UC)
+
+
+def _always_ready(asked: Workload, runs: Workload) -> bool:
+    return _unreliable(asked) or not _receives(runs)
+
+
+_WITHOUT_EFFECT: Mapping[str, Callable[[Workload, Workload], bool]] = {
+    "messages": lambda asked, runs: set(asked.payloads) == set(runs.payloads),
+    "sge_count": lambda asked, _: all(opcode.is_atomic for opcode in asked.opcodes),
+    "sge_split": lambda asked, _: asked.sge_count == 1 or all(opcode.is_atomic for opcode in asked.opcodes),
+    "recv_wq_depth": lambda _, runs: not _receives(runs),
+    "signal_every": lambda asked, runs: asked.messages_per_signal == runs.messages_per_signal,
+    "sq_sig_all": lambda asked, runs: asked.messages_per_signal == runs.messages_per_signal,
+    "max_rd_atomic": lambda _, runs: not _fetches(runs),
+    "max_dest_rd_atomic": lambda asked, runs: not _fetches(runs) or asked.max_dest_rd_atomic >= asked.max_rd_atomic,
+    "retry_cnt": lambda asked, _: _unreliable(asked),
+    "rnr_retry": _always_ready,
+    "min_rnr_timer": _always_ready,
+    "fence": lambda asked, _: not _fetches(asked),
+}
+"""Whether a field has no effect on a workload, or the same."""
+
+
+def _differences(asked: Workload, runs: Workload) -> Iterator[Difference]:
+    for name in FIELD_NAMES:
+        if asked.get(name) == runs.get(name):
+            continue
+        if name not in _WITHOUT_EFFECT or not _WITHOUT_EFFECT[name](asked, runs):
+            yield Difference(name, asked.get(name), runs.get(name), table.REASONS[name])
+
+
+def _lacking(
+    asked: Workload, runs: Workload, different: tuple[Difference, ...], conditions: Mfs | None
+) -> tuple[Difference, ...]:
+    if conditions is None or not conditions.conditions:
+        return tuple(difference for difference in different if difference.field not in _INCIDENTAL)
+    broken = [condition for condition in conditions.conditions if not condition.holds(runs)]
+    return tuple(
+        difference
+        for difference in different
+        if any(not condition.holds(asked.with_(**{difference.field: difference.runs})) for condition in broken)
+    )
