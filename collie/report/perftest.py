@@ -1,0 +1,200 @@
+"""An anomaly as perftest commands: to read and paste, and as a shell script that runs and compares them."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from collie import __version__
+from collie.campaign.perftest import PerftestCase
+from collie.inventory.hosts import Host
+from collie.report.json_output import SCHEMA_VERSION, Json, plain
+from collie.workloads.perftest_command import SECONDS, Command, Difference, Expression, Pair
+from collie.workloads.units import format_list
+
+FIRST_PORT = 18515
+"""perftest's own; every further pair listens on the next one."""
+
+
+def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
+    """Return the commands of an anomaly and of its plain sibling as lines of a shell, explained by comments.
+
+    Args:
+        case: the anomaly. Where perftest cannot express it, everything is comment: what perftest lacks.
+        hosts: by role; without them the device, GID index and address of each are variables to fill in.
+    """
+    lines = [f"# {line}" for line in _explanation(case)]
+    if case.anomaly.is_faithful:
+        settings = [" ".join(f"{name}={value}" for name, value in row.items()) for row in _settings(case, hosts or {})]
+        lines += ["", *settings]
+        lines += ["", "# The anomaly. All of it runs at the same time, servers first.", *_listed(case.anomaly.pairs)]
+        lines += [
+            "",
+            "# Its plain sibling: what these hosts deliver when nothing is wrong.",
+            *_listed(case.sibling.pairs),
+        ]
+    return "\n".join(lines)
+
+
+def render_script(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
+    """Return a POSIX shell script that runs the anomaly and its plain sibling in turn over SSH and compares them.
+
+    Args:
+        case: an anomaly that perftest can express.
+        hosts: by role; without them the script takes everything from its environment.
+    """
+    environment = Environment(
+        loader=PackageLoader("collie.report"),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    runs = {"sibling": _runs(case.sibling), "anomaly": _runs(case.anomaly)}
+    return environment.get_template("perftest.sh.j2").render(
+        version=__version__,
+        explanation=list(_explanation(case)),
+        settings=_settings(case, hosts or {}),
+        required=_required(case, hosts or {}),
+        destinations={role.upper(): _destination(hosts, role) for role in _roles(case)},
+        runs=runs,
+        sinks={name: sorted({pair["sink"] for pair in pairs}) for name, pairs in runs.items()},
+        seconds=SECONDS,
+        bytes=max(case.anomaly.runs.payloads),
+    )
+
+
+def perftest_json(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> Json:
+    """Return the same as one JSON object."""
+    expression = case.anomaly
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "anomaly": case.case.name,
+        "expressible": expression.is_faithful,
+        "lacks": [_difference(each) for each in expression.lacks],
+        "differs": [_difference(each) for each in expression.differs],
+        "requires": list(expression.requires),
+        "settings": {name: value for row in _settings(case, hosts or {}) for name, value in row.items()},
+        "commands": [_pair(number, pair) for number, pair in enumerate(expression.pairs)],
+        "sibling": [_pair(number, pair) for number, pair in enumerate(case.sibling.pairs)],
+    }
+
+
+def command_line(command: Command, number: int) -> str:
+    """Return a process as a shell runs it, with what depends on its host in variables such as `$DEVICE_A`.
+
+    Args:
+        command: the process.
+        number: of its pair, from 0: each pair has its own port.
+    """
+    role = command.role.upper()
+    prefix = [f"numactl -N $NODE_{role} -m $NODE_{role}"] if command.numa_node else []
+    here = f"-d $DEVICE_{role} -x $GID_{role} -p {FIRST_PORT + number}"
+    server = [f"$ADDRESS_{command.server.upper()}"] if command.server else []
+    return " ".join([*prefix, command.argv[0], here, shlex.join(command.argv[1:]), *server])
+
+
+def _explanation(case: PerftestCase) -> Iterator[str]:
+    expression = case.anomaly
+    yield from textwrap.wrap(f"{case.case.name}: {case.case.symptom.replace('_', ' ')} when {case.case.mfs}", 110)
+    if expression.lacks:
+        yield "perftest cannot run it:"
+        yield from (f"  {_told(each)}" for each in expression.lacks)
+        yield f"`collie export {case.case.name} --as bundle` can: it brings its own traffic."
+        return
+    if expression.differs:
+        yield "What perftest runs otherwise, which no condition of the anomaly names:"
+        yield from (f"  {_told(each)}" for each in expression.differs)
+    if expression.requires:
+        yield f"Needs {'; '.join(expression.requires)}."
+
+
+def _told(difference: Difference) -> str:
+    asked, runs = _shown(difference.asked), _shown(difference.runs)
+    return f"{difference.field} {runs} instead of {asked}: {difference.reason}"
+
+
+def _shown(value: object) -> str:
+    return (
+        format_list(value) if isinstance(value, tuple) else str(value).lower() if value in (True, False) else str(value)
+    )
+
+
+def _commands(case: PerftestCase) -> list[Command]:
+    pairs = [*case.anomaly.pairs, *case.sibling.pairs]
+    return [command for pair in pairs for command in (pair.server, pair.client)]
+
+
+def _roles(case: PerftestCase) -> list[str]:
+    return sorted({command.role for command in _commands(case)})
+
+
+def _settings(case: PerftestCase, hosts: Mapping[str, Host]) -> list[dict[str, str]]:
+    """Variables of each host, and their values."""
+    rows = []
+    for role in _roles(case):
+        host, upper = hosts.get(role), role.upper()
+        row = {f"DEVICE_{upper}": host.device if host else "mlx5_0"}
+        row[f"GID_{upper}"] = str(host.gid_index) if host and host.gid_index is not None else "3"
+        if any(command.server == role for command in _commands(case)):
+            row[f"ADDRESS_{upper}"] = host.data_address if host else f"host-{role}"
+        if any(command.role == role and command.numa_node for command in _commands(case)):
+            row[f"NODE_{upper}"] = "1"
+        rows.append(row)
+    return rows
+
+
+def _required(case: PerftestCase, hosts: Mapping[str, Host]) -> list[str]:
+    """Variables that have no sensible value until somebody gives one."""
+    return [name for row in _settings(case, {}) for name in row if name.startswith("ADDRESS_") and not hosts]
+
+
+def _destination(hosts: Mapping[str, Host] | None, role: str) -> str:
+    if not hosts or role not in hosts:
+        return ""
+    host = hosts[role]
+    return f"{host.user}@{host.address}" if host.user else host.address
+
+
+def _listed(pairs: Sequence[Pair]) -> Iterator[str]:
+    for number, pair in enumerate(pairs):
+        yield f"# on host {pair.server.role}:"
+        yield command_line(pair.server, number)
+    for number, pair in enumerate(pairs):
+        yield f"# on host {pair.client.role}:"
+        yield command_line(pair.client, number)
+
+
+def _runs(expression: Expression) -> list[dict[str, str]]:
+    """What the script needs of each pair: both lines, and which file says what which host received."""
+    return [
+        {
+            "server": pair.server.role.upper(),
+            "client": pair.client.role.upper(),
+            "serve": command_line(pair.server, number),
+            "request": command_line(pair.client, number),
+            "sink": pair.flow.sink if not pair.flow.is_loopback else f"{pair.flow.sink}-itself",
+            "teller": "server" if pair.server.argv[0] == "ib_send_bw" else "client",
+        }
+        for number, pair in enumerate(expression.pairs)
+    ]
+
+
+def _pair(number: int, pair: Pair) -> Json:
+    def end(command: Command) -> Json:
+        return {"host": command.role, "command": command_line(command, number), "numa_node": command.numa_node}
+
+    return {"flow": pair.flow.name, "server": end(pair.server), "client": end(pair.client)}
+
+
+def _difference(difference: Difference) -> Json:
+    return {
+        "field": difference.field,
+        "asked": plain(difference.asked),
+        "runs": plain(difference.runs),
+        "reason": difference.reason,
+    }
