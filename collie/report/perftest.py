@@ -12,11 +12,13 @@ from collie import __version__
 from collie.campaign.perftest import PerftestCase
 from collie.inventory.hosts import Host
 from collie.report.json_output import SCHEMA_VERSION, Json, plain
-from collie.workloads.perftest_command import SECONDS, Command, Difference, Expression, Pair
+from collie.workloads.perftest_command import Command, Difference, Expression, Pair
 from collie.workloads.units import format_list
 
 FIRST_PORT = 18515
 """perftest's own; every further pair listens on the next one."""
+
+SECONDS = 10
 
 
 def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
@@ -84,18 +86,19 @@ def perftest_json(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
     }
 
 
-def command_line(command: Command, number: int) -> str:
+def command_line(command: Command, number: int, seconds: str = str(SECONDS)) -> str:
     """Return a process as a shell runs it, with what depends on its host in variables such as `$DEVICE_A`.
 
     Args:
         command: the process.
         number: of its pair, from 0: each pair has its own port.
+        seconds: that it runs for; may be a variable, too.
     """
     role = command.role.upper()
     prefix = [f"numactl -N $NODE_{role} -m $NODE_{role}"] if command.numa_node else []
     here = f"-d $DEVICE_{role} -x $GID_{role} -p {FIRST_PORT + number}"
     server = [f"$ADDRESS_{command.server.upper()}"] if command.server else []
-    return " ".join([*prefix, command.argv[0], here, shlex.join(command.argv[1:]), *server])
+    return " ".join([*prefix, command.argv[0], here, shlex.join(command.argv[1:]), f"-D {seconds} -F", *server])
 
 
 def _explanation(case: PerftestCase) -> Iterator[str]:
@@ -175,8 +178,8 @@ def _runs(expression: Expression) -> list[dict[str, str]]:
         {
             "server": pair.server.role.upper(),
             "client": pair.client.role.upper(),
-            "serve": command_line(pair.server, number),
-            "request": command_line(pair.client, number),
+            "serve": command_line(pair.server, number, "$DURATION"),
+            "request": command_line(pair.client, number, "$DURATION"),
             "sink": pair.flow.sink if not pair.flow.is_loopback else f"{pair.flow.sink}-itself",
             "teller": "server" if pair.server.argv[0] == "ib_send_bw" else "client",
         }

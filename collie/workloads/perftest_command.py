@@ -13,9 +13,11 @@ from collie.workloads.perftest import workload_of
 from collie.workloads.plan import Flow, flows, is_peer
 from collie.workloads.workload import FIELD_NAMES, Memory, Opcode, QpType, Workload
 
-SECONDS = 10
 _ALWAYS_SAID = frozenset({"qp_type", "qps", "messages", "send_wq_depth", "recv_wq_depth", "wqe_batch"})
 """Fields whose option is written even where it says what perftest does anyway: the reader looks for them."""
+
+_FOR_SOME_TIME = ("-D", "10")
+"""How long it runs is up to whoever runs it; a number of messages (`-n`) instead would cap the queues."""
 
 _BY_PROCESSES = (
     *("direction", "loopback", "requesters", "responders", "remote"),
@@ -34,7 +36,7 @@ class Command:
     Attributes:
         role: of the host that it runs on: `a`, `b`, ...
         server: role of the host that a client connects to; empty for a server.
-        argv: program and options, without those that depend on the hosts.
+        argv: program and options, without those that depend on the hosts; and it must be told how long to run (`-D`).
         numa_node: NUMA distance of its buffers; 0 is the NIC's own node. Other nodes need numactl.
     """
 
@@ -93,19 +95,18 @@ class Expression:
         return not self.lacks
 
 
-def command_of(workload: Workload, conditions: Mfs | None = None, *, seconds: int = SECONDS) -> Expression:
+def command_of(workload: Workload, conditions: Mfs | None = None) -> Expression:
     """Return the perftest commands of a workload, or what they cannot express.
 
     Args:
         workload: satisfies the constraints of the verbs API.
         conditions: of the anomaly that the workload triggers. What none of them needs may differ; without conditions
             only incidental fields may, such as the size of the memory regions.
-        seconds: that the commands run for.
     """
-    options = _options(workload, seconds)
-    program = table.PROGRAMS.get(workload.opcode, table.PROGRAMS[Opcode.SEND])
-    argv = (*program, *options)
-    runs = workload_of(shlex.join(argv)).with_(**{name: workload.get(name) for name in _BY_PROCESSES})
+    argv = (*table.PROGRAMS.get(workload.opcode, table.PROGRAMS[Opcode.SEND]), *_options(workload))
+    runs = workload_of(shlex.join((*argv, *_FOR_SOME_TIME))).with_(
+        **{name: workload.get(name) for name in _BY_PROCESSES}
+    )
     different = tuple(_differences(workload, runs))
     lacks = _lacking(workload, runs, different, conditions)
     pairs = () if lacks else tuple(_pair(workload, flow, argv) for flow in flows(workload))
@@ -113,7 +114,7 @@ def command_of(workload: Workload, conditions: Mfs | None = None, *, seconds: in
     return Expression(runs, pairs, lacks, rest, _requires(pairs))
 
 
-def _options(workload: Workload, seconds: int) -> Iterator[str]:
+def _options(workload: Workload) -> Iterator[str]:
     """Write every option that comes nearest to a workload, in the order of the table."""
     receives = workload.opcode.consumes_receive
     for option in table.OPTIONS:
@@ -130,7 +131,6 @@ def _options(workload: Workload, seconds: int) -> Iterator[str]:
         yield from _given("--recv_post_list", str(workload.wqe_batch))
     if workload.qps > 1:
         yield "--mr_per_qp"
-    yield from ("-D", str(seconds), "-F", "--report_gbits")
 
 
 def _given(name: str, text: str) -> tuple[str, ...]:

@@ -72,7 +72,9 @@ def test_what_perftest_can_say_comes_back(workload: Workload) -> None:
     expression = command_of(workload)
     assert expression.lacks == expression.differs == ()
     assert expression.runs == workload
-    pasted = workload_of(*(shlex.join((*c.argv, *(["b"] if c.server else []))) for c in _ends(expression.pairs[0])))
+    pasted = workload_of(
+        *(shlex.join((*c.argv, "-D", "5", *(["b"] if c.server else []))) for c in _ends(expression.pairs[0]))
+    )
     between = workload.with_(direction="unidirectional", loopback=False, requesters=1, numa_node=0, peer_numa_node=0)
     assert pasted == between
 

@@ -1,0 +1,314 @@
+"""Points of the search that was released with the NSDI '22 paper (bytedance/Collie), as workloads.
+
+It writes two files for every point that it measured: `result/N`, a line of JSON with the parameters and then what its
+counters read, and `reproduce/N.sh`, the commands that run its traffic engine over SSH. Both are read here.
+
+A point is up to two *traffics* at once, each with parameters of its own, and a workload has one kind of traffic. Two
+that are alike make one workload (both directions, or loopback); of unlike ones, each is a workload by itself, named
+`FILE#1` and `FILE#2`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from collie.content.locate import shown
+from collie.detect.symptom import Symptom
+from collie.errors import ContentError, Problem
+from collie.workloads.constraint import VERBS
+from collie.workloads.workload import EVEN, Direction, Memory, Opcode, QpType, Workload
+
+_OPCODES = {"s": Opcode.SEND, "w": Opcode.WRITE, "r": Opcode.READ}
+_QP_TYPES = {"2": QpType.RC, "3": QpType.UC, "4": QpType.UD}
+_MTUS = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
+_PAGE_BYTES = 4096
+_TRAFFIC_CLASS = 105
+"""Its engine is always started with `--tos=105`."""
+
+_PAUSE_MICROSECONDS = 1000.0
+"""Per second: 0.1 %, from where on a host that sends pause is anomalous (paper, section 5.2)."""
+
+_NEVER_GIVES_UP = (
+    "The prototype's queue pairs wait for ever (qp_timeout 0, rnr_retry 7), so that one lost packet stops them; these "
+    "retry and give up."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PrototypePoint:
+    """One traffic of a point, or all of it where its traffics are alike.
+
+    Attributes:
+        name: of the file, with `#1` or `#2` where only one of its traffics is meant.
+        workload: what it runs.
+        symptom: what the prototype's counters showed; None where the file does not tell.
+        remarks: what is otherwise than in the prototype; whole sentences.
+    """
+
+    name: str
+    workload: Workload
+    symptom: Symptom | None
+    remarks: tuple[str, ...]
+
+
+class _Lenient(BaseModel):
+    """Forks add keys; those that are needed must be there and of the right kind."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _Host(_Lenient):
+    ip: str
+    use_gpu: bool = False
+    numa_node: int = Field(ge=0)
+    mr_num: int = Field(ge=1)
+    buf_num: int = Field(ge=1)
+    buf_size: int = Field(ge=1)
+    send_wq_depth: int = Field(ge=0)
+    recv_wq_depth: int = Field(ge=0)
+    send_batch: int = Field(ge=0)
+    recv_batch: int = Field(ge=0)
+
+
+class _Traffic(_Lenient):
+    process_num: int = Field(ge=1)
+    qp_num: int = Field(ge=1)
+    mtu: int = Field(ge=1, le=5)
+    qp_type: QpType
+    reqs: str
+    client: _Host
+    server: _Host
+
+
+class _Point(_Lenient):
+    traffics: list[_Traffic] = Field(alias="Traffics", min_length=1)
+
+
+def load_point(name: str) -> PrototypePoint:
+    """Read `FILE`, or `FILE#N` for one of its traffics.
+
+    Raises:
+        ContentError: the file is no point of the prototype, could not have sent anything, or mixes unlike traffics and
+            no `#N` says which is meant.
+    """
+    file, _, number = name.partition("#")
+    path = Path(file)
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ContentError([Problem(shown(path), 0, f"cannot be read: {error}")]) from None
+    try:
+        point = read_point(text)
+        chosen = _chosen(point.traffics, number, name)
+        workload, remarks = _workload(chosen)
+        return PrototypePoint(name, workload, _symptom(text), tuple(remarks))
+    except ValueError as error:
+        raise ContentError([Problem(shown(path), 0, str(error))]) from None
+
+
+def read_point(text: str) -> _Point:
+    """Read a file of the prototype.
+
+    Raises:
+        ValueError: it is neither of its two kinds, or lacks something.
+    """
+    raw = json.JSONDecoder().raw_decode(text.lstrip())[0] if text.lstrip().startswith("{") else _script(text)
+    try:
+        return _Point.model_validate(raw)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise ValueError("no point of the released prototype: " + "; ".join(wrong)) from None
+
+
+# --- its shell scripts -----------------------------------------------------------------------------------
+
+
+def _script(text: str) -> Mapping[str, Any]:
+    """Turn the commands of a `reproduce/N.sh` into what `result/N` would say."""
+    started = list(_started(text))
+    servers = {(host, flags["port"]): (flags, node) for host, flags, node in started if "server" in flags}
+    clients = [(host, flags, node) for host, flags, node in started if "connect" in flags]
+    if not clients:
+        raise ValueError("neither a result nor a reproduce script of the released prototype: nothing in it sends")
+    traffics: Counter[str] = Counter()
+    for host, flags, node in clients:
+        peer, port = flags["connect"], flags["port"]
+        if (peer, port) not in servers:
+            raise ValueError(f"a client connects to {peer} port {port}, where no server is started")
+        traffics[json.dumps(_as_traffic(host, flags, node, peer, *servers[peer, port]))] += 1
+    return {"Traffics": [{**json.loads(each), "process_num": processes} for each, processes in traffics.items()]}
+
+
+def _started(text: str) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Yield the host, the engine's flags and the NUMA node of every process that a script starts."""
+    for line in text.splitlines():
+        words = shlex.split(line)
+        if not words or words[0] != "ssh" or len(words) < 3:
+            continue
+        command = words[-1].split()
+        flags = dict(re.findall(r"--(\w+)(?:=(\S*))?", words[-1]))
+        node = command[command.index("-m") + 1] if "-m" in command[:-1] else "0"
+        if "port" in flags:
+            yield words[1].rpartition("@")[2], flags, node
+
+
+def _as_traffic(
+    host: str, flags: Mapping[str, str], node: str, peer: str, served: Mapping[str, str], far: str
+) -> Mapping[str, Any]:
+    def end(ip: str, given: Mapping[str, str], numa_node: str) -> Mapping[str, Any]:
+        numbers = ("mr_num", "buf_num", "buf_size", "send_wq_depth", "recv_wq_depth", "send_batch", "recv_batch")
+        gpu = given.get("use_cuda", "False") in ("True", "true", "1")
+        return {"ip": ip, "use_gpu": gpu, "numa_node": numa_node, **{name: given.get(name) for name in numbers}}
+
+    return {
+        "qp_num": flags.get("qp_num"),
+        "mtu": flags.get("mtu"),
+        "qp_type": _QP_TYPES.get(flags.get("qp_type", ""), flags.get("qp_type")),
+        "reqs": flags.get("request"),
+        "client": end(host, flags, node),
+        "server": end(peer, served, far),
+    }
+
+
+# --- from its words to ours ------------------------------------------------------------------------------
+
+
+def _chosen(traffics: Sequence[_Traffic], number: str, name: str) -> Sequence[_Traffic]:
+    if number:
+        if not number.isdecimal() or not 1 <= int(number) <= len(traffics):
+            raise ValueError(f"has no traffic #{number}; it has #1" + (f" to #{len(traffics)}" if traffics[1:] else ""))
+        return [traffics[int(number) - 1]]
+    if len(traffics) == 1 or (len(traffics) == 2 and _alike(*traffics)):
+        return traffics
+    raise ValueError(
+        f"runs {len(traffics)} unlike traffics at once, and a workload has one kind; run one of them alone: "
+        + ", ".join(f"{name}#{each + 1}" for each in range(len(traffics)))
+    )
+
+
+def _alike(first: _Traffic, second: _Traffic) -> bool:
+    """Whether two traffics differ in nothing but the hosts, and run between them as a workload's can."""
+    ours, theirs = _fields(first)[0], _fields(second)[0]
+    if second.client.ip == second.server.ip:  # to itself: it must be the host that the first traffic delivers to
+        sink = first.client if ours.opcode.fetches else first.server
+        return sink.ip == second.server.ip and ours == theirs.with_(
+            numa_node=ours.numa_node,
+            memory=ours.memory,
+            peer_numa_node=ours.peer_numa_node,
+            peer_memory=ours.peer_memory,
+        )
+    ends = (first.client.ip, first.server.ip) == (second.server.ip, second.client.ip)
+    back = theirs.with_(
+        numa_node=theirs.peer_numa_node,
+        peer_numa_node=theirs.numa_node,
+        memory=theirs.peer_memory,
+        peer_memory=theirs.memory,
+    )
+    return ends and ours == back
+
+
+def _workload(traffics: Sequence[_Traffic]) -> tuple[Workload, list[str]]:
+    workload, remarks = _fields(traffics[0])
+    itself = [traffic.client.ip == traffic.server.ip for traffic in traffics]
+    workload = workload.with_(
+        direction=Direction.BIDIRECTIONAL if len(traffics) == 2 and not any(itself) else Direction.UNIDIRECTIONAL,
+        loopback=any(itself),
+        remote=not all(itself),
+    )
+    for constraint in VERBS:
+        if wrong := constraint.check(workload):
+            raise ValueError(f"the prototype cannot have sent anything here: {wrong}")
+    return workload, remarks
+
+
+@dataclass(slots=True)
+class _Remarks:
+    """What is otherwise than in the prototype."""
+
+    said: list[str] = field(default_factory=lambda: [_NEVER_GIVES_UP])
+
+    def unlike(self, what: str, one: Any, other: Any, taken: Any) -> None:
+        if one != other:
+            self.said.append(f"{what} differ between the ends ({one} and {other}); {taken} is taken for both.")
+
+
+def _fields(traffic: _Traffic) -> tuple[Workload, list[str]]:
+    """Return a traffic as a workload from one host to another, and what is otherwise than in the prototype."""
+    client, server, remarks = traffic.client, traffic.server, _Remarks()
+    requests = _requests(traffic.reqs)
+    opcodes = tuple(opcode for opcode, _ in requests)
+    longest = max(sum(entries) for _, entries in requests)
+    receives = any(opcode.consumes_receive for opcode in opcodes)
+    regions, size = max(client.mr_num, server.mr_num), max(each.buf_num * each.buf_size for each in (client, server))
+    remarks.unlike("memory regions of a process", client.mr_num, server.mr_num, regions)
+    if receives:
+        remarks.unlike("batches", client.send_batch, server.recv_batch, client.send_batch)
+    if regions % traffic.qp_num:
+        remarks.said.append(f"{regions} memory regions serve {traffic.qp_num} queue pairs; each has its own here.")
+    if client.numa_node or server.numa_node:
+        remarks.said.append("Which NUMA node the NIC is at is not on record; node 0 is taken to be it.")
+    sge_count, sge_split = _split([entries for _, entries in requests], remarks)
+    gpu = [Memory.GPU if end.use_gpu else Memory.DRAM for end in (client, server)]
+    workload = Workload(
+        numa_node=client.numa_node,
+        peer_numa_node=server.numa_node,
+        memory=gpu[0],
+        peer_memory=gpu[1],
+        mrs_per_qp=max(1, regions // traffic.qp_num),
+        mr_bytes=-(-max(size, longest) // _PAGE_BYTES) * _PAGE_BYTES,
+        qp_type=traffic.qp_type,
+        opcode=opcodes[0],
+        more_opcodes=opcodes[1:] if len(set(opcodes)) > 1 else (),
+        qps=traffic.process_num * traffic.qp_num,
+        mtu=_MTUS[traffic.mtu],
+        wqe_batch=max(1, client.send_batch),
+        sge_count=sge_count,
+        sge_split=sge_split,
+        send_wq_depth=max(1, client.send_wq_depth),
+        recv_wq_depth=max(1, server.recv_wq_depth),
+        messages=tuple(sum(entries) for _, entries in requests),
+        traffic_class=_TRAFFIC_CLASS,
+    )
+    return workload, remarks.said
+
+
+def _requests(text: str) -> list[tuple[Opcode, tuple[int, ...]]]:
+    """Read a request vector such as `w_2_128_64,r_1_65536,`: opcode, entries, bytes of each."""
+    found = []
+    for request in filter(None, text.split(",")):
+        opcode, _, rest = request.partition("_")
+        count, *sizes = (int(word) if word.isdecimal() else -1 for word in rest.split("_"))
+        if opcode not in _OPCODES or count != len(sizes) or min(sizes, default=0) < 1:
+            raise ValueError(f"request {request!r} is none of the prototype's, such as w_2_128_64")
+        found.append((_OPCODES[opcode], tuple(sizes)))
+    if not found:
+        raise ValueError("its request vector is empty: it sends nothing")
+    return found
+
+
+def _split(requests: Iterable[tuple[int, ...]], remarks: _Remarks) -> tuple[int, str | tuple[int, ...]]:
+    """Return entries per work request and how they are cut, of the request with the most entries."""
+    cuts = list(requests)
+    most = max(cuts, key=len)
+    if any(len(cut) != len(most) or cut[:-1] != most[:-1] for cut in cuts):
+        remarks.said.append(f"Its requests are cut in several ways; all are cut like {list(most)} here.")
+    even = max(most) - min(most) <= 1 and sorted(most, reverse=True) == list(most)
+    return len(most), EVEN if len(most) == 1 or even else most[:-1]
+
+
+def _symptom(text: str) -> Symptom | None:
+    """Return what the counters of a `result/N` say; None where there are none, or none that can be trusted."""
+    readings = {name: float(value) for name, value in re.findall(r"^(\w+):\s+(-?[\d.]+)\s*$", text, re.MULTILINE)}
+    if not any(value > 0 for value in readings.values()):
+        return None  # it writes 0 for a counter that the driver lacks, and -1 when its tool fails
+    pauses = [value for name, value in readings.items() if name.endswith("pause_duration")]
+    return Symptom.PAUSE if any(value > _PAUSE_MICROSECONDS for value in pauses) else Symptom.LOW_THROUGHPUT
