@@ -16,31 +16,36 @@ from collie.errors import UsageError
 @click.option(
     "--as", "form", type=click.Choice(list(wiring.EXPORTS)), default="bundle", show_default=True, help="Form."
 )
+@click.option("--hosts", metavar="FILE", help="For perftest and script: inventory that gives devices and addresses.")
 @click.option("-o", "--output", "file", metavar="FILE", help="Where to.  [default: ID.pyz for a bundle, else stdout]")
 @format_option
-def command(anomaly: str, form: str, file: str | None, output: str) -> None:
+def command(anomaly: str, form: str, hosts: str | None, file: str | None, output: str) -> int:
     r"""Write an anomaly in a form that needs no Collie.
 
     ANOMALY is named as for `collie reproduce`. A bundle is one file that runs it again and judges it as Collie would:
-    with Python 3.11 and ssh where it is started, with Python 3.9 and libibverbs on the hosts.
+    with Python 3.11 and ssh where it is started, with Python 3.9 and libibverbs on the hosts. perftest is the commands
+    for whoever has that, and script a shell script that runs them and compares; exit 1 when perftest cannot express it.
 
     \b
     Example:
       collie export campaigns/20261120T101500Z-lab-1/a1 --as bundle -o a1.pyz
+      collie export nsdi22-08 --as perftest
       python3 a1.pyz --hosts root@10.0.0.1,mlx5_0,192.168.77.1 root@10.0.0.2,mlx5_0,192.168.77.2
     """
-    exported = wiring.export(anomaly, form)
+    exported = wiring.export(anomaly, form, hosts)
     path = _place(anomaly, exported, file)
     if path is not None:
         _write(path, exported)
     if output == "json":
         text = exported.data.decode() if exported.printable else None
         written = None if path is None else str(path)
-        print_json({"schema_version": 1, "anomaly": anomaly, "form": form, "file": written, "text": text})
+        named = {"schema_version": 1, "anomaly": anomaly, "form": form, "file": written}
+        print_json({**named, **exported.told, "text": text})
     elif path is None:
         click.echo(exported.data.decode(), nl=not exported.data.endswith(b"\n"))
     else:
         click.echo(f"{path}: {len(exported.data):,} bytes")
+    return 0 if exported.runs else 1
 
 
 def _place(anomaly: str, exported: wiring.Exported, file: str | None) -> Path | None:

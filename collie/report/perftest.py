@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from collie import __version__
 from collie.campaign.perftest import PerftestCase
 from collie.inventory.hosts import Host
-from collie.report.json_output import SCHEMA_VERSION, Json, plain
+from collie.report.json_output import Json, plain
 from collie.workloads.perftest_command import Command, Difference, Expression, Pair
 from collie.workloads.units import format_list
 
@@ -31,7 +31,11 @@ def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None)
     lines = [f"# {line}" for line in _explanation(case)]
     if case.anomaly.is_faithful:
         settings = [" ".join(f"{name}={value}" for name, value in row.items()) for row in _settings(case, hosts or {})]
-        lines += ["", *settings]
+        lines += [
+            "",
+            "# GID: index of the RoCE v2 GID, see /sys/class/infiniband/DEVICE/ports/1/gid_attrs/types.",
+            *settings,
+        ]
         lines += ["", "# The anomaly. All of it runs at the same time, servers first.", *_listed(case.anomaly.pairs)]
         lines += [
             "",
@@ -62,7 +66,7 @@ def render_script(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
         explanation=list(_explanation(case)),
         settings=_settings(case, hosts or {}),
         required=_required(case, hosts or {}),
-        destinations={role.upper(): _destination(hosts, role) for role in _roles(case)},
+        destinations={role.upper(): _destination(hosts or {}, role) for role in _roles(case)},
         runs=runs,
         sinks={name: sorted({str(pair["sink"]) for pair in pairs} - {""}) for name, pairs in runs.items()},
         seconds=SECONDS,
@@ -71,11 +75,9 @@ def render_script(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
 
 
 def perftest_json(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> Json:
-    """Return the same as one JSON object."""
+    """Return what is said of the commands, for programs."""
     expression = case.anomaly
     return {
-        "schema_version": SCHEMA_VERSION,
-        "anomaly": case.case.name,
         "expressible": expression.is_faithful,
         "lacks": [_difference(each) for each in expression.lacks],
         "differs": [_difference(each) for each in expression.differs],
@@ -98,7 +100,9 @@ def command_line(command: Command, number: int, seconds: str = str(SECONDS)) -> 
     prefix = [f"numactl -N $NODE_{role} -m $NODE_{role}"] if command.numa_node else []
     here = f"-d $DEVICE_{role} -x $GID_{role} -p {FIRST_PORT + number}"
     server = [f"$ADDRESS_{command.server.upper()}"] if command.server else []
-    return " ".join([*prefix, command.argv[0], here, shlex.join(command.argv[1:]), f"-D {seconds} -F", *server])
+    return " ".join(
+        [*prefix, command.argv[0], here, shlex.join(command.argv[1:]), f"-D {seconds} -F --report_gbits", *server]
+    )
 
 
 def _explanation(case: PerftestCase) -> Iterator[str]:
@@ -153,14 +157,19 @@ def _settings(case: PerftestCase, hosts: Mapping[str, Host]) -> list[dict[str, s
 
 def _required(case: PerftestCase, hosts: Mapping[str, Host]) -> list[str]:
     """Variables that have no sensible value until somebody gives one."""
-    return [name for row in _settings(case, {}) for name in row if name.startswith("ADDRESS_") and not hosts]
+    unknown = tuple(f"_{role.upper()}" for role in _roles(case) if role not in hosts)
+    return [
+        name for row in _settings(case, hosts) for name in row if name.startswith("ADDRESS") and name.endswith(unknown)
+    ]
 
 
-def _destination(hosts: Mapping[str, Host] | None, role: str) -> str:
-    if not hosts or role not in hosts:
+def _destination(hosts: Mapping[str, Host], role: str) -> str:
+    """Return where SSH finds a host, as its command takes it; empty where that is unknown."""
+    host = hosts.get(role)
+    if host is None:
         return ""
-    host = hosts[role]
-    return f"{host.user}@{host.address}" if host.user else host.address
+    who = f"{host.user}@{host.address}" if host.user else host.address
+    return f"ssh://{who}:{host.port}" if host.port else who
 
 
 def _listed(pairs: Sequence[Pair]) -> Iterator[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import collie
 from collie.agent.build import build as build_agent
@@ -11,11 +12,17 @@ from collie.bundle import archive
 from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import Bundle
 from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.perftest import PerftestCase, in_perftest
 from collie.campaign.reproduce import planned
 from collie.content.catalogs import load_catalogs
 from collie.detect.bounds import plain_sibling
+from collie.errors import UsageError
+from collie.inventory.hosts import Host
+from collie.report.perftest import perftest_json, render_commands, render_script
 from collie.wiring.benches import NamedCase, case_named
 from collie.wiring.parts import narrowed_space_of, recipe_of, space_of, utc_now
+from collie.wiring.testbeds import first_pair, open_inventory
+from collie.workloads.plan import ROLES
 from collie.workloads.space import Space
 
 _SOME_HOSTS = TestbedChoice(hosts="whichever will be named when the bundle is run")
@@ -29,23 +36,35 @@ class Exported:
         data: of the file.
         suffix: that its name usually has.
         printable: whether it is text for people.
+        runs: whether it runs the anomaly; else it says why that form cannot.
+        told: the same, for programs.
     """
 
     data: bytes
     suffix: str
     printable: bool = True
+    runs: bool = True
+    told: Mapping[str, Any] = field(default_factory=dict)
 
 
-def export(name: str, form: str) -> Exported:
+def export(name: str, form: str, hosts: str | None = None) -> Exported:
     """Return an anomaly in one of `EXPORTS`.
+
+    Args:
+        name: of the anomaly.
+        form: one of `EXPORTS`.
+        hosts: inventory of the hosts that it is for, where the form can name them.
 
     Raises:
         CollieError: there is no such anomaly, or that form cannot express it.
     """
-    return EXPORTS[form](case_named(name))
+    pair = first_pair(open_inventory(hosts)) if hosts else None
+    return EXPORTS[form](case_named(name), dict(zip(ROLES, pair.hosts, strict=False)) if pair else {})
 
 
-def _bundle(named: NamedCase) -> Exported:
+def _bundle(named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
+    if hosts:
+        raise UsageError("a bundle is told its hosts when it is run; leave --hosts out")
     return Exported(archive.build(bundle_of(named), Catalogs(load_catalogs()), build_agent()), archive.SUFFIX, False)
 
 
@@ -86,5 +105,26 @@ def _space(chosen: SearchChoice) -> Space:
     return narrowed_space_of(chosen)
 
 
-EXPORTS: Mapping[str, Callable[[NamedCase], Exported]] = {"bundle": _bundle}
+def _perftest(named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
+    case = _in_perftest(named)
+    text = render_commands(case, hosts)
+    return Exported(text.encode(), ".sh", runs=case.anomaly.is_faithful, told=perftest_json(case, hosts))
+
+
+def _script(named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
+    case = _in_perftest(named)
+    if not case.anomaly.is_faithful:
+        raise UsageError(render_commands(case).replace("# ", ""))
+    return Exported(render_script(case, hosts).encode(), ".sh")
+
+
+def _in_perftest(named: NamedCase) -> PerftestCase:
+    return in_perftest(named.case, _space(named.choice))
+
+
+EXPORTS: Mapping[str, Callable[[NamedCase, Mapping[str, Host]], Exported]] = {
+    "bundle": _bundle,
+    "perftest": _perftest,
+    "script": _script,
+}
 """By what `collie export --as` calls them."""
