@@ -98,6 +98,7 @@ class Measurer:
         self.elapsed_seconds = 0.0
         self.failed: Tally[str] = Tally()
         self.unsupported = 0
+        self.refused: dict[Workload, str] = {}
         self.lost: dict[Workload, LostHost] = {}
         self.driven: str | None = None
         self.plain: list[Measurement] = []
@@ -260,6 +261,7 @@ class Measurer:
             self.failed[record.result.cause] += 1
         if isinstance(record.result, Unsupported):
             self.unsupported += 1
+            self.refused[workload] = record.result.reason
         if isinstance(record.result, HostLost):
             self.lost[workload] = LostHost(record.run, record.result.host, workload, record.result.detail)
         if announce:

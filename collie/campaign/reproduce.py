@@ -232,13 +232,21 @@ def reproduce(
     verdicts: list[list[Verdict]] = [[] for _ in cases]
     for _ in range(repeat):
         for (case, _condition), answers in zip(cases, verdicts, strict=True):
-            measurer.measure_sibling(case)
-            verdict = measurer.probe(case, "reproduce")
-            answers.append(inconclusive("the device cannot run this workload") if verdict is None else verdict)
+            answers.append(_verdict(measurer, case))
     trials = _trials(cases, verdicts)
     seen = measurer.measurement(plan.anomaly)
     then = then.seen_in(seen) if then and seen else then
     return Reproduction(symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), then)
+
+
+def _verdict(measurer: Measurer, case: Workload) -> Verdict:
+    """Run a workload after its plain sibling; what the hosts have refused once they are not asked again."""
+    if case not in measurer.refused:
+        measurer.measure_sibling(case)
+        verdict = measurer.probe(case, "reproduce")
+        if verdict is not None:
+            return verdict
+    return inconclusive(f"unsupported: {measurer.refused[case]}")
 
 
 def _trials(cases: Sequence[tuple[Workload, Condition | None]], verdicts: Sequence[list[Verdict]]) -> list[Trial]:

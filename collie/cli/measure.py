@@ -36,7 +36,8 @@ from collie.report.text import render_measurement
 def command(workload: str, space: str | None, recipe: str | None, seed: int, output: str, **options: Any) -> int:
     """Run one workload and its plain sibling; print the whole measurement and the verdict.
 
-    WORKLOAD is a YAML file, or the id of an anomaly such as nsdi22-01, whose trigger is run.
+    WORKLOAD is a YAML file, or the id of an anomaly such as nsdi22-01, whose trigger is run; or a file of the released
+    prototype, such as collie-log/reproduce/12.sh.
     """
     choice = SearchChoice(
         testbed_choice(options),

@@ -42,8 +42,9 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
     r"""Run an anomaly again.
 
     ANOMALY is one of the paper's, such as nsdi22-01; CAMPAIGN/ID, such as campaigns/20261120T101500Z-F-1/a1, which
-    runs on the testbed of that campaign unless told otherwise; or a bundle, such as a1.pyz, which is read and not run.
-    The answer is yes when the same symptom shows in at least 60 % of the runs.
+    runs on the testbed of that campaign unless told otherwise; a bundle, such as a1.pyz, which is read and not run; or
+    a file of the released prototype, such as collie-log/result/12. The answer is yes when the same symptom shows in at
+    least 60 % of the runs.
 
     \b
     Example:

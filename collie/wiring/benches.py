@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ from collie.campaign.reproduce import remembered
 from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.content.anomalies import load_reference
 from collie.content.catalogs import find_catalog, load_catalog
+from collie.content.prototype import PrototypePoint, load_point
 from collie.content.workload_files import load_workload
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Calibration
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom
-from collie.errors import StoreError
+from collie.errors import StoreError, UsageError
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.ports import CampaignHeader, ProgressSink
 from collie.report.quantities import name_testbed
@@ -30,8 +32,13 @@ from collie.store.memory import MemoryStore
 from collie.wiring.campaigns import read_campaign
 from collie.wiring.parts import limits_of, narrowed_space_of, recipe_of, utc_now
 from collie.wiring.testbeds import calibration_name, kept_calibration, look_around, open_testbed, unlike
+from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, Workload
+
+logger = logging.getLogger(__name__)
+
+_YAML = frozenset({".yaml", ".yml"})
 
 
 @contextmanager
@@ -113,13 +120,15 @@ def calibrate(
 
 
 def workload_named(name: str, space: Space) -> Workload:
-    """Load a workload file, or the trigger of an anomaly.
+    """Load a workload file, a point of the released prototype, or the trigger of an anomaly.
 
     Raises:
         ContentError: there is none, or it is wrong.
     """
-    if Path(name).suffix in {".yaml", ".yml"}:
+    if Path(name).suffix in _YAML:
         return load_workload(Path(name), space)
+    if _is_prototype(name):
+        return _point(name).workload
     return load_reference(name).trigger
 
 
@@ -155,14 +164,17 @@ class NamedCase:
 
 
 def case_named(name: str) -> NamedCase:
-    """Find an anomaly: an id such as `nsdi22-01`, `CAMPAIGN/ID`, or a bundle file.
+    """Find an anomaly: an id such as `nsdi22-01`, `CAMPAIGN/ID`, a bundle file, or a file of the released prototype.
 
     Raises:
-        ContentError: there is no such anomaly, or the file is no bundle.
+        ContentError: there is no such anomaly, or the file is none of these.
         StoreError: there is no such campaign, or it has no such anomaly.
+        UsageError: the file does not tell what to look for.
     """
     if name.endswith(archive.SUFFIX):
         return _bundled(Path(name))
+    if _is_prototype(name):
+        return _found_by_prototype(name)
     return _found(name) if "/" in name else _published(name)
 
 
@@ -182,6 +194,28 @@ def _bundled(path: Path) -> NamedCase:
     choice = SearchChoice(TestbedChoice(verify=bundle.verify))
     known = (bundle.fingerprints, bundle.found_on, bundle.sentence, bundle.likely)
     return NamedCase(case, choice, Calibration(), *known)
+
+
+def _is_prototype(name: str) -> bool:
+    path = Path(name.partition("#")[0])
+    return path.is_file() and path.suffix not in _YAML
+
+
+def _point(name: str) -> PrototypePoint:
+    point = load_point(name)
+    for remark in point.remarks:
+        logger.warning("%s: %s", name, remark)
+    return point
+
+
+def _found_by_prototype(name: str) -> NamedCase:
+    point = _point(name)
+    if point.symptom is None:
+        raise UsageError(
+            f"{name} has no readings that tell what to look for; `collie measure {name}` runs it and says what it shows"
+        )
+    case = Case(name, point.workload, point.symptom, Mfs(()))
+    return NamedCase(case, SearchChoice(TestbedChoice()), Calibration(), sentence="a point of the released prototype")
 
 
 def _found(name: str) -> NamedCase:

@@ -70,7 +70,9 @@ def test_it_reaches_its_hosts_judges_as_collie_does_and_says_what_differs(
     assert done.returncode == 4, done.stderr
     answer = json.loads(done.stdout)
     assert (answer["schema_version"], answer["anomaly"], answer["reproduced"]) == (1, "nsdi22-04", "inconclusive")
-    assert [verdict["reason"] for verdict in answer["verdicts"]] == ["the device cannot run this workload"] * 2
+    reasons = [verdict["reason"] for verdict in answer["verdicts"]]
+    assert len(reasons) == 2
+    assert all(reason.startswith("unsupported: ") and "no such opcode" in reason for reason in reasons)
     differing = {
         each["field"]: each["values"] for host in answer["fingerprint_difference"] for each in host["differences"]
     }
