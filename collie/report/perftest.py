@@ -99,10 +99,16 @@ def command_line(command: Command, number: int, seconds: str = str(SECONDS)) -> 
     role = command.role.upper()
     prefix = [f"numactl -N $NODE_{role} -m $NODE_{role}"] if command.numa_node else []
     here = f"-d $DEVICE_{role} -x $GID_{role} -p {FIRST_PORT + number}"
-    server = [f"$ADDRESS_{command.server.upper()}"] if command.server else []
+    server = [_address(command)] if command.server else []
     return " ".join(
         [*prefix, command.argv[0], here, shlex.join(command.argv[1:]), f"-D {seconds} -F --report_gbits", *server]
     )
+
+
+def _address(command: Command) -> str:
+    """Return how a client finds its server. On its own host any name will do, but for RDMA-CM, which goes by it."""
+    own = command.server == command.role and "-R" not in command.argv
+    return "localhost" if own else f"$ADDRESS_{command.server.upper()}"
 
 
 def _explanation(case: PerftestCase) -> Iterator[str]:
@@ -147,7 +153,7 @@ def _settings(case: PerftestCase, hosts: Mapping[str, Host]) -> list[dict[str, s
         host, upper = hosts.get(role), role.upper()
         row = {f"DEVICE_{upper}": host.device if host else "mlx5_0"}
         row[f"GID_{upper}"] = str(host.gid_index) if host and host.gid_index is not None else "3"
-        if any(command.server == role for command in _commands(case)):
+        if f"$ADDRESS_{upper}" in {_address(command) for command in _commands(case) if command.server}:
             row[f"ADDRESS_{upper}"] = host.data_address if host else f"host-{role}"
         if any(command.role == role and command.numa_node for command in _commands(case)):
             row[f"NODE_{upper}"] = "1"

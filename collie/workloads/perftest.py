@@ -1,7 +1,6 @@
-"""Workloads as perftest command lines, both ways: `workload_of` a pasted line, `command_of` a workload.
+"""The workload that a pasted perftest command line runs, by the table of `perftest_options.py`.
 
-Both read one table (`perftest_options.py`). What perftest cannot express is found by reading the written command back:
-every field that does not return is a difference, and has a reason.
+The way back is `perftest_command.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 from collie.errors import UsageError
 from collie.workloads import perftest_options as table
 from collie.workloads.constraint import VERBS
-from collie.workloads.workload import Direction, Memory, Opcode, QpType, Workload
+from collie.workloads.workload import FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
 
 _END_OF_COMMAND = ("&", "|", ";", ">", "2>", "<")
 _SHARED_RECEIVE_QUEUE = (QpType.XRC, QpType.DC)
@@ -255,43 +254,50 @@ def _together(lines: Sequence[_Line]) -> Reading:
     workloads = [_traffic(line) for line in lines]
     for line, other in zip(lines, workloads, strict=True):
         _same_traffic(lines[0], workloads[0], line, other)
-    clients = [line for line in lines if line.host]
-    remote = {line.host for line in clients if not line.is_loopback}
-    loopback = any(line.is_loopback for line in clients)
-    both_ways = any("-b" in line.given for line in lines)
-    remarks = [remark for line in lines for remark in line.remarks]
-    if len(clients) > len(remote) + loopback:
-        raise UsageError("two clients connect to the same host: add their queue pairs up (-q) in one line")
-    if len(remote) > 2:
-        raise UsageError(
-            f"these lines run between more than two hosts ({', '.join(sorted(remote))}): write a workload file"
-        )
-    if len(remote) == 2:
-        remarks.append(f"Clients of {' and '.join(sorted(remote))} are taken as the two directions between them.")
-        both_ways = True
-    if both_ways and "-b" in lines[0].given:
-        remarks.append(
-            "With -b each queue pair sends in both directions; a workload has as many for each direction, so twice as "
-            "many in all."
-        )
-    if any(line.pinned for line in lines):
-        remarks.append("Which socket numactl means is up to the host; the NIC's own is assumed.")
+    servers, loopback = _servers(lines)
+    both_ways = len(servers) == 2 or any("-b" in line.given for line in lines)
     workload = workloads[0].with_(
         direction=Direction.BIDIRECTIONAL if both_ways else Direction.UNIDIRECTIONAL,
         loopback=loopback,
-        remote=bool(remote) or not loopback,
+        remote=bool(servers) or not loopback,
         **_memory(lines),
     )
     for constraint in VERBS:
         if wrong := constraint.check(workload):
             raise UsageError(f"perftest line {lines[0].text}: {wrong}")
-    return Reading(workload, tuple(dict.fromkeys(remarks)))
+    remarks = [remark for line in lines for remark in line.remarks]
+    return Reading(workload, tuple(dict.fromkeys((*remarks, *_assumed(lines, servers)))))
+
+
+def _servers(lines: Sequence[_Line]) -> tuple[list[str], bool]:
+    """Return the hosts that clients connect to, and whether one connects to its own."""
+    clients = [line for line in lines if line.host]
+    remote = sorted({line.host for line in clients if not line.is_loopback})
+    loopback = any(line.is_loopback for line in clients)
+    if len(clients) > len(remote) + loopback:
+        raise UsageError("two clients connect to the same host: add their queue pairs up (-q) in one line")
+    if len(remote) > 2:
+        raise UsageError(f"these lines run between more than two hosts ({', '.join(remote)}): write a workload file")
+    return remote, loopback
+
+
+def _assumed(lines: Sequence[_Line], servers: Sequence[str]) -> Iterable[str]:
+    """Yield what is assumed of several lines, or of the hosts that they run on."""
+    if len(servers) == 2:
+        yield f"Clients of {' and '.join(servers)} are taken as the two directions between them."
+    if any("-b" in line.given for line in lines):
+        yield (
+            "With -b each queue pair sends in both directions; a workload has as many for each direction, so twice as "
+            "many in all."
+        )
+    if any(line.pinned for line in lines):
+        yield "Which socket numactl means is up to the host; the NIC's own is assumed."
 
 
 def _same_traffic(first: _Line, workload: Workload, line: _Line, other: Workload) -> None:
     if workload == other:
         return
-    name = next(name for name in Workload.__dataclass_fields__ if workload.get(name) != other.get(name))
+    name = next(name for name in FIELD_NAMES if workload.get(name) != other.get(name))
     raise UsageError(
         f"these lines differ in {name} ({workload.get(name)} and {other.get(name)}), and a workload is the same "
         f"everywhere:\n  {first.text}\n  {line.text}"

@@ -1,4 +1,8 @@
-"""The perftest commands of a workload, and what they cannot express of it."""
+"""The perftest commands of a workload, and what they cannot express of it.
+
+They are written by the table of `perftest_options.py` and read back: a field that does not return is a difference, and
+has a reason.
+"""
 
 from __future__ import annotations
 

@@ -22,15 +22,15 @@ def case(name: str) -> PerftestCase:
     return in_perftest(wiring.case_named(name).case, SPACE)
 
 
-def test_the_commands_can_be_pasted_back() -> None:
-    for name in ("nsdi22-03", "nsdi22-08", "nsdi22-15"):
-        exported = case(name)
-        text = render_commands(exported)
-        lines = [line for line in text.splitlines() if line.startswith("ib_")]
-        assert len(lines) == 4
-        assert workload_of(*lines[:2]) == exported.anomaly.runs
-        assert workload_of(*lines[2:]) == exported.sibling.runs
-        assert all(line.startswith("#") or not line or "=" in line for line in text.splitlines() if line not in lines)
+@pytest.mark.parametrize("number", ["03", "08", "12", "13", "15", "18"])
+def test_the_commands_can_be_pasted_back(number: str) -> None:
+    exported = case(f"nsdi22-{number}")
+    text = render_commands(exported)
+    lines = [line for line in text.splitlines() if line.startswith("ib_")]
+    of_anomaly = 2 * len(exported.anomaly.pairs)
+    assert workload_of(*lines[:of_anomaly]) == exported.anomaly.runs
+    assert workload_of(*lines[of_anomaly:]) == exported.sibling.runs
+    assert all(line.startswith("#") or not line or "=" in line for line in text.splitlines() if line not in lines)
 
 
 def test_what_perftest_lacks_is_comment_only() -> None:
