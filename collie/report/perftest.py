@@ -30,18 +30,12 @@ def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None)
     """
     lines = [f"# {line}" for line in _explanation(case)]
     if case.anomaly.is_faithful:
-        settings = [" ".join(f"{name}={value}" for name, value in row.items()) for row in _settings(case, hosts or {})]
-        lines += [
-            "",
-            "# GID: index of the RoCE v2 GID, see /sys/class/infiniband/DEVICE/ports/1/gid_attrs/types.",
-            *settings,
-        ]
-        lines += ["", "# The anomaly. All of it runs at the same time, servers first.", *_listed(case.anomaly.pairs)]
-        lines += [
-            "",
-            "# Its plain sibling: what these hosts deliver when nothing is wrong.",
-            *_listed(case.sibling.pairs),
-        ]
+        lines += ["", "# GID: index of the RoCE v2 GID, see /sys/class/infiniband/DEVICE/ports/1/gid_attrs/types."]
+        lines += [" ".join(f"{name}={value}" for name, value in row.items()) for row in _settings(case, hosts or {})]
+        lines += ["", "# The anomaly. All of it runs at the same time, servers first."]
+        lines += _listed(case.anomaly.pairs)
+        lines += ["", "# Its plain sibling: what these hosts deliver when nothing is wrong."]
+        lines += _listed(case.sibling.pairs)
     return "\n".join(lines)
 
 
@@ -65,7 +59,7 @@ def render_script(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
         version=__version__,
         explanation=list(_explanation(case)),
         settings=_settings(case, hosts or {}),
-        required=_required(case, hosts or {}),
+        required=[f"ADDRESS_{role.upper()}" for role in _contacted(case) if role not in (hosts or {})],
         destinations={role.upper(): _destination(hosts or {}, role) for role in _roles(case)},
         runs=runs,
         sinks={name: sorted({str(pair["sink"]) for pair in pairs} - {""}) for name, pairs in runs.items()},
@@ -107,17 +101,20 @@ def command_line(command: Command, number: int, seconds: str = str(SECONDS)) -> 
 
 def _address(command: Command) -> str:
     """Return how a client finds its server. On its own host any name will do, but for RDMA-CM, which goes by it."""
-    own = command.server == command.role and "-R" not in command.argv
-    return "localhost" if own else f"$ADDRESS_{command.server.upper()}"
+    return "localhost" if _is_own(command) else f"$ADDRESS_{command.server.upper()}"
+
+
+def _is_own(client: Command) -> bool:
+    return client.server == client.role and "-R" not in client.argv
 
 
 def _explanation(case: PerftestCase) -> Iterator[str]:
-    expression = case.anomaly
-    yield from textwrap.wrap(f"{case.case.name}: {case.case.symptom.replace('_', ' ')} when {case.case.mfs}", 110)
+    expression, name = case.anomaly, " ".join(case.case.name.split())  # one line, whatever a file is called
+    yield from textwrap.wrap(f"{name}: {case.case.symptom.replace('_', ' ')} when {case.case.mfs}", 110)
     if expression.lacks:
         yield "perftest cannot run it:"
         yield from (f"  {_told(each)}" for each in expression.lacks)
-        yield f"`collie export {case.case.name} --as bundle` can: it brings its own traffic."
+        yield f"`collie export {name} --as bundle` can: it brings its own traffic."
         return
     if expression.differs:
         yield "What perftest runs otherwise, which no condition of the anomaly names:"
@@ -132,9 +129,9 @@ def _told(difference: Difference) -> str:
 
 
 def _shown(value: object) -> str:
-    return (
-        format_list(value) if isinstance(value, tuple) else str(value).lower() if value in (True, False) else str(value)
-    )
+    if isinstance(value, tuple):
+        return format_list(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _commands(case: PerftestCase) -> list[Command]:
@@ -146,27 +143,25 @@ def _roles(case: PerftestCase) -> list[str]:
     return sorted({command.role for command in _commands(case)})
 
 
+def _contacted(case: PerftestCase) -> list[str]:
+    """Return the roles of hosts that a client names by address."""
+    return sorted({command.server for command in _commands(case) if command.server and not _is_own(command)})
+
+
 def _settings(case: PerftestCase, hosts: Mapping[str, Host]) -> list[dict[str, str]]:
-    """Variables of each host, and their values."""
+    """Return the variables of each host, and their values as a shell reads them."""
+    far = {command.role for command in _commands(case) if command.numa_node}
     rows = []
     for role in _roles(case):
         host, upper = hosts.get(role), role.upper()
         row = {f"DEVICE_{upper}": host.device if host else "mlx5_0"}
         row[f"GID_{upper}"] = str(host.gid_index) if host and host.gid_index is not None else "3"
-        if f"$ADDRESS_{upper}" in {_address(command) for command in _commands(case) if command.server}:
+        if role in _contacted(case):
             row[f"ADDRESS_{upper}"] = host.data_address if host else f"host-{role}"
-        if any(command.role == role and command.numa_node for command in _commands(case)):
+        if role in far:
             row[f"NODE_{upper}"] = "1"
-        rows.append(row)
+        rows.append({name: shlex.quote(value) for name, value in row.items()})
     return rows
-
-
-def _required(case: PerftestCase, hosts: Mapping[str, Host]) -> list[str]:
-    """Variables that have no sensible value until somebody gives one."""
-    unknown = tuple(f"_{role.upper()}" for role in _roles(case) if role not in hosts)
-    return [
-        name for row in _settings(case, hosts) for name in row if name.startswith("ADDRESS") and name.endswith(unknown)
-    ]
 
 
 def _destination(hosts: Mapping[str, Host], role: str) -> str:
@@ -175,7 +170,7 @@ def _destination(hosts: Mapping[str, Host], role: str) -> str:
     if host is None:
         return ""
     who = f"{host.user}@{host.address}" if host.user else host.address
-    return f"ssh://{who}:{host.port}" if host.port else who
+    return shlex.quote(f"ssh://{who}:{host.port}" if host.port else who)
 
 
 def _listed(pairs: Sequence[Pair]) -> Iterator[str]:
