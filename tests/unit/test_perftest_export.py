@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,9 @@ def test_the_script_wants_to_know_the_hosts_and_says_what_failed(hosts: dict[str
     assert broken.returncode == 3
     assert "no answer on host-a" in broken.stderr
     assert "no device" in broken.stderr
+
+
+def test_a_name_cannot_leave_its_comment() -> None:
+    named = replace(case("nsdi22-03"), case=replace(case("nsdi22-03").case, name="a\nreboot"))
+    assert "a reboot: pause" in render_commands(named)
+    assert "\nreboot" not in render_script(named)
