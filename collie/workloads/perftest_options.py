@@ -190,7 +190,7 @@ REFUSED: Mapping[tuple[str, ...], str] = {
 REQUIRES: Mapping[str, str] = {
     "--write_with_imm": "a perftest newer than 4.5 (25.01 has --write_with_imm)",
     "--recv_post_list": "perftest 4.5 or newer, for --recv_post_list",
-    "--use_cuda": "a perftest built with CUDA, which those of the distributions are not",
+    "--use_cuda": "a perftest built with CUDA, as those of the distributions are not; 0 is the number of the GPU",
 }
 """Options that not every perftest has, and which one has it."""
 

@@ -124,6 +124,25 @@ def test_a_line_that_is_no_workload(lines: list[str], message: str) -> None:
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("number", "lines", "harmless"),
+    [
+        ("03", ["ib_read_bw -q 8 -s 4M -m 1024 host"], ["ib_read_bw -q 8 -s 4M -m 4096 host"]),
+        ("08", ["ib_write_bw -q 480 -s 512 -t 16 -m 1024 host"], ["ib_write_bw -q 480 -s 512 -t 128 -m 1024 host"]),
+        (
+            "13",
+            ["ib_write_bw -s 256K -q 8 host", "ib_write_bw -s 256K -q 8 localhost"],
+            ["ib_write_bw -s 256K -q 8 host"],
+        ),
+        ("15", ["ib_send_bw -c UD -q 32 -s 1024 -r 64 host"], ["ib_send_bw -c UD -q 8 -s 1024 -r 64 host"]),
+    ],
+)
+def test_a_line_meets_the_conditions_that_the_paper_says(number: str, lines: list[str], harmless: list[str]) -> None:
+    conditions = next(each.conditions for each in REFERENCES if each.id == f"nsdi22-{number}")
+    assert conditions.covers(workload_of(*lines))
+    assert not conditions.covers(workload_of(*harmless))
+
+
 def test_what_had_to_be_assumed_is_said() -> None:
     told = " ".join(read("numactl -N 1 ib_send_bw -q 2 -b -l 8 -Q 4 -t 2000 -r 2000").remarks)
     for word in ("Without -m", "share one memory region", "receives by 1", "-b each", "numactl", "1000 messages"):
