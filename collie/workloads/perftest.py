@@ -167,7 +167,7 @@ def _traffic(line: _Line) -> Workload:
     opcode = line.opcode()
     values: dict[str, Any] = {"opcode": opcode, **table.FIXED}
     for option in table.OPTIONS:
-        given = line.given.get(option.names[0])
+        given = line.given.get(option_name(option, rdma_cm="-R" in line.given))
         if given is not None and opcode not in option.opcodes:
             if option.field == "recv_wq_depth":  # which perftest takes without a word
                 continue
@@ -183,10 +183,18 @@ def _traffic(line: _Line) -> Workload:
     values["max_dest_rd_atomic"] = values.setdefault("max_rd_atomic", 1)
     if values["qp_type"] is QpType.UD:
         values["messages"] = (min(*values["messages"], values["mtu"]),)  # so perftest does, without a word
+    if "-R" in line.given:
+        line.remarks.append("RDMA-CM has a say in the MTU and the ACK timeout; those of the line are taken.")
     if values["qps"] > 1 and "--mr_per_qp" not in line.given:
         line.remarks.append("Its queue pairs share one memory region; those of a workload have one each (--mr_per_qp).")
     values["mr_bytes"] = -(-max(*values["messages"], table.PAGE_BYTES) // table.PAGE_BYTES) * table.PAGE_BYTES
     return Workload(**values)
+
+
+def option_name(option: table.Option, *, rdma_cm: bool) -> str:
+    """Return the option that carries a field; empty where none does."""
+    names = table.WITH_RDMA_CM if rdma_cm else table.WITHOUT_RDMA_CM
+    return names.get(option.field, option.names[0])
 
 
 def _value(option: table.Option, given: str | None, line: _Line) -> Any:

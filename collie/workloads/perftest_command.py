@@ -13,9 +13,9 @@ from typing import Any
 
 from collie.workloads import perftest_options as table
 from collie.workloads.feature import Mfs
-from collie.workloads.perftest import workload_of
+from collie.workloads.perftest import option_name, workload_of
 from collie.workloads.plan import Flow, flows, is_peer
-from collie.workloads.workload import FIELD_NAMES, Memory, Opcode, QpType, Workload
+from collie.workloads.workload import FIELD_NAMES, Connection, Memory, Opcode, QpType, Workload
 
 _ALWAYS_SAID = frozenset({"qp_type", "qps", "messages", "send_wq_depth", "recv_wq_depth", "wqe_batch"})
 """Fields whose option is written even where it says what perftest does anyway: the reader looks for them."""
@@ -29,7 +29,7 @@ _BY_PROCESSES = (
 )
 """Fields that are expressed by which processes run where, not by the options that all of them share."""
 
-_INCIDENTAL = frozenset(table.FIXED) | {"mr_bytes", "sq_psn", "max_dest_rd_atomic"}
+_INCIDENTAL = frozenset(table.FIXED) | {"retry_cnt", "mr_bytes", "sq_psn", "max_dest_rd_atomic"}
 """Fields that perftest may run otherwise without making it another workload, as long as no condition names them."""
 
 
@@ -124,11 +124,11 @@ def _options(workload: Workload) -> Iterator[str]:
     for option in table.OPTIONS:
         if workload.opcode not in option.opcodes:
             continue
+        name = option_name(option, rdma_cm=workload.connection is Connection.RDMA_CM)
         value = _nearest(option, workload)
-        if option.write is None:
-            yield from [option.names[0]] if value != option.default else []
-        elif value != option.default or option.field in _ALWAYS_SAID:
-            yield from _given(option.names[0], option.write(value))
+        if not name or (value == option.default and option.field not in _ALWAYS_SAID):
+            continue
+        yield from _given(name, option.write(value)) if option.write else (name,)
     if (every := _moderation(workload)) is not None:
         yield from _given("-Q", str(every))
     if receives and workload.wqe_batch > 1:
@@ -147,6 +147,8 @@ def _nearest(option: table.Option, workload: Workload) -> Any:
         value += value % 2
     if option.field == "srq" and workload.qps > workload.recv_wq_depth:
         return False
+    if option.field == "wqe_batch":
+        return min(value, table.MOST_SEND_DEPTH)  # a longer post fits no queue
     return value if option.most is None else min(value, option.most)
 
 

@@ -42,8 +42,10 @@ DEFAULT_RECV_DEPTH = 512
 DEFAULT_ITERATIONS: Mapping[str, int] = {"ib_write_bw": 5000}
 OTHER_ITERATIONS = 1000
 
-FIXED: Mapping[str, int] = {"retry_cnt": 7, "rnr_retry": 7, "min_rnr_timer": 12, "hop_limit": 255}
+FIXED: Mapping[str, int] = {"rnr_retry": 7, "min_rnr_timer": 12, "hop_limit": 255}
 """Fields that perftest sets by itself, and to what."""
+
+MOST_SEND_DEPTH = 15000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +105,30 @@ OPTIONS: tuple[Option, ...] = (
     _counted(("-q", "--qp"), "qps", 1, 16384),
     Option(("-s", "--size"), "messages", (65536,), _size, lambda sizes: str(max(sizes)), opcodes=_ALL - _ATOMICS),
     Option(("-m", "--mtu"), "mtu", None, lambda text: parse_value("mtu", _number(text))),
-    _counted(("-t", "--tx-depth"), "send_wq_depth", 128, 15000),
+    _counted(("-t", "--tx-depth"), "send_wq_depth", 128, MOST_SEND_DEPTH),
     _counted(("-r", "--rx-depth"), "recv_wq_depth", DEFAULT_RECV_DEPTH, 16384, opcodes=_RECEIVES),
-    _counted(("-l", "--post_list"), "wqe_batch", 1, 15000),  # a longer one fits no queue
+    _counted(("-l", "--post_list"), "wqe_batch", 1, None),
     _counted(("-I", "--inline_size"), "max_inline_data", 0, 912, opcodes=_ALL - _FETCHES),
     _counted(("-o", "--outs"), "max_rd_atomic", None, None, opcodes=_FETCHES),
     _counted(("-u", "--qp-timeout"), "timeout", 14, 31),
     _counted(("--tclass",), "traffic_class", 0, 255),
     _flag(("-R", "--rdma_cm"), "connection", Connection.OUT_OF_BAND, Connection.RDMA_CM),
+    _counted(("--retry_count",), "retry_cnt", 7, 7),
     _flag(("--use-srq",), "srq", False, True, opcodes=frozenset({Opcode.SEND})),
     _flag(("--use_hugepages",), "huge_pages", False, True),
 )
 """Options that carry a field by themselves. `-Q`, `--recv_post_list` and `--mr_per_qp` go with others (perftest.py)."""
 
-TAKEN_TOGETHER: tuple[tuple[str, ...], ...] = (("-Q=", "--cq-mod="), ("--recv_post_list=",), ("--mr_per_qp",))
+WITH_RDMA_CM: Mapping[str, str] = {"traffic_class": "-T", "retry_cnt": "--retry_count"}
+"""Fields that another option carries with `-R`, or that none carries without it."""
+WITHOUT_RDMA_CM: Mapping[str, str] = {"traffic_class": "--tclass", "retry_cnt": ""}
+
+TAKEN_TOGETHER: tuple[tuple[str, ...], ...] = (
+    ("-Q=", "--cq-mod="),
+    ("--recv_post_list=",),
+    ("--mr_per_qp",),
+    ("-T=", "--tos="),
+)
 TOPOLOGY: tuple[tuple[str, ...], ...] = (("-b", "--bidirectional"), ("--use_cuda=",), ("--use_cuda_bus_id=",))
 TOPOLOGY += (("--use_rocm=",), ("--use_cuda_dmabuf",), ("--use_rocm_dmabuf",), ("--reversed",))
 OPERATION: tuple[tuple[str, ...], ...] = (("--atomic_type=", "-A="), ("--write_with_imm",))
@@ -132,7 +144,6 @@ OF_NO_MEANING: tuple[tuple[str, ...], ...] = (
     ("-F", "--CPU-freq"),
     ("-N", "--noPeak"),
     ("-S=", "--sl="),
-    ("-T=", "--tos="),
     ("-W=", "--report-counters="),
     ("-w=", "--limit_bw="),
     ("-y=", "--limit_msgrate="),
@@ -159,7 +170,6 @@ OF_NO_MEANING: tuple[tuple[str, ...], ...] = (
     ("--report-both",),
     ("--report-per-port",),
     ("--report_gbits",),
-    ("--retry_count=",),
     ("--use_old_post_send",),
     ("--wait_destroy=",),
 )
@@ -214,7 +224,7 @@ REASONS: Mapping[str, str] = {
     "srq": "a shared receive queue is for SEND, at least as deep as there are queue pairs; XRC and DC always have one",
     "fence": "no work request is fenced",
     "sq_psn": "the first packet sequence number is drawn at random",
-    "retry_cnt": "it is always 7",
+    "retry_cnt": "it is 7 but with RDMA-CM (--retry_count)",
     "rnr_retry": "it is always 7, which is for ever",
     "min_rnr_timer": "it is always 12, which is 0.64 ms",
     "hop_limit": "it is always 255",

@@ -35,6 +35,7 @@ def expressible(draw: st.DrawFn) -> Workload:
     shares = opcode.consumes_receive and (always_shared or (can_share and draw(st.booleans())))
     reads = draw(st.integers(1, 255)) if opcode.fetches else 1
     several = qp_type is not QpType.SRD and batch == 1
+    connection = draw(st.sampled_from(Connection)) if qp_type is QpType.RC else Connection.OUT_OF_BAND
     direction, loopback = draw(st.sampled_from([(each, far) for each in Direction for far in (False, True)]))
     return Workload(
         direction=direction,
@@ -59,7 +60,8 @@ def expressible(draw: st.DrawFn) -> Workload:
         max_rd_atomic=reads,
         max_dest_rd_atomic=reads,
         timeout=draw(st.integers(0, 31)),
-        connection=draw(st.sampled_from(Connection)) if qp_type is QpType.RC else Connection.OUT_OF_BAND,
+        connection=connection,
+        retry_cnt=draw(st.integers(0, 7)) if connection is Connection.RDMA_CM else 7,
         sq_sig_all=batch > 1 and (qp_type is QpType.SRD or draw(st.booleans())),
         srq=shares,
         traffic_class=draw(st.integers(0, 255)),

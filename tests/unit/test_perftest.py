@@ -63,7 +63,9 @@ LACKING = {
         ("ib_write_bw --write_with_imm -r 64", {"opcode": "WRITE_WITH_IMM", "recv_wq_depth": 64}),
         ("$ sudo /usr/bin/ib_read_bw -d mlx5_0 -x 3 -bF -o 4 10.0.0.2 > log", {"direction": "bidirectional"}),
         ("ib_read_bw -o 4", {"max_rd_atomic": 4, "max_dest_rd_atomic": 4}),
-        ("ib_write_bw -R --tclass=106 -u 8 -I 64", {"connection": "rdma_cm", "traffic_class": 106, "timeout": 8}),
+        ("ib_write_bw --tclass=106 -u 8 -I 64", {"traffic_class": 106, "timeout": 8, "max_inline_data": 64}),
+        ("ib_write_bw -R -T 105 --retry_count=3", {"traffic_class": 105, "retry_cnt": 3}),
+        ("ib_write_bw --retry_count=3", {"retry_cnt": 7}),
         ("ib_send_bw --use-srq --use_hugepages", {"srq": True, "huge_pages": True}),
         ("ib_write_bw --use_cuda=0 host", {"memory": "gpu", "peer_memory": "gpu"}),
         # hosts
