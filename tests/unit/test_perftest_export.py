@@ -111,6 +111,8 @@ def test_the_script_wants_to_know_the_hosts_and_says_what_failed(hosts: dict[str
     unknown = run(script, {**hosts, "B": ""}, 64)
     assert unknown.returncode != 0
     assert "host b as ssh takes it" in unknown.stderr
+    (Path(hosts["PATH"].partition(":")[0]) / "ib_read_bw").write_text("#!/bin/sh\necho nothing\n")
+    assert "ratio unknown" in run(script, {**hosts, "ROUNDS": "1"}, 64).stdout
     (Path(hosts["PATH"].partition(":")[0]) / "ib_read_bw").write_text("#!/bin/sh\necho no device >&2\nexit 1\n")
     broken = run(script, {**hosts, "ROUNDS": "1"}, 64)
     assert broken.returncode == 3
