@@ -1,21 +1,24 @@
-"""The report: one HTML file that opens offline, today and in ten years. No script, no address of anything else."""
+"""The report: one HTML file that opens offline, today and in ten years. Nothing in it runs, nothing is fetched."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from collie import __version__
 from collie.detect.symptom import Symptom
 from collie.errors import UsageError
+from collie.inventory.fingerprint import show as show_fingerprint
 from collie.ports import CampaignStore
-from collie.report.figures import MOST_PANELS, MOST_POINTS, counters_over_time, found_over_time
-from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, times, victim_kept
+from collie.report.chart import MOST_PANELS, MOST_POINTS, Driven, driven_chart, found_chart, trace_chart
+from collie.report.page_data import page_data
+from collie.report.quantities import name_testbed, percent, runs, times, victim_kept
+from collie.report.scale import engineering
 from collie.report.view import CampaignView, ReportContext, campaign_view
 from collie.workloads.units import format_seconds
 
@@ -55,6 +58,26 @@ def write_report(store: CampaignStore, path: Path, context: ReportContext | None
 def render_report(store: CampaignStore, context: ReportContext) -> str:
     """Return the report; the same record gives the same bytes."""
     view = campaign_view(store, context)
+    end_seconds = max(view.elapsed_seconds, 1.0)
+    shown = view.driven[:MOST_PANELS]
+    return (
+        _environment()
+        .get_template("campaign.html.j2")
+        .render(
+            view=view,
+            version=__version__,
+            testbed=name_testbed(view.header.testbed),
+            facts=_facts(view),
+            found_chart=found_chart(view.found, end_seconds) if view.found else None,
+            driven_chart=driven_chart(_by_time(shown), view.found, end_seconds) if shown else None,
+            left_out_counters=[item.counter for item in view.driven[MOST_PANELS:]],
+            is_thinned=any(len(item.points) > MOST_POINTS for item in shown),
+            data=page_data(view),
+        )
+    )
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("collie.report"),
         autoescape=True,
@@ -63,43 +86,48 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "rate": rate,
-        "packets": packet_rate,
         "percent": percent,
+        "engineering": lambda value: "unknown" if value is None else engineering(value),
         "victim_kept": victim_kept,
         "seconds": format_seconds,
         "runs": runs,
         "times": times,
         "symptom": lambda symptom: _SYMPTOMS[symptom],
+        "fingerprint_value": show_fingerprint,
+        "trace_chart": trace_chart,
     }
-    return environment.get_template("campaign.html.j2").render(
-        view=view,
-        version=__version__,
-        testbed=name_testbed(view.header.testbed),
-        facts=_facts(view),
-        found_figure=_found_figure(view),
-        driven_figure=_driven_figure(view),
-        left_out_counters=[panel.counter for panel in view.panels[MOST_PANELS:]],
-        is_thinned=any(len(panel.points) > MOST_POINTS for panel in view.panels[:MOST_PANELS]),
-    )
+    return environment
 
 
-def _facts(view: CampaignView) -> list[tuple[str, str]]:
-    """Return what fixes the campaign and what it took, as pairs for people."""
+def _by_time(driven: Sequence[Driven]) -> list[Driven]:
+    return sorted(driven, key=lambda item: item.points[0].seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """Something that fixes a campaign or that it took; with a source where it is a number of the record."""
+
+    name: str
+    text: str
+    value: object = None
+    source: str = ""
+
+
+def _facts(view: CampaignView) -> list[_Fact]:
     header = view.header
     facts = [
-        ("Testbed", name_testbed(header.testbed)),
-        ("Space", header.space),
-        ("Recipe", header.recipe),
-        ("Seed", str(header.seed)),
-        ("Started", _moment(header.started)),
-        ("Runs", str(view.runs)),
-        ("Testbed time", format_seconds(view.elapsed_seconds)),
+        _Fact("Testbed", name_testbed(header.testbed)),
+        _Fact("Space", header.space),
+        _Fact("Recipe", header.recipe),
+        _Fact("Seed", str(header.seed), header.seed, "header/seed"),
+        _Fact("Started", _moment(header.started)),
+        _Fact("Runs", str(view.runs), view.runs, "runs"),
+        _Fact("Testbed time", format_seconds(view.elapsed_seconds), view.elapsed_seconds, "elapsed_seconds"),
     ]
     if budget := header.settings.get("budget"):
-        facts.insert(4, ("Budget", str(budget)))
+        facts.insert(4, _Fact("Budget", str(budget)))
     if view.context.wall_seconds is not None:
-        facts.append(("Wall time", format_seconds(view.context.wall_seconds)))
+        facts.append(_Fact("Wall time", format_seconds(view.context.wall_seconds)))
     return facts
 
 
@@ -110,23 +138,3 @@ def _moment(rfc3339: str) -> str:
     except ValueError:
         return rfc3339
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _found_figure(view: CampaignView) -> Markup | None:
-    if not view.found:
-        return None
-    return _inline(found_over_time(view.found, _end_seconds(view)))
-
-
-def _driven_figure(view: CampaignView) -> Markup | None:
-    panels = sorted(view.panels[:MOST_PANELS], key=lambda panel: panel.points[0].seconds)
-    return _inline(counters_over_time(panels, view.found, _end_seconds(view))) if panels else None
-
-
-def _end_seconds(view: CampaignView) -> float:
-    """Return where the time axis ends: never at its beginning."""
-    return max(view.elapsed_seconds, *(item.seconds for item in view.found), 1.0)
-
-
-def _inline(svg: str) -> Markup:
-    return Markup(svg)  # noqa: S704 - matplotlib's output; it escapes the names that it draws

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from collie.errors import StoreError
-from collie.inventory.fingerprint import Fingerprint
+from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.store.directory import write_whole
 
 _VERSION = 1
@@ -56,8 +56,24 @@ def load(folder: Path) -> dict[str, Fingerprint]:
     Raises:
         StoreError: a file is damaged.
     """
-    latest = {each.host: each for each in sorted(_all(folder), key=lambda each: each.number)}
-    return {each.host: each.fingerprint for each in sorted(latest.values(), key=lambda each: each.position)}
+    return _by_host(sorted(_all(folder), key=lambda each: each.number))
+
+
+def changes(folder: Path) -> tuple[HostDifference, ...]:
+    """Return how hosts differ between the beginning of a campaign and now: changes that the user accepted.
+
+    Raises:
+        StoreError: a file is damaged.
+    """
+    kept = sorted(_all(folder), key=lambda each: each.number)
+    compared = compare(_by_host(kept[::-1]), _by_host(kept))
+    return tuple(found for found in compared if found.differences)
+
+
+def _by_host(kept: Iterable[KeptFingerprint]) -> dict[str, Fingerprint]:
+    """Return the last one of each host, host A first."""
+    last = {each.host: each for each in kept}
+    return {each.host: each.fingerprint for each in sorted(last.values(), key=lambda each: each.position)}
 
 
 def encode(kept: KeptFingerprint, taken: str) -> dict[str, Any]:

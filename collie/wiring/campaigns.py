@@ -29,7 +29,7 @@ from collie.search.strategy import Answer, Fate, build
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
 from collie.store.sqlite import SqliteStore
-from collie.wiring.parts import Parts, narrowed_space_of, parts_of, utc_now
+from collie.wiring.parts import Parts, narrowed_space_of, parts_of, pruned_space_of, utc_now
 from collie.wiring.testbeds import (
     first_pair,
     kept_calibration,
@@ -43,6 +43,7 @@ from collie.workloads.units import format_seconds
 from collie.workloads.workload import Workload, render
 
 if TYPE_CHECKING:
+    from collie.report.view import ReportContext
     from collie.simulator.truth import Score
 
 logger = logging.getLogger(__name__)
@@ -244,12 +245,24 @@ def read_campaign(directory: Path) -> SqliteStore:
 
 def write_report(store: SqliteStore, path: Path, wall_seconds: float | None = None) -> Path:
     """Write the HTML report of a campaign."""
-    from collie.report.html import write_report as write  # matplotlib takes a second to import
+    from collie.report.html import write_report as write  # templates take a moment to import
+
+    write(store, path, _report_context(store, wall_seconds))
+    return path
+
+
+def _report_context(store: SqliteStore, wall_seconds: float | None = None) -> ReportContext:
     from collie.report.view import ReportContext
 
-    space = narrowed_space_of(SearchChoice.from_settings(store.header.settings))
-    write(store, path, ReportContext(str(store.directory.path), space, wall_seconds))
-    return path
+    space, dropped = pruned_space_of(SearchChoice.from_settings(store.header.settings))
+    return ReportContext(
+        place=str(store.directory.path),
+        space=space,
+        wall_seconds=wall_seconds,
+        dropped=dropped,
+        fingerprints=fingerprints.load(store.directory.fingerprints),
+        changes=fingerprints.changes(store.directory.fingerprints),
+    )
 
 
 def describe(choice: SearchChoice) -> dict[str, Any]:

@@ -84,11 +84,16 @@ def narrowed_space_of(choice: SearchChoice) -> Space:
         ContentError: there is no such space, or it is wrong.
         UsageError: what is fixed, limited and possible leaves nothing.
     """
-    return _narrowed(choice)[0]
+    return pruned_space_of(choice)[0]
 
 
-def _narrowed(choice: SearchChoice) -> tuple[Space, tuple[Drop, ...]]:
-    """Return the space of a search and what was left out of it because the testbed cannot do it."""
+def pruned_space_of(choice: SearchChoice) -> tuple[Space, tuple[Drop, ...]]:
+    """Load and narrow the space of a search, and say what was left out of it because the testbed cannot do it.
+
+    Raises:
+        ContentError: there is no such space, or it is wrong.
+        UsageError: what is fixed, limited and possible leaves nothing.
+    """
     space = space_of(choice.testbed, choice.space)
     fixes, limits = parse_fixes(choice.fix), parse_limits(choice.limit)
     try:
@@ -104,7 +109,7 @@ def parts_of(choice: SearchChoice) -> Parts:
     Raises:
         CollieError: anything that the user chose is wrong.
     """
-    space, dropped = _narrowed(choice)
+    space, dropped = pruned_space_of(choice)
     recipe = recipe_of(choice.testbed, choice.recipe)
     budget = parse_budget(choice.budget or recipe.budget)
     return Parts(space, dropped, recipe, budget, known_sets(choice.known), limits_of(choice))

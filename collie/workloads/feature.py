@@ -76,7 +76,10 @@ class Condition:
 
     def holds(self, workload: Workload) -> bool:
         """Whether a workload satisfies the condition."""
-        actual = feature_value(workload, self.dimension)
+        return self.admits(feature_value(workload, self.dimension))
+
+    def admits(self, actual: Any) -> bool:
+        """Whether a value of the feature satisfies the condition."""
         match self.op:
             case Op.AT_LEAST:
                 return bool(actual >= self.value)

@@ -1,0 +1,260 @@
+"""Pictures over time, as geometry: the template draws it in the page's own colours, light, dark and on paper.
+
+One picture is panels above each other over one axis of time. Units are CSS pixels at the page's usual size of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from collie.report.scale import Scale, Tick, engineering, scale_of
+from collie.workloads.units import format_seconds
+
+MOST_PANELS = 8
+MOST_POINTS = 2500
+"""Per panel: more than eyes can tell apart."""
+
+_WIDTH = 760.0
+_LEFT, _RIGHT = 52.0, 14.0
+_TITLE, _GAP, _FOOT = 20.0, 16.0, 40.0
+_PANEL_HEIGHT = 76.0
+_LEAST_FOUND_HEIGHT, _FOUND_STEP = 110.0, 16.0
+"""Of the picture of finds: each has a line of text of its own, so that no two labels can meet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An anomaly at the moment of its confirmation."""
+
+    id: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run in a picture of a counter."""
+
+    run: int
+    seconds: float
+    value: float
+    anomalous: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """The runs for which a strategy drove one counter."""
+
+    counter: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One reading of every host over one run.
+
+    Attributes:
+        name: of the reading, as samples have it.
+        title: for people, with its unit.
+        hosts: (seconds, value) by host; None where a sample did not tell.
+    """
+
+    name: str
+    title: str
+    hosts: tuple[tuple[str, tuple[tuple[float, float | None], ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line in a panel: an SVG path, and which of the page's line styles it has."""
+
+    path: str
+    style: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Words at a place."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One set of axes.
+
+    Attributes:
+        title: above it.
+        top, bottom: of its area.
+        ticks: of the vertical axis.
+        lines: the last one on top.
+        labels: beside what they name.
+    """
+
+    title: str
+    top: float
+    bottom: float
+    ticks: tuple[Tick, ...]
+    lines: tuple[Line, ...]
+    labels: tuple[Label, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture.
+
+    Attributes:
+        width, height: of all of it.
+        left, right: ends of the axis of time.
+        panels: from top to bottom.
+        ticks, title: of the axis of time.
+        words: what it shows, for whoever cannot see it.
+        rules: dashed lines through every panel.
+    """
+
+    width: float
+    height: float
+    left: float
+    right: float
+    panels: tuple[Panel, ...]
+    ticks: tuple[Tick, ...]
+    title: str
+    words: str
+    rules: tuple[float, ...] = ()
+
+
+def found_chart(found: Sequence[Found], end_seconds: float) -> Chart:
+    """Draw how many anomalies were known at each moment."""
+    ordered = sorted(found, key=lambda item: item.seconds)
+    top, bottom = _TITLE, _TITLE + max(_LEAST_FOUND_HEIGHT, _FOUND_STEP * (len(ordered) + 1))
+    across, ticks, title = _time_axis(end_seconds)
+    up = Scale(0.0, len(ordered) + 0.6, bottom, top)
+    corners = [f"M{across.place(0)} {up.place(0)}"]
+    labels, marks = [], []
+    for count, item in enumerate(ordered, start=1):
+        x, y = across.place(item.seconds), up.place(count)
+        corners.append(f"H{x}V{y}")
+        marks.append((x, y))
+        near_the_end = x > _WIDTH - _RIGHT - 40
+        labels.append(Label(x - 30 if near_the_end else x + 8, y + (14 if not near_the_end else -6), item.id))
+    steps = Line("".join(corners) + f"H{across.place(end_seconds)}", "step")
+    panel = Panel(
+        "Anomalies known", top, bottom, up.ticks(6), (steps, Line(_diamonds(marks), "diamonds")), tuple(labels)
+    )
+    words = ", ".join(f"{item.id} after {format_seconds(item.seconds)}" for item in ordered)
+    return _chart(
+        (panel,), ticks, title, f"Anomalies known over {format_seconds(end_seconds)} of testbed time: {words}."
+    )
+
+
+def driven_chart(driven: Sequence[Driven], found: Sequence[Found], end_seconds: float) -> Chart:
+    """Draw each driven counter, one point per run; dashed lines are finds."""
+    across, ticks, title = _time_axis(end_seconds)
+    panels = []
+    for item, (top, bottom) in zip(driven, _rows(len(driven)), strict=True):
+        points = thinned(item.points)
+        up = scale_of([point.value for point in points], bottom, top)
+        normal = [(across.place(p.seconds), up.place(p.value)) for p in points if not p.anomalous]
+        anomalous = [(across.place(p.seconds), up.place(p.value)) for p in points if p.anomalous]
+        lines = (Line(_dots(normal), "dots"), Line(_diamonds(anomalous), "diamonds"))
+        panels.append(Panel(f"{item.counter}, per second", top, bottom, up.ticks(3), lines))
+    rules = tuple(across.place(item.seconds) for item in found)
+    words = "; ".join(map(_said, driven))
+    return _chart(tuple(panels), ticks, title, f"Readings of driven counters over testbed time: {words}.", rules)
+
+
+def trace_chart(traces: Sequence[Trace]) -> Chart:
+    """Draw readings of one run over time, a line per host."""
+    end = max((seconds for trace in traces for _, samples in trace.hosts for seconds, _ in samples), default=1.0)
+    across = Scale(0.0, end or 1.0, _LEFT, _WIDTH - _RIGHT)
+    order = hosts_of(traces)
+    panels = []
+    for trace, (top, bottom) in zip(traces, _rows(len(traces)), strict=True):
+        known = [value for _, samples in trace.hosts for _, value in samples if value is not None]
+        up = scale_of(known, bottom, top)
+        lines = tuple(
+            Line(_polyline(samples, across, up), f"host-{order.index(host) % 4 + 1}") for host, samples in trace.hosts
+        )
+        panels.append(Panel(trace.title, top, bottom, up.ticks(3), lines))
+    words = "; ".join(map(_told, traces))
+    return _chart(tuple(panels), across.ticks(9), "seconds since traffic started", f"One run over time: {words}.")
+
+
+def hosts_of(traces: Iterable[Trace]) -> list[str]:
+    """Return every host that has a line, in order: a host has one style of line in all panels."""
+    return sorted({host for trace in traces for host, _ in trace.hosts})
+
+
+def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+    """Leave out normal runs evenly until few enough are left; anomalous ones all stay."""
+    normal = [point for point in points if not point.anomalous]
+    stride = -(-len(normal) // most) or 1
+    kept = {id(point) for point in normal[::stride]}
+    return [point for point in points if point.anomalous or id(point) in kept]
+
+
+def _chart(
+    panels: tuple[Panel, ...], ticks: tuple[Tick, ...], title: str, words: str, rules: tuple[float, ...] = ()
+) -> Chart:
+    return Chart(_WIDTH, panels[-1].bottom + _FOOT, _LEFT, _WIDTH - _RIGHT, panels, ticks, title, words, rules)
+
+
+def _said(driven: Driven) -> str:
+    values = [point.value for point in driven.points]
+    anomalous = sum(point.anomalous for point in driven.points)
+    span = f"{engineering(min(values))} to {engineering(max(values))} per second"
+    return f"{driven.counter}, {len(values)} runs from {span}, {anomalous} of them anomalous"
+
+
+def _told(trace: Trace) -> str:
+    spans = []
+    for host, samples in trace.hosts:
+        known = [value for _, value in samples if value is not None]
+        spans.append(f"host {host} from {engineering(min(known))} to {engineering(max(known))}")
+    return f"{trace.title}: {', '.join(spans)}"
+
+
+def _rows(count: int) -> list[tuple[float, float]]:
+    """Return top and bottom of panels above each other."""
+    stride = _TITLE + _PANEL_HEIGHT + _GAP
+    return [(index * stride + _TITLE, index * stride + _TITLE + _PANEL_HEIGHT) for index in range(count)]
+
+
+def _time_axis(end_seconds: float) -> tuple[Scale, tuple[Tick, ...], str]:
+    """Return a scale of seconds, its ticks in hours, minutes or seconds, and its title."""
+    factor, unit = _time_unit(end_seconds)
+    start, end = _LEFT, _WIDTH - _RIGHT
+    return (
+        Scale(0.0, end_seconds, start, end),
+        Scale(0.0, end_seconds / factor, start, end).ticks(9),
+        f"testbed time, {unit}",
+    )
+
+
+def _time_unit(seconds: float) -> tuple[float, str]:
+    if seconds >= 2 * 3600:
+        return 3600.0, "hours"
+    return (60.0, "minutes") if seconds >= 120 else (1.0, "seconds")
+
+
+def _polyline(samples: Iterable[tuple[float, float | None]], across: Scale, up: Scale) -> str:
+    """Return a path through what is known; where a sample does not tell there is a gap."""
+    parts, drawing = [], False
+    for seconds, value in samples:
+        if value is None:
+            drawing = False
+            continue
+        # A point alone between gaps is a line of no length, which round ends make a dot.
+        parts.append(f"{'L' if drawing else 'M'}{across.place(seconds)} {up.place(value)}{'' if drawing else 'h0'}")
+        drawing = True
+    return "".join(parts)
+
+
+def _dots(places: Iterable[tuple[float, float]]) -> str:
+    return "".join(f"M{x} {y}h0" for x, y in places)
+
+
+def _diamonds(places: Iterable[tuple[float, float]]) -> str:
+    return "".join(f"M{x} {round(y - 4.5, 1)}l4.5 4.5l-4.5 4.5l-4.5-4.5z" for x, y in places)

@@ -1,0 +1,81 @@
+"""How a space was covered: for each dimension, which steps of its ladder were measured and how often."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter as Tally
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from collie.ports import Measured, RunRecord
+from collie.report.quantities import show
+from collie.workloads.dimension import Choice, Dimension, Vector
+from collie.workloads.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class StepCount:
+    """One step of a ladder.
+
+    Attributes:
+        value: in words.
+        runs: that were measured with it.
+        anomalous: those of them that were judged anomalous.
+    """
+
+    value: str
+    runs: int
+    anomalous: int
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionCoverage:
+    """One dimension."""
+
+    name: str
+    steps: tuple[StepCount, ...]
+
+    @property
+    def tried(self) -> int:
+        """Steps that were measured at all."""
+        return sum(step.runs > 0 for step in self.steps)
+
+    @property
+    def untried(self) -> list[str]:
+        """Steps that were never measured."""
+        return [step.value for step in self.steps if not step.runs]
+
+    @property
+    def most(self) -> int:
+        """Runs at the step measured most often; at least 1, for a picture's scale."""
+        return max(1, *(step.runs for step in self.steps))
+
+
+def coverage_of(records: Iterable[RunRecord], space: Space) -> tuple[DimensionCoverage, ...]:
+    """Count measured runs per step of every dimension, whatever they were made for.
+
+    A value between two steps counts for the lower one. A workload with several message sizes counts once for each.
+    """
+    measured = [record for record in records if isinstance(record.result, Measured)]
+    return tuple(_coverage(name, dimension, measured) for name, dimension in space.dimensions.items())
+
+
+def _coverage(name: str, dimension: Dimension, measured: Iterable[RunRecord]) -> DimensionCoverage:
+    ladder = dimension.element.ladder if isinstance(dimension, Vector) else dimension.candidates()
+    runs: Tally[Any] = Tally()
+    anomalous: Tally[Any] = Tally()
+    for record in measured:
+        steps = _steps(record.workload.get(name), dimension, ladder)
+        runs.update(steps)
+        if record.verdict is not None and record.verdict.is_anomalous:
+            anomalous.update(steps)
+    label = "message_bytes" if isinstance(dimension, Vector) else name
+    return DimensionCoverage(name, tuple(StepCount(show(label, step), runs[step], anomalous[step]) for step in ladder))
+
+
+def _steps(value: Any, dimension: Dimension, ladder: tuple[Any, ...]) -> set[Any]:
+    if isinstance(dimension, Choice):
+        return {value}
+    values = value if isinstance(value, tuple) else (value,)
+    return {ladder[max(0, bisect_right(ladder, item) - 1)] for item in values}

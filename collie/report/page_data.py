@@ -1,0 +1,56 @@
+"""The readings behind the pictures of a page, as JSON inside it: what is drawn can be read and checked.
+
+Readings keep six digits, more than any picture shows. Runs are named by their number in the campaign's record.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from markupsafe import Markup
+
+from collie.report.chart import MOST_PANELS, Driven, Trace, thinned
+from collie.report.coverage import DimensionCoverage
+from collie.report.view import CampaignView
+
+SCHEMA_VERSION = 1
+
+
+def page_data(view: CampaignView) -> Markup:
+    """Return the content of a `<script type="application/json">`; nothing in it can end the element."""
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "campaign": view.header.campaign,
+        "found": [{"id": found.id, "seconds": found.seconds} for found in view.found],
+        "driven": {item.counter: _points(item) for item in view.driven[:MOST_PANELS]},
+        "series": {
+            finding.anomaly.id: {
+                "run": finding.series.run,
+                "readings": {trace.name: _trace(trace) for trace in finding.series.traces},
+            }
+            for finding in view.findings
+            if finding.series
+        },
+        "coverage": {item.name: _steps(item) for item in view.coverage},
+    }
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 - JSON in which no character is left that HTML knows
+
+
+def _points(driven: Driven) -> list[list[Any]]:
+    return [[p.run, _short(p.seconds), _short(p.value), p.anomalous] for p in thinned(driven.points)]
+
+
+def _trace(trace: Trace) -> dict[str, list[list[float | None]]]:
+    return {host: [[_short(seconds), _short(value)] for seconds, value in values] for host, values in trace.hosts}
+
+
+def _steps(coverage: DimensionCoverage) -> list[list[Any]]:
+    return [[step.value, step.runs, step.anomalous] for step in coverage.steps]
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")

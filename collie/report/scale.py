@@ -1,0 +1,84 @@
+"""Scales of pictures: where a value lies on paper, and which values deserve a label. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_DECADES_FOR_A_LOGARITHM = 3
+"""A picture shows values that differ more than a thousandfold by their logarithm, or the small ones lie on the axis."""
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A labelled place on an axis, in the picture's units."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From values to places.
+
+    Attributes:
+        low, high: values at both ends; different, and above 0 on a logarithm.
+        start, end: their places, in the picture's units.
+        logarithmic: equal ratios are equal distances.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    logarithmic: bool = False
+
+    def place(self, value: float) -> float:
+        """Return where a value lies, to a tenth of a unit: finer than any screen shows."""
+        low, high, at = self.low, self.high, value
+        if self.logarithmic:
+            low, high, at = math.log10(low), math.log10(high), math.log10(at)
+        return round(self.start + (self.end - self.start) * (at - low) / (high - low), 1)
+
+    def ticks(self, most: int) -> tuple[Tick, ...]:
+        """Return round values at most so many, with their places."""
+        values = _decades(self.low, self.high, most) if self.logarithmic else _round_values(self.low, self.high, most)
+        return tuple(Tick(self.place(value), engineering(value)) for value in values)
+
+
+def scale_of(values: Iterable[float], start: float, end: float) -> Scale:
+    """Return a scale that shows all values: from 0 on, or over decades where they differ that much."""
+    known = list(values)
+    low, high = min(known), max(known)
+    if low > 0 and high > low * 10**_DECADES_FOR_A_LOGARITHM:
+        return Scale(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)), start, end, logarithmic=True)
+    low, high = min(low, 0.0), max(high, 0.0)
+    return Scale(low, high if high > low else low + 1.0, start, end)
+
+
+def engineering(value: float) -> str:
+    """Write a number, a large one with a prefix: `1.65M`, `850k`, `0.25`."""
+    for factor, prefix in _PREFIXES:
+        if abs(value) >= factor * (1 - 1e-9):
+            return f"{value / factor:.4g}{prefix}"
+    return f"{value:.4g}"
+
+
+def _round_values(low: float, high: float, most: int) -> list[float]:
+    step = _round_step((high - low) / max(most - 1, 1))
+    first = math.ceil(low / step - 1e-9)
+    return [round(index * step, 12) for index in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _round_step(least: float) -> float:
+    """Return the smallest of 1, 2 and 5 times a power of ten that is no smaller."""
+    decade = 10.0 ** math.floor(math.log10(least))
+    return next(factor * decade for factor in (1, 2, 5, 10) if factor * decade >= least * (1 - 1e-9))
+
+
+def _decades(low: float, high: float, most: int) -> list[float]:
+    first, last = round(math.log10(low)), round(math.log10(high))
+    stride = -(-(last - first + 1) // most)
+    return [10.0**power for power in range(first, last + 1, stride)]

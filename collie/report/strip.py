@@ -1,0 +1,172 @@
+"""A feature of workloads as a strip of its ladder: one cell per step, those inside the conditions filled.
+
+It shows which range of which dimension an anomaly needs, how much of the dimension that is, and where the simplest
+workload and plain traffic stand in it. Geometry only; the template draws it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from collie.report.quantities import show
+from collie.workloads.dimension import Vector
+from collie.workloads.feature import PRODUCTS, Condition, Mfs, Op, feature_value
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+MOST_CELLS = 24
+
+_WIDTH = 760.0
+_LEFT = 168.0
+_ROW, _CELL_HEIGHT = 50.0, 18.0
+_CHARACTER = 6.6
+"""Width of one at the size of labels; more than most fonts take."""
+_APART = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One step of a ladder.
+
+    Attributes:
+        x, width: of its box.
+        inside: every condition on the feature holds.
+        here, plain: the value of the simplest workload, of plain traffic.
+    """
+
+    x: float
+    width: float
+    inside: bool
+    here: bool
+    plain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One feature.
+
+    Attributes:
+        feature: its name.
+        y, height: of its cells.
+        cells: in the order of the ladder.
+        labels: (middle, text) of the values that need to be read.
+        words: what the strip shows, for whoever cannot see it.
+    """
+
+    feature: str
+    y: float
+    height: float
+    cells: tuple[Cell, ...]
+    labels: tuple[tuple[float, str], ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """The picture of a minimal feature set."""
+
+    width: float
+    height: float
+    strips: tuple[Strip, ...]
+
+    @property
+    def words(self) -> str:
+        """What the picture shows, for whoever cannot see it."""
+        return "; ".join(strip.words for strip in self.strips)
+
+
+def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
+    """Draw every feature that an MFS has conditions on.
+
+    Args:
+        mfs: the conditions.
+        workload: the simplest one that shows the anomaly.
+        space: gives ladders and plain values.
+    """
+    features = list(dict.fromkeys(condition.dimension for condition in mfs.conditions))
+    strips = tuple(
+        _strip(feature, [c for c in mfs.conditions if c.dimension == feature], workload, space, row * _ROW + 8)
+        for row, feature in enumerate(features)
+    )
+    return Strips(_WIDTH, _ROW * len(strips) + 8, strips)
+
+
+def steps_of(feature: str, space: Space, *also: Any) -> tuple[Any, ...]:
+    """Return the values of a feature worth a cell each: its ladder as far as the space has one, and what else is named.
+
+    Args:
+        feature: a dimension or a derived feature.
+        space: has the ladders.
+        also: values that must be among them.
+    """
+    steps = _ladder(feature, space)
+    if any(isinstance(step, str | bool | tuple) for step in (*steps, *also)):
+        return tuple(dict.fromkeys((*steps, *also)))
+    return tuple(sorted({*_spread(steps, MOST_CELLS - len(also)), *also}))
+
+
+def _ladder(feature: str, space: Space) -> Sequence[Any]:
+    if feature.endswith(("_message_bytes", "_segment_bytes")):
+        feature = "messages"
+    if feature in PRODUCTS:
+        one, other = (_ladder(name, space) for name in PRODUCTS[feature])
+        most = space.limits.total_mrs if feature == "total_mrs" else math.inf
+        return sorted({product for a in one for b in other if (product := a * b) <= most})
+    if feature == "total_qps":
+        return sorted({count * directions for count in _ladder("qps", space) for directions in (1, 2)})
+    if feature in {"gpu_hosts", "far_hosts"}:
+        return (0, 1, 2)
+    dimension = space.dimensions.get(feature)
+    if dimension is None:
+        return (feature_value(space.base, feature),)
+    return dimension.element.ladder if isinstance(dimension, Vector) else dimension.candidates()
+
+
+def _spread(steps: Sequence[Any], most: int) -> list[Any]:
+    """Leave out steps evenly until few enough are left; both ends stay."""
+    if len(steps) <= most:
+        return list(steps)
+    return [steps[round(index * (len(steps) - 1) / (most - 1))] for index in range(most)]
+
+
+def _strip(feature: str, conditions: Sequence[Condition], workload: Workload, space: Space, y: float) -> Strip:
+    here, plain = feature_value(workload, feature), feature_value(space.base, feature)
+    named = [value for c in conditions for value in (c.value if c.op is Op.ONE_OF else (c.value,))]
+    steps = steps_of(feature, space, *named, here, plain)
+    inside = [all(condition.admits(step) for condition in conditions) for step in steps]
+    width = (_WIDTH - _LEFT) / len(steps)
+    cells = tuple(
+        Cell(round(_LEFT + index * width, 1), round(width, 1), inside[index], step == here, step == plain)
+        for index, step in enumerate(steps)
+    )
+    words = f"{feature}: {' and '.join(map(str, conditions))}; here {show(feature, here)}, plain {show(feature, plain)}"
+    return Strip(feature, y, _CELL_HEIGHT, cells, _labels(feature, steps, cells), words)
+
+
+def _labels(feature: str, steps: Sequence[Any], cells: Sequence[Cell]) -> tuple[tuple[float, str], ...]:
+    """Choose the values to be read: where the range ends, here, plain, both ends, then what has room."""
+    taken: list[tuple[float, float]] = []
+    labels = []
+    for index in _by_weight(cells):
+        text = show(feature, steps[index])
+        half = len(text) * _CHARACTER / 2
+        middle = cells[index].x + cells[index].width / 2
+        middle = min(max(middle, _LEFT + half), _WIDTH - half)
+        if all(middle + half + _APART < left or middle - half - _APART > right for left, right in taken):
+            taken.append((middle - half, middle + half))
+            labels.append((round(middle, 1), text))
+    return tuple(sorted(labels))
+
+
+def _by_weight(cells: Sequence[Cell]) -> Iterable[int]:
+    last = len(cells) - 1
+    borders = [i for i in range(last + 1) if cells[i].inside and (i in (0, last) or not _both_inside(cells, i))]
+    marked = [i for i in range(last + 1) if cells[i].here or cells[i].plain]
+    return dict.fromkeys([*borders, *marked, 0, last, *range(last + 1)])
+
+
+def _both_inside(cells: Sequence[Cell], index: int) -> bool:
+    return cells[index - 1].inside and cells[index + 1].inside

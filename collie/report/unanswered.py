@@ -1,0 +1,65 @@
+"""Runs that answered nothing, by cause: set-ups that failed, hosts lost, what a device cannot do, what is inconclusive.
+
+None of them is normal and none anomalous; a reader has to see how many there were before trusting the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from collie.ports import HostLost, RunRecord, SetupFailed, Unsupported
+
+_NUMBER = re.compile(r"\d[\d.,]*\d|\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Runs with one cause.
+
+    Attributes:
+        kind: `set-up failed`, `host lost`, `unsupported` or `inconclusive`.
+        cause: in words, figures left out, so that like is counted with like.
+        runs: their numbers, ascending.
+        example: what the first of them said in full; empty where that is the cause itself.
+    """
+
+    kind: str
+    cause: str
+    runs: tuple[int, ...]
+    example: str
+
+
+def unanswered(records: Iterable[RunRecord]) -> tuple[Cause, ...]:
+    """Return the causes, those of a kind together, the most frequent first."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for record in records:
+        for kind, cause, detail in _causes(record):
+            found.setdefault((kind, cause), []).append((record.run, detail))
+    causes = [
+        Cause(kind, cause, tuple(run for run, _ in seen), "" if seen[0][1] == cause else seen[0][1])
+        for (kind, cause), seen in found.items()
+    ]
+    return tuple(sorted(causes, key=lambda cause: (_KINDS.index(cause.kind), -len(cause.runs))))
+
+
+_KINDS = ("set-up failed", "host lost", "unsupported", "inconclusive")
+
+
+def _causes(record: RunRecord) -> Iterator[tuple[str, str, str]]:
+    match record.result:
+        case SetupFailed(cause=cause, detail=detail):
+            yield "set-up failed", cause, detail
+        case HostLost(host=host, detail=detail):
+            yield "host lost", f"host {host}", detail
+        case Unsupported(reason=reason):
+            yield "unsupported", _like(reason), reason
+        case _:
+            if record.verdict is not None and record.verdict.is_inconclusive:
+                yield "inconclusive", _like(record.verdict.reason), record.verdict.reason
+
+
+def _like(reason: str) -> str:
+    """Leave the figures out of a reason."""
+    return _NUMBER.sub("…", reason)
