@@ -10,17 +10,40 @@ from collie import wiring
 from collie.cli.options import existing_campaign, format_option, print_json
 
 
-@click.command("report")
+@click.command(
+    "report",
+    epilog="Example: collie report campaigns/new-firmware --against campaigns/old-firmware -o firmware.html",
+)
 @click.argument("campaign")
-@click.option("-o", "--output", "path", metavar="FILE", help="Where to write it.  [default: CAMPAIGN/report.html]")
+@click.option(
+    "--against", metavar="CAMPAIGN", help="Compare with another campaign: what only one of them has, what both."
+)
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    metavar="FILE",
+    help="Where to write it.  [default: CAMPAIGN/report.html, or CAMPAIGN/against-OTHER.html]",
+)
 @format_option
-def command(campaign: str, path: str | None, output: str) -> int:
+def command(campaign: str, against: str | None, path: str | None, output: str) -> int:
     """Write the HTML report of a campaign, also while it runs: one file that opens offline."""
     directory = existing_campaign(campaign)
-    with wiring.read_campaign(directory) as store:
-        written = wiring.write_report(store, Path(path) if path else directory / "report.html")
+    told: dict[str, object] = {}
+    if against is None:
+        written = Path(path) if path else directory / "report.html"
+        with wiring.read_campaign(directory) as store:
+            wiring.write_report(store, written)
+    else:
+        other = existing_campaign(against)
+        written = Path(path) if path else directory / f"against-{other.resolve().name}.html"
+        with wiring.read_campaign(directory) as store, wiring.read_campaign(other) as there:
+            same = wiring.write_comparison(store, there, written)
+        told = {"against": there.header.campaign, "same_testbed": same}
+        if not same:
+            click.echo("collie: the campaigns are not known to be of one testbed; the page says what differs", err=True)
     if output == "json":
-        print_json({"schema_version": 1, "campaign": store.header.campaign, "report": str(written)})
+        print_json({"schema_version": 1, "campaign": store.header.campaign, **told, "report": str(written)})
     else:
         click.echo(written)
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from collie.report.quantities import percent
 from collie.report.scale import Scale, Tick, engineering, scale_of
 from collie.workloads.units import format_seconds
 
@@ -62,6 +63,11 @@ class Trace:
     name: str
     title: str
     hosts: tuple[tuple[str, tuple[tuple[float, float | None], ...]], ...]
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of something, 0 to 1."""
+        return self.name.endswith("_ratio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,28 +131,38 @@ class Chart:
     rules: tuple[float, ...] = ()
 
 
-def found_chart(found: Sequence[Found], end_seconds: float) -> Chart:
-    """Draw how many anomalies were known at each moment."""
-    ordered = sorted(found, key=lambda item: item.seconds)
-    top, bottom = _TITLE, _TITLE + max(_LEAST_FOUND_HEIGHT, _FOUND_STEP * (len(ordered) + 1))
+def found_chart(tracks: Sequence[tuple[str, Sequence[Found]]], end_seconds: float) -> Chart:
+    """Draw how many anomalies were known at each moment.
+
+    Args:
+        tracks: title and finds, in order of time; each becomes a panel.
+        end_seconds: where the axis of time ends.
+    """
     across, ticks, title = _time_axis(end_seconds)
-    up = Scale(0.0, len(ordered) + 0.6, bottom, top)
+    panels: list[Panel] = []
+    for name, found in tracks:
+        top = (panels[-1].bottom + _GAP if panels else 0.0) + _TITLE
+        panels.append(_found_panel(name, found, across, top))
+    words = "; ".join(
+        f"{name}: {', '.join(f'{item.id} after {format_seconds(item.seconds)}' for item in found) or 'none'}"
+        for name, found in tracks
+    )
+    return _chart(tuple(panels), ticks, title, f"Over {format_seconds(end_seconds)} of testbed time. {words}.")
+
+
+def _found_panel(title: str, found: Sequence[Found], across: Scale, top: float) -> Panel:
+    bottom = top + max(_LEAST_FOUND_HEIGHT, _FOUND_STEP * (len(found) + 1))
+    up = Scale(0.0, len(found) + 0.6, bottom, top)
     corners = [f"M{across.place(0)} {up.place(0)}"]
     labels, marks = [], []
-    for count, item in enumerate(ordered, start=1):
+    for count, item in enumerate(found, start=1):
         x, y = across.place(item.seconds), up.place(count)
         corners.append(f"H{x}V{y}")
         marks.append((x, y))
-        near_the_end = x > _WIDTH - _RIGHT - 40
-        labels.append(Label(x - 30 if near_the_end else x + 8, y + (14 if not near_the_end else -6), item.id))
-    steps = Line("".join(corners) + f"H{across.place(end_seconds)}", "step")
-    panel = Panel(
-        "Anomalies known", top, bottom, up.ticks(6), (steps, Line(_diamonds(marks), "diamonds")), tuple(labels)
-    )
-    words = ", ".join(f"{item.id} after {format_seconds(item.seconds)}" for item in ordered)
-    return _chart(
-        (panel,), ticks, title, f"Anomalies known over {format_seconds(end_seconds)} of testbed time: {words}."
-    )
+        beside = x + 8 if x < across.end - 40 else x - 34
+        labels.append(Label(beside, y + 14 if beside > x else y - 4, item.id))
+    steps = Line("".join(corners) + f"H{across.place(across.high)}", "step")
+    return Panel(title, top, bottom, up.ticks(6), (steps, Line(_diamonds(marks), "diamonds")), tuple(labels))
 
 
 def driven_chart(driven: Sequence[Driven], found: Sequence[Found], end_seconds: float) -> Chart:
@@ -173,11 +189,11 @@ def trace_chart(traces: Sequence[Trace]) -> Chart:
     panels = []
     for trace, (top, bottom) in zip(traces, _rows(len(traces)), strict=True):
         known = [value for _, samples in trace.hosts for _, value in samples if value is not None]
-        up = scale_of(known, bottom, top)
+        up = scale_of(known, bottom, top, decades=not trace.is_share)
         lines = tuple(
             Line(_polyline(samples, across, up), f"host-{order.index(host) % 4 + 1}") for host, samples in trace.hosts
         )
-        panels.append(Panel(trace.title, top, bottom, up.ticks(3), lines))
+        panels.append(Panel(trace.title, top, bottom, up.ticks(3, percent if trace.is_share else None), lines))
     words = "; ".join(map(_told, traces))
     return _chart(tuple(panels), across.ticks(9), "seconds since traffic started", f"One run over time: {words}.")
 
@@ -212,7 +228,8 @@ def _told(trace: Trace) -> str:
     spans = []
     for host, samples in trace.hosts:
         known = [value for _, value in samples if value is not None]
-        spans.append(f"host {host} from {engineering(min(known))} to {engineering(max(known))}")
+        write = percent if trace.is_share else engineering
+        spans.append(f"host {host} from {write(min(known))} to {write(max(known))}")
     return f"{trace.title}: {', '.join(spans)}"
 
 

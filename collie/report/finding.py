@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import Measurement, Sample, Victim
@@ -61,11 +62,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class CounterRow:
-    """A counter that moved: under the anomaly, and under the plain sibling, per second over all hosts."""
+    """A counter that moved: under the anomaly and under plain traffic, per second over all hosts; None is unknown."""
 
     telling: Telling
     here: float | None
-    sibling: float | None
+    plain: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Finding:
         run: that `readings` and `counters` are from: of the simplest workload, the one of middle severity; None when
             none was recorded.
         sibling_run: the plain sibling's; None when it did not run.
+        plain_runs: how many runs of plain traffic `counters` are compared with: the sibling's, or else all there are.
         series: the confirming run of middle severity over time; None when its samples were not kept.
         commands: to run it again, with what each does.
         victim: of `run`; None when none ran beside it.
@@ -105,6 +107,7 @@ class Finding:
     counters: tuple[CounterRow, ...]
     run: int | None
     sibling_run: int | None
+    plain_runs: int
     series: Series | None
     commands: tuple[tuple[str, str], ...]
     victim: Victim | None
@@ -165,7 +168,7 @@ def _finding(
     )
     here = _measurement(shown)
     sibling = _sibling_run(shown.workload, records, space) if shown else None
-    beside = _measurement(sibling)
+    plain_runs = [sibling] if sibling else [record for record in records if is_plain(record)]
     return Finding(
         anomaly=anomaly,
         met_again=met_again,
@@ -178,11 +181,12 @@ def _finding(
         ),
         readings=tuple(_readings(shown, sibling)) if shown else (),
         counters=tuple(
-            CounterRow(item, here and here.counter(item.counter), beside and beside.counter(item.counter))
+            CounterRow(item, here and here.counter(item.counter), usual(item.counter, plain_runs))
             for item in anomaly.telling
         ),
         run=shown.run if shown else None,
         sibling_run=sibling.run if sibling else None,
+        plain_runs=len(plain_runs),
         series=_series(anomaly, records),
         commands=_commands(anomaly, place),
         victim=here.victim if here else None,
@@ -235,6 +239,18 @@ def _sibling_run(workload: Workload, records: Sequence[RunRecord], space: Space 
     sibling = plain_sibling(workload, space)
     ran = [record for record in records if record.workload == sibling and isinstance(record.result, Measured)]
     return max(ran, key=_delivered, default=None)
+
+
+def is_plain(record: RunRecord) -> bool:
+    """Whether a run shows what plain traffic does."""
+    return record.purpose in {"sibling", "calibrate"} and isinstance(record.result, Measured)
+
+
+def usual(counter: str, records: Iterable[RunRecord]) -> float | None:
+    """Return the median of a counter over runs; None when none tells."""
+    measurements = filter(None, map(_measurement, records))
+    known = [value for measurement in measurements if (value := measurement.counter(counter)) is not None]
+    return median(known) if known else None
 
 
 def _delivered(record: RunRecord) -> float:
@@ -306,7 +322,7 @@ def _series(anomaly: Anomaly, records: Sequence[RunRecord]) -> Series | None:
         return None
     readings = [
         ("delivered_bps", "receives, bit/s"),
-        ("tx_pause_ratio", "sends pause, share of time"),
+        ("tx_pause_ratio", "sends pause, share of the time"),
         *((item.counter, f"{item.counter}, per second") for item in anomaly.telling),
     ]
     traces = [_trace(name, title, measurement.series) for name, title in readings]

@@ -14,8 +14,9 @@ from collie import __version__
 from collie.detect.symptom import Symptom
 from collie.errors import UsageError
 from collie.inventory.fingerprint import show as show_fingerprint
-from collie.ports import CampaignStore
+from collie.ports import CampaignHeader, CampaignStore
 from collie.report.chart import MOST_PANELS, MOST_POINTS, Driven, driven_chart, found_chart, trace_chart
+from collie.report.comparison import Comparison
 from collie.report.page_data import page_data
 from collie.report.quantities import name_testbed, percent, runs, times, victim_kept
 from collie.report.scale import engineering
@@ -45,7 +46,15 @@ def write_report(store: CampaignStore, path: Path, context: ReportContext | None
     Raises:
         UsageError: the file cannot be written.
     """
-    text = render_report(store, context or ReportContext())
+    write_page(render_report(store, context or ReportContext()), path)
+
+
+def write_page(text: str, path: Path) -> None:
+    """Write a page, whole or not at all.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
     unfinished = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,13 +77,36 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
             version=__version__,
             testbed=name_testbed(view.header.testbed),
             facts=_facts(view),
-            found_chart=found_chart(view.found, end_seconds) if view.found else None,
+            found_chart=found_chart([("Anomalies known", view.found)], end_seconds) if view.found else None,
             driven_chart=driven_chart(_by_time(shown), view.found, end_seconds) if shown else None,
             left_out_counters=[item.counter for item in view.driven[MOST_PANELS:]],
             is_thinned=any(len(item.points) > MOST_POINTS for item in shown),
             data=page_data(view),
         )
     )
+
+
+def render_comparison(compared: Comparison) -> str:
+    """Return the page of two campaigns beside each other."""
+    tracks = [(f"Anomalies known in {side.name}", side.found) for side in (compared.here, compared.there)]
+    end_seconds = max(compared.here.elapsed_seconds, compared.there.elapsed_seconds, 1.0)
+    return (
+        _environment()
+        .get_template("comparison.html.j2")
+        .render(
+            compared=compared,
+            version=__version__,
+            facts=_compared_facts(compared),
+            found_chart=found_chart(tracks, end_seconds),
+        )
+    )
+
+
+def _compared_facts(compared: Comparison) -> list[tuple[str, str, str]]:
+    """Return what fixes either campaign and what it took, as (name, here, there)."""
+    sides = (compared.here, compared.there)
+    here, there = (_campaign_facts(side.header, len(side.records), side.elapsed_seconds) for side in sides)
+    return [(mine.name, mine.text, its.text) for mine, its in zip(here, there, strict=True)]
 
 
 def _environment() -> Environment:
@@ -114,21 +146,24 @@ class _Fact:
 
 
 def _facts(view: CampaignView) -> list[_Fact]:
-    header = view.header
-    facts = [
+    """Return what fixes a campaign and what it took."""
+    facts = _campaign_facts(view.header, view.runs, view.elapsed_seconds)
+    if view.context.wall_seconds is not None:
+        facts.append(_Fact("Wall time", format_seconds(view.context.wall_seconds)))
+    return facts
+
+
+def _campaign_facts(header: CampaignHeader, run_count: int, seconds: float) -> list[_Fact]:
+    return [
         _Fact("Testbed", name_testbed(header.testbed)),
         _Fact("Space", header.space),
         _Fact("Recipe", header.recipe),
         _Fact("Seed", str(header.seed), header.seed, "header/seed"),
+        _Fact("Budget", str(header.settings.get("budget") or "the recipe's")),
         _Fact("Started", _moment(header.started)),
-        _Fact("Runs", str(view.runs), view.runs, "runs"),
-        _Fact("Testbed time", format_seconds(view.elapsed_seconds), view.elapsed_seconds, "elapsed_seconds"),
+        _Fact("Runs", str(run_count), run_count, "runs"),
+        _Fact("Testbed time", format_seconds(seconds), seconds, "elapsed_seconds"),
     ]
-    if budget := header.settings.get("budget"):
-        facts.insert(4, _Fact("Budget", str(budget)))
-    if view.context.wall_seconds is not None:
-        facts.append(_Fact("Wall time", format_seconds(view.context.wall_seconds)))
-    return facts
 
 
 def _moment(rfc3339: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 _DECADES_FOR_A_LOGARITHM = 3
 """A picture shows values that differ more than a thousandfold by their logarithm, or the small ones lie on the axis."""
+_INTERVALS = 2
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -42,20 +43,22 @@ class Scale:
             low, high, at = math.log10(low), math.log10(high), math.log10(at)
         return round(self.start + (self.end - self.start) * (at - low) / (high - low), 1)
 
-    def ticks(self, most: int) -> tuple[Tick, ...]:
-        """Return round values at most so many, with their places."""
+    def ticks(self, most: int, write: Callable[[float], str] | None = None) -> tuple[Tick, ...]:
+        """Return round values at most so many, with their places; `write` words them, or `engineering` does."""
         values = _decades(self.low, self.high, most) if self.logarithmic else _round_values(self.low, self.high, most)
-        return tuple(Tick(self.place(value), engineering(value)) for value in values)
+        return tuple(Tick(self.place(value), (write or engineering)(value)) for value in values)
 
 
-def scale_of(values: Iterable[float], start: float, end: float) -> Scale:
-    """Return a scale that shows all values: from 0 on, or over decades where they differ that much."""
+def scale_of(values: Iterable[float], start: float, end: float, *, decades: bool = True) -> Scale:
+    """Return a scale that shows all values: from 0 on, or over decades where they differ that much and that may be."""
     known = list(values)
     low, high = min(known), max(known)
-    if low > 0 and high > low * 10**_DECADES_FOR_A_LOGARITHM:
+    if decades and low > 0 and high > low * 10**_DECADES_FOR_A_LOGARITHM:
         return Scale(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)), start, end, logarithmic=True)
     low, high = min(low, 0.0), max(high, 0.0)
-    return Scale(low, high if high > low else low + 1.0, start, end)
+    step = _round_step((high - low) / _INTERVALS or 1.0)
+    # Both ends are round values: a picture of few ticks still says how large its largest value is.
+    return Scale(math.floor(low / step) * step, (math.ceil(high / step) or 1) * step, start, end)
 
 
 def engineering(value: float) -> str:

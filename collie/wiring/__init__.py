@@ -9,6 +9,7 @@ from collie.wiring.campaigns import (
     recorded_choice,
     resume,
     score,
+    write_comparison,
     write_report,
 )
 from collie.wiring.exports import EXPORTS, Exported, export
@@ -75,5 +76,6 @@ __all__ = [
     "take_fingerprints",
     "watch",
     "workload_named",
+    "write_comparison",
     "write_report",
 ]

@@ -251,6 +251,20 @@ def write_report(store: SqliteStore, path: Path, wall_seconds: float | None = No
     return path
 
 
+def write_comparison(here: SqliteStore, there: SqliteStore, path: Path) -> bool:
+    """Write the page of two campaigns beside each other; return whether they are known to be of one testbed.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    from collie.report.comparison import Likeness, compare_campaigns
+    from collie.report.html import render_comparison, write_page
+
+    compared = compare_campaigns(here, _report_context(here), there, _report_context(there))
+    write_page(render_comparison(compared), path)
+    return compared.likeness is Likeness.SAME
+
+
 def _report_context(store: SqliteStore, wall_seconds: float | None = None) -> ReportContext:
     from collie.report.view import ReportContext
 

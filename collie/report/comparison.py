@@ -1,0 +1,195 @@
+"""Two campaigns beside each other: which anomalies only one of them has, which both, and whether the two may be compared.
+
+1. Two anomalies are the same when their symptoms are kin and the conditions of one hold for the simplest workload of the
+   other. Names do not count: `a1` here is not `a1` there.
+2. That the other campaign does not name an anomaly proves nothing by itself. What it measured inside the conditions
+   does: runs that were normal there, or none at all, and then it cannot tell.
+3. Severity is that of the workload with which a campaign met the anomaly. Where these differ, so may severities, and
+   the page says so.
+4. Results of unlike testbeds are shown beside each other, and the page begins with what is unlike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from collie.inventory.fingerprint import HostDifference, compare
+from collie.ports import CampaignHeader, CampaignStore, RunRecord
+from collie.report.chart import Found
+from collie.report.finding import kinds_of
+from collie.report.view import ReportContext, elapsed_seconds, recorded
+from collie.search.anomaly import Anomaly
+
+_ALIKE_SEVERITY = 0.1
+"""Severities closer than this are called alike: so far do confirmations of one workload differ among themselves."""
+
+
+class Likeness(StrEnum):
+    """Whether two testbeds are one, as far as fingerprints tell."""
+
+    SAME = "same"
+    UNLIKE = "unlike"
+    UNKNOWN = "unknown"
+    """One of the campaigns kept no fingerprint."""
+
+
+class Change(StrEnum):
+    """How the severity of an anomaly compares with that in the other campaign."""
+
+    WORSE = "worse"
+    MILDER = "milder"
+    ALIKE = "alike"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two campaigns.
+
+    Attributes:
+        kinds: its anomalies that no other explains, the most severe first.
+        records: its runs, without samples over time.
+    """
+
+    header: CampaignHeader
+    context: ReportContext
+    kinds: tuple[Anomaly, ...]
+    records: tuple[RunRecord, ...]
+
+    @property
+    def name(self) -> str:
+        """Of the campaign."""
+        return self.header.campaign
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Testbed time that its runs took."""
+        return elapsed_seconds(self.records)
+
+    @property
+    def found(self) -> tuple[Found, ...]:
+        """Its anomalies in the order found."""
+        return tuple(
+            Found(kind.id, kind.found_at_seconds) for kind in sorted(self.kinds, key=lambda kind: kind.found_at_seconds)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a campaign measured inside the conditions of an anomaly that it does not have.
+
+    Attributes:
+        runs: judged ones.
+        showed: those that showed a kin symptom.
+        normal: those that were normal.
+    """
+
+    runs: int
+    showed: int
+    normal: int
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyOne:
+    """An anomaly that one campaign has and the other has not."""
+
+    anomaly: Anomaly
+    elsewhere: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class InBoth:
+    """An anomaly that both campaigns have, under names of their own."""
+
+    here: Anomaly
+    there: Anomaly
+
+    @property
+    def change(self) -> Change:
+        """How it is here, compared with there."""
+        difference = self.here.severity - self.there.severity
+        if abs(difference) < _ALIKE_SEVERITY:
+            return Change.ALIKE
+        return Change.WORSE if difference > 0 else Change.MILDER
+
+    @property
+    def same_workload(self) -> bool:
+        """Whether both campaigns met it with one workload, so that severities are of like things."""
+        return self.here.found_as == self.there.found_as
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The page.
+
+    Attributes:
+        here, there: the campaign and the one that it is compared with.
+        hosts: how the testbeds differ; empty when nothing is known to, or nothing is known.
+        only_here, only_there: the most severe first.
+        both: those worse here first. One anomaly may be split in two there: then it is named twice.
+    """
+
+    here: Side
+    there: Side
+    hosts: tuple[HostDifference, ...]
+    only_here: tuple[OnlyOne, ...]
+    only_there: tuple[OnlyOne, ...]
+    both: tuple[InBoth, ...]
+
+    @property
+    def likeness(self) -> Likeness:
+        """Whether results of the two may be compared as they stand."""
+        if not (self.here.context.fingerprints and self.there.context.fingerprints):
+            return Likeness.UNKNOWN
+        return Likeness.UNLIKE if any(host.changes_results for host in self.hosts) else Likeness.SAME
+
+
+def compare_campaigns(
+    here: CampaignStore, here_context: ReportContext, there: CampaignStore, there_context: ReportContext
+) -> Comparison:
+    """Compare a campaign with another one, finished or not."""
+    one, other = _side(here, here_context), _side(there, there_context)
+    both = [InBoth(mine, its) for mine in one.kinds for its in other.kinds if same_anomaly(mine, its)]
+    known_here, known_there = {pair.here.id for pair in both}, {pair.there.id for pair in both}
+    hosts = compare(here_context.fingerprints, there_context.fingerprints)
+    return Comparison(
+        here=one,
+        there=other,
+        hosts=tuple(host for host in hosts if host.differences),
+        only_here=tuple(OnlyOne(kind, _evidence(kind, other)) for kind in one.kinds if kind.id not in known_here),
+        only_there=tuple(OnlyOne(kind, _evidence(kind, one)) for kind in other.kinds if kind.id not in known_there),
+        both=tuple(sorted(both, key=lambda pair: pair.there.severity - pair.here.severity)),
+    )
+
+
+def same_anomaly(one: Anomaly, other: Anomaly) -> bool:
+    """Whether two anomalies of two campaigns are most likely the same."""
+    if not one.symptom.is_kin(other.symptom):
+        return False
+    return (
+        one.mfs.covers(other.workload)
+        or other.mfs.covers(one.workload)
+        or bool({one.workload, one.found_as} & {other.workload, other.found_as})
+    )
+
+
+def _side(store: CampaignStore, context: ReportContext) -> Side:
+    kinds = [kind for kind, _ in kinds_of(store.anomalies())]
+    kinds.sort(key=lambda kind: -kind.severity)
+    return Side(store.header, context, tuple(kinds), tuple(recorded(store, ())))
+
+
+def _evidence(anomaly: Anomaly, elsewhere: Side) -> Evidence:
+    inside = [record.verdict for record in _inside(anomaly, elsewhere.records) if record.verdict is not None]
+    return Evidence(
+        runs=len(inside),
+        showed=sum(anomaly.symptom.is_kin(verdict.symptom) for verdict in inside),
+        normal=sum(verdict.is_normal for verdict in inside),
+    )
+
+
+def _inside(anomaly: Anomaly, records: Sequence[RunRecord]) -> Iterable[RunRecord]:
+    """Yield the runs of what an anomaly's conditions cover, or of its very workloads while it has none."""
+    known = {anomaly.workload, anomaly.found_as}
+    return (record for record in records if record.workload in known or anomaly.mfs.covers(record.workload))
