@@ -1,7 +1,7 @@
-"""Two campaigns beside each other: which anomalies only one of them has, which both, and whether the two may be compared.
+"""Two campaigns beside each other: which anomalies one of them has, which both, and whether the two may be compared.
 
-1. Two anomalies are the same when their symptoms are kin and the conditions of one hold for the simplest workload of the
-   other. Names do not count: `a1` here is not `a1` there.
+1. Two anomalies are the same when their symptoms are kin and the conditions of one hold for the simplest workload of
+   the other. Names do not count: `a1` here is not `a1` there.
 2. That the other campaign does not name an anomaly proves nothing by itself. What it measured inside the conditions
    does: runs that were normal there, or none at all, and then it cannot tell.
 3. Severity is that of the workload with which a campaign met the anomaly. Where these differ, so may severities, and

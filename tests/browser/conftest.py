@@ -1,0 +1,40 @@
+"""A campaign with its report, and a browser to read it in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from collie.cli.report import command as report
+from collie.cli.search import command as search
+from tests.browser.chromium import PROGRAMS, Page, browser, program
+
+
+@pytest.fixture(scope="session")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a short simulated campaign, with `report.html` and, against itself, `against-campaign.html`."""
+    path = tmp_path_factory.mktemp("report") / "campaign"
+    for command, words in (
+        (search, ["--budget", "120runs", "--seed", "1", "--campaign", str(path)]),
+        (report, [str(path), "--against", str(path)]),
+    ):
+        done = CliRunner().invoke(command, words)
+        assert done.exception is None, done.output
+    return path
+
+
+@pytest.fixture(scope="session")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A page in headless Chromium; skips without it, or fails where browser tests must run."""
+    found = program()
+    if found is None:
+        reason = f"no headless browser: none of {', '.join(PROGRAMS)} is installed (Debian: apt-get install chromium)"
+        if os.environ.get("COLLIE_REQUIRE_BROWSER") == "1":
+            pytest.fail(f"{reason}, and COLLIE_REQUIRE_BROWSER=1 says that it must be there")
+        pytest.skip(reason)
+    with browser(found, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened

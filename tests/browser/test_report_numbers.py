@@ -1,0 +1,165 @@
+"""Every number of a report comes from the record, and every reading that a picture shows is in it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter as Tally
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from collie import wiring
+from collie.ports import Measured, RunRecord
+from collie.store import SqliteStore
+from collie.workloads.dimension import Choice, Vector
+from collie.workloads.space import Space
+from tests.unit.html_page import Page
+
+
+@pytest.fixture(scope="module")
+def store(campaign: Path) -> Iterator[SqliteStore]:
+    with wiring.read_campaign(campaign) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def written(campaign: Path) -> Page:
+    return Page((campaign / "report.html").read_text())
+
+
+class Record:
+    """Looks up in a campaign what a `data-source` names (docs/report.md)."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._header = store.header
+        self._runs = {record.run: record for record in store.runs()}
+        self._anomalies = {anomaly.id: anomaly for anomaly in store.anomalies()}
+        choice = wiring.recorded_choice(store.directory.path)
+        self._space: Space = wiring.narrowed_space_of(choice)
+
+    def value(self, source: str) -> Any:
+        match source.split("/"):
+            case ["header", name]:
+                return getattr(self._header, name)
+            case ["runs"]:
+                return len(self._runs)
+            case ["elapsed_seconds"]:
+                return max(record.finished_at_seconds for record in self._runs.values())
+            case ["anomalies"]:
+                return sum(anomaly.same_as is None for anomaly in self._anomalies.values())
+            case ["anomalies", name, "telling", counter]:
+                return next(item.factor for item in self._anomalies[name].telling if item.counter == counter)
+            case ["anomalies", name, field]:
+                return getattr(self._anomalies[name], field)
+            case ["runs", number, "hosts", host, field]:
+                return getattr(self._measurement(int(number)).host(host), field)
+            case ["runs", number, "counters", counter]:
+                return self._measurement(int(number)).counter(counter)
+            case ["runs", numbers]:
+                return len({int(number) for number in numbers.split("+") if self._says_nothing(int(number))})
+            case ["plain", "counters", counter]:
+                plain = [r.run for r in self._measured() if r.purpose in {"sibling", "calibrate"}]
+                return median(v for run in plain if (v := self._measurement(run).counter(counter)) is not None)
+            case ["purposes", purpose]:
+                return sum(record.purpose == purpose for record in self._runs.values())
+            case ["outcomes", outcome]:
+                return Tally(r.verdict.outcome for r in self._runs.values() if r.verdict is not None)[outcome]
+            case ["coverage", name]:
+                return self._tried(name)
+        raise AssertionError(f"{source} names nothing")
+
+    def _measured(self) -> list[RunRecord]:
+        return [record for record in self._runs.values() if isinstance(record.result, Measured)]
+
+    def _measurement(self, run: int) -> Any:
+        result = self._runs[run].result
+        assert isinstance(result, Measured)
+        return result.measurement
+
+    def _says_nothing(self, run: int) -> bool:
+        record = self._runs[run]
+        verdict = record.verdict
+        return not isinstance(record.result, Measured) or (verdict is not None and verdict.is_inconclusive)
+
+    def _tried(self, name: str) -> int:
+        dimension = self._space.dimensions[name]
+        values = [record.workload.get(name) for record in self._measured()]
+        if isinstance(dimension, Choice):
+            return len(set(values))
+        ladder = dimension.element.ladder if isinstance(dimension, Vector) else dimension.ladder
+        flat = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+        return len({max(step for step in ladder if step <= item) for item in flat})
+
+
+def test_every_number_is_what_the_record_says(written: Page, store: SqliteStore) -> None:
+    record = Record(store)
+    kinds = Tally(source.split("/")[0] for source, _, _ in written.numbers)
+    assert set(kinds) >= {"anomalies", "runs", "purposes", "outcomes", "coverage", "elapsed_seconds", "header"}
+    for source, value, _ in written.numbers:
+        expected = record.value(source)
+        assert value == ("" if expected is None else str(expected)), source
+
+
+_UNITS = {
+    "": 1.0, "%": 0.01, "Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3, "bit/s": 1.0, "Mpps": 1e6, "kpps": 1e3, "pps": 1.0,
+    "s": 1.0, "min": 60.0, "h": 3600.0, "k": 1e3, "M": 1e6, "G": 1e9, "run": 1.0, "runs": 1.0, "times": 1.0,
+}  # fmt: skip
+
+
+def test_every_number_reads_as_its_value(written: Page) -> None:
+    for source, value, text in written.numbers:
+        if text in {"unknown", "over 1000 times"}:
+            assert value == "" if text == "unknown" else float(value) > 1000
+            continue
+        shown = re.fullmatch(r"(\d+(?:\.(\d+))?) ?(\D*)", text)
+        assert shown, (source, text)
+        unit, digits = _UNITS[shown[3]], len(shown[2] or "")
+        rounded = 0.51 * unit * 10.0**-digits
+        assert math.isclose(float(shown[1]) * unit, float(value), rel_tol=0, abs_tol=rounded), (source, value, text)
+
+
+def test_what_pictures_show_is_on_record(written: Page, store: SqliteStore) -> None:
+    data = json.loads(written.data)
+    runs = {record.run: record for record in store.runs()}
+    for counter, points in data["driven"].items():
+        for run, seconds, value, anomalous in points:
+            result, verdict = runs[run].result, runs[run].verdict
+            assert isinstance(result, Measured)
+            assert verdict is not None
+            assert runs[run].driven == counter
+            assert seconds == pytest.approx(runs[run].finished_at_seconds, rel=1e-5)
+            assert value == pytest.approx(result.measurement.counter(counter), rel=1e-5)
+            assert anomalous == verdict.is_anomalous
+    anomalies = {anomaly.id: anomaly for anomaly in store.anomalies()}
+    assert {item["id"] for item in data["found"]} == {a.id for a in anomalies.values() if a.same_as is None}
+    assert all(item["seconds"] == anomalies[item["id"]].found_at_seconds for item in data["found"])
+    assert data["series"]
+    for name, series in data["series"].items():
+        result = runs[series["run"]].result
+        assert isinstance(result, Measured)
+        assert runs[series["run"]].workload == anomalies[name].found_as
+        for reading, hosts in series["readings"].items():
+            for host, samples in hosts.items():
+                recorded = [s for s in result.measurement.series if s.host == host]
+                assert [seconds for seconds, _ in samples] == pytest.approx([s.seconds for s in recorded], rel=1e-5)
+                assert [v for _, v in samples] == pytest.approx([s.values.get(reading) for s in recorded], rel=1e-5)
+    for name, steps in data["coverage"].items():
+        assert sum(runs > 0 for _, runs, _ in steps) == Record(store).value(f"coverage/{name}")
+        assert all(anomalous <= runs for _, runs, anomalous in steps)
+
+
+def test_pictures_show_all_of_it(written: Page, campaign: Path) -> None:
+    data = json.loads(written.data)
+    html = (campaign / "report.html").read_text()
+    diamonds = "".join(re.findall(r'<path class="diamonds" d="([^"]*)"', html)).count("z")
+    anomalous = sum(point[3] for points in data["driven"].values() for point in points)
+    assert diamonds == anomalous + len(data["found"])
+    dots = "".join(re.findall(r'<path class="dots" d="([^"]*)"', html)).count("h0")
+    assert dots == sum(not point[3] for points in data["driven"].values() for point in points)
+    lines = len(re.findall(r'<path class="host-\d"', html))
+    assert lines == sum(len(hosts) for s in data["series"].values() for hosts in s["readings"].values())
