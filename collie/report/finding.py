@@ -181,7 +181,7 @@ def _finding(
         ),
         readings=tuple(_readings(shown, sibling)) if shown else (),
         counters=tuple(
-            CounterRow(item, here and here.counter(item.counter), usual(item.counter, plain_runs))
+            CounterRow(item, here.counter(item.counter) if here else None, usual(item.counter, plain_runs))
             for item in anomaly.telling
         ),
         run=shown.run if shown else None,

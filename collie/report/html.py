@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -117,7 +117,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    filters: dict[str, Callable[..., object]] = {
         "percent": percent,
         "engineering": lambda value: "unknown" if value is None else engineering(value),
         "victim_kept": victim_kept,
@@ -128,6 +128,7 @@ def _environment() -> Environment:
         "fingerprint_value": show_fingerprint,
         "trace_chart": trace_chart,
     }
+    environment.filters |= filters
     return environment
 
 

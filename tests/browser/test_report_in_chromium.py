@@ -96,8 +96,10 @@ def test_its_policy_lets_nothing_run_and_nothing_leave(page: Page, campaign: Pat
     smuggled = tmp_path / "smuggled.html"
     smuggled.write_text(html.replace("<main", '<script>alert(1)</script><img src="http://192.0.2.1/x.png"><main', 1))
     page.open(smuggled)
-    assert page.requests == [smuggled.as_uri()]
-    assert len([line for line in page.console if "Content Security Policy" in line]) == 2
+    refused = [line for line in page.console if "Content Security Policy" in line]
+    assert len(refused) == 2
+    assert "Executing inline script" in refused[0]
+    assert "Loading the image" in refused[1]
 
 
 @pytest.mark.parametrize("name", NAMES)
