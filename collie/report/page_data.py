@@ -26,11 +26,11 @@ def page_data(view: CampaignView) -> Markup:
         "driven": {item.counter: _points(item) for item in view.driven[:MOST_PANELS]},
         "series": {
             finding.anomaly.id: {
-                "run": finding.series.run,
-                "readings": {trace.name: _trace(trace) for trace in finding.series.traces},
+                "run": finding.run,
+                "readings": {trace.name: _trace(trace) for trace in finding.traces},
             }
             for finding in view.findings
-            if finding.series
+            if finding.traces
         },
         "coverage": {item.name: _steps(item) for item in view.coverage},
     }

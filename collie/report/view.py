@@ -13,7 +13,8 @@ from collie.inventory.fingerprint import Fingerprint, HostDifference
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
 from collie.report.chart import Driven, Found, Point
 from collie.report.coverage import DimensionCoverage, coverage_of
-from collie.report.finding import Finding, findings_of, keeps_series
+from collie.report.finding import Finding, findings_of
+from collie.report.shown import keeps_series
 from collie.report.unanswered import Cause, unanswered
 from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Drop

@@ -71,7 +71,7 @@ def test_the_page_says_what_was_found(html: str) -> None:
 def test_the_page_compares_with_the_plain_sibling(html: str) -> None:
     text = Page(html).text
     assert "b receives 38 Gbit/s 100 Gbit/s" in text
-    assert "and under the plain sibling" in text
+    assert "and under its plain sibling in run 1" in text
 
 
 def test_the_page_says_what_a_victim_lost(html: str) -> None:

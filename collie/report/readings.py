@@ -1,0 +1,88 @@
+"""What each host read under an anomaly, beside what it read under the plain sibling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from collie.ports import RunRecord
+from collie.report.quantities import packet_rate, percent, rate
+from collie.report.shown import measurement_of
+from collie.workloads.plan import sinks
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A reading of one host: under the anomaly, and under the plain sibling.
+
+    Attributes:
+        host: role in the plan.
+        field: of `HostMeasurement`.
+        title: of the reading, for people.
+        here, sibling: the values; None is unknown, or that there is none.
+        here_text, sibling_text: the same for people.
+    """
+
+    host: str
+    field: str
+    title: str
+    here: float | None
+    here_text: str
+    sibling: float | None
+    sibling_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of reading.
+
+    Attributes:
+        received: only a host that receives has it.
+        rare: not worth a row where it is 0 or unknown.
+    """
+
+    field: str
+    title: str
+    write: Callable[[float | None], str]
+    received: bool = False
+    rare: bool = False
+
+
+_KINDS = (
+    _Kind("delivered_bps", "receives", rate, received=True),
+    _Kind("delivered_pps", "packets received", packet_rate, received=True),
+    _Kind("tx_pause_ratio", "sends pause", percent),
+    _Kind("tx_pause_frames", "pause frames sent", packet_rate, rare=True),
+    _Kind("rnr_ratio", "messages turned away (RNR)", percent, rare=True),
+    _Kind("repeat_ratio", "packets received again", percent, rare=True),
+    _Kind("loss_ratio", "packets lost or reordered", percent, rare=True),
+)
+
+
+def readings_of(shown: RunRecord, sibling: RunRecord | None) -> Iterator[Reading]:
+    """Yield the readings of every host, host A first.
+
+    Args:
+        shown: the run.
+        sibling: the plain sibling's; None when it did not run.
+    """
+    here, beside = measurement_of(shown), measurement_of(sibling)
+    receiving = sinks(shown.workload)
+    sibling_receiving = sinks(sibling.workload) if sibling else ()
+    others = {host.host: host for host in beside.hosts} if beside else {}
+    for host in here.hosts if here else ():
+        for kind in _KINDS:
+            value = getattr(host, kind.field)
+            if (kind.received and host.host not in receiving) or (kind.rare and not value):
+                continue
+            other = getattr(others.get(host.host), kind.field, None)
+            none = kind.received and host.host not in sibling_receiving
+            yield Reading(
+                host.host,
+                kind.field,
+                kind.title,
+                value,
+                kind.write(value),
+                None if none else other,
+                "none" if none else kind.write(other),
+            )

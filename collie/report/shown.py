@@ -1,0 +1,84 @@
+"""Which of a campaign's runs stand for an anomaly, and which for plain traffic beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from collie.detect.bounds import plain_sibling
+from collie.detect.measurement import Measurement
+from collie.ports import Measured, RunRecord
+from collie.search.anomaly import Anomaly
+from collie.workloads.space import Space
+
+
+def confirming_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
+    """Return the confirming run of middle severity, or else the run that raised the suspicion."""
+    confirming = _middle([record for record in records if _confirms(record, anomaly)])
+    return confirming or next(filter(lambda record: _raised(record, anomaly), records), None)
+
+
+def simplest_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
+    """Return the run of the simplest workload with the middle severity, or else a run that confirmed the anomaly."""
+    return _middle([r for r in records if r.workload == anomaly.workload and _shows(r, anomaly)]) or confirming_run(
+        anomaly, records
+    )
+
+
+def keeps_series(record: RunRecord, anomalies: Iterable[Anomaly]) -> bool:
+    """Whether a run may be drawn over time; the samples of all others are most of a campaign and not on the page."""
+    return any(_confirms(record, anomaly) or _raised(record, anomaly) for anomaly in anomalies)
+
+
+def sibling_run(shown: RunRecord | None, records: Iterable[RunRecord], space: Space | None) -> RunRecord | None:
+    """Return the run of the plain sibling of what was shown, the one that delivered most; None when none ran."""
+    if shown is None or space is None:
+        return None
+    sibling = plain_sibling(shown.workload, space)
+    ran = [record for record in records if record.workload == sibling and isinstance(record.result, Measured)]
+    return max(ran, key=_delivered, default=None)
+
+
+def is_plain(record: RunRecord) -> bool:
+    """Whether a run shows what plain traffic does."""
+    return record.purpose in {"sibling", "calibrate"} and isinstance(record.result, Measured)
+
+
+def usual(counter: str, records: Iterable[RunRecord]) -> float | None:
+    """Return the median of a counter over runs; None when none tells."""
+    measurements = filter(None, map(measurement_of, records))
+    known = [value for measurement in measurements if (value := measurement.counter(counter)) is not None]
+    return median(known) if known else None
+
+
+def measurement_of(record: RunRecord | None) -> Measurement | None:
+    """Return what a run showed; None when it showed nothing."""
+    return record.result.measurement if record is not None and isinstance(record.result, Measured) else None
+
+
+def number_of(record: RunRecord | None) -> int | None:
+    """Return a run's number."""
+    return None if record is None else record.run
+
+
+def _shows(record: RunRecord, anomaly: Anomaly) -> bool:
+    return record.verdict is not None and record.verdict.symptom is anomaly.symptom
+
+
+def _confirms(record: RunRecord, anomaly: Anomaly) -> bool:
+    return record.purpose == "confirm" and record.workload == anomaly.found_as and _shows(record, anomaly)
+
+
+def _raised(record: RunRecord, anomaly: Anomaly) -> bool:
+    return record.run == anomaly.found_at_run and isinstance(record.result, Measured)
+
+
+def _middle(records: Sequence[RunRecord]) -> RunRecord | None:
+    """Return the run of middle severity."""
+    ranked = sorted((r.verdict.severity if r.verdict is not None else 0.0, r.run, r) for r in records)
+    return ranked[len(ranked) // 2][2] if ranked else None
+
+
+def _delivered(record: RunRecord) -> float:
+    measurement = measurement_of(record)
+    return max((host.delivered_bps or 0.0 for host in measurement.hosts), default=0.0) if measurement else 0.0
