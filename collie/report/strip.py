@@ -22,7 +22,7 @@ MOST_CELLS = 24
 _WIDTH = 760.0
 _LEFT = 168.0
 _ROW, _CELL_HEIGHT = 50.0, 18.0
-_CHARACTER = 6.6
+_CHARACTER = 7.7
 """Width of one at the size of labels; more than most fonts take."""
 _APART = 8.0
 

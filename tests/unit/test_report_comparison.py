@@ -122,3 +122,17 @@ def test_like_testbeds_raise_no_warning(a1: Anomaly) -> None:
     assert "equal in everything known to change results" in page.text
     assert "Whatever old found, new found as well." in page.text
     assert [name for name, count in page.ids.items() if count > 1] == []
+
+
+def test_every_number_names_its_campaign_and_its_place(a1: Anomaly, a2: Anomaly) -> None:
+    found = compared([a1, a2], [replace(a1, id="a7", severity=0.9)])
+    page = Page(render_comparison(found))
+    severities = {"here/anomalies/a1": a1.severity, "here/anomalies/a2": a2.severity, "there/anomalies/a7": 0.9}
+    inside = [record.verdict for record in found.there.records if a2.mfs.covers(record.workload)]
+    judged = [verdict for verdict in inside if verdict is not None]
+    expected = {f"{source}/severity": severity for source, severity in severities.items()} | {
+        "there/inside/a2/runs": len(judged),
+        "there/inside/a2/normal": sum(verdict.is_normal for verdict in judged),
+        "there/inside/a2/showed": sum(verdict.symptom is a2.symptom for verdict in judged),
+    }
+    assert {source: float(value) for source, value, _ in page.numbers} == expected

@@ -121,6 +121,6 @@ def test_every_feature_has_steps(feature: str) -> None:
 def test_labels_of_a_strip_never_meet() -> None:
     mfs = Mfs((Condition("total_send_wqes", Op.AT_LEAST, 6144),))
     (strip,) = strips_of(mfs, Workload(qps=64), SPACE).strips
-    spans = [(x - len(text) * 3.3, x + len(text) * 3.3) for x, text in strip.labels]
+    spans = [(x - len(text) * 3.8, x + len(text) * 3.8) for x, text in strip.labels]
     assert len(spans) >= 3
     assert all(left[1] < right[0] for left, right in pairwise(spans))
