@@ -17,8 +17,8 @@ from collie import wiring
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
 from collie.cli.options import format_option, parse_settings, print_json
 from collie.errors import ContentError, Problem
-from collie.report.map_figure import value_text
 from collie.report.quantities import percent
+from collie.report.severity_map import value_text
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 if TYPE_CHECKING:
