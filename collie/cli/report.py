@@ -10,10 +10,7 @@ from collie import wiring
 from collie.cli.options import existing_campaign, format_option, print_json
 
 
-@click.command(
-    "report",
-    epilog="Example: collie report campaigns/new-firmware --against campaigns/old-firmware -o firmware.html",
-)
+@click.command("report")
 @click.argument("campaign")
 @click.option(
     "--against", metavar="CAMPAIGN", help="Compare with another campaign: what only one of them has, what both."
@@ -27,7 +24,12 @@ from collie.cli.options import existing_campaign, format_option, print_json
 )
 @format_option
 def command(campaign: str, against: str | None, path: str | None, output: str) -> int:
-    """Write the HTML report of a campaign, also while it runs: one file that opens offline."""
+    """Write the HTML report of a campaign, also while it runs: one file that opens offline.
+
+    \b
+    collie report campaigns/one -o one.html
+    collie report campaigns/new-firmware --against campaigns/old-firmware
+    """
     directory = existing_campaign(campaign)
     told: dict[str, object] = {}
     if against is None:

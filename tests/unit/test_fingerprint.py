@@ -76,8 +76,11 @@ def test_what_is_kept_is_read_again_and_a_change_stands_beside_it(tmp_path: Path
     assert list(fingerprints.load(tmp_path)) == ["node.2", "10.0.0.1"]
     assert fingerprints.load(tmp_path) == began
     changed = {**began, "node.2": host(nic__firmware="22.39")}
+    assert fingerprints.changes(tmp_path) == ()
     fingerprints.save(tmp_path, changed, "2026-01-02T00:00:00Z")
     assert fingerprints.load(tmp_path) == changed
+    (change,) = fingerprints.changes(tmp_path)
+    assert [str(each) for each in change.differences] == ["nic.firmware: 22.36 and 22.39"]
     assert fingerprints.read(tmp_path / "node.2.json").fingerprint == host()
     assert fingerprints.read(tmp_path / "node.2.2.json").fingerprint == host(nic__firmware="22.39")
 

@@ -11,14 +11,17 @@ import pytest
 from collie.detect.measurement import Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import UsageError
-from collie.ports import Measured, RunRecord, SetupFailed
+from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference, Significance
+from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html import render_report, write_report
+from collie.report.unanswered import unanswered
 from collie.report.view import ReportContext, campaign_view
 from collie.search.telling import Telling
 from collie.store import MemoryStore, SqliteStore
 from collie.testing.campaigns import HEADER, SPACE, fill
 from collie.testing.store_suite import measured
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.pruning import Drop
 from collie.workloads.workload import Workload
 from tests.unit.html_page import Page
 
@@ -135,6 +138,37 @@ def test_hostile_text_stays_text() -> None:
     page = Page(render_report(store, ReportContext(HOSTILE)))
     assert page.tags["script"] == 1
     assert page.text.count("<script>alert('x')</script>") >= 6
+
+
+def test_the_testbed_is_described_and_what_it_could_not_do() -> None:
+    prints = {
+        "alice": Fingerprint({"nic": {"firmware": "1.2", "vpd": HOSTILE}, "cpu": {"cores": None}}),
+        "bob": Fingerprint({"nic": {"firmware": "1.3", "vpd": HOSTILE}, "cpu": {"cores": 8}}),
+    }
+    changed = Difference("nic.firmware", "1.1", "1.2", Significance.RESULTS)
+    context = ReportContext(
+        space=SPACE,
+        fingerprints=prints,
+        changes=(HostDifference("alice", "alice", (changed,)),),
+        dropped=(Drop("qp_type", "XRC, DC", "the device has neither"),),
+    )
+    page = Page(render_report(MemoryStore(HEADER), context))
+    assert "nic.firmware differs 1.2 1.3" in page.text
+    assert "cpu.cores unknown 8" in page.text, "unknown differs from nothing"
+    assert "changed while the campaign was resumed: alice: nic.firmware: 1.1 and 1.2;" in page.text
+    assert "qp_type XRC, DC the device has neither" in page.text
+    assert "kept no fingerprint" in Page(render_report(MemoryStore(HEADER), ReportContext())).text
+
+
+def test_causes_are_counted_without_their_figures() -> None:
+    store = MemoryStore(HEADER)
+    for run, received in enumerate(("4.679", "12"), start=1):
+        reason = f"host b receives {received} Gbit/s, but the window was not stable"
+        store.add_run(replace(measured(run), verdict=Verdict(Outcome.INCONCLUSIVE, reason)))
+    store.add_run(RunRecord(3, "search", Workload(), HostLost("b", "no answer for 20 s", 1.0), 100.0))
+    lost, unstable = unanswered(store.runs())
+    assert (lost.kind, lost.cause, lost.example) == ("host lost", "host b", "no answer for 20 s")
+    assert (unstable.cause, unstable.runs) == ("host b receives … Gbit/s, but the window was not stable", (1, 2))
 
 
 def test_a_campaign_that_has_just_begun_has_a_report() -> None:

@@ -136,3 +136,17 @@ def test_every_number_names_its_campaign_and_its_place(a1: Anomaly, a2: Anomaly)
         "there/inside/a2/showed": sum(verdict.symptom is a2.symptom for verdict in judged),
     }
     assert {source: float(value) for source, value, _ in page.numbers} == expected
+
+
+def test_hostile_text_stays_text(a1: Anomaly) -> None:
+    hostile = "<script>alert('x')</script>"
+    prints = {hostile: Fingerprint({"nic": {hostile: hostile}})}
+    found = compare_campaigns(
+        store_of(hostile, [replace(a1, reason=hostile)]),
+        ReportContext(hostile, SPACE, fingerprints=prints),
+        store_of("old", []),
+        ReportContext("y", SPACE, fingerprints=OLD),
+    )
+    page = Page(render_comparison(found))
+    assert page.tags["script"] == 0
+    assert page.text.count(hostile) >= 6
