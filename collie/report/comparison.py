@@ -142,7 +142,13 @@ class Comparison:
         """Whether results of the two may be compared as they stand."""
         if not (self.here.context.fingerprints and self.there.context.fingerprints):
             return Likeness.UNKNOWN
-        return Likeness.UNLIKE if any(host.changes_results for host in self.hosts) else Likeness.SAME
+        return Likeness.UNLIKE if self.unlike_fields else Likeness.SAME
+
+    @property
+    def unlike_fields(self) -> list[str]:
+        """Fields of the fingerprints that may change results and are not known to be equal."""
+        unlike = (found.field for host in self.hosts for found in host.differences if found.changes_results)
+        return list(dict.fromkeys(unlike))
 
 
 def compare_campaigns(
