@@ -48,19 +48,16 @@ class Side:
     """One of the two campaigns.
 
     Attributes:
+        name: its own, or where it is when both have one name.
         kinds: its anomalies that no other explains, the most severe first.
         records: its runs, without samples over time.
     """
 
+    name: str
     header: CampaignHeader
     context: ReportContext
     kinds: tuple[Anomaly, ...]
     records: tuple[RunRecord, ...]
-
-    @property
-    def name(self) -> str:
-        """Of the campaign."""
-        return self.header.campaign
 
     @property
     def elapsed_seconds(self) -> float:
@@ -155,7 +152,11 @@ def compare_campaigns(
     here: CampaignStore, here_context: ReportContext, there: CampaignStore, there_context: ReportContext
 ) -> Comparison:
     """Compare a campaign with another one, finished or not."""
-    one, other = _side(here, here_context), _side(there, there_context)
+    alike = here.header.campaign == there.header.campaign
+    one, other = (
+        _side(context.place if alike else store.header.campaign, store, context)
+        for store, context in ((here, here_context), (there, there_context))
+    )
     both = [InBoth(mine, its) for mine in one.kinds for its in other.kinds if same_anomaly(mine, its)]
     known_here, known_there = {pair.here.id for pair in both}, {pair.there.id for pair in both}
     hosts = compare(here_context.fingerprints, there_context.fingerprints)
@@ -180,10 +181,10 @@ def same_anomaly(one: Anomaly, other: Anomaly) -> bool:
     )
 
 
-def _side(store: CampaignStore, context: ReportContext) -> Side:
+def _side(name: str, store: CampaignStore, context: ReportContext) -> Side:
     kinds = [kind for kind, _ in kinds_of(store.anomalies())]
     kinds.sort(key=lambda kind: -kind.severity)
-    return Side(store.header, context, tuple(kinds), tuple(recorded(store, ())))
+    return Side(name, store.header, context, tuple(kinds), tuple(recorded(store, ())))
 
 
 def _evidence(anomaly: Anomaly, elsewhere: Side) -> Evidence:

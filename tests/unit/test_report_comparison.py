@@ -138,6 +138,12 @@ def test_every_number_names_its_campaign_and_its_place(a1: Anomaly, a2: Anomaly)
     assert {source: float(value) for source, value, _ in page.numbers} == expected
 
 
+def test_campaigns_of_one_name_are_told_apart_by_their_place(a1: Anomaly) -> None:
+    one, other = (ReportContext(place=place, space=SPACE) for place in ("old/F", "new/F"))
+    found = compare_campaigns(store_of("F", [a1]), one, store_of("F", []), other)
+    assert (found.here.name, found.there.name) == ("old/F", "new/F")
+
+
 def test_hostile_text_stays_text(a1: Anomaly) -> None:
     hostile = "<script>alert('x')</script>"
     prints = {hostile: Fingerprint({"nic": {hostile: hostile}})}
