@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collie.detect.measurement import Victim
-from collie.workloads.units import format_bytes, format_rate
+from collie.workloads.units import format_bytes, format_list, format_rate
 
 
 def rate(bits_per_second: float | None) -> str:
@@ -64,9 +64,9 @@ def name_testbed(testbed: Mapping[str, object]) -> str:
 
 
 def show(dimension: str, value: Any) -> str:
-    """Write the value of a feature as people would write it in a workload file: `64 KiB`, `[64, 1024]`, `true`."""
+    """Write the value of a feature as people would write it in a workload file: `64 KiB`, `[SEND, READ]`, `true`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return f"[{', '.join(format_bytes(item) for item in value)}]"  # every list is one of sizes
+        return format_list(format_bytes(item) if isinstance(item, int) else item for item in value)  # numbers are sizes
     return format_bytes(value) if dimension.endswith("_bytes") else str(value)

@@ -176,7 +176,7 @@ def fixed_text(drawn: SeverityMap) -> str:
 def value_text(name: str, value: Any) -> str:
     """Write the value of a field so that it can be written back: sizes are exact, lists are as `--fix` takes them."""
     if isinstance(value, tuple):
-        return ",".join(_exact_bytes(item) for item in value)
+        return ",".join(_exact_bytes(item) if isinstance(item, int) else str(item) for item in value)
     return _exact_bytes(value) if name.endswith("_bytes") else show(name, value)
 
 

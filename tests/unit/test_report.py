@@ -22,7 +22,7 @@ from collie.testing.campaigns import HEADER, SPACE, fill
 from collie.testing.store_suite import measured
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.pruning import Drop
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Opcode, Workload
 from tests.unit.html_page import Page
 
 HOSTILE = "<script>alert('x')</script>\"&amp;"
@@ -169,6 +169,17 @@ def test_causes_are_counted_without_their_figures() -> None:
     lost, unstable = unanswered(store.runs())
     assert (lost.kind, lost.cause, lost.example) == ("host lost", "host b", "no answer for 20 s")
     assert (unstable.cause, unstable.runs) == ("host b receives … Gbit/s, but the window was not stable", (1, 2))
+
+
+def test_an_anomaly_of_mixed_operations_is_shown() -> None:
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    mixed = Workload(more_opcodes=(Opcode.SEND, Opcode.READ), messages=(64, 1024))
+    mfs = Mfs((Condition("more_opcodes", Op.ONE_OF, ((Opcode.SEND,), (Opcode.SEND, Opcode.READ))),))
+    store.add_anomaly(replace(full.anomalies()[0], workload=mixed, mfs=mfs))
+    text = Page(render_report(store, ReportContext(space=SPACE))).text
+    assert "more_opcodes [SEND, READ] []" in text
+    assert "messages [64 B, 1 KiB] [64 KiB]" in text
 
 
 def test_a_campaign_that_has_just_begun_has_a_report() -> None:
