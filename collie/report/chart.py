@@ -162,7 +162,9 @@ def _found_panel(title: str, found: Sequence[Found], across: Scale, top: float) 
         beside = x + 8 if x < across.end - 40 else x - 34
         labels.append(Label(beside, y + 14 if beside > x else y - 4, item.id))
     steps = Line("".join(corners) + f"H{across.place(across.high)}", "step")
-    return Panel(title, top, bottom, up.ticks(6), (steps, Line(_diamonds(marks), "diamonds")), tuple(labels))
+    return Panel(
+        title, top, bottom, up.ticks(6, least_step=1.0), (steps, Line(_diamonds(marks), "diamonds")), tuple(labels)
+    )
 
 
 def driven_chart(driven: Sequence[Driven], found: Sequence[Found], end_seconds: float) -> Chart:
@@ -183,8 +185,9 @@ def driven_chart(driven: Sequence[Driven], found: Sequence[Found], end_seconds: 
 
 def trace_chart(traces: Sequence[Trace]) -> Chart:
     """Draw readings of one run over time, a line per host."""
-    end = max((seconds for trace in traces for _, samples in trace.hosts for seconds, _ in samples), default=1.0)
-    across = Scale(0.0, end or 1.0, _LEFT, _WIDTH - _RIGHT)
+    moments = [seconds for trace in traces for _, samples in trace.hosts for seconds, _ in samples]
+    # A host may sample a little before the first one of all starts to send.
+    across = Scale(min(0.0, *moments), max(1e-3, *moments), _LEFT, _WIDTH - _RIGHT)
     order = hosts_of(traces)
     panels = []
     for trace, (top, bottom) in zip(traces, _rows(len(traces)), strict=True):

@@ -43,9 +43,20 @@ class Scale:
             low, high, at = math.log10(low), math.log10(high), math.log10(at)
         return round(self.start + (self.end - self.start) * (at - low) / (high - low), 1)
 
-    def ticks(self, most: int, write: Callable[[float], str] | None = None) -> tuple[Tick, ...]:
-        """Return round values at most so many, with their places; `write` words them, or `engineering` does."""
-        values = _decades(self.low, self.high, most) if self.logarithmic else _round_values(self.low, self.high, most)
+    def ticks(
+        self, most: int, write: Callable[[float], str] | None = None, *, least_step: float = 0.0
+    ) -> tuple[Tick, ...]:
+        """Return round values with their places.
+
+        Args:
+            most: about so many of them.
+            write: words them; `engineering` without.
+            least_step: between two of them; 1 for what is counted. Without effect on a logarithm.
+        """
+        if self.logarithmic:
+            values = _decades(self.low, self.high, most)
+        else:
+            values = _round_values(self.low, self.high, max(least_step, _step(self.low, self.high, most)))
         return tuple(Tick(self.place(value), (write or engineering)(value)) for value in values)
 
 
@@ -69,8 +80,11 @@ def engineering(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _round_values(low: float, high: float, most: int) -> list[float]:
-    step = _round_step((high - low) / max(most - 1, 1))
+def _step(low: float, high: float, most: int) -> float:
+    return _round_step((high - low) / max(most - 1, 1))
+
+
+def _round_values(low: float, high: float, step: float) -> list[float]:
     first = math.ceil(low / step - 1e-9)
     return [round(index * step, 12) for index in range(first, math.floor(high / step + 1e-9) + 1)]
 

@@ -66,6 +66,16 @@ def test_pictures_choose_a_unit_of_time(end: float, unit: str) -> None:
     assert found_chart([("", [Found("a1", end / 2)])], end).title == f"testbed time, {unit}"
 
 
+def test_anomalies_are_counted_in_whole_ones() -> None:
+    chart = found_chart([("", [Found("a1", 1.0)])], 2.0)
+    assert [tick.label for tick in chart.panels[0].ticks] == ["0", "1"]
+
+
+def test_a_sample_before_the_first_message_is_inside_the_picture() -> None:
+    chart = trace_chart([Trace("delivered_bps", "receives", (("a", ((-0.1, 0.0), (1.0, 5.0))),))])
+    assert chart.panels[0].lines[0].path.startswith(f"M{chart.left} ")
+
+
 def test_every_run_of_a_driven_counter_is_drawn() -> None:
     points = tuple(Point(run, run * 10.0, float(run), run % 5 == 0) for run in range(1, 51))
     chart = driven_chart([Driven("x$y_z$", points)], [Found("a1", 50.0), Found("a2", 70.0)], 600.0)
