@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,17 @@ class TestbedChoice:
     def is_simulated(self) -> bool:
         """Whether nothing real is touched."""
         return self.hosts is None
+
+    def arguments(self) -> list[str]:
+        """Return the words of a command line that say the same, without what is usual."""
+        options = [
+            ("hosts", self.hosts),
+            ("subsystem", self.subsystem if self.hosts is None else None),
+            *(("set", f"{key}={value}") for key, value in self.settings.items()),
+            ("noise", None if self.noise == 1.0 else self.noise),
+        ]
+        flags = [f"--{name}" for name, is_on in (("verify", self.verify), ("victim", self.victim)) if is_on]
+        return [*_words(options), *flags]
 
 
 @dataclass(frozen=True)
@@ -90,6 +101,22 @@ class SearchChoice:
             self, testbed=testbed, space=absolute(self.space), recipe=absolute(self.recipe), known=absolute(self.known)
         )
 
+    def arguments(self) -> list[str]:
+        """Return the words behind `collie search` that say the same, without what is usual."""
+        return [*self.testbed.arguments(), *_words(self._options()), *(["--shared-port"] if self.shared_port else [])]
+
+    def _options(self) -> Iterator[tuple[str, object]]:
+        yield from (("space", self.space), ("recipe", self.recipe), ("known", self.known))
+        yield from (("fix", each) for each in self.fix)
+        yield from (("limit", each) for each in self.limit)
+        yield from (("budget", self.budget), ("seed", self.seed))
+        for name, limit, unit in (
+            ("max-pause-per-second", self.safety.pause_per_second, "s"),
+            ("max-pause", self.safety.pause_per_campaign, "s"),
+            ("max-rate", self.safety.rate_bps, "bit"),
+        ):
+            yield name, None if limit is None else f"{limit:f}{unit}"
+
     def to_settings(self) -> dict[str, Any]:
         """Return plain values from which `from_settings` makes the same choice."""
         return dataclasses.asdict(self)
@@ -104,3 +131,10 @@ class SearchChoice:
             values["capabilities"] = Capabilities.from_plain(values["capabilities"])
         values["fix"], values["limit"] = tuple(values["fix"]), tuple(values["limit"])
         return cls(**values)
+
+
+def _words(options: Iterable[tuple[str, object]]) -> Iterator[str]:
+    for name, value in options:
+        if value is not None:
+            yield f"--{name}"
+            yield str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -119,6 +120,7 @@ def _environment() -> Environment:
     )
     filters: dict[str, Callable[..., object]] = {
         "percent": percent,
+        "shell": shlex.join,
         "engineering": lambda value: "unknown" if value is None else engineering(value),
         "victim_kept": victim_kept,
         "seconds": format_seconds,

@@ -268,7 +268,8 @@ def write_comparison(here: SqliteStore, there: SqliteStore, path: Path) -> bool:
 def _report_context(store: SqliteStore, wall_seconds: float | None = None) -> ReportContext:
     from collie.report.view import ReportContext
 
-    space, dropped = pruned_space_of(SearchChoice.from_settings(store.header.settings))
+    choice = SearchChoice.from_settings(store.header.settings)
+    space, dropped = pruned_space_of(choice)
     return ReportContext(
         place=str(store.directory.path),
         space=space,
@@ -276,6 +277,7 @@ def _report_context(store: SqliteStore, wall_seconds: float | None = None) -> Re
         dropped=dropped,
         fingerprints=fingerprints.load(store.directory.fingerprints),
         changes=fingerprints.changes(store.directory.fingerprints),
+        search=("collie", "search", *choice.arguments()),
     )
 
 
