@@ -13,6 +13,7 @@ import base64
 import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+_LONGEST_SILENCE_SECONDS = 60.0
 _FIRST_FREE = 16
 """The browser listens at 3 and answers at 4: our ends must not be these."""
 
@@ -42,6 +44,7 @@ class Page:
     def __init__(self, commands: IO[bytes], answers: IO[bytes]) -> None:
         self._commands = commands
         self._answers = answers
+        self._unread = b""
         self._number = 0
         self._session: str | None = None
         self._events: list[str] = []
@@ -128,12 +131,7 @@ class Page:
 
     def _next(self) -> dict[str, Any]:
         """Read one message and remember what it tells."""
-        text = bytearray()
-        while (byte := self._answers.read(1)) != b"\0":
-            if not byte:
-                raise RuntimeError("Chromium is gone")
-            text += byte
-        message: dict[str, Any] = json.loads(text)
+        message: dict[str, Any] = json.loads(self._line())
         method, told = message.get("method", ""), message.get("params", {})
         self._events.append(method)
         match method:
@@ -146,6 +144,19 @@ class Page:
             case "Runtime.exceptionThrown":
                 self.console.append(f"exception: {told['exceptionDetails']['text']}")
         return message
+
+    def _line(self) -> bytes:
+        """Return one message: what ends with a zero byte."""
+        while b"\0" not in self._unread:
+            ready, _, _ = select.select([self._answers], [], [], _LONGEST_SILENCE_SECONDS)
+            if not ready:
+                raise RuntimeError(f"Chromium has said nothing for {_LONGEST_SILENCE_SECONDS:.0f} s")
+            more = os.read(self._answers.fileno(), 1 << 16)
+            if not more:
+                raise RuntimeError("Chromium is gone")
+            self._unread += more
+        line, _, self._unread = self._unread.partition(b"\0")
+        return line
 
 
 @contextmanager
@@ -164,15 +175,15 @@ def browser(executable: str, profile: Path) -> Iterator[Page]:
         os.dup2(answer_in, 4)
 
     process = subprocess.Popen(
-        [executable, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-         "--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={profile}"],
+        [executable, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+         "--no-first-run", "--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={profile}"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         preexec_fn=connect, pass_fds=(3, 4), start_new_session=True,
     )  # fmt: skip
     os.close(command_out)
     os.close(answer_in)
     try:
-        with os.fdopen(command_in, "wb") as commands, os.fdopen(answer_out, "rb") as answers:
+        with os.fdopen(command_in, "wb") as commands, os.fdopen(answer_out, "rb", 0) as answers:
             yield Page(commands, answers)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
