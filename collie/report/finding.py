@@ -10,7 +10,7 @@ from collie.detect.measurement import Sample, Victim
 from collie.ports import RunRecord
 from collie.report.chart import Trace, hosts_of
 from collie.report.quantities import show
-from collie.report.readings import Reading, readings_of
+from collie.report.readings import Reading, Rise, readings_of, rises_of
 from collie.report.shown import (
     confirming_run,
     is_plain,
@@ -22,7 +22,7 @@ from collie.report.shown import (
 )
 from collie.report.strip import Strips, strips_of
 from collie.search.anomaly import Anomaly
-from collie.search.telling import Telling
+from collie.search.telling import MOST_TELLING, Telling
 from collie.workloads.feature import Condition, feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
@@ -66,6 +66,7 @@ class Finding:
             is None when there was no such run.
         counters: of the simplest workload in `simplest_run`, and of plain traffic: its own plain sibling, or else the
             median of `plain_runs` runs.
+        rises: counters of `run` that rose against `sibling_run`, where there are no `counters`.
         traces: `run` over time; empty when its samples were not kept.
         commands: to run it again, with what each does.
         victim: of `run`; None when none ran beside it.
@@ -83,6 +84,7 @@ class Finding:
     simplest_run: int | None
     simplest_sibling_run: int | None
     plain_runs: int
+    rises: tuple[Rise, ...]
     traces: tuple[Trace, ...]
     commands: tuple[tuple[str, str], ...]
     victim: Victim | None
@@ -144,6 +146,8 @@ def _finding(
     simplest_sibling = sibling_run(simplest, records, space)
     plain_runs = [simplest_sibling] if simplest_sibling else [record for record in records if is_plain(record)]
     measurement = measurement_of(confirming)
+    rises = rises_of(confirming, sibling) if confirming and sibling and not anomaly.telling else ()
+    drawn = [item.counter for item in anomaly.telling] or [rise.counter for rise in rises[:MOST_TELLING]]
     return Finding(
         anomaly=anomaly,
         met_again=met_again,
@@ -164,7 +168,8 @@ def _finding(
         simplest_run=number_of(simplest),
         simplest_sibling_run=number_of(simplest_sibling),
         plain_runs=len(plain_runs),
-        traces=_traces(anomaly, measurement.series) if measurement else (),
+        rises=rises,
+        traces=_traces(drawn, measurement.series) if measurement else (),
         commands=_commands(anomaly, place),
         victim=measurement.victim if measurement else None,
     )
@@ -188,11 +193,11 @@ def _condition_row(condition: Condition, workload: Workload, plain: Workload) ->
     )
 
 
-def _traces(anomaly: Anomaly, series: Sequence[Sample]) -> tuple[Trace, ...]:
+def _traces(counters: Sequence[str], series: Sequence[Sample]) -> tuple[Trace, ...]:
     readings = [
         ("delivered_bps", "receives, bit/s"),
         ("tx_pause_ratio", "sends pause, share of the time"),
-        *((item.counter, f"{item.counter}, per second") for item in anomaly.telling),
+        *((counter, f"{counter}, per second") for counter in counters),
     ]
     traces = [_trace(name, title, series) for name, title in readings]
     return tuple(trace for trace in traces if trace.hosts)

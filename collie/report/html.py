@@ -19,7 +19,7 @@ from collie.ports import CampaignHeader, CampaignStore
 from collie.report.chart import MOST_PANELS, MOST_POINTS, Driven, driven_chart, found_chart, trace_chart
 from collie.report.comparison import Comparison
 from collie.report.page_data import page_data
-from collie.report.quantities import name_testbed, percent, runs, times, victim_kept
+from collie.report.quantities import name_testbed, percent, rate, runs, times
 from collie.report.scale import engineering
 from collie.report.view import CampaignView, ReportContext, campaign_view
 from collie.workloads.units import format_seconds
@@ -122,7 +122,7 @@ def _environment() -> Environment:
         "percent": percent,
         "shell": shlex.join,
         "engineering": lambda value: "unknown" if value is None else engineering(value),
-        "victim_kept": victim_kept,
+        "rate": rate,
         "seconds": format_seconds,
         "runs": runs,
         "times": times,

@@ -60,6 +60,8 @@ class Record:
                 return getattr(self._measurement(int(number)).host(host), field)
             case ["runs", number, "counters", counter]:
                 return self._measurement(int(number)).counter(counter)
+            case ["runs", number, "victim", field]:
+                return getattr(self._measurement(int(number)).victim, field)
             case ["runs", numbers]:
                 return len({int(number) for number in numbers.split("+") if self._says_nothing(int(number))})
             case ["plain", "counters", counter]:

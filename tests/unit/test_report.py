@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from collie.detect.measurement import Victim
+from collie.detect.bounds import plain_sibling
+from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import UsageError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference, Significance
@@ -209,6 +211,32 @@ def test_the_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
     with pytest.raises(UsageError, match="cannot be written"):
         write_report(MemoryStore(HEADER), path / "report.html")
+
+
+def test_until_counters_tell_those_that_rose_are_on_the_page() -> None:
+    def run(number: int, purpose: str, workload: Workload, **counters: float | None) -> RunRecord:
+        host = HostMeasurement("b", 1e9, 1e6, 0.2, counters=counters)
+        samples = (Sample(1.0, "b", dict(counters)), Sample(2.0, "b", dict(counters)))
+        verdict = Verdict(Outcome.ANOMALOUS, "it pauses", Symptom.PAUSE, 0.2) if purpose == "confirm" else None
+        measurement = Measurement((host,), 10.0, series=samples)
+        return RunRecord(number, purpose, workload, Measured(measurement, 20.0), number * 20.0, verdict)
+
+    full, store = MemoryStore(HEADER), MemoryStore(HEADER)
+    fill(full)
+    anomaly = full.anomalies()[0]
+    store.add_run(
+        run(1, "sibling", plain_sibling(anomaly.found_as, SPACE), misses=3.0, stalls=0.0, bytes=9e9, new=None)
+    )
+    store.add_run(run(2, "confirm", anomaly.found_as, misses=4.0, stalls=5e6, bytes=1e9, new=7.0))
+    store.add_anomaly(anomaly)
+    page = Page(render_report(store, ReportContext(space=SPACE)))
+    assert "Counters that rose most in run 2 against its plain sibling in run 1" in page.text
+    assert "stalls 5M 0" in page.text
+    assert {source for source, _, _ in page.numbers if "counters" in source} == {
+        "runs/1/counters/stalls",
+        "runs/2/counters/stalls",
+    }
+    assert list(json.loads(page.data)["series"]["a1"]["readings"]) == ["stalls"]
 
 
 def test_the_counters_that_tell_are_on_the_page() -> None:
