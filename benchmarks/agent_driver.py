@@ -95,7 +95,7 @@ class RemoteAgent:
         for thread in self._threads:
             thread.daemon = True
             thread.start()
-        self.facts = self.ask("hello", protocol=1, deadline_seconds=20)
+        self.facts = self.ask("hello", protocol=2, deadline_seconds=20)
 
     def _read(self) -> None:
         assert self.process.stdout is not None

@@ -19,13 +19,15 @@ Processes
 =========
 
 ``agent``   resident: reads requests, answers, samples every counter on its own monotonic clock. Opens no verbs device.
-``engine``  one forked child per run: owns every verbs object, so that a hung step ends with SIGKILL and the kernel
-            takes the QPs back. Writes its totals to shared memory, where the agent samples them with the counters.
+``engine``  forked children, fresh for each run: own every verbs object, so that a hung step ends with SIGKILL and the
+            kernel takes the QPs back. Write their totals to shared memory, where the agent samples them with the
+            counters. One per run, or ``processes`` of them that share the QPs and MRs of every flow (``sharing.py``);
+            then a step is done when all have done it, one that dies ends the run, and every figure below is of all.
 
-The engine dies with the agent (parent-death signal). The agent ends, taking the engine with it, on end of stdin, on
+An engine dies with the agent (parent-death signal). The agent ends, taking the engine with it, on end of stdin, on
 SIGHUP/SIGTERM, when stdout is gone, or when no line arrived for ``lease_seconds`` (8, changed by ``hello``).
 
-Protocol 1: JSON lines
+Protocol 2: JSON lines
 ======================
 
 One JSON object per line. stdin: requests. stdout: replies and events. stderr: a log for people. Unknown keys in a
@@ -55,13 +57,15 @@ engine is gone (a failed ``prepare`` leaves none in any case); the next ``prepar
 time. ``ping`` and ``sampling`` are answered at any time, even while another step is under way; any other request during
 a step is refused.
 
-``hello``      ``protocol`` (1), ``lease_seconds``? -> ``protocol``, ``pid``, and the facts of the host: ``hostname``,
+``hello``      ``protocol`` (2), ``lease_seconds``? -> ``protocol``, ``pid``, and the facts of the host: ``hostname``,
                ``machine``, ``kernel``, ``python``, ``pyverbs_present``, ``pyverbs`` (its version; null where it does
                not say, as Debian's), ``pyverbs_error`` (why it cannot be imported), ``data_paths`` {name: {"usable",
-               "detail": where it is from, or why it cannot be used}} with the best first, ``cpus``, ``memory_bytes``,
-               ``memory_available_bytes``, ``numa_nodes``, ``devices`` (see ``facts.py``), ``clock`` (now, on the clock
-               of the samples), ``rdma_cm_error`` (why no queue pair can be connected by RDMA-CM here, else null). Works
-               without a data path: then devices have no ``limits``, ports no ``active_mtu``.
+               "detail": where it is from, or why it cannot be used}} with the best first, ``cpus``,
+               ``usable_cpus`` (how many this process may run on), ``numa_cpus`` {number of a NUMA node: how many of
+               them it has}, ``memory_bytes``, ``memory_available_bytes``, ``numa_nodes``, ``devices`` (see
+               ``facts.py``), ``clock`` (now, on the clock of the samples), ``rdma_cm_error`` (why
+               no queue pair can be connected by RDMA-CM here, else null). Works without a data path: then devices have
+               no ``limits``, ports no ``active_mtu``.
 ``ping``       -> ``clock``, ``phase`` (idle|prepared|connected|running|stopped). Send one at least every 2 seconds.
 ``sampling``   ``on``, ``device``, ``port``? (1), ``netdev``?, ``period_seconds``? (0.25): samples without a run (for an
                idle window, to watch counters). ``start`` turns sampling on by itself, and the end of the run turns it
@@ -69,8 +73,9 @@ a step is refused.
                "device_hw_counters": "sysfs"|null, "counters": "sysfs"|null, "netdev": "sysfs"|null,
                "ethtool": "ioctl"|null, "devlink": "netlink"|null}; nothing for ``on`` false
 ``prepare``    ``device``, ``port``? (1), ``gid_index``, ``workload``, ``flows``, ``data_path``? (the best usable),
-               ``verify``? (false: true fills the buffers for ``verify``): creates PD, MRs, CQs, QPs in a new engine. ->
-               ``engine_pid``, ``data_path``, ``endpoints`` {key: endpoint}, ``flows`` {key: plan}
+               ``verify``? (false: true fills the buffers for ``verify``), ``processes``? (1: engines that share the QPs
+               of every flow evenly; both hosts the same number, 1 with ``srq``): creates PD, MRs, CQs, QPs in new
+               engines. -> ``engine_pids``, ``data_path``, ``endpoints`` {key: endpoint}, ``flows`` {key: plan}
 ``connect``    ``peers`` {key: endpoint of the other role}: RTR, RTS (AH for UD), receives posted before the reply.
 ``start``      ``period_seconds``? (0.25): begins to post; samples come. -> ``clock``
 ``stop``       ``drain_seconds``? (1): posts no more sends, waits for outstanding ones at most that long, goes on
@@ -153,7 +158,8 @@ the reading; ``clock_end`` after it. ``queue_empty`` counts how often a send que
 filled again: with ``rounds_in_queue`` 1 (in the plan) that is every time and means nothing. ``queue_outstanding`` over
 ``queue_limit`` is how full send queues were at those moments: rounds outstanding, and rounds that fit, each summed over
 all of them. ``cpu_seconds`` of ``health`` is the engine's, ``cpu_user_seconds`` the part of it outside of the kernel,
-in clock ticks, and ``wait_seconds`` the time that it was ready to run and had no CPU (/proc/PID/schedstat). What of
+in clock ticks, and ``wait_seconds`` the time that it was ready to run and had no CPU (/proc/PID/schedstat; of several
+engines, on average). What of
 ``link`` differs between two samples changed during the run. ``errors`` are completions by status, but for flushed ones.
 
 ``delivered_*`` is what reached the *sink* of the flow: the responder, unless every request of the flow fetches its
@@ -186,18 +192,19 @@ A whole run, controller to A (>) and to B (»), answers (<, «)
 
 ::
 
-    > {"id": 1, "do": "hello", "protocol": 1, "lease_seconds": 8}
-    < {"id": 1, "ok": true, "protocol": 1, "pid": 412, "devices": [{"name": "rxe0", ...}], ...}
-    » {"id": 1, "do": "hello", "protocol": 1}                            « {"id": 1, "ok": true, ...}
+    > {"id": 1, "do": "hello", "protocol": 2, "lease_seconds": 8}
+    < {"id": 1, "ok": true, "protocol": 2, "pid": 412, "devices": [{"name": "rxe0", ...}], ...}
+    » {"id": 1, "do": "hello", "protocol": 2}                            « {"id": 1, "ok": true, ...}
     > {"id": 2, "do": "prepare", "deadline_seconds": 20, "device": "rxe0", "gid_index": 1,
        "workload": {"qp_type": "RC", "opcode": "WRITE", "messages": [65536], "qps": 1, "mtu": 4096},
        "flows": [{"flow": "a-b", "role": "requester"}]}
-    < {"id": 2, "ok": true, "engine_pid": 415, "endpoints": {"a-b/requester": {"gid": "…", "qps": [[17, 0]], ...}},
+    < {"id": 2, "ok": true, "engine_pids": [415],
+       "endpoints": {"a-b/requester": {"engines": [{"gid": "…", "qps": [[17, 0]], ...}]}},
        "flows": {"a-b/requester": {"counted_by": "requester_completions", "rounds_in_queue": 128, ...}}}
     » {"id": 2, "do": "prepare", ..., "flows": [{"flow": "a-b", "role": "responder"}]}
-    « {"id": 2, "ok": true, "endpoints": {"a-b/responder": {"gid": "…", "qps": [[18, 0]], "buffers": {...}}}, ...}
-    > {"id": 3, "do": "connect", "peers": {"a-b/requester": {"gid": "…", "qps": [[18, 0]], "buffers": {...}}}}
-    » {"id": 3, "do": "connect", "peers": {"a-b/responder": {"gid": "…", "qps": [[17, 0]], ...}}}
+    « {"id": 2, "ok": true, "endpoints": {"a-b/responder": {"engines": [{"qps": [[18, 0]], "buffers": {...}}]}}, ...}
+    > {"id": 3, "do": "connect", "peers": {"a-b/requester": {"engines": [{"qps": [[18, 0]], "buffers": {...}}]}}}
+    » {"id": 3, "do": "connect", "peers": {"a-b/responder": {"engines": [{"qps": [[17, 0]], ...}]}}}
     < {"id": 3, "ok": true}                                              « {"id": 3, "ok": true}
     » {"id": 4, "do": "start"}                                           « {"id": 4, "ok": true, "clock": 55.1}
     > {"id": 4, "do": "start"}                                           < {"id": 4, "ok": true, "clock": 1022.7}
@@ -210,4 +217,4 @@ A whole run, controller to A (>) and to B (»), answers (<, «)
     > {"id": 8, "do": "bye"}                                             < {"id": 8, "ok": true}
 """
 
-PROTOCOL = 1
+PROTOCOL = 2

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import PROTOCOL, facts, fingerprint
 from .child import EngineProcess
+from .engines import Engines
 from .faults import bad_request
 from .lines import Lines
 from .loop import GRACE_SECONDS, Loop, Step
@@ -61,19 +62,19 @@ class Agent(Loop):
         do = step.request.do
         run = self._run
         if do == "hello":
-            if not step.engine.reap(GRACE_SECONDS):
-                step.engine.kill()
+            if not step.engines.reap(GRACE_SECONDS):
+                step.engines.kill()
             return {"pid": os.getpid(), **reply}
         assert run is not None, "every other step belongs to a run"
         if do == "destroy":
             if reply["clean"]:
-                step.engine.reap(GRACE_SECONDS)
+                step.engines.reap(GRACE_SECONDS)
             started = step.ends_at - step.request.deadline_seconds
-            self.lose_engine()
+            self.lose_engines()
             return {**reply, "qps_left": self._qps_left(), "seconds": round(self._clock() - started, 3)}
         if do == "prepare":
             run.plans, run.data_path = reply["flows"], reply["data_path"]
-            reply["engine_pid"] = run.engine.pid
+            reply["engine_pids"] = run.engines.pids
         if do == "stop":
             reply["totals"] = self._totals
         run.phase = AFTER.get(do, run.phase)
@@ -88,7 +89,7 @@ class Agent(Loop):
         self._lease_seconds = float(request.fields.get("lease_seconds", self._lease_seconds))
         if self._run:
             raise bad_request("hello: a run is under way")
-        self.hand_over(request, self._make_engine({}), {})
+        self.hand_over(request, Engines(self._make_engine, {}), {})
 
     def _ping(self, _request: Request) -> Dict[str, Any]:
         return {"clock": self._clock(), "phase": self._run.phase if self._run else "idle"}
@@ -113,11 +114,12 @@ class Agent(Loop):
         fields = request.fields
         ends = parse_flows(fields["flows"], fields["workload"])
         device, port = fields["device"], fields.get("port", 1)
-        engine = self._make_engine({key: end["qps"] for key, end in ends.items()})
-        self._engine_pids.append(engine.pid)
+        qps = {key: end["qps"] for key, end in ends.items()}
+        engines = Engines(self._make_engine, qps, fields.get("processes", 1))
+        self._engine_pids += engines.pids
         self._last_device = device
         netdev = facts.gid_netdev(device, port, fields["gid_index"])
-        self._run = Run(engine, device, port, facts.physical_netdev(netdev) if netdev else None)
+        self._run = Run(engines, device, port, facts.physical_netdev(netdev) if netdev else None)
         command = {
             "device": device,
             "port": port,
@@ -126,7 +128,7 @@ class Agent(Loop):
             "data_path": fields.get("data_path"),
             "verify": fields.get("verify", False),
         }
-        self.hand_over(request, engine, command)
+        self.hand_over(request, engines, command)
 
     def _expect(self, request: Request, *phases: str) -> Run:
         if self._run is None or self._run.phase not in phases:
@@ -138,33 +140,33 @@ class Agent(Loop):
         run = self._expect(request, "prepared")
         peers = request.fields["peers"]
         for key in run.plans:
-            if not isinstance(peers.get(key), dict) or not {"gid", "lid", "qps"} <= set(peers[key]):
+            if not isinstance(peers.get(key), dict) or not isinstance(peers[key].get("engines"), list):
                 raise bad_request(f"connect: peers has no endpoint for {key}")
-        self.hand_over(request, run.engine, {"peers": peers, "seconds": request.deadline_seconds * 0.8})
+        self.hand_over(request, run.engines, {"peers": peers, "seconds": request.deadline_seconds * 0.8})
 
     def _start(self, request: Request) -> None:
         run = self._expect(request, "connected")
         reader = self._sampling.read_from(run.device, run.port, run.netdev)
         run.first_packets = received_packets(reader.read())
-        self.hand_over(request, run.engine, {})
+        self.hand_over(request, run.engines, {})
 
     def _stop(self, request: Request) -> None:
         run = self._expect(request, "running")
         self._totals = take(self._sampling.reader, run)
         drain = min(request.fields.get("drain_seconds", DRAIN_SECONDS), request.deadline_seconds * 0.8)
-        self.hand_over(request, run.engine, {"drain_seconds": drain})
+        self.hand_over(request, run.engines, {"drain_seconds": drain})
 
     def _verify(self, request: Request) -> None:
         run = self._expect(request, "running", "stopped")
         completed = request.fields.get("completed", {})
         if not all(type(count) is int and count >= 0 for count in completed.values()):
             raise bad_request("verify: completed has a number of messages for each end")
-        self.hand_over(request, run.engine, {"completed": completed})
+        self.hand_over(request, run.engines, {"completed": completed})
 
     def _destroy(self, request: Request) -> Optional[Dict[str, Any]]:
         if self._run is None:
             return {"flushed": 0, "clean": True, "qps_left": self._qps_left(), "seconds": 0.0}
-        self.hand_over(request, self._run.engine, {})
+        self.hand_over(request, self._run.engines, {})
         return None
 
     def _resources(self, request: Request) -> Dict[str, Any]:

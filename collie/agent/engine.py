@@ -110,12 +110,14 @@ class Engine:
         path = self.paths.choose(command["data_path"])
         where = (command["device"], command["port"], command["gid_index"])
         ends = [
-            End(entry["key"], entry["role"], entry["qps"], parse_workload(entry["workload"]))
+            End(entry["key"], entry["role"], entry["qps"], parse_workload(entry["workload"]), entry["flow_qps"])
             for entry in command["ends"]
         ]
+        if command["processes"] > 1 and any(end.workload.srq for end in ends):
+            raise bad_request("prepare: a shared receive queue belongs to one process, so processes must be 1")
         resources = Resources(path.verbs, *where, facts.gid(*where), facts.gid_netdev(*where))
         self.path, self.resources = path, resources
-        resources.create(ends)
+        resources.create(ends, command["processes"])
         if command["verify"]:
             for end in ends:
                 end.fill()

@@ -217,6 +217,8 @@ def gather(v: Optional[Verbs]) -> Dict[str, Any]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
+        "usable_cpus": len(os.sched_getaffinity(0)),
+        "numa_cpus": {node: len(memory.cpus_of(node) & os.sched_getaffinity(0)) for node in memory.numa_nodes()},
         "memory_bytes": memory.meminfo("MemTotal"),
         "memory_available_bytes": memory.meminfo("MemAvailable"),
         "numa_nodes": memory.numa_nodes(),

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional
 
-from .child import EngineProcess
+from .engines import Engines
 from .faults import AgentFault, bad_request
 from .lines import Lines
 from .report import Run, Sampling
@@ -44,7 +44,7 @@ class Step:
 
     request: Request
     ends_at: float
-    engine: EngineProcess
+    engines: Engines
 
 
 class Loop:
@@ -82,18 +82,18 @@ class Loop:
         self._lines.send({"event": "bye", "reason": self.reason})
         return self.reason
 
-    def hand_over(self, request: Request, engine: EngineProcess, command: Dict[str, Any]) -> None:
-        """Make a request the step under way, for ``engine`` to carry out."""
-        self._step = Step(request, self._clock() + request.deadline_seconds, engine)
-        engine.send({"do": request.do, **command})
+    def hand_over(self, request: Request, engines: Engines, command: Dict[str, Any]) -> None:
+        """Make a request the step under way, for ``engines`` to carry out."""
+        engines.send({"do": request.do, **command})
+        self._step = Step(request, self._clock() + request.deadline_seconds, engines)
 
-    def lose_engine(self, engine: Optional[EngineProcess] = None) -> None:
-        """Forget the run and make sure that its engine (or the one of ``hello``) is gone."""
-        engine = engine or self._engine()
-        if engine is not None and not engine.kill():
-            log(f"engine {engine.pid} does not die: it hangs in the kernel")
+    def lose_engines(self, engines: Optional[Engines] = None) -> None:
+        """Forget the run and make sure that its engines (or the one of ``hello``) are gone."""
+        engines = engines or self._engines()
+        if engines is not None and not engines.kill():
+            log(f"engine {', '.join(map(str, engines.pids))} does not die: it hangs in the kernel")
         self._step = None
-        if self._run is not None and self._run.engine is engine:
+        if self._run is not None and self._run.engines is engines:
             self._run = None
         if not self._sampling.keep:
             self._sampling.stop()
@@ -101,24 +101,24 @@ class Loop:
     def end_run(self) -> None:
         """End what is under way, gently if the engine listens."""
         run = self._run
-        if run is not None and self._step is None and not run.engine.ended:
-            run.engine.send({"do": "destroy"})
-            run.engine.reap(GRACE_SECONDS)
-        self.lose_engine()
+        if run is not None and self._step is None and not run.engines.ended:
+            run.engines.send({"do": "destroy"})
+            run.engines.reap(GRACE_SECONDS)
+        self.lose_engines()
 
-    def _engine(self) -> Optional[EngineProcess]:
+    def _engines(self) -> Optional[Engines]:
         if self._step is not None:
-            return self._step.engine
-        return self._run.engine if self._run is not None else None
+            return self._step.engines
+        return self._run.engines if self._run is not None else None
 
     def _turn(self, wakeup: Optional[int]) -> None:
         poller = select.poll()
         poller.register(self._lines.source, select.POLLIN)
         if self._lines.backlog:
             poller.register(self._lines.sink, select.POLLOUT)
-        engine = self._engine()
-        if engine is not None:
-            poller.register(engine.fileno(), select.POLLIN | (select.POLLOUT if engine.wants_write else 0))
+        engines = self._engines()
+        if engines is not None:
+            engines.register(poller)
         if wakeup is not None:
             poller.register(wakeup, select.POLLIN)
         started, wait = self._clock(), max(0.0, self._until_next())
@@ -130,8 +130,8 @@ class Loop:
             self._last_line += late
         if self._lines.backlog:
             self._lines.flush()
-        if engine is not None:
-            self._hear_engine(engine)
+        if engines is not None:
+            self._hear_engines(engines)
         for line in self._lines.receive():
             self._last_line = self._clock()
             self._hear(line)
@@ -153,9 +153,9 @@ class Loop:
             self.reason = self.reason or "lease"
         if self._step and now >= self._step.ends_at:
             step = self._step
-            step.engine.kill()
+            step.engines.kill()
             message = f"{step.request.do} took longer than {step.request.deadline_seconds} s; the engine was killed"
-            self._engine_gone(step, AgentFault("timeout", step.request.do, message))
+            self._engines_gone(step, AgentFault("timeout", step.request.do, message))
         if self._sampling.next is not None and now >= self._sampling.next:
             sample = self._sampling.sample(self._run, self._lines.backlog > MAX_BACKLOG_BYTES)
             if sample is not None:
@@ -181,40 +181,40 @@ class Loop:
         log(f"{fault.kind} in {fault.step}: {fault.message}")
         self._lines.send({"id": request_id, "ok": False, "error": fault.to_json()})
 
-    def _hear_engine(self, engine: EngineProcess) -> None:
-        engine.flush()
-        for reply in engine.receive():
-            step, self._step = self._step, None
-            if step is None:
-                continue
-            if reply["ok"]:
-                reply.pop("ok")
-                self._lines.send({"id": step.request.id, "ok": True, **self.finish(step, reply)})
-            else:
-                fault = AgentFault.from_json(reply["error"])
-                if step.request.do not in ("stop", "verify") and (
-                    fault.kind != "bad_request" or step.request.do == "prepare"
-                ):
-                    self.lose_engine(engine)
-                self._refuse(step.request.id, fault)
-        if engine.ended and (self._step or self._run) and engine.status is None:
-            self._engine_died(engine)
+    def _hear_engines(self, engines: Engines) -> None:
+        engines.flush()
+        reply = engines.receive()
+        step = self._step
+        if reply is not None and step is not None:
+            self._step = None
+            self._hear_answer(step, reply)
+        if engines.ended and (self._step or self._run) and not engines.gone:
+            self._engines_died(engines)
 
-    def _engine_died(self, engine: EngineProcess) -> None:
-        engine.kill()
+    def _hear_answer(self, step: Step, reply: Dict[str, Any]) -> None:
+        if reply.pop("ok"):
+            self._lines.send({"id": step.request.id, "ok": True, **self.finish(step, reply)})
+            return
+        fault = AgentFault.from_json(reply["error"])
+        if step.request.do not in ("stop", "verify") and (fault.kind != "bad_request" or step.request.do == "prepare"):
+            self.lose_engines(step.engines)
+        self._refuse(step.request.id, fault)
+
+    def _engines_died(self, engines: Engines) -> None:
+        engines.kill()
         step = self._step
         if step:
-            self._engine_gone(step, AgentFault("died", step.request.do, engine.last_words()))
+            self._engines_gone(step, AgentFault("died", step.request.do, engines.last_words()))
         else:
-            self.lose_engine(engine)
-            log(engine.last_words())
-            self._lines.send({"event": "engine_died", "message": engine.last_words()})
+            self.lose_engines(engines)
+            log(engines.last_words())
+            self._lines.send({"event": "engine_died", "message": engines.last_words()})
 
-    def _engine_gone(self, step: Step, fault: AgentFault) -> None:
+    def _engines_gone(self, step: Step, fault: AgentFault) -> None:
         if step.request.do == "destroy":  # no answer, but what was asked for: nothing is left
             log(fault.message)
             reply = self.finish(step, {"flushed": None, "clean": False})
             self._lines.send({"id": step.request.id, "ok": True, **reply})
         else:
-            self.lose_engine(step.engine)
+            self.lose_engines(step.engines)
             self._refuse(step.request.id, fault)

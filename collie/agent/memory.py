@@ -55,14 +55,14 @@ def require(total_bytes: int) -> None:
         raise AgentFault("setup", "allocate", message, errno.ENOMEM)
 
 
-def allocate(total_bytes: int, huge_pages: bool) -> mmap.mmap:
-    """Map memory for buffers, on huge pages or on ordinary ones.
+def allocate(total_bytes: int, huge_pages: bool, processes: int = 1) -> mmap.mmap:
+    """Map memory for buffers, on huge pages or on ordinary ones; ``processes`` of them do so at the same time.
 
     Raises:
         AgentFault: ``unsupported`` where the host keeps no huge pages, ``setup`` where there is too little memory.
     """
     if not huge_pages:
-        require(total_bytes)
+        require(total_bytes * processes)
         return mmap.mmap(-1, total_bytes)
     page = meminfo("Hugepagesize") or 2 << 20
     needed = -(-total_bytes // page)

@@ -110,7 +110,17 @@ def remote_access(v: Verbs, workload: Workload) -> int:
 class Buffers:
     """The MRs of one end: ``per_qp`` for each queue pair, on pages of one mapping."""
 
-    def __init__(self, v: Verbs, pd: Any, workload: Workload, qps: int, length: int, numa_node: Optional[int]) -> None:
+    def __init__(
+        self,
+        v: Verbs,
+        pd: Any,
+        workload: Workload,
+        qps: int,
+        length: int,
+        numa_node: Optional[int],
+        processes: int = 1,
+    ) -> None:
+        """Register ``length`` bytes per MR on NUMA node ``numa_node``; ``processes`` engines do the like at once."""
         per_qp = workload.mrs_per_qp
         access = v.e.IBV_ACCESS_LOCAL_WRITE | remote_access(v, workload)
         self.per_qp = per_qp
@@ -118,7 +128,7 @@ class Buffers:
         self.stride = -(-length // PAGE) * PAGE
         total = self.stride * per_qp * qps
         with step("allocate"), memory.on_node(numa_node):
-            self._mapping = memory.allocate(total, workload.huge_pages)
+            self._mapping = memory.allocate(total, workload.huge_pages, processes)
             self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._mapping))
             self.mrs: List[Any] = []
             try:

@@ -7,10 +7,9 @@ import time
 from typing import Any, Callable, Dict, Optional
 
 from . import facts
-from .child import EngineProcess
+from .engines import Engines
 from .link import link
 from .sampler import CounterReader, Values, host_cpu, received_packets
-from .totals import EndLayout, Totals
 
 STALLED_SECONDS = 1.0
 PERIOD_SECONDS = 0.25
@@ -19,8 +18,8 @@ PERIOD_SECONDS = 0.25
 class Run:
     """What the resident agent knows of the run under way."""
 
-    def __init__(self, engine: EngineProcess, device: str, port: int, netdev: Optional[str]) -> None:
-        self.engine = engine
+    def __init__(self, engines: Engines, device: str, port: int, netdev: Optional[str]) -> None:
+        self.engines = engines
         self.device, self.port, self.netdev = device, port, netdev
         self.phase = "idle"
         self.data_path: Optional[str] = None
@@ -30,31 +29,31 @@ class Run:
 
     def flows(self, counters: Dict[str, Values], now: float) -> Dict[str, Any]:
         """Return the ``flows`` object of a sample."""
-        totals = self.engine.totals
-        return {layout.key: self._flow(totals, layout, counters, now) for layout in totals.ends}
+        return {key: self._flow(key, counters, now) for key in self.engines.totals.qps}
 
-    def _flow(self, totals: Totals, layout: EndLayout, counters: Dict[str, Values], now: float) -> Dict[str, Any]:
-        flow = totals.end(layout)
-        plan = self.plans.get(layout.key, {})
+    def _flow(self, key: str, counters: Dict[str, Values], now: float) -> Dict[str, Any]:
+        flow = self.engines.totals.end(key)
+        plan = self.plans.get(key, {})
         counted_by = plan.get("counted_by")
         if counted_by == "responder_packets":
-            flow.update(self._from_packets(layout, plan, counters))
+            flow.update(self._from_packets(key, plan, counters))
         elif counted_by is None:
             flow.update(delivered_messages=None, delivered_bytes=None)
         if not plan.get("returns"):
             flow.update(returned_messages=None, returned_bytes=None)
-        if not layout.key.endswith("/requester"):
+        if not key.endswith("/requester"):
             flow.update(posted_messages=None, posted_bytes=None, completed_messages=None)
         moves = flow["delivered_messages"] if flow["completed_messages"] is None else flow["completed_messages"]
-        flow["stalled"] = self._stalled(layout.key, moves, now)
+        flow["stalled"] = self._stalled(key, moves, now)
         return flow
 
-    def _from_packets(self, layout: EndLayout, plan: Dict[str, Any], counters: Dict[str, Values]) -> Dict[str, Any]:
+    def _from_packets(self, key: str, plan: Dict[str, Any], counters: Dict[str, Values]) -> Dict[str, Any]:
         packets = received_packets(counters)
         if packets is None or self.first_packets is None:
             return {"delivered_messages": None, "delivered_bytes": None}
-        responders = [end.qps for end in self.engine.totals.ends if end.key.endswith("/responder")]
-        share = (packets - self.first_packets) * layout.qps / sum(responders)
+        qps = self.engines.totals.qps
+        responders = sum(count for end, count in qps.items() if end.endswith("/responder"))
+        share = (packets - self.first_packets) * qps[key] / responders
         return {
             "delivered_messages": int(share * plan["messages_per_packet"]),
             "delivered_bytes": int(share * plan["payload_per_packet"]),
@@ -72,13 +71,13 @@ class Run:
 
     def health(self) -> Dict[str, Any]:
         """Return the ``health`` object of a sample."""
-        engine = self.engine
+        engines = self.engines
         return {
-            **engine.totals.health(),
+            **engines.totals.health(),
             "data_path": self.data_path,
-            "cpu_seconds": engine.cpu_seconds(),
-            "cpu_user_seconds": engine.cpu_user_seconds(),
-            "wait_seconds": engine.wait_seconds(),
+            "cpu_seconds": engines.cpu_seconds(),
+            "cpu_user_seconds": engines.cpu_user_seconds(),
+            "wait_seconds": engines.wait_seconds(),
         }
 
 

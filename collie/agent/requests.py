@@ -10,6 +10,7 @@ from .faults import bad_request
 
 DEFAULT_DEADLINE_SECONDS = 10.0
 MAX_ENDS = 16
+MAX_PROCESSES = 64
 NUMBER = (int, float)
 
 # name: (types, required)
@@ -31,6 +32,7 @@ FIELDS: Dict[str, Dict[str, Tuple[Any, bool]]] = {
         "flows": (list, True),
         "data_path": (str, False),
         "verify": (bool, False),
+        "processes": (int, False),
     },
     "connect": {"peers": (dict, True)},
     "start": {"period_seconds": (NUMBER, False)},
@@ -92,6 +94,8 @@ def _check(data: Dict[str, Any]) -> Request:
             raise bad_request(f"{do}: {name} has the wrong type")
         if name.endswith("_seconds") and not (_positive(value) or (name == "drain_seconds" and value == 0)):
             raise bad_request(f"{do}: {name} must be a number above 0")
+    if not 1 <= fields.get("processes", 1) <= MAX_PROCESSES:
+        raise bad_request(f"{do}: processes must be 1 to {MAX_PROCESSES}")
     for name, (_, required) in FIELDS[do].items():
         if required and name not in fields:
             raise bad_request(f"{do}: {name} is missing")

@@ -31,8 +31,10 @@ MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 class End:
     """One end of a flow: its role, workload, queue pairs and buffers."""
 
-    def __init__(self, key: str, role: str, qps: int, workload: Workload) -> None:
+    def __init__(self, key: str, role: str, qps: int, workload: Workload, flow_qps: Optional[int] = None) -> None:
+        """Describe an end with ``qps`` queue pairs in this engine, of the flow's ``flow_qps`` in all."""
         self.key, self.workload = key, workload
+        self.flow_qps = qps if flow_qps is None else flow_qps
         self.requester = role == "requester"
         self.qps = qps
         self.pairs: List[Any] = []
@@ -115,13 +117,18 @@ class Resources:
         with step("alloc_pd"):
             self.pd = v.PD(self.context)
 
-    def create(self, ends: List[End]) -> None:
-        """Create what ``ends`` need; queue pairs are left in INIT (UD: in RTS)."""
+    def create(self, ends: List[End], processes: int = 1) -> None:
+        """Create what ``ends`` need; queue pairs are left in INIT (UD: in RTS).
+
+        ``processes``: so many engines do the like at the same time.
+        """
         for end in ends:
             self.limits.check(end.workload)
             if MTU_CODES[end.workload.mtu] > self.active_mtu:
                 raise AgentFault("unsupported", "limits", f"mtu {end.workload.mtu} is above the port's active MTU")
-        self.limits.check_totals(sum(end.qps for end in ends), sum(end.qps * end.workload.mrs_per_qp for end in ends))
+        self.limits.check_totals(
+            sum(end.flow_qps for end in ends), sum(end.flow_qps * end.workload.mrs_per_qp for end in ends)
+        )
         if any(end.workload.by_rdma_cm for end in ends):
             self._cm = ConnectionManager(self._address())
         self.ends = ends
@@ -130,7 +137,7 @@ class Resources:
             length = workload.buffer_bytes + (GRH_BYTES if workload.qp_type == "UD" and not end.requester else 0)
             node = workload.numa_node if end.requester else workload.peer_numa_node
             memory.run_on(node)
-            end.buffers = Buffers(self.v, self.pd, workload, end.qps, length, node)
+            end.buffers = Buffers(self.v, self.pd, workload, end.qps, length, node, processes)
             if workload.srq and workload.receives and not end.requester:
                 with step("create_srq"):
                     attributes = self.v.SrqAttr(max_wr=workload.recv_wq_depth, max_sge=_receive_sges(workload))

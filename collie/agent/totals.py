@@ -8,7 +8,7 @@ command waits in the pipe, so that the traffic loop looks for it at the price of
 from __future__ import annotations
 
 import mmap
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from .verbs import WC_STATUS
 
@@ -48,36 +48,75 @@ class Totals:
 
     def health(self) -> Dict[str, Any]:
         """Return the ``health`` object of a sample, but for ``cpu_seconds``."""
-        words = self.words
-        errors = {}
-        for status in range(ERROR_WORDS):
-            if words[ERRORS + status]:
-                name = WC_STATUS[status] if status < len(WC_STATUS) else f"status {status}"
-                errors[name] = words[ERRORS + status]
-        return {
-            "iterations": words[ITERATIONS],
-            "idle_polls": words[IDLE_POLLS],
-            "queue_empty": words[QUEUE_EMPTY],
-            "queue_outstanding": words[QUEUE_OUTSTANDING],
-            "queue_limit": words[QUEUE_LIMIT],
-            "posts": words[POSTS],
-            "errors": errors,
-            "flushed": words[FLUSHED],
-            "post_errors": words[POST_ERRORS],
-        }
+        return _health([self])
 
     def end(self, layout: EndLayout) -> Dict[str, Any]:
         """Return the totals of one end of a flow."""
-        words, base = self.words, layout.base
-        per_qp = words[layout.first_qp : layout.first_qp + layout.qps].tolist()
-        return {
-            "posted_messages": words[base + POSTED_MESSAGES],
-            "posted_bytes": words[base + POSTED_BYTES],
-            "completed_messages": words[base + COMPLETED_MESSAGES],
-            "delivered_messages": words[base + DELIVERED_MESSAGES],
-            "delivered_bytes": words[base + DELIVERED_BYTES],
-            "returned_messages": words[base + RETURNED_MESSAGES],
-            "returned_bytes": words[base + RETURNED_BYTES],
-            "qp_messages": {"min": min(per_qp), "mean": round(sum(per_qp) / len(per_qp), 3), "max": max(per_qp)},
-            "failed_qps": words[base + FAILED_QPS],
-        }
+        return _end([(self, layout)])
+
+
+class RunTotals:
+    """The totals of all engines of a run, which share its flows: sums, and every queue pair's own for the spread."""
+
+    def __init__(self, parts: Sequence[Totals]) -> None:
+        self._parts = parts
+        self._ends: Dict[str, List[Tuple[Totals, EndLayout]]] = {}
+        for part in parts:
+            for layout in part.ends:
+                self._ends.setdefault(layout.key, []).append((part, layout))
+
+    @property
+    def qps(self) -> Dict[str, int]:
+        """Queue pairs of each end of a flow."""
+        return {key: sum(layout.qps for _, layout in places) for key, places in self._ends.items()}
+
+    def health(self) -> Dict[str, Any]:
+        """Return the ``health`` object of a sample, but for ``cpu_seconds``."""
+        return _health(self._parts)
+
+    def end(self, key: str) -> Dict[str, Any]:
+        """Return the totals of one end of a flow."""
+        return _end(self._ends[key])
+
+
+_HEALTH = {
+    "iterations": ITERATIONS,
+    "idle_polls": IDLE_POLLS,
+    "queue_empty": QUEUE_EMPTY,
+    "queue_outstanding": QUEUE_OUTSTANDING,
+    "queue_limit": QUEUE_LIMIT,
+    "posts": POSTS,
+    "flushed": FLUSHED,
+    "post_errors": POST_ERRORS,
+}
+_END = {
+    "posted_messages": POSTED_MESSAGES,
+    "posted_bytes": POSTED_BYTES,
+    "completed_messages": COMPLETED_MESSAGES,
+    "delivered_messages": DELIVERED_MESSAGES,
+    "delivered_bytes": DELIVERED_BYTES,
+    "returned_messages": RETURNED_MESSAGES,
+    "returned_bytes": RETURNED_BYTES,
+    "failed_qps": FAILED_QPS,
+}
+
+
+def _health(parts: Sequence[Totals]) -> Dict[str, Any]:
+    errors = {}
+    for status in range(ERROR_WORDS):
+        count = sum(part.words[ERRORS + status] for part in parts)
+        if count:
+            errors[WC_STATUS[status] if status < len(WC_STATUS) else f"status {status}"] = count
+    return {**{name: sum(part.words[word] for part in parts) for name, word in _HEALTH.items()}, "errors": errors}
+
+
+def _end(places: Sequence[Tuple[Totals, EndLayout]]) -> Dict[str, Any]:
+    per_qp = [
+        count
+        for part, layout in places
+        for count in part.words[layout.first_qp : layout.first_qp + layout.qps].tolist()
+    ]
+    return {
+        **{name: sum(part.words[layout.base + word] for part, layout in places) for name, word in _END.items()},
+        "qp_messages": {"min": min(per_qp), "mean": round(sum(per_qp) / len(per_qp), 3), "max": max(per_qp)},
+    }

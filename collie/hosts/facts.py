@@ -6,7 +6,7 @@ import ipaddress
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from collie.detect.bounds import Bound, packets_per_byte
@@ -102,6 +102,8 @@ class HostFacts:
         memory_available_bytes: when the agent started; None when unknown.
         devices: all RDMA devices.
         rdma_cm_error: why no queue pair can be connected by RDMA-CM; None where it can, or where the agent is silent.
+        usable_cpus: that the agent may run on.
+        numa_cpus: how many of them each NUMA node has, by its number; empty when unknown.
         description: everything that the agent said and that stays the same from one start to the next; plain values.
     """
 
@@ -113,6 +115,8 @@ class HostFacts:
     devices: tuple[DeviceFacts, ...]
     description: Mapping[str, Any]
     rdma_cm_error: str | None = None
+    usable_cpus: int = 1
+    numa_cpus: Mapping[int, int] = field(default_factory=dict)
 
     def data_path(self, wanted: str | None) -> DataPathFacts | None:
         """Return the data path that a run will use: the one wanted, or the best; None where it cannot be used."""
@@ -147,6 +151,8 @@ def parse_facts(raw: Mapping[str, Any]) -> HostFacts:
         devices=tuple(_device(device) for device in raw["devices"]),
         description={key: value for key, value in raw.items() if key not in _VOLATILE},
         rdma_cm_error=raw.get("rdma_cm_error"),
+        usable_cpus=int(raw.get("usable_cpus", 1)),
+        numa_cpus={int(node): int(cpus) for node, cpus in raw.get("numa_cpus", {}).items()},
     )
 
 

@@ -22,6 +22,7 @@ from collie.detect.measurement import Measurement, Watch, cut_short
 from collie.errors import HostUnreachable, TestbedError
 from collie.hosts.facts import RdmaPort, numa_node
 from collie.hosts.lookout import Lookout
+from collie.hosts.processes import processes
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.samples import AgentSample
 from collie.hosts.session import HostSession
@@ -94,6 +95,9 @@ class Run:
         self._executor = executor
         self._clock = clock
         self._flows = (*flows(workload), *([victim_flow(workload)] if victim else []))
+        self._processes = processes(
+            workload, [(party.session.host, party.session.facts, party.port) for party in parties]
+        )
 
     def measure(self, catalog: Catalog, policy: WindowPolicy, watch: Watch | None = None) -> Measurement:
         """Run from first to last step.
@@ -246,6 +250,7 @@ class Run:
             "workload": _told(self._workload, party),
             "flows": [{"flow": flow, "role": end, **self._own_workload(flow, party)} for flow, end, _ in ends],
             "verify": self._verify,
+            "processes": self._processes,
         }
 
     def _own_workload(self, flow: str, party: Party) -> dict[str, Any]:

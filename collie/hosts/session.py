@@ -25,7 +25,7 @@ from collie.ports import Clock, Remote
 
 logger = logging.getLogger(__name__)
 
-PROTOCOL = 1
+PROTOCOL = 2
 LEASE_SECONDS = 6.0
 """The dead man's switch: a controller that is stopped or cut off leaves silent hosts within 10 s (docs/safety.md). The
 agent needs up to a second to have its engine destroy the queue pairs, and two more when it has to kill it. Four pings

@@ -57,6 +57,7 @@ class HostEntry(BaseModel):
     gid_index: Annotated[int, Field(ge=0, le=1023)] | None = None
     python: Annotated[str, AfterValidator(check_program)] = "/usr/bin/python3"
     data_path: Literal["native", "pyverbs"] | None = None
+    processes: Annotated[int, Field(ge=1, le=64)] | None = None
     specification: SpecificationEntry = SpecificationEntry()
 
     def host(self, name: str) -> Host:

@@ -57,6 +57,7 @@ class Host:
         python: interpreter that runs the agent.
         specification: caps what a healthy port is expected to deliver.
         data_path: `native` or `pyverbs`; None for the best that the host can use.
+        processes: that share the queue pairs of a run; None for as many as its queue pairs and CPUs suggest.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Host:
     python: str = "/usr/bin/python3"
     specification: HostSpecification = UNSPECIFIED
     data_path: str | None = None
+    processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class FakeAgent:
     def _hello(self, _request: dict[str, Any]) -> dict[str, Any]:
         usable = self._behaviour.get("data_paths", ["native", "pyverbs"])
         return {
-            "protocol": 1,
+            "protocol": 2,
             "pid": os.getpid(),
             "hostname": "fake",
             "kernel": "6.1.0",
@@ -119,7 +119,7 @@ class FakeAgent:
         workloads = [flow.get("workload", request["workload"]) for flow in request["flows"]]
         self._opcodes = {key: workload["opcode"] for key, workload in zip(self._keys, workloads, strict=True)}
         return {
-            "engine_pid": 1,
+            "engine_pids": [1],
             "data_path": self._data_path,
             "endpoints": {key: {"of": key} for key in self._keys},
             "flows": {},

@@ -94,7 +94,7 @@ def agent_pids(testbed: HostsTestbed) -> tuple[int, int]:
     """Pids of the agents; starts those that do not run, as the next run would."""
     _ = testbed.info
     clients = [session.client() for session in testbed._sessions.values()]
-    first, second = (client.request("hello", 30, protocol=1)["pid"] for client in clients)
+    first, second = (client.request("hello", 30, protocol=2)["pid"] for client in clients)
     return first, second
 
 
@@ -225,7 +225,7 @@ from collie.workloads.workload import Workload
 
 testbed = HostsTestbed(load_inventory(sys.argv[1]).pairs[0], SshRemote, load_catalog)
 testbed.info
-print(*(session.request("hello", 30, protocol=1)["pid"] for session in testbed._sessions.values()), flush=True)
+print(*(session.request("hello", 30, protocol=2)["pid"] for session in testbed._sessions.values()), flush=True)
 while True:
     testbed.measure(Workload(qps=4), 1)
 """

@@ -223,8 +223,8 @@ class Corrupted(Drained):
 
     def during(self, seconds: float) -> None:
         agent = self._agents[self._source]
-        buffers = agent.prepared["flows"]["a-b/responder" if self._source else "a-b/requester"]["buffers"]
-        program = f"import os; fd = os.open('/proc/{agent.prepared['engine_pid']}/mem', os.O_WRONLY); "
+        (buffers,) = agent.prepared["flows"]["a-b/responder" if self._source else "a-b/requester"]["buffers"]
+        program = f"import os; fd = os.open('/proc/{agent.prepared['engine_pids'][0]}/mem', os.O_WRONLY); "
         program += f"os.pwrite(fd, b'sixteen bad ones', {buffers['base'] + 100})"
         agent.host.run(f'{agent.host.python} -c "{program}"')
         time.sleep(seconds)

@@ -21,7 +21,8 @@ from collie.agent.totals import Totals
 WORKLOAD = {"qp_type": "RC", "opcode": "WRITE", "messages": [64], "qps": 2}
 FLOWS = [{"flow": "a-b", "role": "requester"}]
 PREPARE = {"do": "prepare", "device": "rxe0", "gid_index": 1, "workload": WORKLOAD, "flows": FLOWS}
-PEER = {"gid": "::", "lid": 0, "qps": [[1, 0], [2, 0]]}
+ENDPOINT = {"gid": "::", "lid": 0, "qps": [[1, 0], [2, 0]]}
+PEER = {"engines": [ENDPOINT]}
 
 
 class FakeEngine:
@@ -90,12 +91,12 @@ class FakeReader:
 
 
 ANSWERS: dict[str, Any] = {
-    "hello": {"ok": True, "protocol": 1, "devices": []},
+    "hello": {"ok": True, "protocol": 2, "devices": []},
     "prepare": {
         "ok": True,
         "data_path": "native",
-        "endpoints": {"a-b/requester": PEER},
-        "flows": {"a-b/requester": {"counted_by": None}},
+        "endpoints": {"a-b/requester": ENDPOINT},
+        "flows": {"a-b/requester": {"counted_by": None, "buffers": {"base": 4096, "stride": 4096}}},
     },
     "connect": {"ok": True},
     "start": {"ok": True},
@@ -178,9 +179,9 @@ def controllers() -> Iterator[Any]:
 
 def test_a_whole_run(controllers: Any) -> None:
     controller = controllers()
-    assert controller.ask("hello", protocol=1)["devices"] == []
+    assert controller.ask("hello", protocol=2)["devices"] == []
     prepared = controller.ask(**PREPARE)
-    assert prepared["engine_pid"] == 4711
+    assert prepared["engine_pids"] == [4711]
     assert controller.ask("ping")["phase"] == "prepared"
     assert controller.ask("connect", peers={"a-b/requester": PEER})["ok"]
     assert controller.ask("start", period_seconds=0.01)["ok"]
@@ -275,7 +276,7 @@ def test_a_refusal_of_the_engine_reaches_the_controller_and_ends_the_run(control
 
 def test_a_silent_controller_loses_its_lease(controllers: Any) -> None:
     controller = controllers()
-    controller.ask("hello", protocol=1, lease_seconds=0.2)
+    controller.ask("hello", protocol=2, lease_seconds=0.2)
     controller.bring_to("running")
     started = time.monotonic()
     while controller.line().get("event") != "bye":
@@ -306,7 +307,7 @@ def test_sampling_without_a_run_starts_and_stops(controllers: Any) -> None:
 
 
 def test_another_protocol_is_refused(controllers: Any) -> None:
-    assert "protocol 1" in controllers().ask("hello", protocol=2)["error"]["message"]
+    assert "protocol 2" in controllers().ask("hello", protocol=3)["error"]["message"]
 
 
 def test_flows_have_keys_and_numbers_of_queue_pairs() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+from array import array
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collie.agent import devlink, facts, report, sampler, totals
+from collie.agent.engines import Engines
 from collie.agent.faults import AgentFault
 from collie.agent.link import link
 
@@ -162,8 +164,13 @@ class StillEngine:
         return 0.5
 
 
-def run_of(ends: dict[str, int], plans: dict[str, Any]) -> report.Run:
-    run = report.Run(StillEngine(ends), "rxe0", 1, None)  # type: ignore[arg-type]
+def totals_of(run: report.Run, number: int = 0) -> totals.Totals:
+    """What one engine of a run has counted."""
+    return run.engines.members[number].totals
+
+
+def run_of(ends: dict[str, int], plans: dict[str, Any], processes: int = 1) -> report.Run:
+    run = report.Run(Engines(StillEngine, ends, processes), "rxe0", 1, None)  # type: ignore[arg-type]
     run.plans, run.phase = plans, "running"
     return run
 
@@ -174,8 +181,8 @@ def test_only_the_end_that_counts_says_what_was_delivered() -> None:
         "b-a/responder": {"counted_by": None},
     }
     run = run_of({"a-b/requester": 2, "b-a/responder": 1}, plans)
-    layout = run.engine.totals.ends[0]
-    words = run.engine.totals.words
+    layout = totals_of(run).ends[0]
+    words = totals_of(run).words
     words[layout.base + totals.DELIVERED_BYTES] = 500
     words[layout.first_qp], words[layout.first_qp + 1] = 3, 5
     flows = run.flows({}, 0.0)
@@ -184,6 +191,25 @@ def test_only_the_end_that_counts_says_what_was_delivered() -> None:
     assert flows["b-a/responder"]["delivered_bytes"] is None
     assert flows["b-a/responder"]["posted_messages"] is None
     assert flows["b-a/responder"]["stalled"] is None
+
+
+def test_a_flow_that_engines_share_is_the_sum_of_their_parts_and_its_spread_that_of_all_queue_pairs() -> None:
+    run = run_of({"a-b/requester": 3, "victim/requester": 1}, {}, processes=2)
+    for number, counts in enumerate(([3, 5], [10])):
+        part = totals_of(run, number)
+        layout = part.ends[0]
+        assert (layout.key, layout.qps) == ("a-b/requester", len(counts))
+        part.words[layout.first_qp : layout.first_qp + layout.qps] = memoryview(array("Q", counts))
+        part.words[layout.base + totals.POSTED_MESSAGES] = sum(counts)
+        part.words[layout.base + totals.FAILED_QPS] = number
+        part.words[totals.ERRORS + 13] = 2
+    assert [layout.key for layout in totals_of(run, 1).ends] == ["a-b/requester"]  # one queue pair is not shared
+    flow = run.flows({}, 0.0)["a-b/requester"]
+    assert (flow["posted_messages"], flow["failed_qps"]) == (18, 1)
+    assert flow["qp_messages"] == {"min": 3, "mean": 6.0, "max": 10}
+    health = run.health()
+    assert health["errors"] == {"RNR retry exceeded": 4}
+    assert (health["cpu_seconds"], health["cpu_user_seconds"], health["wait_seconds"]) == (3.0, 1.0, 0.25)
 
 
 def test_uc_write_is_counted_in_packets_and_shared_by_queue_pairs() -> None:
@@ -201,13 +227,13 @@ def test_a_flow_is_stalled_when_nothing_completed_for_a_second() -> None:
     assert run.flows({}, 10.0)["a-b/requester"]["stalled"] is False
     assert run.flows({}, 10.9)["a-b/requester"]["stalled"] is False
     assert run.flows({}, 11.1)["a-b/requester"]["stalled"] is True
-    run.engine.totals.words[run.engine.totals.ends[0].base + totals.COMPLETED_MESSAGES] = 1
+    totals_of(run).words[totals_of(run).ends[0].base + totals.COMPLETED_MESSAGES] = 1
     assert run.flows({}, 11.2)["a-b/requester"]["stalled"] is False
 
 
 def test_errors_are_named_in_words() -> None:
     run = run_of({"a-b/requester": 1}, {})
-    run.engine.totals.words[totals.ERRORS + 13] = 2
+    totals_of(run).words[totals.ERRORS + 13] = 2
     assert run.health()["errors"] == {"RNR retry exceeded": 2}
     assert run.health()["cpu_seconds"] == 1.5
 

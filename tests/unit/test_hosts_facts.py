@@ -10,8 +10,9 @@ import pytest
 from collie.detect.bounds import UNBOUNDED
 from collie.errors import TestbedError
 from collie.hosts.facts import RdmaPort, line_rate, numa_node, parse_facts, rdma_port
+from collie.hosts.processes import processes
 from collie.inventory.hosts import UNSPECIFIED, Host, HostSpecification
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Opcode, Workload
 
 HOST = Host("lab-a", "127.0.0.1", "192.168.77.1", "mlx5_0")
 GIDS = [
@@ -151,3 +152,34 @@ def test_the_gid_follows_the_data_address_whatever_its_form(address: str, index:
     found = rdma_port(replace(HOST, data_address=address), parse_facts(hello(gids=TABLE)))
     assert found.gid_index == index
     assert says in found.explanation
+
+
+def number_of_processes(workload: Workload, *hosts: tuple[int | None, dict[str, Any]]) -> int:
+    """Of hosts with `processes` in the hosts file, and what the agent says of CPUs."""
+    ready = []
+    for told, cpus in hosts:
+        facts, host = parse_facts(hello() | cpus), replace(HOST, processes=told)
+        ready.append((host, facts, rdma_port(host, facts)))
+    return processes(workload, ready)
+
+
+MANY_CPUS = {"usable_cpus": 16, "numa_cpus": {"0": 12, "1": 4}}
+
+
+@pytest.mark.parametrize(
+    ("workload", "hosts", "expected"),
+    [
+        (Workload(qps=64), [(None, MANY_CPUS)] * 2, 1),
+        (Workload(qps=65), [(None, MANY_CPUS)] * 2, 2),
+        (Workload(qps=5000), [(None, MANY_CPUS)] * 2, 4),  # the NIC is on node 1
+        (Workload(qps=5000), [(None, MANY_CPUS), (None, {"usable_cpus": 1, "numa_cpus": {"0": 1}})], 1),
+        (Workload(qps=5000), [(None, MANY_CPUS), (None, {})], 1),  # nobody knows of its CPUs
+        (Workload(qps=5000), [(None, MANY_CPUS), (3, {})], 3),
+        (Workload(qps=5), [(8, MANY_CPUS), (7, MANY_CPUS)], 5),
+        (Workload(qps=5000, opcode=Opcode.SEND, srq=True), [(8, MANY_CPUS)] * 2, 1),
+    ],
+)
+def test_hosts_use_as_many_processes_as_each_of_them_may(
+    workload: Workload, hosts: list[tuple[int | None, dict[str, Any]]], expected: int
+) -> None:
+    assert number_of_processes(workload, *hosts) == expected

@@ -1,0 +1,122 @@
+"""The engines of one run, which share its queue pairs, as the agent's loop sees them: one that answers once."""
+
+from __future__ import annotations
+
+import select
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from .child import EngineProcess
+from .sharing import divide, join, shares
+from .totals import RunTotals
+
+LAST_COMMANDS = ("hello", "destroy")
+
+
+class Engines:
+    """One or more forked engines, each with its share of every flow."""
+
+    def __init__(
+        self, make_engine: Callable[[Dict[str, int]], EngineProcess], qps: Dict[str, int], processes: int = 1
+    ) -> None:
+        """Fork ``processes`` engines for the ends ``qps`` (flow key: queue pairs).
+
+        Raises:
+            AgentFault: ``bad_request``: there are fewer queue pairs than engines.
+        """
+        self._shares = shares(qps, processes)
+        self.members = [make_engine(share) for share in self._shares]
+        self.totals = RunTotals([member.totals for member in self.members])
+        self._do = ""
+        self._replies: Dict[int, Dict[str, Any]] = {}
+        self._first_to_end: Optional[int] = None
+
+    @property
+    def pids(self) -> List[int]:
+        """Process ids of all."""
+        return [member.pid for member in self.members]
+
+    def register(self, poller: select.poll) -> None:
+        """Have ``poller`` wake up when one of them answers, ends, or takes more of a command."""
+        for member in self.members:
+            if not member.ended and member.status is None:
+                poller.register(member.fileno(), select.POLLIN | (select.POLLOUT if member.wants_write else 0))
+
+    def flush(self) -> None:
+        """Pass on what the engines take now."""
+        for member in self.members:
+            member.flush()
+
+    def send(self, command: Dict[str, Any]) -> None:
+        """Hand each its part of a command.
+
+        Raises:
+            AgentFault: ``bad_request``: it cannot be divided.
+        """
+        divided = divide(command, self._shares)
+        self._do, self._replies = command["do"], {}
+        for number, member in enumerate(self.members):
+            member.send(divided[number])
+
+    def receive(self) -> Optional[Dict[str, Any]]:
+        """Return the answer once all have given theirs."""
+        for number, member in enumerate(self.members):
+            for reply in member.receive():
+                self._replies[number] = reply
+        if len(self._replies) < len(self.members):
+            return None
+        replies, self._replies = [self._replies[number] for number in range(len(self.members))], {}
+        return join(self._do, replies, self._shares)
+
+    @property
+    def ended(self) -> bool:
+        """Whether one of them has ended that still had something to do."""
+        return any(
+            member.ended and not (self._do in LAST_COMMANDS and number in self._replies)
+            for number, member in enumerate(self.members)
+        )
+
+    @property
+    def gone(self) -> bool:
+        """Whether all are reaped."""
+        return all(member.status is not None for member in self.members)
+
+    def cpu_seconds(self) -> Optional[float]:
+        """Return the CPU time of all together, null where the kernel does not tell."""
+        return _sum([member.cpu_seconds() for member in self.members])
+
+    def cpu_user_seconds(self) -> Optional[float]:
+        """Return the part of it that was not spent in the kernel, in steps of a clock tick (10 ms)."""
+        return _sum([member.cpu_user_seconds() for member in self.members])
+
+    def wait_seconds(self) -> Optional[float]:
+        """Return how long each of them, on average, was ready to run and had no CPU."""
+        total = _sum([member.wait_seconds() for member in self.members])
+        return None if total is None else total / len(self.members)
+
+    def reap(self, seconds: float) -> bool:
+        """Wait until all are gone, at most that long; return whether they are."""
+        ends_at = time.monotonic() + seconds
+        reaped = [member.reap(max(0.0, ends_at - time.monotonic())) for member in self.members]
+        return all(reaped)
+
+    def kill(self, seconds: float = 2.0) -> bool:
+        """Kill all at once; return whether they are gone within ``seconds``."""
+        if self._first_to_end is None:
+            self._first_to_end = next((number for number, member in enumerate(self.members) if member.ended), None)
+        for member in self.members:
+            member.kill(0.0)
+        return self.reap(seconds)
+
+    def last_words(self) -> str:
+        """Say how the first of them ended."""
+        number = self._first_to_end or 0
+        member = self.members[number]
+        if len(self.members) == 1:
+            return member.last_words()
+        return f"process {number + 1} of {len(self.members)} (pid {member.pid}): {member.last_words()}"
+
+
+def _sum(values: List[Optional[float]]) -> Optional[float]:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

@@ -1,0 +1,121 @@
+"""How the queue pairs of a run are shared by its engines: commands divided, answers joined. Pure.
+
+Rules:
+
+1. Engine *p* of *n* has the same share of every flow at both of its ends, so queue pair *i* of engine *p* meets queue
+   pair *i* of engine *p* of the other host. The first engines have the odd queue pairs, so the first has some of every
+   flow.
+2. The endpoint of a flow's end lists one endpoint per engine that has a share of it; ``connect`` deals them out again.
+3. What the controller reads is of the flow, whoever of the engines had a part in it: sums, and the queue pairs
+   numbered through.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Sequence
+
+from .faults import bad_request
+
+Reply = Dict[str, Any]
+
+
+def shares(qps: Dict[str, int], processes: int) -> List[Dict[str, int]]:
+    """Return how many queue pairs of each end (by key) each engine has; no end where it has none.
+
+    Raises:
+        AgentFault: ``bad_request``: an engine would have nothing to do.
+    """
+    if processes > max(qps.values(), default=1):
+        raise bad_request(f"prepare: {processes} processes for {max(qps.values())} queue pairs per flow at most")
+    parts = [
+        {key: count // processes + (number < count % processes) for key, count in qps.items()}
+        for number in range(processes)
+    ]
+    return [{key: count for key, count in part.items() if count} for part in parts]
+
+
+def divide(command: Dict[str, Any], parts: Sequence[Dict[str, int]]) -> List[Dict[str, Any]]:
+    """Return what each engine is told."""
+    if command["do"] == "prepare":
+        return [_prepare(command, part, len(parts)) for part in parts]
+    if command["do"] == "connect":
+        peers = command["peers"]
+        return [
+            {**command, "peers": {key: _endpoint(key, peers[key], number) for key in part}}
+            for number, part in enumerate(parts)
+        ]
+    return [command] * len(parts)
+
+
+def _prepare(command: Dict[str, Any], part: Dict[str, int], processes: int) -> Dict[str, Any]:
+    ends = [{**end, "qps": part[end["key"]], "flow_qps": end["qps"]} for end in command["ends"] if end["key"] in part]
+    return {**command, "ends": ends, "processes": processes}
+
+
+def _endpoint(key: str, peer: Dict[str, Any], number: int) -> Dict[str, Any]:
+    try:
+        return dict(peer["engines"][number])
+    except IndexError:
+        raise bad_request(f"connect: {key} has a share in engine {number + 1}, its peer has none there") from None
+
+
+def join(do: str, replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> Reply:
+    """Return the one answer that the controller gets: the first failure, if there is one."""
+    for number, reply in enumerate(replies):
+        if not reply["ok"]:
+            return reply if len(replies) == 1 else _named(reply, f"engine {number + 1} of {len(replies)}")
+    return {**replies[0], **_JOINED.get(do, _as_the_first)(replies, parts)}
+
+
+def _named(reply: Reply, name: str) -> Reply:
+    return {**reply, "error": {**reply["error"], "message": f"{name}: {reply['error']['message']}"}}
+
+
+def _as_the_first(_replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -> Reply:
+    return {}
+
+
+def _prepared(replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -> Reply:
+    first = replies[0]["flows"]  # the plans of a flow are alike
+    buffers = {key: [reply["flows"][key]["buffers"] for reply in replies if key in reply["flows"]] for key in first}
+    endpoints = {
+        key: {"engines": [reply["endpoints"][key] for reply in replies if key in reply["endpoints"]]} for key in first
+    }
+    return {"endpoints": endpoints, "flows": {key: {**plan, "buffers": buffers[key]} for key, plan in first.items()}}
+
+
+def _stopped(replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -> Reply:
+    return {"drained": all(reply["drained"] for reply in replies)}
+
+
+def _destroyed(replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -> Reply:
+    return {"flushed": sum(reply["flushed"] for reply in replies), "clean": all(reply["clean"] for reply in replies)}
+
+
+def _verified(replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> Reply:
+    flows: Dict[str, Any] = {}
+    for key in replies[0]["flows"]:
+        flows[key], first_qp = None, 0
+        for number, part in enumerate(parts):
+            found = replies[number]["flows"].get(key)
+            if found is not None:
+                flows[key] = _with(flows[key], found, first_qp)
+            first_qp += part.get(key, 0)
+    return {"flows": flows}
+
+
+def _with(before: Any, found: Dict[str, Any], first_qp: int) -> Dict[str, Any]:
+    wrong = found["first_wrong"]
+    found = {**found, "first_wrong": wrong and {**wrong, "qp": wrong["qp"] + first_qp}}
+    if before is None:
+        return found
+    sums = {name: before[name] + found[name] for name in ("checked_bytes", "wrong_bytes")}
+    return {**sums, "first_wrong": before["first_wrong"] or found["first_wrong"]}
+
+
+_JOINED: Dict[str, Callable[[Sequence[Reply], Sequence[Dict[str, int]]], Reply]] = {
+    "prepare": _prepared,
+    "stop": _stopped,
+    "verify": _verified,
+    "destroy": _destroyed,
+}

@@ -1,0 +1,37 @@
+"""How many processes drive the queue pairs of a run on each host. Pure.
+
+One thread posts for some hundred queue pairs without falling behind, but sets up a thousand of them one after the
+other, and its NUMA node has CPUs to spare. So many queue pairs are shared by several processes, as applications have
+them. All hosts of a run have the same number, as queue pair i of one process meets that of the other host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+
+from collie.hosts.facts import HostFacts, RdmaPort
+from collie.inventory.hosts import Host
+from collie.workloads.workload import Workload
+
+QPS_PER_PROCESS = 64
+"""What a process has at most before there is another."""
+
+
+def processes(workload: Workload, hosts: Iterable[tuple[Host, HostFacts, RdmaPort]]) -> int:
+    """Return how many processes each host uses for a workload.
+
+    As many as the hosts file says, or one for every `QPS_PER_PROCESS` queue pairs as long as there is a CPU on the
+    NIC's NUMA node for each; the least of all hosts. One where queue pairs share a receive queue, which no two
+    processes can.
+    """
+    if workload.srq:
+        return 1
+    wanted = ceil(workload.qps / QPS_PER_PROCESS)
+    allowed = (host.processes or min(wanted, _cpus(facts, port)) for host, facts, port in hosts)
+    return max(1, min(workload.qps, *allowed))
+
+
+def _cpus(facts: HostFacts, port: RdmaPort) -> int:
+    """Return the CPUs that an agent may use on the node of a port; all of the host's where none is known to be its."""
+    return (facts.numa_cpus.get(port.numa_nodes[0]) if port.numa_nodes else None) or facts.usable_cpus
