@@ -129,6 +129,8 @@ class Agent(Loop):
             "verify": fields.get("verify", False),
         }
         self.hand_over(request, engines, command)
+        # Finding and opening a hundred files takes a while on a slow CPU: now, while the engines work.
+        self._sampling.read_from(device, port, self._run.netdev)
 
     def _expect(self, request: Request, *phases: str) -> Run:
         if self._run is None or self._run.phase not in phases:

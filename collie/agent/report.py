@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import facts
 from .engines import Engines
@@ -109,19 +109,22 @@ class Sampling:
     ) -> None:
         self._make_reader, self._clock = make_reader, clock
         self.reader: Optional[CounterReader] = None
+        self._place: Optional[Tuple[str, int, Optional[str]]] = None  # what it reads
         self.next: Optional[float] = None  # when the next sample is due
         self.keep = False  # go on after the run: the controller asked for samples by themselves
         self._period = PERIOD_SECONDS
         self._taken = self._dropped = 0
 
     def read_from(self, device: str, port: int, netdev: Optional[str]) -> CounterReader:
-        """Open the counters of a port; without ``netdev``, of the network device that its GIDs name."""
-        if self.reader is not None:
-            self.reader.close()
+        """Open the counters of a port, unless they are open; without ``netdev``, of the one that its GIDs name."""
+        place = (device, port, netdev)
+        if self.reader is not None and self._place == place:
+            return self.reader
+        self._close()
         if netdev is None:
             port_path = os.path.join(facts.INFINIBAND, device, "ports", str(port))
             netdev = facts.port_facts(port_path)["netdev"] if os.path.isdir(port_path) else None
-        self.reader = self._make_reader(device, port, netdev)
+        self.reader, self._place = self._make_reader(device, port, netdev), place
         return self.reader
 
     def start(self, period_seconds: Optional[float]) -> None:
@@ -132,6 +135,9 @@ class Sampling:
     def stop(self) -> None:
         """Sample no more, and close the counters."""
         self.next = None
+        self._close()
+
+    def _close(self) -> None:
         if self.reader is not None:
             self.reader.close()
             self.reader = None

@@ -80,14 +80,17 @@ class FakeEngine:
 
 
 class FakeReader:
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
         self.sources = {"hw_counters": "sysfs"}
+        self.closed = False
+        self._device = device
 
     def read(self) -> dict[str, dict[str, int | None]]:
-        return {"hw_counters": {"rcvd_pkts": 1}}
+        assert not self.closed
+        return {"hw_counters": {"rcvd_pkts": 1, self._device: 1}}
 
     def close(self) -> None:
-        pass
+        self.closed = True
 
 
 ANSWERS: dict[str, Any] = {
@@ -114,6 +117,7 @@ class Controller:
         self._from, agent_out = os.pipe()
         self._out = os.fdopen(self._from, "rb")
         self.engines: list[FakeEngine] = []
+        self.readers: list[FakeReader] = []
         self.left = [QueuePair(2, "RC", "RTS", 4711, "python3"), QueuePair(1, "GSI", "RTS", None, "ib_core")]
 
         def make_engine(ends: dict[str, int]) -> Any:
@@ -121,7 +125,8 @@ class Controller:
             return self.engines[-1]
 
         def make_reader(device: str, port: int, netdev: str | None) -> Any:
-            return FakeReader()
+            self.readers.append(FakeReader(device))
+            return self.readers[-1]
 
         def queue_pairs(device: str) -> list[QueuePair]:
             return [] if self.engines and self.engines[-1].status is not None else self.left
@@ -187,7 +192,7 @@ def test_a_whole_run(controllers: Any) -> None:
     assert controller.ask("start", period_seconds=0.01)["ok"]
     sample = controller.line()
     assert sample["event"] == "sample"
-    assert sample["counters"] == {"hw_counters": {"rcvd_pkts": 1}}
+    assert sample["counters"] == {"hw_counters": {"rcvd_pkts": 1, "rxe0": 1}}
     assert sample["flows"]["a-b/requester"]["posted_messages"] == 0
     stopped = controller.ask("stop")
     assert stopped["totals"]["phase"] == "running"
@@ -304,6 +309,50 @@ def test_sampling_without_a_run_starts_and_stops(controllers: Any) -> None:
     assert "flows" not in sample
     assert controller.ask("sampling", on=False)["ok"]
     assert controller.ask("ping")["ok"]
+
+
+def test_counters_are_opened_once_for_a_run_and_closed_after_it(controllers: Any) -> None:
+    controller = controllers()
+    controller.bring_to("running")
+    assert controller.ask("destroy")["ok"]
+    assert [reader.closed for reader in controller.readers] == [True]
+    controller.bring_to("prepared")
+    assert controller.ask("connect", peers={"a-b/requester": PEER})["ok"]
+    # Whatever else is looked at in the meantime, a run samples its own device.
+    assert controller.ask("sampling", on=True, device="rxe1", period_seconds=30)["ok"]
+    assert controller.ask("sampling", on=False)["ok"]
+    assert controller.ask("start", period_seconds=0.01)["ok"]
+    while "flows" not in (sample := controller.line()) or sample["phase"] != "running":
+        pass
+    assert "rxe0" in sample["counters"]["hw_counters"]
+    assert [reader.closed for reader in controller.readers] == [True, True, True, False]
+
+
+def test_two_engines_look_like_one(controllers: Any) -> None:
+    controller = controllers()
+    prepared = controller.ask(**PREPARE, processes=2)
+    assert len(prepared["engine_pids"]) == 2
+    assert prepared["endpoints"]["a-b/requester"] == {"engines": [ENDPOINT, ENDPOINT]}
+    assert [engine.commands[0]["ends"][0]["qps"] for engine in controller.engines] == [1, 1]
+    fewer = controller.ask("connect", peers={"a-b/requester": {"engines": [ENDPOINT]}})
+    assert "a-b/requester has a share in engine 2, its peer has none there" in fewer["error"]["message"]
+    assert controller.ask("connect", peers={"a-b/requester": {"engines": [ENDPOINT, {**ENDPOINT, "lid": 7}]}})["ok"]
+    assert [engine.commands[-1]["peers"]["a-b/requester"]["lid"] for engine in controller.engines] == [0, 7]
+    assert controller.ask("start")["ok"]
+    controller.engines[1].ended = True
+    while (event := controller.line()).get("event") != "engine_died":
+        pass
+    assert event["message"].startswith("process 2 of 2 (pid 4711): ")
+    assert [engine.status for engine in controller.engines] == [9, 9]
+
+
+@pytest.mark.parametrize(
+    ("processes", "reason"), [(3, "3 processes for 2 queue pairs"), (0, "1 to 64"), (65, "1 to 64")]
+)
+def test_a_number_of_engines_that_makes_no_sense_is_refused(controllers: Any, processes: int, reason: str) -> None:
+    controller = controllers()
+    assert reason in controller.ask(**PREPARE, processes=processes)["error"]["message"]
+    assert controller.ask(**PREPARE)["ok"]
 
 
 def test_another_protocol_is_refused(controllers: Any) -> None:
