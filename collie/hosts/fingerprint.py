@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from collie.errors import TestbedError
 from collie.hosts.facts import rdma_port
+from collie.hosts.processes import most_processes
 from collie.hosts.protocol import AgentGone
 from collie.hosts.session import Archive, HostSession
 from collie.inventory.fingerprint import Fingerprint
@@ -27,7 +28,10 @@ def fingerprint(session: HostSession) -> Fingerprint:
     host = session.host
     answer = session.request("fingerprint", TAKING_SECONDS, device=host.device, port=host.ib_port)["fingerprint"]
     chosen = session.facts.data_path(host.data_path)
-    generator = {"data_path": chosen.name if chosen else None}
+    generator = {
+        "data_path": chosen.name if chosen else None,
+        "most_processes": most_processes(host, session.facts, rdma_port(host, session.facts)),
+    }
     try:
         values = {str(category): dict(fields) for category, fields in answer.items()}
         return Fingerprint({**values, "generator": generator})

@@ -28,10 +28,15 @@ def processes(workload: Workload, hosts: Iterable[tuple[Host, HostFacts, RdmaPor
     if workload.srq:
         return 1
     wanted = ceil(workload.qps / QPS_PER_PROCESS)
-    allowed = (host.processes or min(wanted, _cpus(facts, port)) for host, facts, port in hosts)
+    allowed = (host.processes or min(wanted, most_processes(host, facts, port)) for host, facts, port in hosts)
     return max(1, min(workload.qps, *allowed))
 
 
-def _cpus(facts: HostFacts, port: RdmaPort) -> int:
-    """Return the CPUs that an agent may use on the node of a port; all of the host's where none is known to be its."""
+def most_processes(host: Host, facts: HostFacts, port: RdmaPort) -> int:
+    """Return what the hosts file says, or the CPUs that an agent may use on the node of a port.
+
+    All CPUs of the host where no node is known to be the port's.
+    """
+    if host.processes:
+        return host.processes
     return (facts.numa_cpus.get(port.numa_nodes[0]) if port.numa_nodes else None) or facts.usable_cpus
