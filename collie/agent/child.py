@@ -21,11 +21,13 @@ from .sampler import waited
 from .totals import ATTENTION, Totals
 
 PR_SET_PDEATHSIG = 1
+# Looked up once, not in every fork.
+_prctl = ctypes.CDLL(None).prctl
 
 
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent ends, however it ends."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended between fork and prctl
         os._exit(1)
 

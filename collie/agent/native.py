@@ -7,6 +7,7 @@ Posting and polling from here work, and are slow: the traffic loop in C does bot
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import socket
@@ -446,3 +447,12 @@ class NativeVerbs(Verbs):
         """Return a new completion channel and its descriptor."""
         channel = CompChannel(context)
         return channel, channel.fd
+
+
+def load_drivers(library: Library) -> None:
+    """Have libibverbs load the drivers of this host's devices, as it does when devices are first listed; opens none.
+
+    Whatever is wrong with them is said when one is opened.
+    """
+    with contextlib.suppress(VerbsError):
+        library.free_device_list(library.make("get_device_list", None))

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Union
 
 from . import shared_object, verbs
 from .faults import AgentFault, bad_request
-from .native import Library, NativeVerbs
+from .native import Library, NativeVerbs, load_drivers
 from .native_traffic import NativeTraffic, TrafficObject
 from .traffic import Traffic
 from .verbs import Verbs
@@ -85,6 +85,7 @@ def load_native(library: str = "libibverbs.so.1") -> DataPath:
         OSError: one of them is not there, or does not fit this host.
     """
     loaded_library = Library(library)
+    load_drivers(loaded_library)
     loaded, detail = shared_object.load()
     functions = TrafficObject(loaded, loaded_library)
     return DataPath(NATIVE, NativeVerbs(loaded_library), partial(NativeTraffic, functions), detail)
