@@ -72,13 +72,18 @@ class Drained:
     """A run that has been stopped: what both ends say once nothing is under way any more."""
 
     def __init__(
-        self, agents: list[RemoteAgent], workload: dict[str, Any], seconds: float = 1.0, data_path: str = "native"
+        self,
+        agents: list[RemoteAgent],
+        workload: dict[str, Any],
+        seconds: float = 1.0,
+        data_path: str = "native",
+        processes: int = 1,
     ) -> None:
         self._agents = agents
         for agent in agents:
             agent.samples.clear()
         try:
-            begin(agents, workload, ends(), verify=True, data_path=data_path)
+            begin(agents, workload, ends(), verify=True, data_path=data_path, processes=processes)
             self.during(seconds)
             self.drained = agents[0].ask("stop", drain_seconds=20, deadline_seconds=30)["drained"]
             time.sleep(0.6)  # two samples more
@@ -135,6 +140,17 @@ def test_no_more_arrives_than_was_sent_without_a_reliable_connection(agents: lis
     assert 100 < run.arrived <= run.posted
     assert run.wrong == []
     assert run.verified["a-b/responder"]["checked_bytes"] > 0
+    assert run.left == [0, 0]
+
+
+@pytest.mark.parametrize("connection", ["out_of_band", "rdma_cm"])
+def test_engines_that_share_a_flow_deliver_every_message(agents: list[RemoteAgent], connection: str) -> None:
+    workload = {**BASE, **RELIABLE["everything at once"], "qps": 3, "connection": connection}
+    run = Drained(agents, workload, processes=2)
+    assert all(len(agent.prepared["engine_pids"]) == 2 for agent in agents)
+    assert run.drained
+    assert run.sent["health"]["errors"] == run.received["health"]["errors"] == {}
+    assert run.arrived == run.posted > 0
     assert run.left == [0, 0]
 
 
