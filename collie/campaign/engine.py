@@ -22,7 +22,7 @@ from statistics import median
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
-from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, SuspicionDropped
+from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMerged, SuspicionDropped
 from collie.campaign.measure import LostHost, Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.confirm import Confirmed, Trust, confirm, trust
@@ -207,7 +207,7 @@ class Engine:
         if workload in self._refused:
             self._strategy.tell(workload, Answer(Fate.UNSUPPORTED))
             return False
-        self._measurer.driven = self._strategy.driven
+        self._aim()
         result, verdict = self._measurer.judged(workload, "search")
         if not isinstance(result, Measured):
             fate = Fate.UNSUPPORTED if isinstance(result, Unsupported) else Fate.FAILED
@@ -220,6 +220,11 @@ class Engine:
         self._strategy.tell(workload, Answer(Fate.MEASURED, result.measurement, found))
         return True
 
+    def _aim(self) -> None:
+        """Let the record and whoever watches know what the strategy is after."""
+        self._measurer.driven = self._strategy.driven
+        self._measurer.temperature = self._strategy.temperature
+
     def _to_audit(self, workload: Workload) -> _Met | None:
         """Return the explanation that covers a workload, if it has not been put to the test often enough."""
         covering = (met for met in self._explained if met.anomaly.mfs.covers(workload))
@@ -228,7 +233,7 @@ class Engine:
     def _audit(self, met: _Met, workload: Workload) -> None:
         """Measure what an explanation covers; revise it when that is healthy."""
         met.audits += 1
-        self._measurer.driven = self._strategy.driven
+        self._aim()
         result, verdict = self._measurer.judged(workload, "audit")
         shows = verdict is not None and verdict.is_anomalous
         fate, measurement = Fate.SKIPPED, None
@@ -396,7 +401,9 @@ class Engine:
         ]
         for waiting in covered:
             self._waiting.remove(waiting)
-            self._keep(dataclasses.replace(waiting.anomaly, same_as=explained.id))
+            same = dataclasses.replace(waiting.anomaly, same_as=explained.id)
+            self._keep(same)
+            self._sink.on_event(AnomalyMerged(same))
 
     def _keep(self, anomaly: Anomaly) -> None:
         known = next((index for index, found in enumerate(self._found) if found.id == anomaly.id), None)

@@ -12,7 +12,7 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Mapping
 
 from collie.campaign.budget import Budget, BudgetSpent
-from collie.campaign.events import RunFinished
+from collie.campaign.events import RunBegun, RunFinished
 from collie.campaign.safety import Guard
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds
 from collie.detect.judge import Thresholds, judge
@@ -101,6 +101,7 @@ class Measurer:
         self.refused: dict[Workload, str] = {}
         self.lost: dict[Workload, LostHost] = {}
         self.driven: str | None = None
+        self.temperature: float | None = None
         self.plain: list[Measurement] = []
 
     def run(self, workload: Workload, purpose: str) -> RunResult:
@@ -117,12 +118,14 @@ class Measurer:
         """Run a workload once and judge it; measure its plain sibling first when the verdict depends on it."""
         record = self._run(workload, purpose, announce=False)
         verdict = None
-        if isinstance(record.result, Measured):
-            verdict = self._signed(self._judge(workload, record.result.measurement, purpose), record)
-            self._evidence.setdefault(workload, []).append((verdict, record.result.measurement))
-            if not self.replaying:
-                self._store.annotate(record.run, verdict, self.driven)
-        self._announce(record, verdict)
+        try:
+            if isinstance(record.result, Measured):
+                verdict = self._signed(self._judge(workload, record.result.measurement, purpose), record)
+                self._evidence.setdefault(workload, []).append((verdict, record.result.measurement))
+                if not self.replaying:
+                    self._store.annotate(record.run, verdict, self.driven)
+        finally:  # a sibling may be one run too many for the budget, but this one is on record
+            self._announce(record, verdict)
         return record.result, verdict
 
     def probe(self, workload: Workload, purpose: str) -> Verdict | None:
@@ -270,6 +273,7 @@ class Measurer:
 
     def _measure(self, workload: Workload, purpose: str) -> RunRecord:
         run = self.runs + 1
+        self._sink.on_event(RunBegun(run, purpose))
         result = self._testbed.measure(workload, run, self._guard.watch())
         record = RunRecord(run, purpose, workload, result, self.elapsed_seconds + result.elapsed_seconds)
         self._store.add_run(record)
@@ -289,7 +293,7 @@ class Measurer:
     def _announce(self, record: RunRecord, verdict: Verdict | None) -> None:
         share = self._budget.share(self.elapsed_seconds, self.runs)
         replayed = record.run <= len(self._recorded)
-        self._sink.on_event(RunFinished(record, verdict, share, replayed, self.driven))
+        self._sink.on_event(RunFinished(record, verdict, share, replayed, self.driven, self.temperature))
 
 
 def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:

@@ -8,7 +8,7 @@ from random import Random
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import calibrate, plan
 from collie.campaign.engine import Engine, Summary
-from collie.campaign.events import SpacePruned
+from collie.campaign.events import CampaignBegun, SpacePruned
 from collie.campaign.measure import Measurer
 from collie.campaign.safety import Guard
 from collie.detect.bounds import Bounds, Calibration
@@ -63,6 +63,7 @@ class Campaign:
         Raises:
             TestbedError: the testbed is gone; everything up to then is on record, and the campaign can be resumed.
         """
+        sink.on_event(CampaignBegun(self.testbed.info, self.budget))
         if self.dropped:
             sink.on_event(SpacePruned(self.dropped))
         bounds = Bounds(self.testbed.specification, self.calibration or Calibration(), self.space)

@@ -19,23 +19,27 @@ _COMMANDS = {
     "measure": ("collie.cli.measure", "Run one workload and judge it."),
     "reproduce": ("collie.cli.reproduce", "Run a known or found anomaly again."),
     "export": ("collie.cli.export", "Write an anomaly for those who do not have Collie."),
+    "status": ("collie.cli.status", "Say how a campaign stands, while it runs or after."),
+    "runs": ("collie.cli.runs", "List the runs of a campaign; CSV and JSON lines."),
     "report": ("collie.cli.report", "Write the HTML report of a campaign."),
     "space": ("collie.cli.space", "Show or validate a space of workloads."),
     "subsystem": ("collie.cli.subsystem", "List, show, check and map simulated subsystems."),
     "counters": ("collie.cli.counters", "List or watch what a NIC tells."),
     "hosts": ("collie.cli.hosts", "Check, calibrate and compare real hosts."),
     "lab": ("collie.cli.lab", "Two Soft-RoCE machines on this computer."),
+    "completion": ("collie.cli.completion", "Make your shell complete commands and names."),
 }
 
 _DEBUG_VARIABLE = "COLLIE_DEBUG"
 
-_EXIT_CODES = """\b
+EXIT_CODES = """\b
 Exit codes:
   0    done; findings of `search` and `measure` are their result
   1    the answer is bad: an anomaly was not reproduced, a subsystem file claims what is not so,
        two hosts differ
   2    bad usage or bad input
-  3    could not measure: a host, the lab or something on it is missing, or Collie itself failed
+  3    could not measure: a host, the lab or something on it is missing, a campaign died, or Collie itself
+       failed
   4    inconclusive
   5    nothing was run
   130  interrupted, after cleaning up"""
@@ -58,7 +62,7 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, summary) for name, (_module, summary) in _COMMANDS.items()])
 
 
-@click.group(cls=_LazyGroup, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(collie.__version__, prog_name="collie")
 def cli() -> None:
     """Find performance anomalies in RDMA subsystems before production does.

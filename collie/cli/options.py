@@ -14,8 +14,11 @@ from click.core import ParameterSource
 
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
 from collie.campaign.safety import SafetyRecord
+from collie.cli.complete import content, inventories
+from collie.content.locate import Kind
 from collie.errors import UsageError
 from collie.inventory.safety import SafetyLimits
+from collie.report.prometheus import SUFFIX
 from collie.workloads.units import parse_rate, parse_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,8 +43,20 @@ def testbed_options(command: F) -> F:
             help="Noise of the simulated testbed; 0 switches it off.",
         ),
         click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a subsystem's setting."),
-        click.option("--subsystem", metavar="NAME|FILE", default=None, help="Simulated subsystem.  [default: F]"),
-        click.option("--hosts", metavar="FILE", default=None, help="Inventory of real hosts; `lab` is the lab's."),
+        click.option(
+            "--subsystem",
+            metavar="NAME|FILE",
+            default=None,
+            help="Simulated subsystem.  [default: F]",
+            shell_complete=content(Kind.SUBSYSTEM),
+        ),
+        click.option(
+            "--hosts",
+            metavar="FILE",
+            default=None,
+            help="Inventory of real hosts; `lab` is the lab's.",
+            shell_complete=inventories,
+        ),
     ):
         command = option(command)
     return command
@@ -166,6 +181,7 @@ def space_options(command: F) -> F:
             metavar="NAME|FILE",
             default=None,
             help="Space of workloads.  [default: nsdi22; soft-roce with --hosts]",
+            shell_complete=content(Kind.SPACE),
         ),
     ):
         command = option(command)
@@ -190,6 +206,21 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, str]:
 def print_json(value: Mapping[str, Any]) -> None:
     """Print the one JSON object of a command on stdout."""
     click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def textfile(path: str | None) -> Path | None:
+    """Return the textfile that `--prometheus` names, if it names one.
+
+    Raises:
+        UsageError: node_exporter would never read it, or there is no such directory.
+    """
+    if path is None:
+        return None
+    if not path.endswith(SUFFIX):
+        raise UsageError(f"--prometheus {path}: node_exporter reads only files whose names end in {SUFFIX}")
+    if not Path(path).absolute().parent.is_dir():
+        raise UsageError(f"--prometheus {path}: there is no directory {Path(path).parent}")
+    return Path(path)
 
 
 def existing_campaign(path: str) -> Path:

@@ -1,45 +1,60 @@
-"""What a person sees while a campaign runs: a live line on a terminal, plain lines elsewhere. On standard error."""
+"""What a person sees while a campaign runs: a live view on a terminal, plain lines elsewhere. On standard error."""
 
 from __future__ import annotations
 
 import sys
-import time
 from types import TracebackType
 from typing import Any, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, Event, RunFinished, SpacePruned, SuspicionDropped
-from collie.ports import HostLost, SetupFailed
+from collie import wiring
+from collie.campaign.events import (
+    AnomalyConfirmed,
+    AnomalyExplained,
+    AnomalyMerged,
+    Event,
+    RunFinished,
+    SpacePruned,
+    SuspicionDropped,
+)
+from collie.campaign.standing import Follower, Standing
+from collie.ports import HostLost
+from collie.report.quantities import percent
+from collie.report.standing import doing, found, hosts, pace, time_left
 from collie.workloads.units import format_seconds
 
 _PLAIN_PERIOD_SECONDS = 30.0
+_FRAMES_PER_SECOND = 4
+_BAR_WIDTH = 40
 
 
 class ConsoleProgress:
-    """A `ProgressSink` for people. Use as a context manager, so that the live line is always taken down."""
+    """A `ProgressSink` for people. Use as a context manager, so that the live view is always taken down.
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    The view is drawn a few times a second by a thread of rich's, from what the campaign's events left: a simulated
+    campaign of thousands of runs a second is not slowed down by being watched.
+    """
+
+    def __init__(self) -> None:
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-        self._quiet = quiet
-        self._anomalies = 0
-        self._last_line = time.monotonic()
-        self._live: Progress | None = None
-        self._task: TaskID | None = None
+        self._clock = wiring.system_clock()
+        self._follower = Follower(self._clock)
+        self._last_line = self._clock.monotonic()
+        self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal and not self._quiet:
-            self._live = Progress(
-                TextColumn("{task.fields[runs]} runs"),
-                BarColumn(bar_width=30),
-                TextColumn("{task.percentage:>3.0f} %  {task.fields[elapsed]}  {task.fields[found]} anomalies"),
-                TextColumn("[dim]{task.fields[doing]}"),
-                TimeElapsedColumn(),
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = Live(
                 console=self._console,
+                refresh_per_second=_FRAMES_PER_SECOND,
                 transient=True,
+                get_renderable=lambda: live_view(self._follower.standing()),
             )
-            self._task = self._live.add_task("", total=1.0, runs=0, elapsed="0 s", found=0, doing="")
             self._live.start()
         return self
 
@@ -51,20 +66,19 @@ class ConsoleProgress:
 
     def on_event(self, event: Any) -> None:
         """Show one event."""
-        if self._quiet:
-            return
+        self._follower.on_event(event)
         match event:
             case RunFinished():
                 self._run(event)
             case AnomalyConfirmed(anomaly):
-                self._anomalies += 1
-                self._console.print(
-                    f"[bold]{anomaly.id}[/] {anomaly.symptom}, run {anomaly.found_at_run}: {anomaly.reason}"
-                )
+                title = Text.assemble((anomaly.id, "bold"), f" {anomaly.symptom}, run {anomaly.found_at_run}: ")
+                self._console.print(title.append(anomaly.reason))
             case AnomalyExplained(anomaly):
                 self._console.print(f"   {anomaly.id} needs {anomaly.mfs}", markup=False)
                 if anomaly.hint:
                     self._console.print(f"   {anomaly.id} likely: {anomaly.hint}", markup=False)
+            case AnomalyMerged(anomaly):
+                self._console.print(f"   {anomaly.id} is {anomaly.same_as} again", style="dim", markup=False)
             case SpacePruned(drops):
                 for drop in drops:
                     self._console.print(f"left out: {drop}", style="dim", markup=False)
@@ -73,28 +87,48 @@ class ConsoleProgress:
 
     def _run(self, event: RunFinished) -> None:
         record = event.record
-        doing = record.purpose
-        if record.purpose == "search":
-            doing = f"driving {event.driven}" if event.driven else "random"
-        if isinstance(record.result, SetupFailed):
-            doing = f"set-up failed: {record.result.cause}"
         if isinstance(record.result, HostLost):
-            doing = f"host {record.result.host} was lost"
             self._console.print(f"run {record.run}: {record.result.detail}", style="bold red", markup=False)
-        elapsed = format_seconds(record.finished_at_seconds)
-        if self._live is not None and self._task is not None:
-            self._live.update(
-                self._task,
-                completed=event.budget_share,
-                runs=record.run,
-                elapsed=elapsed,
-                found=self._anomalies,
-                doing=doing,
-            )
-        elif time.monotonic() - self._last_line >= _PLAIN_PERIOD_SECONDS:
-            self._last_line = time.monotonic()
-            share = f", {event.budget_share:.0%} of the budget" if event.budget_share else ""
-            self._console.print(f"{record.run} runs, {elapsed}{share}, {self._anomalies} anomalies")
+        if self._live is None and self._clock.monotonic() - self._last_line >= _PLAIN_PERIOD_SECONDS:
+            self._last_line = self._clock.monotonic()
+            self._console.print(plain_line(self._follower.standing()), markup=False)
+
+
+def live_view(standing: Standing) -> Group:
+    """Draw how a campaign stands."""
+    bar = Table.grid(padding=(0, 1))
+    used = f"{percent(standing.budget_ratio)} of {standing.budget}" if standing.budget else ""
+    bar.add_row(ProgressBar(1.0, standing.budget_ratio, width=_BAR_WIDTH), used, time_left(standing))
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="dim", no_wrap=True)
+    for name, value in (
+        ("runs", _runs(standing)),
+        ("pace", pace(standing)),
+        ("now", doing(standing)),
+        ("found", found(standing)),
+        ("hosts", hosts(standing)),
+        ("failed", _failed(standing)),
+    ):
+        if value:
+            rows.add_row(name, Text(value, overflow="ellipsis", no_wrap=True))
+    return Group(bar, rows)
+
+
+def plain_line(standing: Standing) -> str:
+    """Return how a campaign stands on one line."""
+    share = f", {percent(standing.budget_ratio)} of the budget" if standing.budget_ratio else ""
+    parts = [f"{_runs(standing)}{share}", found(standing), pace(standing), time_left(standing)]
+    return "; ".join(part for part in parts if part)
+
+
+def _runs(standing: Standing) -> str:
+    replayed = f" ({standing.replayed} from the record)" if standing.replayed else ""
+    return f"{standing.runs} runs{replayed}, {format_seconds(standing.elapsed_seconds)}"
+
+
+def _failed(standing: Standing) -> str:
+    last = standing.last_failure
+    return f"{standing.failed_runs} runs, last run {last.run}: {last.message}" if last else ""
 
 
 class Silence:

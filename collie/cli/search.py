@@ -15,6 +15,7 @@ from collie import wiring
 from collie.campaign.choice import SearchChoice
 from collie.campaign.engine import Summary
 from collie.campaign.safety import SafetyRecord, replaced
+from collie.cli import complete
 from collie.cli.logs import logged_to
 from collie.cli.options import (
     existing_campaign,
@@ -25,10 +26,12 @@ from collie.cli.options import (
     space_options,
     testbed_choice,
     testbed_options,
+    textfile,
     verify_option,
     victim_option,
 )
 from collie.cli.progress import ConsoleProgress
+from collie.content.locate import Kind
 from collie.errors import TestbedError, UsageError
 from collie.report.json_output import render_search
 from collie.report.text import render_summary
@@ -36,16 +39,29 @@ from collie.report.text import render_summary
 
 @click.command("search")
 @space_options
-@click.option("--known", metavar="CAMPAIGN|nsdi22", help="Anomalies that need not be found again.")
-@click.option("--recipe", metavar="NAME|FILE", help="How to look.  [default: guided; soft-roce with --hosts]")
+@click.option(
+    "--known", metavar="CAMPAIGN|nsdi22", help="Anomalies that need not be found again.", shell_complete=complete.known
+)
+@click.option(
+    "--recipe",
+    metavar="NAME|FILE",
+    help="How to look.  [default: guided; soft-roce with --hosts]",
+    shell_complete=complete.content(Kind.RECIPE),
+)
 @click.option("--budget", metavar="10h|45m|800runs", help="How long.  [default: the recipe's]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
 @click.option(
     "--campaign", "directory", metavar="DIR", help="Where to keep the record.  [default: campaigns/TIME-NAME-SEED]"
 )
-@click.option("--resume", metavar="DIR", help="Go on with a campaign that was interrupted; --budget may extend it.")
+@click.option(
+    "--resume",
+    metavar="DIR",
+    help="Go on with a campaign that was interrupted; --budget may extend it.",
+    shell_complete=complete.campaigns,
+)
 @click.option("--accept-changes", is_flag=True, help="With --resume: go on although the hosts are not what they were.")
 @click.option("--score", is_flag=True, help="Simulator only: compare what was found with what is planted.")
+@click.option("--prometheus", metavar="FILE.prom", help="Keep a textfile for node_exporter up to date.")
 @click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 @safety_options
 @verify_option
@@ -53,14 +69,16 @@ from collie.report.text import render_summary
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    r"""Search a space of workloads for anomalies; confirm each, and explain it by its minimal feature set.
+    """Search a space of workloads for anomalies; confirm each, and explain it by its minimal feature set.
 
     \b
     collie search --subsystem F --budget 10h --seed 1
     collie search --hosts lab --space soft-roce --budget 20m
     collie search --resume campaigns/20261120T101500Z-F
+    collie search --budget 10h --prometheus /var/lib/node_exporter/collie.prom
     """
     choice, directory = _choice(ctx, options)
+    textfile(options["prometheus"])
     if options["score"] and not choice.testbed.is_simulated:
         raise UsageError("--score compares with what is planted in a simulated subsystem; real hosts have no such list")
     if options["dry_run"]:
@@ -91,7 +109,7 @@ def _search(opened: wiring.OpenCampaign, directory: Path, options: dict[str, Any
     started = time.monotonic()
     try:
         with logged_to(opened.store.directory.log), ConsoleProgress() as progress:
-            summary = opened.run(progress)
+            summary = opened.run(progress, textfile(options["prometheus"]))
             safety = opened.release()
         return _finish(opened, summary, safety, time.monotonic() - started, directory, options)
     except TestbedError as error:
@@ -133,7 +151,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
 
 
 _SAFETY = {"max_pause", "max_pause_per_second", "max_rate", "shared_port", "accept_changes"}
-_FREE_ON_RESUME = {"resume", "budget", "score", "dry_run", "output", *_SAFETY}
+_FREE_ON_RESUME = {"resume", "budget", "score", "dry_run", "prometheus", "output", *_SAFETY}
 
 
 def _refuse_what_is_fixed(ctx: click.Context) -> None:

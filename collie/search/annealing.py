@@ -76,6 +76,11 @@ class Annealing:
         """The counter of this stage; None while counters are being ranked."""
         return self._objective.counter if self._objectives else None
 
+    @property
+    def temperature(self) -> float | None:
+        """The temperature of this stage; None while counters are being ranked."""
+        return self._temperature if self._objectives else None
+
     def ask(self) -> Workload:
         """Propose a random point or a neighbour of the current one."""
         if self._current is not None:

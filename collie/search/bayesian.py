@@ -117,6 +117,8 @@ class BayesianSearch:
         UsageError: a package that the sampler needs is not installed.
     """
 
+    temperature: float | None = None
+
     def __init__(self, recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> None:
         missing = [name for name in _NEEDS[recipe.bayesian.sampler] if importlib.util.find_spec(name) is None]
         if missing:

@@ -121,6 +121,8 @@ class _Goal:
 class Guided:
     """The default search; see the module for terms and method."""
 
+    temperature: float | None = None
+
     def __init__(self, recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> None:
         self._guide = recipe.guide
         self._space = space

@@ -54,6 +54,11 @@ class Strategy(Protocol):
         """The counter that the next proposal is meant to drive, if any."""
         ...
 
+    @property
+    def temperature(self) -> float | None:
+        """How readily the strategy accepts what is worse, falling from 1; None when it knows no temperature."""
+        ...
+
     def ask(self) -> Workload:
         """Propose a workload of the space."""
         ...
@@ -67,6 +72,7 @@ class RandomSearch:
     """Draws every workload afresh: the baseline that any other strategy has to beat."""
 
     driven: str | None = None
+    temperature: float | None = None
 
     def __init__(self, space: Space, rng: Random) -> None:
         self._space = space

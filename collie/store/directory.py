@@ -42,6 +42,11 @@ class CampaignDirectory:
         return self.path / "results.jsonl"
 
     @property
+    def status(self) -> Path:
+        """What the process that runs the campaign last said of itself."""
+        return self.path / "status.json"
+
+    @property
     def log(self) -> Path:
         """Logs, one per process that worked on the campaign."""
         return self.path / "log"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from collie.ports import Measured, RunRecord
@@ -22,6 +22,31 @@ SELECT_BETWEEN = """
 SELECT run, purpose, finished_at_seconds, workload, result, series, verdict, driven
 FROM runs WHERE run BETWEEN ? AND ? ORDER BY run LIMIT ?
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What is on record, counted.
+
+    Attributes:
+        outcomes: number of runs by what came of them: `measured`, `setup_failed`, `unsupported`, `host_lost`.
+        elapsed_seconds: testbed time at the end of the last run.
+        last_failure: the last run that failed to set up or cost a host.
+    """
+
+    outcomes: Mapping[str, int]
+    elapsed_seconds: float
+    last_failure: RunRecord | None
+
+    @property
+    def runs(self) -> int:
+        """Runs of every outcome."""
+        return sum(self.outcomes.values())
+
+    @property
+    def failed_runs(self) -> int:
+        """Runs that gave no measurement because something went wrong."""
+        return self.outcomes.get("setup_failed", 0) + self.outcomes.get("host_lost", 0)
 
 
 def to_row(record: RunRecord) -> tuple[Any, ...]:

@@ -30,7 +30,7 @@ from collie.store.anomaly_files import write_anomaly
 from collie.store.directory import CampaignDirectory, publish
 from collie.store.jsonl import write_results
 from collie.store.lock import CampaignLock
-from collie.store.records import INSERT, SELECT_BETWEEN, from_row, to_row
+from collie.store.records import INSERT, SELECT_BETWEEN, Tally, from_row, to_row
 
 _PAGE = 200  # runs read at once: `runs()` may be abandoned half-way, and must not keep the log from being emptied
 _BUSY_SECONDS = 10.0  # a reader may meet the moment at which the log is emptied
@@ -129,6 +129,16 @@ class SqliteStore:
         while rows := self._all(SELECT_BETWEEN, first, last, _PAGE):
             yield from map(from_row, rows)
             first = rows[-1][0] + 1
+
+    def tally(self) -> Tally:
+        """Count the runs recorded by now, without reading what they measured."""
+        rows = self._all("SELECT outcome, count(*), max(finished_at_seconds) FROM runs GROUP BY outcome")
+        failed = self._all("SELECT max(run) FROM runs WHERE outcome IN ('setup_failed', 'host_lost')")[0][0]
+        return Tally(
+            {outcome: count for outcome, count, _ in rows},
+            max((finished for *_, finished in rows), default=0.0),
+            from_row(self._all(SELECT_BETWEEN, failed, failed, 1)[0]) if failed else None,
+        )
 
     def add_anomaly(self, anomaly: Anomaly) -> None:
         """Record an anomaly, or replace the one with the same id; write its files."""

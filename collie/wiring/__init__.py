@@ -14,7 +14,8 @@ from collie.wiring.campaigns import (
 )
 from collie.wiring.exports import EXPORTS, Exported, export
 from collie.wiring.hosts import check, diff, fingerprints_named, take_fingerprints, watch
-from collie.wiring.parts import known_sets, limits_of, narrowed_space_of, recipe_of, space_of
+from collie.wiring.parts import known_sets, limits_of, narrowed_space_of, recipe_of, space_of, system_clock
+from collie.wiring.status import CampaignStatus, Life, status, write_status_metrics
 from collie.wiring.subsystems import (
     MapChoice,
     NamedSubsystem,
@@ -38,7 +39,9 @@ from collie.wiring.testbeds import (
 __all__ = [
     "EXPORTS",
     "LAB",
+    "CampaignStatus",
     "Exported",
+    "Life",
     "MapChoice",
     "NamedCase",
     "NamedSubsystem",
@@ -71,11 +74,14 @@ __all__ = [
     "score",
     "severity_map",
     "space_of",
+    "status",
     "subsystem_of",
     "subsystems",
+    "system_clock",
     "take_fingerprints",
     "watch",
     "workload_named",
     "write_comparison",
     "write_report",
+    "write_status_metrics",
 ]

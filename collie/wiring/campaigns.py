@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from collie.campaign.budget import Budget
 from collie.campaign.choice import SearchChoice
 from collie.campaign.engine import Summary
+from collie.campaign.events import Both
 from collie.campaign.run import Campaign, strategy_generator
 from collie.campaign.safety import (
     Guard,
@@ -30,6 +31,7 @@ from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
 from collie.store.sqlite import SqliteStore
 from collie.wiring.parts import Parts, narrowed_space_of, parts_of, pruned_space_of, utc_now
+from collie.wiring.pulse import Pulse
 from collie.wiring.testbeds import (
     first_pair,
     kept_calibration,
@@ -69,9 +71,17 @@ class OpenCampaign:
         """Leave nothing behind on the testbed; return what the campaign did to it, if it is real or was limited."""
         return record_of(self.campaign.guard, self.testbed.close())
 
-    def run(self, sink: ProgressSink) -> Summary:
-        """Search until the budget is spent."""
-        return self.campaign.run(sink)
+    def run(self, sink: ProgressSink, metrics: Path | None = None) -> Summary:
+        """Search until the budget is spent; meanwhile others can tell from `status.json` how it goes.
+
+        Args:
+            sink: who watches.
+            metrics: a textfile for Prometheus to be kept up to date.
+        """
+        with Pulse(self.store.directory, self.store.header, metrics) as pulse:
+            summary = self.campaign.run(Both(pulse.follower, sink))
+            pulse.ended_by = summary.ended_by
+            return summary
 
     def close(self) -> None:
         """Leave nothing behind on the testbed, and release the record."""

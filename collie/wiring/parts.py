@@ -14,6 +14,7 @@ from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.errors import UsageError
 from collie.inventory.safety import SafetyLimits
+from collie.ports import Clock
 from collie.search.recipe import Recipe
 from collie.store.sqlite import SqliteStore
 from collie.wiring.testbeds import open_inventory
@@ -113,6 +114,13 @@ def parts_of(choice: SearchChoice) -> Parts:
     recipe = recipe_of(choice.testbed, choice.recipe)
     budget = parse_budget(choice.budget or recipe.budget)
     return Parts(space, dropped, recipe, budget, known_sets(choice.known), limits_of(choice))
+
+
+def system_clock() -> Clock:
+    """Return the time of this machine."""
+    from collie.hosts.testbed import SystemClock  # hosts take long to import, and the simulator needs none of them
+
+    return SystemClock()
 
 
 def utc_now() -> str:

@@ -1,0 +1,235 @@
+"""How a campaign stands at this moment: folded from its events, for a terminal, a status file and a monitoring system.
+
+A simulated campaign makes thousands of runs a second, so an event only sets a few fields; whoever shows something asks
+for the standing as often as it wants to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from collie.campaign.budget import Budget
+from collie.campaign.events import (
+    AnomalyConfirmed,
+    AnomalyExplained,
+    AnomalyMerged,
+    CampaignBegun,
+    RunBegun,
+    RunFinished,
+)
+from collie.counters.catalog import Kind
+from collie.detect.measurement import Measurement
+from collie.ports import Clock, HostLost, Measured, RunRecord, SetupFailed
+from collie.search.anomaly import Anomaly
+
+_PACE_SECONDS = 60.0
+"""The pace is that of the last minute: explanations run at another one than the search."""
+_MARK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostStanding:
+    """What became of a host under test so far.
+
+    Attributes:
+        lost: how often it went down or locked up; it is back, or the campaign would have ended.
+        lost_in_run: the last time.
+    """
+
+    lost: int = 0
+    lost_in_run: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that gave no measurement because something went wrong."""
+
+    run: int
+    message: str
+
+
+def failure_of(record: RunRecord) -> Failure | None:
+    """Return what went wrong in a run; None when nothing did."""
+    match record.result:
+        case SetupFailed(cause, detail):
+            return Failure(record.run, f"set-up failed: {cause}: {detail}")
+        case HostLost(host, detail):
+            return Failure(record.run, f"host {host} was lost: {detail}")
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An anomaly as far as it is known."""
+
+    symptom: str
+    severity: float
+    explained: bool
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a campaign stands.
+
+    Attributes:
+        runs: on record.
+        replayed: how many of them are from the record of an earlier process.
+        failed_runs: runs whose traffic could not be set up or that cost a host.
+        elapsed_seconds: testbed time.
+        wall_seconds: since this process began with it.
+        budget: what there is to spend, in words; empty before the campaign has begun.
+        budget_ratio: how much of it is used up, 0..1.
+        virtual_time: testbed time is computed, not waited for.
+        purpose: of the run that is being made; the last one's between runs.
+        driven: the counter that the strategy drives.
+        best: what it read at the most when it is driven up, at the least when it is driven down, over all proposals.
+        temperature: of the strategy, if it has one.
+        anomalies: confirmed so far, by id; without those that turned out to be another one.
+        runs_per_minute: of wall time, over the last minute; None while nothing is known.
+        testbed_seconds_per_second: testbed time per wall time; None while nothing is known.
+        left_seconds: wall time until the budget is spent at this pace; None while nothing is known.
+        hosts: by name.
+        last_failure: the last run that failed.
+    """
+
+    runs: int = 0
+    replayed: int = 0
+    failed_runs: int = 0
+    elapsed_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    budget: str = ""
+    budget_ratio: float = 0.0
+    virtual_time: bool = False
+    purpose: str = ""
+    driven: str | None = None
+    best: float | None = None
+    temperature: float | None = None
+    anomalies: Mapping[str, Found] = field(default_factory=dict)
+    runs_per_minute: float | None = None
+    testbed_seconds_per_second: float | None = None
+    left_seconds: float | None = None
+    hosts: Mapping[str, HostStanding] = field(default_factory=dict)
+    last_failure: Failure | None = None
+
+    @property
+    def worst(self) -> str | None:
+        """Id of the most severe anomaly so far."""
+        return max(self.anomalies, key=lambda name: self.anomalies[name].severity, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Where a campaign was at a moment of wall time."""
+
+    at: float
+    runs: int
+    elapsed_seconds: float
+    budget_ratio: float
+
+
+class Follower:
+    """A `ProgressSink` that knows how the campaign stands.
+
+    `standing` may be asked by another thread than the one that runs the campaign: fields are replaced, never changed.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._budget = Budget()
+        self._known = Standing()
+        self._last: RunFinished | None = None
+        self._purpose = ""
+        self._falling: frozenset[str] = frozenset()
+        self._best: dict[str, float] = {}
+        self._marks: tuple[_Mark, ...] = ()
+
+    def on_event(self, event: Any) -> None:
+        """Take one event in."""
+        match event:
+            case RunFinished():
+                self._run(event)
+            case RunBegun():
+                self._purpose = event.purpose
+            case AnomalyConfirmed(anomaly) | AnomalyExplained(anomaly) | AnomalyMerged(anomaly):
+                self._found(anomaly)
+            case CampaignBegun(info, budget):
+                self._falling = frozenset(counter.name for counter in info.catalog.of_kind(Kind.PERFORMANCE))
+                hosts = {} if info.virtual_time else dict.fromkeys(info.fingerprints, HostStanding())
+                self._know(hosts=hosts, virtual_time=info.virtual_time, budget=str(budget))
+
+    def standing(self) -> Standing:
+        """Return how the campaign stands now."""
+        now = self._clock.monotonic()
+        last, known = self._last, dataclasses.replace(self._known, wall_seconds=now - self._began)
+        known = dataclasses.replace(known, purpose=self._purpose)
+        if last is None:
+            return known
+        here = _Mark(now, last.record.run, last.record.finished_at_seconds, last.budget_share)
+        return dataclasses.replace(
+            known,
+            runs=here.runs,
+            elapsed_seconds=here.elapsed_seconds,
+            budget_ratio=here.budget_ratio,
+            driven=last.driven,
+            best=self._best.get(last.driven) if last.driven else None,
+            temperature=last.temperature,
+            **self._pace(here),
+        )
+
+    def _run(self, event: RunFinished) -> None:
+        self._last = event
+        self._purpose = event.record.purpose
+        record = event.record
+        if failure := failure_of(record):
+            self._know(failed_runs=self._known.failed_runs + 1, last_failure=failure)
+        if isinstance(record.result, HostLost):
+            host = record.result.host
+            lost = self._known.hosts.get(host, HostStanding()).lost + 1
+            self._know(hosts={**self._known.hosts, host: HostStanding(lost, record.run)})
+        if event.driven and record.purpose == "search" and isinstance(record.result, Measured):
+            self._read(event.driven, record.result.measurement)
+        if event.replayed:
+            self._marks = ()
+            self._know(replayed=record.run)
+        self._mark(event)
+
+    def _read(self, counter: str, measurement: Measurement) -> None:
+        value = measurement.counter(counter)
+        if value is not None:
+            better = min if counter in self._falling else max
+            self._best[counter] = better(value, self._best.get(counter, value))
+
+    def _mark(self, event: RunFinished) -> None:
+        now = self._clock.monotonic()
+        if self._marks and now - self._marks[-1].at < _MARK_SECONDS:
+            return
+        mark = _Mark(now, event.record.run, event.record.finished_at_seconds, event.budget_share)
+        recent = tuple(earlier for earlier in self._marks if now - earlier.at <= _PACE_SECONDS)
+        self._marks = (*(recent or self._marks[-1:]), mark)
+
+    def _pace(self, here: _Mark) -> dict[str, Any]:
+        """Return the pace since the oldest mark."""
+        since = (self._marks or (here,))[0]
+        seconds = here.at - since.at
+        if seconds <= 0 or here.runs <= since.runs:
+            return {}
+        used = here.budget_ratio - since.budget_ratio
+        return {
+            "runs_per_minute": 60 * (here.runs - since.runs) / seconds,
+            "testbed_seconds_per_second": (here.elapsed_seconds - since.elapsed_seconds) / seconds,
+            "left_seconds": (1 - here.budget_ratio) * seconds / used if used > 0 and math.isfinite(used) else None,
+        }
+
+    def _found(self, anomaly: Anomaly) -> None:
+        others = {name: found for name, found in self._known.anomalies.items() if name != anomaly.id}
+        if anomaly.same_as is None:
+            others[anomaly.id] = Found(anomaly.symptom.value, anomaly.severity, anomaly.complete)
+        self._know(anomalies=others)
+
+    def _know(self, **changes: Any) -> None:
+        self._known = dataclasses.replace(self._known, **changes)

@@ -1,0 +1,71 @@
+"""What a shell completes: names of content and campaigns. Only what the file system tells at once is offered.
+
+Whatever goes wrong here offers nothing: a message in the middle of a command line would help nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from collie.content.locate import Kind, available
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+_CAMPAIGN = "campaign.sqlite"
+
+
+def content(kind: Kind, *others: str) -> Completer:
+    """Return what completes the names of a kind of content, certain other words, and files."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        named = _items((*available(kind), *others), incomplete)
+        return named or [CompletionItem(incomplete, type="file")]
+
+    return complete
+
+
+def inventories(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete an inventory: the lab's, or a file."""
+    return _items(("lab",), incomplete) or [CompletionItem(incomplete, type="file")]
+
+
+def campaigns(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the directory of a campaign: those in `campaigns`, and those beside what was typed."""
+    found = _items(_campaigns(incomplete), incomplete)
+    return found or [CompletionItem(incomplete, type="dir")]
+
+
+def anomalies(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete an anomaly: the id of a published one, or CAMPAIGN/ID."""
+    found = (str(path / each.name) for path in map(Path, _campaigns(incomplete)) for each in _below(path / "anomalies"))
+    named = _items((*available(Kind.ANOMALY), *found), incomplete)
+    return named or [CompletionItem(incomplete, type="file")]
+
+
+def known(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete what --known takes: a collection of published anomalies, or a campaign."""
+    collections = {name.rpartition("-")[0] for name in available(Kind.ANOMALY)}
+    return [*_items(sorted(collections), incomplete), *campaigns(ctx, param, incomplete)]
+
+
+def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _campaigns(incomplete: str) -> list[str]:
+    """Return campaigns in `campaigns`, in the directory that was typed so far, and those that it lies in."""
+    typed = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
+    places = {Path("campaigns"), typed, typed.parent}
+    inside = (each for place in places for each in (place, *_below(place)))
+    return sorted({str(path) for path in inside if (path / _CAMPAIGN).is_file()})
+
+
+def _below(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        return []

@@ -1,0 +1,102 @@
+"""`collie runs`."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TextIO
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from collie import wiring
+from collie.cli.complete import campaigns
+from collie.cli.options import existing_campaign
+from collie.errors import UsageError
+from collie.report.quantities import percent, rate
+from collie.report.runs import Row, run_rows, write_csv
+from collie.store.codec import dumps
+from collie.store.jsonl import run_line
+from collie.store.sqlite import SqliteStore
+from collie.workloads.units import format_seconds
+
+_PIPE_WIDTH = 160
+
+
+@click.command("runs")
+@click.argument("campaign", shell_complete=campaigns)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json", "jsonl", "csv"]),
+    default="text",
+    help="A table; one object; an object per line, as in results.jsonl; a spreadsheet.",
+)
+@click.option("--last", type=click.IntRange(min=1), help="Only that many runs.  [default: 20 for text, else all]")
+@click.option("-o", "--output", "path", metavar="FILE", help="Where to write it.  [default: standard output]")
+def command(campaign: str, output: str, last: int | None, path: str | None) -> int:
+    """List the runs of a campaign, also while it runs: what ran, what was measured, what it was judged to mean.
+
+    \b
+    collie runs campaigns/one
+    collie runs campaigns/one --format csv -o runs.csv
+    collie runs campaigns/one --format jsonl | jq 'select(.verdict.outcome == "anomalous") | .workload'
+    """
+    directory = existing_campaign(campaign)
+    with wiring.read_campaign(directory) as store, _target(path) as file:
+        skipped = max(0, store.tally().runs - last) if last else 0
+        if output in {"json", "jsonl"}:
+            lines = (dumps(run_line(record)) for record in islice(store.runs(), skipped, None))
+            _write_json(lines, store, file, one=output == "json")
+            return 0
+        rows = run_rows(store, wiring.narrowed_space_of(wiring.recorded_choice(directory)))
+        if output == "csv":
+            write_csv(islice(rows, skipped, None), file)
+        else:
+            Console(file=file, width=None if file.isatty() else _PIPE_WIDTH).print(_table(deque(rows, last or 20)))
+    return 0
+
+
+@contextmanager
+def _target(path: str | None) -> Iterator[TextIO]:
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        file = Path(path).open("w", encoding="utf-8", newline="")  # noqa: SIM115 - closed below, opened for its error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    with file:
+        yield file
+
+
+def _write_json(lines: Iterator[str], store: SqliteStore, file: TextIO, *, one: bool) -> None:
+    if one:
+        runs = ",".join(lines)
+        file.write(f'{{"schema_version":1,"campaign":{dumps(store.header.campaign)},"runs":[{runs}]}}\n')
+    else:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def _table(rows: deque[Row]) -> Table:
+    table = Table(box=None)
+    for heading in ("run", "at", "purpose", "verdict", "delivered", "bound", "pause", "why"):
+        table.add_column(heading, no_wrap=heading != "why", overflow="fold")
+    for row in rows:
+        verdict = (row["symptom"] or row["verdict"] or row["outcome"]).replace("_", " ")
+        table.add_row(
+            str(row["run"]),
+            format_seconds(row["elapsed_seconds"]),
+            row["purpose"],
+            f"{verdict} {percent(row['severity'])}" if row["symptom"] else verdict,
+            rate(row["delivered_bps"]) if row["delivered_bps"] is not None else "",
+            rate(row["bound_bps"]) if row["bound_bps"] is not None else "",
+            percent(row["tx_pause_ratio"]) if row["tx_pause_ratio"] is not None else "",
+            row["problem"] or row["reason"],
+        )
+    return table

@@ -1,0 +1,140 @@
+"""`collie status`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from collie import wiring
+from collie.cli.complete import campaigns
+from collie.cli.options import existing_campaign, format_option, print_json, textfile
+from collie.errors import UsageError
+from collie.report.quantities import name_testbed, percent
+from collie.report.standing import doing, found, hosts, pace, time_left
+from collie.workloads.units import format_seconds
+
+_BROKEN = {wiring.Life.DIED, wiring.Life.FAILED}
+
+
+@click.command("status")
+@click.argument("campaign", shell_complete=campaigns)
+@click.option("--prometheus", metavar="FILE.prom", help="Also write a textfile for node_exporter.")
+@format_option
+def command(campaign: str, prometheus: str | None, output: str) -> int:
+    """Say how a campaign stands, from another terminal or machine: whether it runs, ended or died, and what it found.
+
+    Reads only. A process that has given no sign of life for half a minute and never said that it ended has died;
+    `collie search --resume` goes on where it stopped. Exits 3 when the campaign died or failed.
+
+    \b
+    collie status campaigns/one
+    watch collie status campaigns/one
+    collie status campaigns/one --format json
+    """
+    directory = existing_campaign(campaign)
+    target = textfile(prometheus)
+    status = wiring.status(directory)
+    if target is not None:
+        try:
+            wiring.write_status_metrics(status, target)
+        except OSError as error:
+            raise UsageError(f"{target} cannot be written: {error.strerror}") from None
+    if output == "json":
+        print_json(_as_json(status))
+    else:
+        click.echo("\n".join(_lines(status)))
+    return 3 if status.life in _BROKEN else 0
+
+
+def _lines(status: wiring.CampaignStatus) -> Iterator[str]:
+    header, standing = status.header, status.standing
+    running = status.life is wiring.Life.RUNNING
+    yield f"{status.directory}: {_life(status)}"
+    budget = f", {percent(standing.budget_ratio)} of {standing.budget}" if standing.budget else ""
+    for name, text in (
+        ("on", f"{name_testbed(header.testbed)}, space {header.space}, recipe {header.recipe}, seed {header.seed}"),
+        ("runs", f"{standing.runs}, {standing.failed_runs} of them failed"),
+        ("time", f"{format_seconds(standing.elapsed_seconds)} of testbed time{budget}"),
+        ("pace", "; ".join(filter(None, (pace(standing), time_left(standing)))) if running else ""),
+        ("now", doing(standing) if running else ""),
+        ("hosts", hosts(standing)),
+        ("found", found(standing)),
+        ("error", _error(status)),
+        ("go on", _go_on(status)),
+    ):
+        if text:
+            yield f"  {name:6} {text}"
+    for anomaly in status.anomalies:
+        if anomaly.same_as is None:
+            yield f"    {anomaly.id:4} {anomaly.sentence}"
+
+
+def _life(status: wiring.CampaignStatus) -> str:
+    heartbeat = status.heartbeat
+    if heartbeat is None or status.silent_seconds is None:
+        return "nobody has said whether it runs (begun by an earlier Collie, or never run)"
+    process = f"process {heartbeat.pid} on {heartbeat.machine}"
+    ago = f"{format_seconds(round(status.silent_seconds))} ago"
+    match status.life:
+        case wiring.Life.RUNNING:
+            return f"running: {process}, last sign of life {ago}"
+        case wiring.Life.DIED:
+            return f"died: {process} gave its last sign of life {ago} and never said that it ended"
+        case wiring.Life.ENDED:
+            return f"ended {ago} by its {heartbeat.ended_by}"
+        case wiring.Life.INTERRUPTED:
+            return f"interrupted {ago}"
+        case _:
+            return f"failed {ago}"
+
+
+def _error(status: wiring.CampaignStatus) -> str:
+    if status.life is wiring.Life.FAILED and status.heartbeat:
+        return str(status.heartbeat.error)
+    last = status.standing.last_failure
+    return f"run {last.run}: {last.message}" if last else ""
+
+
+def _go_on(status: wiring.CampaignStatus) -> str:
+    over = {*_BROKEN, wiring.Life.INTERRUPTED}
+    return f"collie search --resume {status.directory}" if status.life in over else ""
+
+
+def _as_json(status: wiring.CampaignStatus) -> dict[str, Any]:
+    header, heartbeat = status.header, status.heartbeat
+    figures = dataclasses.asdict(status.standing)
+    del figures["anomalies"]
+    return {
+        "schema_version": 1,
+        "campaign": header.campaign,
+        "directory": str(status.directory),
+        "state": status.life.value,
+        "silent_seconds": status.silent_seconds,
+        "process": {"machine": heartbeat.machine, "pid": heartbeat.pid, "began": heartbeat.began}
+        if heartbeat
+        else None,
+        "ended_by": heartbeat.ended_by if heartbeat else None,
+        "error": heartbeat.error if heartbeat else None,
+        "testbed": dict(header.testbed),
+        "space": header.space,
+        "recipe": header.recipe,
+        "seed": header.seed,
+        "started": header.started,
+        **figures,
+        "anomalies": [
+            {
+                "id": anomaly.id,
+                "symptom": anomaly.symptom.value,
+                "severity": anomaly.severity,
+                "found_at_run": anomaly.found_at_run,
+                "found_at_seconds": anomaly.found_at_seconds,
+                "explained": anomaly.complete,
+                "same_as": anomaly.same_as,
+                "sentence": anomaly.sentence,
+            }
+            for anomaly in status.anomalies
+        ],
+    }

@@ -1,0 +1,137 @@
+"""The runs of a campaign as rows of plain values: for spreadsheets, and for a table in the terminal."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from collie.campaign.measure import delivered
+from collie.detect.bounds import UNBOUNDED, Bounds, Calibration
+from collie.detect.measurement import Measurement
+from collie.detect.symptom import Verdict
+from collie.ports import CampaignStore, HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
+from collie.workloads.feature import feature_value
+from collie.workloads.space import Space
+from collie.workloads.workload import FIELD_NAMES, Workload, render
+
+Row = dict[str, Any]
+
+_DERIVED = ("min_message_bytes", "max_message_bytes")
+"""What people filter by and a list of sizes in one cell does not give."""
+
+RUN_COLUMNS = ("run", "purpose", "elapsed_seconds", "run_seconds", "outcome", "problem")
+VERDICT_COLUMNS = ("verdict", "symptom", "severity", "host", "reason")
+FIGURE_COLUMNS = ("delivered_bps", "delivered_pps", "bound_bps", "tx_pause_ratio", "loss_ratio", "driven")
+COLUMNS = (*RUN_COLUMNS, *VERDICT_COLUMNS, *FIGURE_COLUMNS, *FIELD_NAMES, *_DERIVED)
+"""Keys of a row, in order."""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet take text for a formula (OWASP, CSV injection)."""
+
+
+def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
+    """Yield a row per run, in order; None for what is unknown.
+
+    `delivered_bps` and `delivered_pps` are those of the host that received least, `tx_pause_ratio` and `loss_ratio` are
+    the largest over the hosts. `bound_bps` is the median of what the plain sibling achieved in this campaign; None
+    where the campaign never measured it, because the specification decided.
+
+    Args:
+        store: the record.
+        space: of the campaign; gives the plain siblings.
+    """
+    bounds = Bounds(lambda _workload: UNBOUNDED, Calibration(), space)
+    for record in store.runs():
+        if record.purpose == "sibling" and isinstance(record.result, Measured):
+            bounds.learn(record.workload, delivered(record.workload, record.result.measurement))
+    for record in store.runs():
+        yield _row(record, bounds)
+
+
+def write_csv(rows: Iterator[Row], file: TextIO) -> None:
+    """Write rows as RFC 4180 has it, a heading first. No cell is taken for a formula, whatever a host called itself."""
+    writer = csv.writer(file)
+    writer.writerow(COLUMNS)
+    for row in rows:
+        writer.writerow([_cell(row[name]) for name in COLUMNS])
+
+
+def _row(record: RunRecord, bounds: Bounds) -> Row:
+    bound = bounds.tightest(record.workload).bps if bounds.known(record.workload) else None
+    return {
+        "run": record.run,
+        "purpose": record.purpose,
+        "elapsed_seconds": record.finished_at_seconds,
+        "run_seconds": record.result.elapsed_seconds,
+        "outcome": _OUTCOMES[type(record.result)],
+        "problem": _problem(record.result),
+        **_judged(record.verdict),
+        **_figures(record.workload, record.result),
+        "bound_bps": bound,
+        "driven": record.driven,
+        **render(record.workload),
+        **{name: feature_value(record.workload, name) for name in _DERIVED},
+    }
+
+
+def _judged(verdict: Verdict | None) -> Row:
+    if verdict is None:
+        return dict.fromkeys(VERDICT_COLUMNS)
+    symptom = verdict.symptom.value if verdict.symptom else None
+    return dict(
+        zip(
+            VERDICT_COLUMNS,
+            (verdict.outcome.value, symptom, verdict.severity, verdict.host, verdict.reason),
+            strict=True,
+        )
+    )
+
+
+_OUTCOMES: dict[type[RunResult], str] = {
+    Measured: "measured",
+    SetupFailed: "setup_failed",
+    Unsupported: "unsupported",
+    HostLost: "host_lost",
+}
+
+
+def _problem(result: RunResult) -> str | None:
+    match result:
+        case SetupFailed(cause, detail):
+            return f"{cause}: {detail}"
+        case Unsupported(reason):
+            return reason
+        case HostLost(host, detail):
+            return f"{host}: {detail}"
+        case Measured(measurement):
+            return measurement.stopped or "; ".join(measurement.problems) or None
+
+
+def _figures(workload: Workload, result: RunResult) -> Row:
+    names = ("delivered_bps", "delivered_pps", "tx_pause_ratio", "loss_ratio")
+    if not isinstance(result, Measured):
+        return dict.fromkeys(names)
+    received = delivered(workload, result.measurement).values()
+    return {
+        "delivered_bps": min((bound.bps for bound in received), default=None),
+        "delivered_pps": min((bound.pps for bound in received), default=None),
+        "tx_pause_ratio": _largest(result.measurement, "tx_pause_ratio"),
+        "loss_ratio": _largest(result.measurement, "loss_ratio"),
+    }
+
+
+def _largest(measurement: Measurement, name: str) -> float | None:
+    readings = (getattr(host, name) for host in measurement.hosts)
+    return max((reading for reading in readings if reading is not None), default=None)
+
+
+def _cell(value: Any) -> Any:
+    match value:
+        case bool():
+            return str(value).lower()
+        case list() | tuple():
+            return " ".join(map(str, value))
+        case str() if value.startswith(_FORMULA):
+            return f"'{value}"
+    return value

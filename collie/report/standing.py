@@ -1,0 +1,66 @@
+"""How a campaign stands, in words: the same on the live view and in `collie status`. Nothing known is no words."""
+
+from __future__ import annotations
+
+from collie.campaign.standing import HostStanding, Standing
+from collie.report.quantities import percent
+from collie.workloads.units import format_seconds
+
+_PURPOSES = {
+    "search": "searching",
+    "sibling": "measuring a plain sibling",
+    "confirm": "confirming a suspicion",
+    "extract": "explaining an anomaly",
+    "audit": "putting an explanation to the test",
+    "calibrate": "calibrating",
+    "reproduce": "reproducing",
+}
+
+
+def doing(standing: Standing) -> str:
+    """Say what the campaign is at: the purpose of the run, the driven counter and the temperature."""
+    parts = [_PURPOSES.get(standing.purpose, standing.purpose)]
+    if standing.driven:
+        best = "" if standing.best is None else f" (best so far {standing.best:,.4g})"
+        parts.append(f"driving {standing.driven}{best}")
+    if standing.temperature is not None:
+        parts.append(f"temperature {standing.temperature:.3g}")
+    return ", ".join(part for part in parts if part)
+
+
+def pace(standing: Standing) -> str:
+    """Say how fast it goes: runs per minute, and testbed time against wall time where the two differ."""
+    if standing.runs_per_minute is None:
+        return ""
+    ratio = standing.testbed_seconds_per_second
+    virtual = f", testbed time {ratio:,.0f} times as fast as yours" if standing.virtual_time and ratio else ""
+    rate = standing.runs_per_minute
+    return f"{rate:,.0f} runs per minute{virtual}" if rate >= 10 else f"{rate:.2g} runs per minute{virtual}"
+
+
+def time_left(standing: Standing) -> str:
+    """Say how long it will take at this pace."""
+    return "" if standing.left_seconds is None else f"about {format_seconds(standing.left_seconds)} left"
+
+
+def found(standing: Standing) -> str:
+    """Say how many anomalies there are, how many of them are explained, and which is the worst."""
+    if standing.worst is None:
+        return "no anomaly yet"
+    worst = standing.anomalies[standing.worst]
+    count = len(standing.anomalies)
+    explained = sum(anomaly.explained for anomaly in standing.anomalies.values())
+    best = f"the worst {standing.worst}, {worst.symptom.replace('_', ' ')}, severity {percent(worst.severity)}"
+    return f"{count} {'anomaly' if count == 1 else 'anomalies'}, {explained} explained; {best}"
+
+
+def hosts(standing: Standing) -> str:
+    """Say how each host is."""
+    return ", ".join(f"{name} {_host(host)}" for name, host in standing.hosts.items())
+
+
+def _host(host: HostStanding) -> str:
+    if not host.lost:
+        return "up"
+    times = "once" if host.lost == 1 else f"{host.lost} times"
+    return f"up again (lost {times}, the last time in run {host.lost_in_run})"

@@ -1,0 +1,89 @@
+"""`status.json`: what the process that runs a campaign last said of itself, so that others can tell whether it lives.
+
+It is about a process, not about the campaign: the record does not need it, and nothing is lost with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from collie.campaign.standing import Failure, Found, HostStanding, Standing
+from collie.errors import StoreError
+from collie.store.directory import write_whole
+
+PERIOD_SECONDS = 3.0
+SCHEMA_VERSION = 1
+
+
+class State(StrEnum):
+    """What a process says of its campaign."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    INTERRUPTED = "interrupted"
+    """By the user; it can be resumed."""
+    FAILED = "failed"
+    """An error ended it; it can be resumed."""
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """The last words of a process.
+
+    Attributes:
+        state: what it was doing.
+        machine, pid: where it runs.
+        began, updated: RFC 3339, UTC: when the process began with the campaign, and when it said this.
+        standing: how the campaign stood.
+        ended_by: what ended it, `budget` or another; None while it runs or if nothing did.
+        error: what went wrong, if it failed.
+    """
+
+    state: State
+    machine: str
+    pid: int
+    began: str
+    updated: str
+    standing: Standing = field(default_factory=Standing)
+    ended_by: str | None = None
+    error: str | None = None
+
+
+def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
+    """Replace what was said before.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_whole(path, [json.dumps({"schema_version": SCHEMA_VERSION, **asdict(heartbeat)}, allow_nan=False), "\n"])
+
+
+def read_heartbeat(path: Path) -> Heartbeat | None:
+    """Return what was said last; None when nobody said anything, as before a Collie that does.
+
+    Raises:
+        StoreError: it is no status of this Collie.
+    """
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return _heartbeat(raw)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path} cannot be read: {error}; it is written again when the campaign goes on") from None
+
+
+def _heartbeat(raw: Mapping[str, Any]) -> Heartbeat:
+    if raw["schema_version"] != SCHEMA_VERSION:
+        raise ValueError(f"schema {raw['schema_version']}, where this Collie knows {SCHEMA_VERSION}")
+    said = {key: value for key, value in raw.items() if key != "schema_version"}
+    standing = dict(said["standing"])
+    standing["hosts"] = {name: HostStanding(**host) for name, host in standing["hosts"].items()}
+    standing["anomalies"] = {name: Found(**found) for name, found in standing["anomalies"].items()}
+    standing["last_failure"] = Failure(**failure) if (failure := standing["last_failure"]) else None
+    return Heartbeat(**{**said, "state": State(said["state"]), "standing": Standing(**standing)})

@@ -1,0 +1,122 @@
+"""How a campaign stands, asked from elsewhere: what is on record, and what the process that runs it last said."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from collie.campaign.standing import Found, Standing, failure_of
+from collie.ports import CampaignHeader
+from collie.report.prometheus import render_metrics
+from collie.search.anomaly import Anomaly
+from collie.store.directory import write_whole
+from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, State, read_heartbeat
+from collie.store.records import Tally
+from collie.store.sqlite import SqliteStore
+
+_SILENCE_SECONDS = 10 * PERIOD_SECONDS
+"""A process that says nothing for that long is taken for dead: a busy machine, or a file server, may hold up a few."""
+
+
+class Life(StrEnum):
+    """Whether anybody is at a campaign."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    DIED = "died"
+    """The process gives no sign of life, and never said that it ended."""
+    UNKNOWN = "unknown"
+    """No process has said anything: the campaign is of an earlier Collie, or was never run."""
+
+
+@dataclass(frozen=True)
+class CampaignStatus:
+    """How a campaign stands, for whoever did not start it.
+
+    Attributes:
+        directory: of the campaign.
+        header: of the campaign.
+        life: whether anybody is at it.
+        heartbeat: what the process last said; None when none did.
+        silent_seconds: how long ago that was; None when nobody said anything.
+        standing: figures of the record, and those that only the process knows as it last said them.
+        anomalies: on record.
+    """
+
+    directory: Path
+    header: CampaignHeader
+    life: Life
+    heartbeat: Heartbeat | None
+    silent_seconds: float | None
+    standing: Standing
+    anomalies: tuple[Anomaly, ...]
+
+
+def status(directory: Path, now: datetime | None = None) -> CampaignStatus:
+    """Return how a campaign stands; reads only, also while another process writes.
+
+    Args:
+        directory: of the campaign.
+        now: the time of day; None for this machine's.
+
+    Raises:
+        StoreError: it holds no campaign, or what it holds cannot be read.
+    """
+    with SqliteStore.open(directory, read_only=True) as store:
+        heartbeat = read_heartbeat(store.directory.status)
+        tally, anomalies = store.tally(), store.anomalies()
+    silent = _silence(heartbeat, now or datetime.now(UTC)) if heartbeat else None
+    said = heartbeat.standing if heartbeat else Standing()
+    return CampaignStatus(
+        directory,
+        store.header,
+        _life(heartbeat, silent),
+        heartbeat,
+        silent,
+        _standing(said, tally, anomalies),
+        anomalies,
+    )
+
+
+def write_status_metrics(found: CampaignStatus, path: Path) -> None:
+    """Write the textfile for Prometheus.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    updated = found.heartbeat.updated if found.heartbeat else found.header.started
+    write_whole(path, [render_metrics(found.header, found.standing, updated, running=found.life is Life.RUNNING)])
+
+
+def _life(heartbeat: Heartbeat | None, silent_seconds: float | None) -> Life:
+    if heartbeat is None or silent_seconds is None:
+        return Life.UNKNOWN
+    if heartbeat.state is State.RUNNING and silent_seconds > _SILENCE_SECONDS:
+        return Life.DIED
+    return Life(heartbeat.state.value)
+
+
+def _silence(heartbeat: Heartbeat, now: datetime) -> float:
+    # The clocks of two machines differ: what was said in our future was said just now.
+    return max(0.0, (now - datetime.fromisoformat(heartbeat.updated)).total_seconds())
+
+
+def _standing(said: Standing, tally: Tally, anomalies: tuple[Anomaly, ...]) -> Standing:
+    """Return what was said, with what the record knows better: it is never behind."""
+    return dataclasses.replace(
+        said,
+        runs=tally.runs,
+        failed_runs=tally.failed_runs,
+        elapsed_seconds=tally.elapsed_seconds,
+        anomalies={
+            anomaly.id: Found(anomaly.symptom.value, anomaly.severity, anomaly.complete)
+            for anomaly in anomalies
+            if anomaly.same_as is None
+        },
+        last_failure=failure_of(tally.last_failure) if tally.last_failure else None,
+    )

@@ -1,0 +1,129 @@
+"""A campaign watched from elsewhere while a process of its own runs it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from collie.cli.main import run
+
+_RUNS = 3
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A search of campaign `one` that is under way and would take long; ended with the test."""
+    argv = [
+        sys.executable,
+        "-m",
+        "collie",
+        "search",
+        "--budget",
+        "100h",
+        "--campaign",
+        "one",
+        "--prometheus",
+        "one.prom",
+    ]
+    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "one" / "status.json").exists():
+        assert process.poll() is None, "the search ended"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def status(capsys: pytest.CaptureFixture[str], code: int = 0) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(["status", "one", "--format", "json"]) == code
+    parsed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return parsed
+
+
+def metric(path: Path, name: str) -> float:
+    samples = [s for family in text_string_to_metric_families(path.read_text()) for s in family.samples]
+    return next(sample.value for sample in samples if sample.name == name)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def wait_for_runs(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    deadline = time.monotonic() + 60
+    while (found := status(capsys))["runs"] < _RUNS:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+def test_a_running_campaign_is_seen_and_its_death_noticed(
+    search: subprocess.Popen[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = wait_for_runs(capsys)
+    assert (found["state"], found["process"]["pid"]) == ("running", search.pid)
+    assert metric(tmp_path / "one.prom", "collie_campaign_running") == 1
+    search.kill()
+    search.wait()
+    _let_time_pass(tmp_path / "one" / "status.json")
+    died = status(capsys, code=3)
+    assert died["state"] == "died"
+    assert died["runs"] >= found["runs"]
+    assert run(["status", "one", "--prometheus", "one.prom"]) == 3
+    assert "go on  collie search --resume one" in capsys.readouterr().out
+    assert metric(tmp_path / "one.prom", "collie_campaign_running") == 0
+    assert metric(tmp_path / "one.prom", "collie_runs_total") == died["runs"]
+
+
+def _let_time_pass(path: Path) -> None:
+    said = json.loads(path.read_text())
+    path.write_text(json.dumps({**said, "updated": "2026-01-01T00:00:00Z"}))
+
+
+def test_an_interrupted_campaign_says_so_and_its_runs_can_be_listed(
+    search: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    wait_for_runs(capsys)
+    os.kill(search.pid, signal.SIGINT)
+    assert search.wait(timeout=60) == 130
+    found = status(capsys)
+    assert found["state"] == "interrupted"
+    capsys.readouterr()
+    assert run(["runs", "one", "--format", "jsonl", "-o", "again.jsonl"]) == 0
+    assert Path("again.jsonl").read_text() == Path("one/results.jsonl").read_text()
+    assert run(["runs", "one", "--format", "csv", "--last", "2", "-o", "two.csv"]) == 0
+    with Path("two.csv").open(newline="") as file:
+        assert [int(row["run"]) for row in csv.DictReader(file)] == [found["runs"] - 1, found["runs"]]
+    assert run(["runs", "one", "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == found["runs"]
+    assert run(["runs", "one"]) == 0
+    assert "search" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["status", "nothing"], "holds no campaign"),
+        (["runs", "nothing"], "holds no campaign"),
+        (["search", "--budget", "5runs", "--prometheus", "x.txt"], "end in .prom"),
+        (["search", "--budget", "5runs", "--prometheus", "no/x.prom"], "no directory no"),
+    ],
+)
+def test_bad_input_is_named(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 2
+    assert message in capsys.readouterr().err

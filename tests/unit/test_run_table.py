@@ -1,0 +1,83 @@
+"""Runs as rows: what a spreadsheet gets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from collie.detect.symptom import Outcome, Verdict
+from collie.ports import CampaignStore, Measured, RunRecord, SetupFailed
+from collie.report.runs import COLUMNS, Row, run_rows, write_csv
+from collie.store.codec import encode_verdict
+from collie.store.jsonl import run_line
+from collie.store.memory import MemoryStore
+from collie.testing.campaigns import HEADER, SPACE, fill
+from collie.testing.store_suite import MEASUREMENT, VERDICT, WORKLOAD
+from collie.workloads.workload import FIELD_NAMES
+
+
+@pytest.fixture(scope="module")
+def store() -> CampaignStore:
+    store = MemoryStore(HEADER)
+    fill(store)
+    return store
+
+
+def as_csv(rows: list[Row]) -> list[dict[str, str]]:
+    file = io.StringIO(newline="")
+    write_csv(iter(rows), file)
+    return list(csv.DictReader(io.StringIO(file.getvalue(), newline="")))
+
+
+def test_there_is_one_row_per_run_with_a_column_per_dimension(store: CampaignStore) -> None:
+    rows, records = as_csv(list(run_rows(store, SPACE))), list(store.runs())
+    assert [row["run"] for row in rows] == [str(record.run) for record in records]
+    assert list(rows[0]) == list(COLUMNS)
+    assert set(FIELD_NAMES) <= set(rows[0])
+    for row, record in zip(rows, records, strict=True):
+        assert int(row["qps"]) == record.workload.qps
+        assert row["loopback"] == str(record.workload.loopback).lower()
+        assert row["outcome"] == ("measured" if isinstance(record.result, Measured) else row["outcome"])
+        assert bool(row["problem"]) is not isinstance(record.result, Measured)
+
+
+def test_severity_follows_from_throughput_and_bound(store: CampaignStore) -> None:
+    slow = [row for row in run_rows(store, SPACE) if row["symptom"] == "low_throughput" and row["bound_bps"]]
+    assert slow
+    for row in slow:
+        assert row["severity"] == pytest.approx(1 - row["delivered_bps"] / row["bound_bps"], abs=0.05)
+
+
+def test_what_is_unknown_is_an_empty_cell() -> None:
+    store = MemoryStore(HEADER)
+    store.add_run(RunRecord(1, "search", WORKLOAD, Measured(MEASUREMENT, 20.0), 20.0))
+    [row] = as_csv(list(run_rows(store, SPACE)))
+    assert row["delivered_bps"] == str(1e11 / 3)
+    assert (row["bound_bps"], row["verdict"], row["severity"], row["driven"]) == ("", "", "", "")
+    assert row["messages"] == "64 2048"
+    assert (row["min_message_bytes"], row["max_message_bytes"]) == ("64", "2048")
+
+
+@pytest.mark.parametrize("lead", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_text_is_taken_for_a_formula(lead: str) -> None:
+    hostile = f'{lead}HYPERLINK("http://example.com","x")'
+    store = MemoryStore(HEADER)
+    store.add_run(RunRecord(1, "search", WORKLOAD, SetupFailed(hostile, "", 1.0), 1.0, driven=hostile))
+    store.annotate(1, Verdict(Outcome.INCONCLUSIVE, hostile), hostile)
+    [row] = as_csv(list(run_rows(store, SPACE)))
+    assert all(not cell.startswith(lead) for cell in row.values())
+    assert row["reason"] == f"'{hostile}"
+
+
+def test_a_line_of_results_holds_inputs_outputs_and_verdict() -> None:
+    record = RunRecord(7, "search", WORKLOAD, Measured(MEASUREMENT, 20.0), 140.0, VERDICT, "pressure")
+    line = json.loads(json.dumps(run_line(record)))
+    assert line["schema_version"] == 1
+    assert line["verdict"] == encode_verdict(VERDICT)
+    assert set(FIELD_NAMES) <= set(line["workload"])
+    assert line["hosts"][1]["delivered_bps"] == 1e11 / 3
+    assert line["hosts"][0]["counters"]["absent"] is None
+    assert (line["run"], line["purpose"], line["driven"], line["outcome"]) == (7, "search", "pressure", "measured")
