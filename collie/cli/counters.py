@@ -13,7 +13,9 @@ from rich.live import Live
 from rich.table import Table
 
 from collie import wiring
+from collie.cli.complete import content
 from collie.cli.options import print_json, testbed_choice, testbed_options
+from collie.content import locate
 from collie.content.catalogs import load_catalog
 from collie.counters.catalog import Catalog, Counter, Kind
 from collie.counters.unusual import MOST
@@ -29,10 +31,20 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--driver", metavar="NAME", help="Read the catalog of a driver, without any testbed.")
+@click.option(
+    "--driver",
+    metavar="NAME",
+    help="Read the catalog of a driver, without any testbed.",
+    shell_complete=content(locate.Kind.CATALOG),
+)
 @testbed_options
 def list_(driver: str | None, output: str, **options: Any) -> int:
-    """List the counters of a testbed's NIC, or of a driver."""
+    """List the counters of a testbed's NIC, or of a driver.
+
+    \b
+    collie counters list --driver mlx5
+    collie counters list --hosts hosts.yaml
+    """
     catalog = load_catalog(driver) if driver else wiring.catalog_of(testbed_choice(options))
     if output == "json":
         print_json(
@@ -62,6 +74,9 @@ def watch(
     Without a HOST, all of the inventory. A bar shows how unusual a rate is against those that the host has shown since
     the command began; pause, diagnostic and error counters that stood still and move are unusual at once. With --format
     json: one object per host and period, a line each.
+
+    \b
+    collie counters watch --hosts hosts.yaml server-1 --seconds 10
     """
     choice = testbed_choice(options)
     if choice.hosts is None:

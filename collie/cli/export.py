@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from collie import wiring
+from collie.cli import complete
 from collie.cli.options import format_option, print_json
 from collie.errors import UsageError
 
 
 @click.command("export")
-@click.argument("anomaly")
+@click.argument("anomaly", shell_complete=complete.anomalies)
 @click.option(
     "--as", "form", type=click.Choice(list(wiring.EXPORTS)), default="bundle", show_default=True, help="Form."
 )
@@ -20,7 +21,7 @@ from collie.errors import UsageError
 @click.option("-o", "--output", "file", metavar="FILE", help="Where to.  [default: ID.pyz for a bundle, else stdout]")
 @format_option
 def command(anomaly: str, form: str, hosts: str | None, file: str | None, output: str) -> int:
-    r"""Write an anomaly in a form that needs no Collie.
+    """Write an anomaly in a form that needs no Collie.
 
     ANOMALY is named as for `collie reproduce`. A bundle is one file that runs it again and judges it as Collie would:
     with Python 3.11 and ssh where it is started, with Python 3.9 and libibverbs on the hosts. perftest is the commands

@@ -30,7 +30,11 @@ def command() -> None:
 @click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
 @format_option
 def check(hosts: str, output: str) -> int:
-    """Say per host what is missing before it can measure, and the command that mends it. Changes nothing."""
+    """Say per host what is missing before it can measure, and the command that mends it. Changes nothing.
+
+    \b
+    collie hosts check --hosts hosts.yaml
+    """
     findings = wiring.check(hosts)
     missing = any(finding.state is State.MISSING for finding in findings)
     if output == "json":
@@ -47,7 +51,11 @@ def check(hosts: str, output: str) -> int:
 @safety_options
 @format_option
 def calibrate(hosts: str, space: str, repeat: int, output: str, **options: Any) -> int:
-    """Measure what plain traffic achieves: every opcode and transport at nine message sizes; keep it as the ceiling."""
+    """Measure what plain traffic achieves: every opcode and transport at nine message sizes; keep it as the ceiling.
+
+    \b
+    collie hosts calibrate --hosts hosts.yaml --space nsdi22
+    """
     choice = SearchChoice(
         TestbedChoice(hosts=hosts), space, safety=safety_limits(options), shared_port=options["shared_port"]
     )
@@ -82,7 +90,11 @@ def calibrate(hosts: str, space: str, repeat: int, output: str, **options: Any) 
 @click.option("--host", "names", metavar="NAME", multiple=True, help="Only this host.  [default: all]")
 @format_option
 def fingerprint(hosts: str, names: tuple[str, ...], output: str) -> int:
-    """Print what decides how each host performs, from firmware to flow control. What cannot be read is unknown."""
+    """Print what decides how each host performs, from firmware to flow control. What cannot be read is unknown.
+
+    \b
+    collie hosts fingerprint --hosts hosts.yaml --host server-1
+    """
     taken = wiring.take_fingerprints(hosts, names)
     if output == "json":
         shown = {name: {"digest": each.digest, "fingerprint": each.values} for name, each in taken.items()}
@@ -105,6 +117,10 @@ def diff(a: str, b: str, hosts: str | None, output: str) -> int:
 
     A and B are hosts of the inventory, campaign directories, or fingerprint files (CAMPAIGN/fingerprint/HOST.json).
     Exits 1 when something that changes results is not known to be equal.
+
+    \b
+    collie hosts diff server-1 server-2 --hosts hosts.yaml
+    collie hosts diff campaigns/may campaigns/june
     """
     found = wiring.diff(a, b, hosts)
     if output == "json":

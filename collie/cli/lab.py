@@ -28,7 +28,12 @@ def _say(line: str) -> None:
 @click.option("--mirror", metavar="URL", help="Where to get Debian's packages from, for the first build.")
 @format_option
 def up(machines: int | None, release: str | None, mirror: str | None, output: str) -> int:
-    """Build the image if there is none, start the machines, and write their inventory."""
+    """Build the image if there is none, start the machines, and write their inventory.
+
+    \b
+    collie lab up
+    collie lab up --machines 4 --release trixie
+    """
     status = lab.up(machines=machines, release=release, mirror=mirror, say=_say)
     if output == "json":
         print_json(_as_json(status))
@@ -40,7 +45,11 @@ def up(machines: int | None, release: str | None, mirror: str | None, output: st
 @command.command("status")
 @format_option
 def status(output: str) -> int:
-    """Say which machines run and answer."""
+    """Say which machines run and answer.
+
+    \b
+    collie lab status
+    """
     found = lab.status()
     if output == "json":
         print_json(_as_json(found))
@@ -59,7 +68,12 @@ def status(output: str) -> int:
 @click.argument("name")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def ssh(name: str, words: tuple[str, ...]) -> None:
-    """Open a session on a machine, or run a command there."""
+    """Open a session on a machine, or run a command there.
+
+    \b
+    collie lab ssh lab-a
+    collie lab ssh lab-a -- rdma link
+    """
     argv = lab.ssh_argv(name, *words)
     os.execvp(argv[0], argv)  # noqa: S606 - the user asked for exactly this program
 
@@ -67,7 +81,11 @@ def ssh(name: str, words: tuple[str, ...]) -> None:
 @command.command("down")
 @format_option
 def down(output: str) -> int:
-    """Stop the machines; the image stays cached."""
+    """Stop the machines; the image stays cached.
+
+    \b
+    collie lab down
+    """
     stopped = lab.down(say=_say)
     if output == "json":
         print_json({"schema_version": 1, "stopped": list(stopped)})

@@ -8,6 +8,7 @@ import click
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice
+from collie.cli import complete
 from collie.cli.options import (
     print_json,
     safety_limits,
@@ -25,7 +26,7 @@ from collie.report.text import render_measurement
 
 
 @click.command("measure")
-@click.argument("workload")
+@click.argument("workload", shell_complete=complete.anomalies)
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: nsdi22; soft-roce with --hosts]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: nsdi22; soft-roce with --hosts]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
@@ -38,6 +39,10 @@ def command(workload: str, space: str | None, recipe: str | None, seed: int, out
 
     WORKLOAD is a YAML file, or the id of an anomaly such as nsdi22-01, whose trigger is run; or a file of the released
     prototype, such as collie-log/reproduce/12.sh.
+
+    \b
+    collie measure nsdi22-01
+    collie measure my-workload.yaml --hosts hosts.yaml --format json
     """
     choice = SearchChoice(
         testbed_choice(options),

@@ -7,13 +7,17 @@ from pathlib import Path
 import click
 
 from collie import wiring
+from collie.cli import complete
 from collie.cli.options import existing_campaign, format_option, print_json
 
 
 @click.command("report")
-@click.argument("campaign")
+@click.argument("campaign", shell_complete=complete.campaigns)
 @click.option(
-    "--against", metavar="CAMPAIGN", help="Compare with another campaign: what only one of them has, what both."
+    "--against",
+    metavar="CAMPAIGN",
+    help="Compare with another campaign: what only one of them has, what both.",
+    shell_complete=complete.campaigns,
 )
 @click.option(
     "-o",

@@ -9,6 +9,7 @@ import click
 
 from collie import wiring
 from collie.campaign.reproduce import Reproduced
+from collie.cli import complete
 from collie.cli.options import (
     changed_testbed,
     print_json,
@@ -27,7 +28,7 @@ _EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 
 
 @click.command("reproduce")
-@click.argument("anomaly")
+@click.argument("anomaly", shell_complete=complete.anomalies)
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each workload.")
 @click.option("--controls", is_flag=True, help="Also run it with each condition broken in turn, which must be normal.")
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: the campaign's, or nsdi22]")
@@ -39,7 +40,7 @@ _EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **options: Any) -> int:
-    r"""Run an anomaly again.
+    """Run an anomaly again.
 
     ANOMALY is one of the paper's, such as nsdi22-01; CAMPAIGN/ID, such as campaigns/20261120T101500Z-F-1/a1, which
     runs on the testbed of that campaign unless told otherwise; a bundle, such as a1.pyz, which is read and not run; or
@@ -47,8 +48,9 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
     least 60 % of the runs.
 
     \b
-    Example:
-      collie reproduce nsdi22-04 --hosts my-hosts.yaml --repeat 10 --controls
+    collie reproduce nsdi22-01
+    collie reproduce campaigns/one/a1 --repeat 5 --controls
+    collie reproduce nsdi22-04 --hosts my-hosts.yaml --repeat 10 --controls
     """
     named = wiring.case_named(anomaly)
     choice = dataclasses.replace(

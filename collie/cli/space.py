@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from collie.cli.complete import content
 from collie.cli.options import format_option, print_json
+from collie.content.locate import Kind
 from collie.content.spaces import load_space
 from collie.workloads.constraint import Limits
 from collie.workloads.dimension import Choice, Dimension, Ordered
@@ -21,10 +23,14 @@ def command() -> None:
 
 
 @command.command("show")
-@click.argument("space", default="nsdi22")
+@click.argument("space", default="nsdi22", shell_complete=content(Kind.SPACE))
 @format_option
 def show(space: str, output: str) -> int:
-    """Show the dimensions of a space, their values and its size."""
+    """Show the dimensions of a space, their values and its size.
+
+    \b
+    collie space show nsdi22
+    """
     loaded = load_space(space)
     if output == "json":
         print_json(_as_json(loaded))
@@ -41,10 +47,14 @@ def show(space: str, output: str) -> int:
 
 
 @command.command("validate")
-@click.argument("space")
+@click.argument("space", shell_complete=content(Kind.SPACE))
 @format_option
 def validate(space: str, output: str) -> int:
-    """Check a space file; every problem is printed with its line."""
+    """Check a space file; every problem is printed with its line.
+
+    \b
+    collie space validate my-space.yaml
+    """
     loaded = load_space(space)
     if output == "json":
         print_json(_as_json(loaded))

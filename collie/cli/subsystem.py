@@ -15,7 +15,9 @@ from rich.text import Text
 
 from collie import wiring
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
+from collie.cli.complete import content
 from collie.cli.options import format_option, parse_settings, print_json
+from collie.content.locate import Kind
 from collie.errors import ContentError, Problem
 from collie.report.quantities import percent
 from collie.report.severity_map import value_text
@@ -47,7 +49,11 @@ def _set_option(command: F) -> F:
 @command.command("list", short_help="List what --subsystem takes by name.")
 @format_option
 def list_(output: str) -> int:
-    """List the subsystems that --subsystem takes by name, and what is planted in each."""
+    """List the subsystems that --subsystem takes by name, and what is planted in each.
+
+    \b
+    collie subsystem list
+    """
     found, problems = wiring.subsystems()
     if output == "json":
         rows = [
@@ -74,11 +80,15 @@ def list_(output: str) -> int:
 
 
 @command.command("show", short_help="Show every quantity, the settings and the witnesses.")
-@click.argument("subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM)
+@click.argument("subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM, shell_complete=content(Kind.SUBSYSTEM))
 @_set_option
 @format_option
 def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
-    """Show every quantity of a subsystem (F unless named), its settings and its witnesses."""
+    """Show every quantity of a subsystem (F unless named), its settings and its witnesses.
+
+    \b
+    collie subsystem show F --set pfc=disabled
+    """
     loaded = wiring.subsystem_of(TestbedChoice(subsystem=subsystem, settings=parse_settings(settings)))
     parts = wiring.describe_subsystem(loaded)
     if output == "json":
@@ -94,7 +104,7 @@ def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
 
 
 @command.command("validate", short_help="Check that what a file claims is true.")
-@click.argument("subsystems", metavar="NAME|FILE...", nargs=-1, required=True)
+@click.argument("subsystems", metavar="NAME|FILE...", nargs=-1, required=True, shell_complete=content(Kind.SUBSYSTEM))
 @click.option("--space", metavar="NAME|FILE", help="Space that the witnesses lie in.  [default: nsdi22]")
 @format_option
 def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int:
@@ -103,6 +113,9 @@ def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int
     Each witness has to be a valid workload that is anomalous because of its mechanism and of no other; of each setting,
     some option has to make the witness of every mechanism that it cures normal. Exit code 1 when a claim is wrong, 2
     when a file is.
+
+    \b
+    collie subsystem validate my-nic.yaml
     """
     audits = {name: wiring.audit_subsystem(file, space) for name, file in _load_all(subsystems).items()}
     if output == "json":
@@ -117,9 +130,8 @@ def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int
 @command.command(
     "map",
     short_help="Draw where and why it is anomalous.",
-    epilog="Example: collie subsystem map F --x qps --y message_bytes --workload context_cache",
 )
-@click.argument("subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM)
+@click.argument("subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM, shell_complete=content(Kind.SUBSYSTEM))
 @click.option("--x", metavar="DIM", required=True, help="Dimension of the horizontal axis.")
 @click.option("--y", metavar="DIM", required=True, help="Ordered dimension of the vertical axis.")
 @click.option(
@@ -144,6 +156,9 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
 
     Ground truth of the simulator: no noise, against the plain sibling. `message_bytes` is the size of all messages.
     Memory regions grow with the messages and queues with the batch, unless they are fixed or an axis.
+
+    \b
+    collie subsystem map F --x qps --y message_bytes --workload context_cache
     """
     from collie.report.map_figure import check_suffix, draw_map  # matplotlib takes a second to import
 

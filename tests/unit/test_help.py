@@ -1,0 +1,92 @@
+"""Every command explains itself: its help has an example, and the example is right."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import get_completion_class
+
+from collie.cli import complete
+from collie.cli.main import cli
+from collie.content.locate import Kind
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None, name
+            yield from leaves(child, (*path, name))
+    else:
+        yield path, command
+
+
+LEAVES = dict(leaves(cli))
+
+
+def help_of(path: tuple[str, ...]) -> str:
+    context = click.Context(
+        LEAVES[path], info_name=" ".join(("collie", *path)), max_content_width=200, terminal_width=200
+    )
+    return LEAVES[path].get_help(context)
+
+
+def examples(text: str) -> list[list[str]]:
+    """Return the command lines of a help text without `collie`, comments and what follows a pipe."""
+    lines = re.findall(
+        r"^\s*(?:Example: )?(?:\w+ )?(?:eval \"\$\()?collie ((?!\[OPTIONS).*)$", text.replace("\\\n", " "), re.MULTILINE
+    )
+    words = (shlex.split(re.split(r" [|>] |\)\"|  +", line)[0], comments=True) for line in lines)
+    return list(words)
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_every_command_has_an_example_that_parses(path: tuple[str, ...]) -> None:
+    text = help_of(path)
+    assert "\\b" not in text, "a raw docstring hides the backspace that keeps click from wrapping the examples"
+    found = [words[len(path) :] for words in examples(text.split("\n", 1)[1]) if tuple(words[: len(path)]) == path]
+    assert found, f"the help of `collie {' '.join(path)}` shows no example of it"
+    for words in found:
+        LEAVES[path].make_context(" ".join(path), list(words))
+
+
+def test_every_exit_code_is_in_the_help() -> None:
+    text = cli.get_help(click.Context(cli))
+    for code in (0, 1, 2, 3, 4, 5, 130):
+        assert re.search(rf"^ +{code}  ", text, re.MULTILINE), code
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_be_made_to_complete(shell: str) -> None:
+    kind = get_completion_class(shell)
+    assert kind is not None
+    completion = kind(cli, {}, "collie", "_COLLIE_COMPLETE")
+    offered = {item.value for item in completion.get_completions(["search", "--space"], "nsd")}
+    assert offered == {"nsdi22"}
+    assert {"search", "status"} <= {item.value for item in completion.get_completions([], "s")}
+
+
+def values(found: list[click.shell_completion.CompletionItem]) -> list[str]:
+    return [item.value for item in found]
+
+
+def test_campaigns_and_their_anomalies_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("campaigns/one", "campaigns/two", "elsewhere"):
+        (tmp_path / name / "anomalies" / "a1").mkdir(parents=True)
+        (tmp_path / name / "campaign.sqlite").touch()
+    (tmp_path / "campaigns" / "empty").mkdir()
+    context, parameter = click.Context(cli), click.Argument(["campaign"])
+    assert values(complete.campaigns(context, parameter, "")) == ["campaigns/one", "campaigns/two", "elsewhere"]
+    assert values(complete.campaigns(context, parameter, "campaigns/t")) == ["campaigns/two"]
+    assert values(complete.anomalies(context, parameter, "elsewhere/")) == ["elsewhere/a1"]
+    assert values(complete.anomalies(context, parameter, "nsdi22-0"))[:2] == ["nsdi22-01", "nsdi22-02"]
+    assert "nsdi22" in values(complete.known(context, parameter, "n"))
+    assert complete.content(Kind.RECIPE)(context, parameter, "./my")[0].type == "file"
+    assert values(complete.campaigns(context, parameter, "no/such/place/"))[-1] == "no/such/place/"
