@@ -24,18 +24,25 @@ _Text = Annotated[str, Field(min_length=1)]
 
 class _SeverityFile(Strict):
     text: _Text
+    """In words, as published."""
     pause_ratio: float | None = Field(None, gt=0, le=1)
+    """Share of the time that a host sent pause."""
     delivered: str | None = None
+    """Throughput that was left, such as `60Gbit`."""
     throughput_deficit: float | None = Field(None, gt=0, le=1)
+    """Share of the throughput that was missing."""
 
 
 class _FixFile(Strict):
     status: Annotated[FixStatus, Field(strict=False)]
+    """What became of it."""
     text: str = ""
+    """The cure, or what was said instead."""
 
 
 class _ConditionFile(Strict):
     feature: str
+    """A field of a workload or a derived feature."""
     op: Annotated[Op, Field(strict=False)]
     value: Any
 
@@ -48,6 +55,7 @@ class _AnomalyFile(Strict):
     trigger: dict[str, Any]
     conditions: list[_ConditionFile] = Field(min_length=1)
     symptom: Literal["pause", "low_throughput"]
+    """How it showed."""
     severity: _SeverityFile
     cause: _Text
     fix: _FixFile

@@ -50,10 +50,15 @@ class _IgnoredFile(Strict):
 
 class _CatalogFile(Strict):
     driver: str
+    """Name of the catalog and of its folder."""
     drivers: list[str] = Field(default_factory=list)
+    """Kernel drivers that the catalog is for, where they have other names."""
     expand: dict[str, list[str | int]] = Field(default_factory=dict)
+    """Values of the placeholders in names: a counter with placeholders stands for one per combination."""
     counters: list[_CounterFile] = Field(min_length=1)
+    """What is sampled."""
     ignored: list[_IgnoredFile] = Field(default_factory=list)
+    """What the driver exposes and nobody samples."""
 
 
 def load_catalog(driver: str, overlay: Path | None = None) -> Catalog:

@@ -20,12 +20,19 @@ MOST_STEPS = 24
 
 class _DimensionFile(Strict):
     values: list[Any] | None = Field(None, min_length=1)
+    """Values without an order, simplest first; instead of a ladder."""
     range: list[Any] | None = Field(None, min_length=2, max_length=2)
+    """Lowest and highest value that the hardware takes; without it the ladder is every value there is."""
     ladder: list[Any] | None = Field(None, min_length=1, max_length=MOST_STEPS)
+    """Values that a search draws from, ascending, at most 24; thresholds are exact to one step of it."""
     step: int | str | None = None
+    """Distance between neighbouring values of the range; 1 unless given."""
     plain: Any
+    """The value of an unremarkable application."""
     max_length: int | None = Field(None, ge=1)
+    """Of `messages`: the longest list of sizes to try."""
     keep_in_sibling: bool | None = None
+    """Whether the plain sibling keeps the workload's own value; of `messages` it does unless told otherwise."""
 
 
 def read_dimension(document: Document, name: str, problems: list[Problem]) -> Dimension | None:

@@ -29,8 +29,11 @@ class _LimitsFile(Strict):
 
 class _SpaceFile(Strict):
     limits: dict[str, Any] = Field(default_factory=dict)
+    """What one host holds."""
     fixed: dict[str, Any] = Field(default_factory=dict)
+    """Fields of a workload that do not vary, with a value other than their default."""
     dimensions: dict[str, Any] = Field(min_length=1)
+    """Fields of a workload that a search may vary, in the order in which an explanation names them."""
 
 
 def load_space(name_or_path: str, overlay: Path | None = None) -> Space:

@@ -86,8 +86,11 @@ class SafetyEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     pause_ms_per_second: Annotated[Positive, Field(le=1000)] | None = 1e3 * (REAL_HOSTS.pause_per_second or 0)
+    """Stop a run in which a host sends pause for longer within a second."""
     pause_seconds_per_campaign: Positive | None = REAL_HOSTS.pause_per_campaign
+    """End a campaign when its hosts have sent pause for that long in all."""
     rate_gbit_per_second: Positive | None = REAL_HOSTS.rate_bps
+    """Stop a run in which a host moves more payload than that."""
 
     def limits(self) -> SafetyLimits:
         """Return the limits in seconds and bits/s."""
@@ -105,9 +108,13 @@ class InventoryFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Literal[1]
+    """Of this format."""
     hosts: Annotated[dict[HostName, HostEntry], Field(min_length=1)]
+    """Hosts by the name that messages and reports use."""
     pairs: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_HOSTS)], ...] = ()
+    """Who measures with whom, by name; two hosts and no pairs are one pair."""
     safety: SafetyEntry = SafetyEntry()
+    """What may be done to the network of these hosts; null lifts a limit."""
 
     def misfits(self) -> list[tuple[tuple[str | int, ...], str]]:
         """Return what does not fit together: where it stands in the file, and what would be right."""
