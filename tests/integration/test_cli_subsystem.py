@@ -37,7 +37,7 @@ def answer(*words: str, cwd: Path, status: int = 0, **environment: str) -> dict[
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """The file of the guide, as a user would keep it."""
-    blocks = re.findall(r"```yaml\n(based_on.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    blocks = re.findall(r"```yaml file=my-nic.yaml\n(based_on.*?)```", GUIDE.read_text(), flags=re.DOTALL)
     assert len(blocks) == 1
     path = tmp_path / "my-nic.yaml"
     path.write_text(blocks[0])
