@@ -59,7 +59,7 @@ def plan(space: Space, sizes: Sequence[int] = SIZES, opcodes: Sequence[Opcode] =
             if opcode not in OPCODES_BY_QP_TYPE[QpType(qp_type)] or (opcodes and opcode not in opcodes):
                 continue
             for size in sizes if not Opcode(opcode).is_atomic else (ATOMIC_BYTES,):
-                workload = plain_traffic(space, QpType(qp_type), Opcode(opcode), size)
+                workload = plain_traffic(space.whole, QpType(qp_type), Opcode(opcode), size)
                 if workload is not None:
                     yield workload
 

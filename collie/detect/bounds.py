@@ -199,6 +199,7 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
         workload: any workload, in the space or not.
         space: gives plain values, the deepest send queue and the limits that the sibling must keep.
     """
+    space = space.whole
     kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
     kept |= {name: workload.get(name) for name in _ALWAYS_KEPT}
     qps = min(workload.qps, MOST_SIBLING_QPS)

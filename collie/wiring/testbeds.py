@@ -137,7 +137,7 @@ def kept_calibration(choice: TestbedChoice, testbed: Testbed, space: Space) -> C
 
 def calibration_name(testbed: Testbed, space: Space) -> str:
     """Return under which name the calibration of a testbed is kept: it is of these hosts as they are now."""
-    return calibrations.name_of(testbed.info.name, testbed.info.fingerprints, space.base)
+    return calibrations.name_of(testbed.info.name, testbed.info.fingerprints, space.whole.base)
 
 
 def catalog_of(choice: TestbedChoice) -> Catalog:

@@ -20,10 +20,12 @@ class Constraint:
     Attributes:
         fields: the fields that `check` reads.
         check: given a workload (or a draft with at least `fields`), what is wrong and what would be right, or None.
+        more: those of its ordered fields of which more never breaks it; of all others less never does.
     """
 
     fields: frozenset[str]
     check: Callable[[Any], str | None]
+    more: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +151,15 @@ VERBS: tuple[Constraint, ...] = (
     Constraint(frozenset({"remote", "loopback", "direction", "requesters", "responders"}), _loopback_alone),
     Constraint(frozenset({"qp_type", "opcode"}), _opcode),
     Constraint(frozenset({"qp_type", "opcode", "more_opcodes"}), _more_opcodes),
-    Constraint(frozenset({"qp_type", "mtu", "messages"}), _ud_message),
-    Constraint(frozenset({"wqe_batch", "send_wq_depth"}), _send_batch),
-    Constraint(frozenset({"wqe_batch", "send_wq_depth", "signal_every"}), _signal_every),
+    Constraint(frozenset({"qp_type", "mtu", "messages"}), _ud_message, frozenset({"mtu"})),
+    Constraint(frozenset({"wqe_batch", "send_wq_depth"}), _send_batch, frozenset({"send_wq_depth"})),
+    Constraint(frozenset({"wqe_batch", "send_wq_depth", "signal_every"}), _signal_every, frozenset({"send_wq_depth"})),
     Constraint(frozenset({"sq_sig_all", "signal_every"}), _signal_all),
-    Constraint(frozenset({"wqe_batch", "recv_wq_depth", "opcode", "more_opcodes"}), _recv_batch),
-    Constraint(frozenset({"messages", "mr_bytes", "opcode", "more_opcodes"}), _message_in_mr),
-    Constraint(frozenset({"sge_split", "sge_count"}), _split),
+    Constraint(
+        frozenset({"wqe_batch", "recv_wq_depth", "opcode", "more_opcodes"}), _recv_batch, frozenset({"recv_wq_depth"})
+    ),
+    Constraint(frozenset({"messages", "mr_bytes", "opcode", "more_opcodes"}), _message_in_mr, frozenset({"mr_bytes"})),
+    Constraint(frozenset({"sge_split", "sge_count"}), _split, frozenset({"sge_count"})),
     Constraint(frozenset({"srq", "opcode", "more_opcodes"}), _srq),
     Constraint(frozenset({"qp_type", "connection"}), _connection),
 )

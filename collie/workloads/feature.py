@@ -38,6 +38,20 @@ PRODUCTS: Mapping[str, tuple[str, str]] = {
 
 assert all(name in FIELD_NAMES for pair in PRODUCTS.values() for name in pair)
 
+SOURCES: Mapping[str, tuple[str, ...]] = {
+    **PRODUCTS,
+    "min_message_bytes": ("messages",),
+    "max_message_bytes": ("messages",),
+    "min_segment_bytes": ("messages", "sge_count", "sge_split", "opcode", "more_opcodes"),
+    "max_segment_bytes": ("messages", "sge_count", "sge_split", "opcode", "more_opcodes"),
+    "gpu_hosts": ("memory", "peer_memory"),
+    "far_hosts": ("numa_node", "peer_numa_node"),
+    "total_qps": ("qps", "direction", "requesters", "responders"),
+}
+"""The dimensions that a derived feature is computed from."""
+
+assert SOURCES.keys() == DERIVED.keys()
+
 FEATURE_NAMES = FIELD_NAMES + tuple(DERIVED)
 
 
@@ -49,6 +63,11 @@ def feature_value(workload: Workload, feature: str) -> Any:
     """
     derived = DERIVED.get(feature)
     return derived(workload) if derived else workload.get(feature)
+
+
+def sources(feature: str) -> tuple[str, ...]:
+    """Return the dimensions that a feature is computed from; a dimension is its own."""
+    return SOURCES.get(feature, (feature,))
 
 
 class Op(StrEnum):

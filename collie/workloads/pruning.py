@@ -108,7 +108,8 @@ def prune(space: Space, capabilities: Capabilities) -> tuple[Space, tuple[Drop, 
     single = {name: values[0] for name, dimension in dimensions.items() if len(values := dimension.candidates()) == 1}
     fixed = {name: value for name, value in single.items() if not isinstance(dimensions[name], Vector)}
     varied = {name: dimension for name, dimension in dimensions.items() if name not in fixed}
-    return space.remade(varied, {**space.fixed, **fixed}, limits), tuple(drops)
+    pruned = space.remade(varied, {**space.fixed, **fixed}, limits)
+    return replace(pruned, part_of=space.part_of and prune(space.part_of, capabilities)[0]), tuple(drops)
 
 
 def _limited(limits: Limits, restriction: Restriction) -> tuple[Limits, Iterable[Drop]]:

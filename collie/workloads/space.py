@@ -13,7 +13,7 @@ from collie.workloads.constraint import VERBS, Constraint, Limits, within
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.workload import Workload
 
-_DRAW_ORDER = (
+DRAW_ORDER = (
     "requesters",
     "responders",
     "qp_type",
@@ -41,20 +41,29 @@ class Space:
         dimensions: by name, in the file's order, which is the order in which an MFS lists its conditions.
         limits: what the hosts can hold.
         base: values of the fields that no dimension varies, and the plain value of those that one does.
+        rules: constraints besides those of the verbs API and the limits.
+        part_of: the space that this one was cut from for an application; plain traffic is that space's.
     """
 
     name: str
     dimensions: Mapping[str, Dimension]
     limits: Limits = field(default_factory=Limits)
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    rules: tuple[Constraint, ...] = ()
+    part_of: Space | None = None
 
     def __post_init__(self) -> None:
         plain = {name: dimension.plain for name, dimension in self.dimensions.items()}
         object.__setattr__(self, "base", Workload(**{**plain, **self.fixed}))
-        object.__setattr__(self, "constraints", VERBS + within(self.limits))
+        object.__setattr__(self, "constraints", VERBS + within(self.limits) + self.rules)
 
     base: Workload = field(init=False)
     constraints: tuple[Constraint, ...] = field(init=False, repr=False)
+
+    @property
+    def whole(self) -> Space:
+        """The space that says what is plain: itself, unless it was cut from another."""
+        return self.part_of or self
 
     def log10_size(self) -> float:
         """Return the decimal logarithm of the product of all ranges, before constraints."""
@@ -172,7 +181,7 @@ class Space:
 
     def _draw(self, pick: Callable[[Dimension, list[Any]], Any]) -> Workload | None:
         """Choose dimension by dimension among the values that the choices so far allow; None in a dead end."""
-        first = [name for name in _DRAW_ORDER if name in self.dimensions]
+        first = [name for name in DRAW_ORDER if name in self.dimensions]
         order = first + [name for name in self.dimensions if name not in first]
         free = set(order)
         draft = SimpleNamespace(**{name: self.base.get(name) for name in _FIELDS})
@@ -229,12 +238,12 @@ class Space:
             raise ValueError(
                 f"space {self.name}: every dimension is fixed; run that one workload with `collie measure`"
             )
-        space = Space(self.name, dimensions, limits, fixed)
+        space = replace(self, dimensions=dimensions, limits=limits, fixed=fixed)
         if space.allows(space.base):
             return space
         plainest = space.plainest()
         replaced = {name: replace(dimension, plain=plainest.get(name)) for name, dimension in dimensions.items()}
-        return Space(self.name, replaced, limits, fixed)
+        return replace(space, dimensions=replaced)
 
 
 _FIELDS = frozenset(Workload.__dataclass_fields__)

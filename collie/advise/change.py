@@ -1,0 +1,207 @@
+"""What an application can change so that it keeps clear of a known anomaly.
+
+A change is about one dimension of one kind of traffic: a limit moves along the ladder, or a value without order is left
+out or replaced. Only dimensions that a condition of the anomaly reads can help, as only a broken condition does. A
+change is *sound* when
+
+1. no workload of the changed traffic meets the anomaly,
+2. none meets an anomaly that the traffic did not meet before, and
+3. everything else stays possible: a queue of 32 is no single change for who posts 64 at once.
+
+What it costs is how far the limits move, in steps of the ladder; to leave out or replace a value without order counts
+as `SWITCH` steps, because another operation or transport has to be written, where a number is only set. Limits move to
+steps of the ladder because thresholds are known to one step of it: 1023 receives may be as bad as 1024, while 512 were
+seen to be fine.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from collie.advise.box import find
+from collie.advise.overlap import Known, is_ordered, pinned
+from collie.workloads.application import Sizes, Traffic, Values
+from collie.workloads.dimension import Choice, Vector
+from collie.workloads.feature import sources
+from collie.workloads.space import Space
+
+SWITCH = 4
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of one dimension.
+
+    Attributes:
+        dimension: what changes.
+        traffic: all of it, after the change.
+        before, after: what the dimension can be; `Sizes` for messages.
+        steps: what it costs.
+        share_lost: part of the dimension's ladder that the traffic gives up, 0..1.
+    """
+
+    dimension: str
+    traffic: Traffic
+    before: Values | Sizes
+    after: Values | Sizes
+    steps: int
+    share_lost: float
+
+    @property
+    def cost(self) -> tuple[int, float]:
+        """What changes are sorted by."""
+        return self.steps, self.share_lost
+
+
+def meets(traffic: Traffic, space: Space, known: Known) -> bool:
+    """Whether any workload of some traffic shows an anomaly."""
+    return find(traffic, space, known.mfs, known.seen) is not None
+
+
+def changes(
+    traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str]
+) -> tuple[Change, ...]:
+    """Return the cheapest sound change of each dimension, the cheapest of all first.
+
+    Args:
+        traffic: meets `known`.
+        space: its constraints, and the steps of its ladders.
+        known: what to leave.
+        avoid: what must not be entered: anomalies that the traffic does not meet.
+        keep: dimensions that stay as they are.
+    """
+
+    def is_sound(change: Change) -> bool:
+        return _leaves(change, space, known) and not any(meets(change.traffic, space, other) for other in avoid)
+
+    return tuple(sorted(_cheapest(traffic, space, known, keep, is_sound), key=lambda change: change.cost))
+
+
+def pair(
+    traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str]
+) -> tuple[Change, Change] | None:
+    """Return the cheapest two changes that are sound together: the first leaves, the second leaves what that enters.
+
+    Looked for where no single change is sound; of each dimension only the cheapest change that leaves is tried.
+    """
+    found: list[tuple[Change, Change]] = []
+    for first in _cheapest(traffic, space, known, keep, lambda change: _leaves(change, space, known)):
+        entered = [other for other in avoid if meets(first.traffic, space, other)]
+        if not entered:
+            continue
+        rest = [known, *(other for other in avoid if other not in entered[:1])]
+        found += [(first, second) for second in changes(first.traffic, space, entered[0], rest, keep)[:1]]
+    return min(found, key=lambda both: both[0].steps + both[1].steps, default=None)
+
+
+def _cheapest(
+    traffic: Traffic, space: Space, known: Known, keep: frozenset[str], is_good: Callable[[Change], bool]
+) -> Iterator[Change]:
+    names = dict.fromkeys(name for condition in known.mfs.conditions for name in sources(condition.dimension))
+    for name in names:
+        if name in keep or name not in space.dimensions:
+            continue
+        options = sorted(_options(traffic, space, name, known), key=lambda change: change.cost)
+        best = next(filter(is_good, options), None)
+        if best is not None:
+            yield best
+
+
+def _leaves(change: Change, space: Space, known: Known) -> bool:
+    return not meets(change.traffic, space, known) and not any(unreachable(change.traffic, space, change.dimension))
+
+
+def unreachable(traffic: Traffic, space: Space, beside: str | None = None) -> Iterator[tuple[str, object]]:
+    """Yield what some traffic claims but constraints forbid: (dimension, value) of which no workload has it.
+
+    Args:
+        traffic: what is claimed. Of dimensions with an order, both ends are looked at.
+        space: gives the constraints.
+        beside: only dimensions that share a constraint with this one.
+    """
+    near = {name for c in space.constraints if beside is None or beside in c.fields for name in c.fields}
+    for name in (*traffic.values, "messages"):
+        values = traffic.get(name)
+        if name not in near or (name == "messages" and traffic.sizes.only is not None):
+            continue
+        for value in dict.fromkeys((values[0], values[-1]) if is_ordered(space, name) else values):
+            if find(pinned(traffic, name, (value,)), space, None, traffic.base) is None:
+                yield name, value
+    if not traffic.values or find(traffic, space, None, traffic.base) is None:
+        yield "messages", traffic.sizes.only
+
+
+def _options(traffic: Traffic, space: Space, name: str, known: Known) -> Iterator[Change]:
+    dimension = space.dimensions[name]
+    if isinstance(dimension, Vector):
+        yield from _messages(traffic, dimension)
+    elif isinstance(dimension, Choice):
+        yield from _other_values(traffic, space, dimension, known)
+    else:
+        before = traffic.get(name)
+        for after in _moved(before, dimension.ladder):
+            steps, lost = _distance(before, after, dimension.ladder), _lost(before, after, dimension.ladder)
+            yield Change(name, traffic.with_values(name, after), before, after, steps, lost)
+
+
+def _other_values(traffic: Traffic, space: Space, dimension: Choice, known: Known) -> Iterator[Change]:
+    name, before = dimension.name, traffic.get(dimension.name)
+
+    def change(after: Values, switched: int) -> Change:
+        return Change(name, traffic.with_values(name, after), before, after, SWITCH * switched, switched / len(before))
+
+    harmless = tuple(value for value in before if not meets(traffic.with_values(name, (value,)), space, known))
+    if harmless:
+        yield change(harmless, len(before) - len(harmless))
+    else:
+        others = [value for value in dimension.values if value not in before]
+        for value in sorted(others, key=lambda other: other != dimension.plain):
+            yield change((value,), len(before))
+
+
+def _messages(traffic: Traffic, dimension: Vector) -> Iterator[Change]:
+    ladder, before = dimension.element.ladder, traffic.sizes
+
+    def change(after: Sizes, steps: int, lost: float) -> Change:
+        return Change(dimension.name, traffic.with_sizes(after), before, after, steps, lost)
+
+    if before.only is not None:
+        for step in ladder:
+            for bounded in (
+                tuple(min(size, step) for size in before.only),
+                tuple(max(size, step) for size in before.only),
+            ):
+                if bounded != before.only:
+                    moved = [_steps(a, b, ladder) for a, b in zip(before.only, bounded, strict=True)]
+                    yield change(Sizes.exactly(bounded), sum(moved), 0.0)
+        return
+    for values in _moved(before.values, ladder):
+        steps, lost = _distance(before.values, values, ladder), _lost(before.values, values, ladder)
+        yield change(Sizes(values, before.longest), steps, lost)
+    if before.longest > 1:
+        yield change(Sizes(before.values), SWITCH, 0.0)
+
+
+def _moved(values: Values, ladder: Sequence[int]) -> Iterator[Values]:
+    """Yield what is left under each step of the ladder and above it, or the step itself where nothing is."""
+    for step in ladder:
+        for left in (values[: bisect_right(values, step)], values[bisect_left(values, step) :]):
+            if len(left) < len(values):
+                yield left or (step,)
+
+
+def _distance(before: Values, after: Values, ladder: Sequence[int]) -> int:
+    up = _steps(before[-1], after[-1], ladder)
+    return up if len(before) == 1 else up + _steps(before[0], after[0], ladder)
+
+
+def _steps(a: int, b: int, ladder: Sequence[int]) -> int:
+    """Return the steps of a ladder between two values; of values off the ladder, at least one."""
+    return 0 if a == b else max(1, abs(bisect_left(ladder, a) - bisect_left(ladder, b)))
+
+
+def _lost(before: Values, after: Values, ladder: Iterable[int]) -> float:
+    had = [step for step in ladder if before[0] <= step <= before[-1]]
+    return sum(not after[0] <= step <= after[-1] for step in had) / max(1, len(had))
