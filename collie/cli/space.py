@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from collie import wiring
 from collie.cli.complete import content
 from collie.cli.options import format_option, print_json
 from collie.content.locate import Kind
-from collie.content.spaces import load_space
 from collie.workloads.constraint import Limits
 from collie.workloads.dimension import Choice, Dimension, Ordered
 from collie.workloads.space import Space
@@ -26,12 +26,12 @@ def command() -> None:
 @click.argument("space", default="nsdi22", shell_complete=content(Kind.SPACE))
 @format_option
 def show(space: str, output: str) -> int:
-    """Show the dimensions of a space, their values and its size.
+    """Show the dimensions of a space, or of what an application reaches, their values and its size.
 
     \b
     collie space show nsdi22
     """
-    loaded = load_space(space)
+    loaded = wiring.space_named(space)
     if output == "json":
         print_json(_as_json(loaded))
         return 0
@@ -55,7 +55,7 @@ def validate(space: str, output: str) -> int:
     \b
     collie space validate my-space.yaml
     """
-    loaded = load_space(space)
+    loaded = wiring.space_named(space)
     if output == "json":
         print_json(_as_json(loaded))
     else:

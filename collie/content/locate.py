@@ -21,6 +21,7 @@ class Kind(StrEnum):
 
     SPACE = "space"
     ANOMALY = "anomaly"
+    APPLICATION = "application"
     RECIPE = "recipe"
     CATALOG = "catalog"
     SUBSYSTEM = "subsystem"
@@ -29,6 +30,7 @@ class Kind(StrEnum):
 _FOLDERS = {
     Kind.SPACE: "workloads/spaces",
     Kind.ANOMALY: "workloads/anomalies",
+    Kind.APPLICATION: "workloads/applications",
     Kind.RECIPE: "search/recipes",
     Kind.CATALOG: "counters",
     Kind.SUBSYSTEM: "subsystems",

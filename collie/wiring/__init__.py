@@ -12,9 +12,10 @@ from collie.wiring.campaigns import (
     write_comparison,
     write_report,
 )
+from collie.wiring.checks import application_named, application_of_perftest, known_anomalies, measure_hits
 from collie.wiring.exports import EXPORTS, Exported, export
 from collie.wiring.hosts import check, diff, fingerprints_named, take_fingerprints, watch
-from collie.wiring.parts import known_sets, limits_of, narrowed_space_of, recipe_of, space_of, system_clock
+from collie.wiring.parts import known_sets, limits_of, narrowed_space_of, recipe_of, space_named, space_of, system_clock
 from collie.wiring.status import CampaignStatus, Life, status, write_status_metrics
 from collie.wiring.subsystems import (
     MapChoice,
@@ -46,6 +47,8 @@ __all__ = [
     "NamedCase",
     "NamedSubsystem",
     "OpenCampaign",
+    "application_named",
+    "application_of_perftest",
     "audit_subsystem",
     "begin",
     "bench",
@@ -60,10 +63,12 @@ __all__ = [
     "fingerprints_named",
     "first_pair",
     "kept_calibration",
+    "known_anomalies",
     "known_sets",
     "lab_inventory",
     "limits_of",
     "look_around",
+    "measure_hits",
     "narrowed_space_of",
     "open_inventory",
     "open_testbed",
@@ -73,6 +78,7 @@ __all__ = [
     "resume",
     "score",
     "severity_map",
+    "space_named",
     "space_of",
     "status",
     "subsystem_of",

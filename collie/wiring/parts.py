@@ -10,6 +10,7 @@ from collie.campaign.budget import Budget, parse_budget
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import tightened
 from collie.content.anomalies import load_references
+from collie.content.applications import load_application, names_application
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.errors import UsageError
@@ -18,6 +19,7 @@ from collie.ports import Clock
 from collie.search.recipe import Recipe
 from collie.store.sqlite import SqliteStore
 from collie.wiring.testbeds import open_inventory
+from collie.workloads.application import reached
 from collie.workloads.feature import Mfs
 from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.pruning import Capabilities, Drop, prune
@@ -25,8 +27,27 @@ from collie.workloads.space import Space
 
 
 def space_of(choice: TestbedChoice, name: str | None) -> Space:
-    """Load a space; without a name the one that suits the testbed."""
-    return load_space(name or ("nsdi22" if choice.is_simulated else "soft-roce"))
+    """Load a space, or what an application reaches of one; without a name the space that suits the testbed."""
+    return space_named(name, "nsdi22" if choice.is_simulated else "soft-roce")
+
+
+def space_named(name: str | None, default: str = "nsdi22") -> Space:
+    """Load a space, or what an application reaches of one.
+
+    Args:
+        name: a name or a file of either; a space comes first. None for the default.
+        default: of a name, and the space of an application that names none.
+
+    Raises:
+        ContentError: there is none, or it is wrong.
+        UsageError: the application reaches one workload only.
+    """
+    if name is None or not names_application(name):
+        return load_space(name or default)
+    try:
+        return reached(load_application(name, default=default))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def recipe_of(choice: TestbedChoice, name: str | None) -> Recipe:

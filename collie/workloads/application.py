@@ -148,7 +148,7 @@ def _hull(dimension: Dimension, kinds: Sequence[Traffic]) -> Dimension:
 
 
 def _steps(dimension: Ordered, reach: Sequence[Values]) -> Ordered:
-    """Return an ordered dimension from the least to the greatest value; of its ladder what is reached, and every end."""
+    """Return an ordered dimension from least to greatest value; of its ladder what is reached, and every end."""
     ends = {end for values in reach for end in (values[0], values[-1])}
     ladder = sorted(ends | {step for step in dimension.ladder if any(step in values for values in reach)})
     listed = not any(isinstance(values, range) for values in reach)

@@ -1,0 +1,88 @@
+"""`collie check`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from collie import wiring
+from collie.advise.check import Advice, check
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.cli.options import (
+    changed_testbed,
+    print_json,
+    safety_limits,
+    safety_options,
+    testbed_options,
+)
+from collie.cli.progress import ConsoleProgress
+from collie.detect.symptom import Outcome
+from collie.errors import UsageError
+from collie.report.advice import Measured, render_advice, render_checks
+
+
+@click.command("check")
+@click.argument("names", metavar="[WORKLOAD|APPLICATION]...", nargs=-1)
+@click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line; repeat for more.")
+@click.option(
+    "--against", default="nsdi22", show_default=True, metavar="CAMPAIGN|nsdi22", help="Known anomalies to compare with."
+)
+@click.option("--space", metavar="NAME|FILE", help="Read it in terms of this space.  [default: its own; nsdi22]")
+@click.option("--measure", is_flag=True, help="Run an example of each hit, and the same after the change.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
+@safety_options
+@testbed_options
+@click.pass_context
+def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...], **options: Any) -> int:
+    r"""Say which known anomalies an application can hit, and the cheapest change that keeps clear of them.
+
+    What to check is an application file or its id, a workload file, the id of an anomaly, or perftest command lines;
+    several --perftest are processes that run at the same time. With --subsystem only the anomalies that were published
+    for it count. Exit 1 when any is hit; with --measure, when the example of any does not run normally.
+
+    \b
+    collie check rpc-library --subsystem F
+    collie check my-app.yaml --against campaigns/20261120T101500Z-F-1
+    collie check --perftest 'ib_read_bw -m 1024 -s 4194304 -q 8'
+    """
+    if not names and not lines:
+        raise UsageError("name an application or a workload, or paste a command line after --perftest")
+    known = wiring.known_anomalies(options["against"], options["subsystem"])
+    asked = [(wiring.application_named(name, options["space"]), ()) for name in names]
+    if lines:
+        asked.append(wiring.application_of_perftest(lines, options["space"]))
+    checks = []
+    for application, remarks in asked:
+        advice = check(application, known)
+        checks.append((advice, _measured(ctx, advice, options), remarks))
+    if options["output"] == "json":
+        print_json(render_checks(options["against"], len(known), checks))
+    else:
+        click.echo("\n\n".join(render_advice(advice, len(known), runs, said) for advice, runs, said in checks))
+    return 1 if any(_is_bad(advice, runs) for advice, runs, _ in checks) else 0
+
+
+def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> Measured:
+    if not options["measure"] or not advice.hits:
+        return {}
+
+    def choose(found_on: TestbedChoice) -> SearchChoice:
+        return SearchChoice(
+            changed_testbed(found_on, ctx),
+            seed=options["seed"],
+            safety=safety_limits(options),
+            shared_port=options["shared_port"],
+        )
+
+    with ConsoleProgress() as progress:
+        return wiring.measure_hits(advice.hits, choose, progress)
+
+
+def _is_bad(advice: Advice, runs: Measured) -> bool:
+    """Whether any hit counts: one whose example was seen to run normally does not."""
+    for place in range(len(advice.hits)):
+        verdict = runs[place][0].verdict if place in runs else None
+        if verdict is None or verdict.outcome is not Outcome.NORMAL:
+            return True
+    return False

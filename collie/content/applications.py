@@ -1,0 +1,230 @@
+"""Applications in YAML: workloads/applications/NAME.yaml. The format is in docs/content.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from collie.advise.change import unreachable
+from collie.content.document import Document, Location, read_document
+from collie.content.fields import read_value
+from collie.content.locate import Kind, available, find, shown
+from collie.content.model import Strict, validate
+from collie.content.spaces import load_space
+from collie.errors import ContentError, Problem
+from collie.workloads.application import Application, Sizes, Traffic, Values
+from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
+from collie.workloads.parse import unknown_key
+from collie.workloads.space import Space
+from collie.workloads.units import format_list
+
+ANY = "any"
+"""Every value that the space has."""
+
+_MESSAGES = "messages"
+
+
+class _ApplicationFile(Strict):
+    title: Annotated[str, Field(min_length=1)]
+    space: str | None = None
+    keep: list[str] = Field(default_factory=list)
+    common: dict[str, Any] = Field(default_factory=dict)
+    traffic: dict[str, dict[str, Any]] = Field(min_length=1)
+
+
+class _ReachFile(Strict):
+    values: list[Any] | None = Field(None, min_length=1)
+    range: list[Any] | None = Field(None, min_length=2, max_length=2)
+    max_length: int | None = Field(None, ge=1)
+
+
+def is_application(path: Path) -> bool:
+    """Whether a file describes an application, and not a space or one workload.
+
+    Raises:
+        ContentError: it cannot be read.
+    """
+    return "traffic" in read_document(path, shown(path)).data
+
+
+def names_application(name_or_path: str, overlay: Path | None = None) -> bool:
+    """Whether a name that could be a space's or an application's is an application's. A space comes first.
+
+    Raises:
+        ContentError: there is a file, and it cannot be read.
+    """
+    if Path(name_or_path).is_file():
+        return is_application(Path(name_or_path))
+    return name_or_path in available(Kind.APPLICATION, overlay) and name_or_path not in available(Kind.SPACE, overlay)
+
+
+def load_application(
+    name_or_path: str, space: str | None = None, default: str = "nsdi22", overlay: Path | None = None
+) -> Application:
+    """Read an application by name or path; its id is the file's name.
+
+    Args:
+        name_or_path: as `find`.
+        space: in whose terms to read it, whatever the file says.
+        default: in whose terms when neither says.
+        overlay: as `content_roots`.
+
+    Raises:
+        ContentError: unknown name, or every problem of the file.
+    """
+    path = find(Kind.APPLICATION, name_or_path, overlay)
+    document = read_document(path, shown(path))
+    problems: list[Problem] = []
+    file = validate(document, _ApplicationFile, problems)
+    named = document.part("space")
+    terms = load_space(space or (named if isinstance(named, str) else default), overlay)
+    kinds = _Reader(document, terms, problems).kinds()
+    if problems or file is None:
+        raise ContentError(problems)
+    return Application(path.stem, file.title, terms, kinds, frozenset(file.keep))
+
+
+class _Reader:
+    """Reads the kinds of traffic of one file; goes on after a problem."""
+
+    def __init__(self, document: Document, space: Space, problems: list[Problem]) -> None:
+        self._document, self._space, self._problems = document, space, problems
+
+    def kinds(self) -> tuple[Traffic, ...]:
+        """Return every kind of traffic that could be read."""
+        for index, name in enumerate(self._mapping_or_list("keep")):
+            if name not in self._space.dimensions:
+                self._unknown(name, "keep", index)
+        common = self._reach(("common",))
+        names = [
+            name for name in self._mapping_or_list("traffic") if isinstance(self._document.part("traffic", name), dict)
+        ]
+        return tuple(self._traffic(name, common) for name in names)
+
+    def _mapping_or_list(self, key: str) -> Any:
+        part = self._document.part(key)
+        return part if isinstance(part, dict | list) else ()
+
+    def _traffic(self, name: str, common: Mapping[str, Values | Sizes]) -> Traffic:
+        before = len(self._problems)
+        reach = {**common, **self._reach(("traffic", name))}
+        plain = {each: (self._space.base.get(each),) for each in self._space.dimensions if each != _MESSAGES}
+        values = {each: values for each, values in reach.items() if not isinstance(values, Sizes)}
+        sizes = reach.get(_MESSAGES, Sizes.exactly(self._space.base.messages))
+        assert isinstance(sizes, Sizes)
+        traffic = Traffic(name, self._space.base, {**plain, **values}, sizes)
+        if len(self._problems) == before:
+            self._require_reachable(traffic)
+        return traffic
+
+    def _require_reachable(self, traffic: Traffic) -> None:
+        for dimension, value in unreachable(traffic, self._space):
+            message = (
+                f"{dimension} {_show(value)} goes with nothing that the rest of {traffic.name} says: no such workload"
+            )
+            self._wrong(message, *self._place(traffic.name, dimension))
+
+    def _place(self, traffic: str, dimension: str) -> Location:
+        for place in (("traffic", traffic, dimension), ("common", dimension)):
+            if self._document.part(*place) is not None:
+                return place
+        return ("traffic", traffic)
+
+    def _reach(self, at: Location) -> dict[str, Values | Sizes]:
+        found: dict[str, Values | Sizes] = {}
+        raw = self._document.part(*at)
+        for name, value in raw.items() if isinstance(raw, dict) else ():
+            dimension = self._space.dimensions.get(name)
+            if dimension is None:
+                self._unknown(name, *at, name)
+                continue
+            before = len(self._problems)
+            read = self._dimension(dimension, value, (*at, name))
+            if len(self._problems) == before and read is not None:
+                found[name] = read
+        return found
+
+    def _dimension(self, dimension: Dimension, raw: Any, at: Location) -> Values | Sizes | None:
+        element = dimension.element if isinstance(dimension, Vector) else dimension
+        if raw == ANY:
+            values = element.values if isinstance(element, Choice) else _between(element, element.low, element.high)
+            return Sizes(values, dimension.max_length) if isinstance(dimension, Vector) else values
+        if not (isinstance(raw, dict) and raw.keys() & {"values", "range", "max_length"}):
+            value = self._value(dimension, raw, at)
+            if value is None:
+                return None
+            return Sizes.exactly(value) if isinstance(dimension, Vector) else (value,)
+        file = validate(self._document, _ReachFile, self._problems, at)
+        if file is None:
+            return None
+        return self._several(dimension, element, file, at)
+
+    def _several(self, dimension: Dimension, element: Choice | Ordered, file: _ReachFile, at: Location) -> Any:
+        if (file.values is None) == (file.range is None):
+            self._wrong("give either values, or a range from the least to the greatest", *at)
+            return None
+        if file.max_length is not None and not isinstance(dimension, Vector):
+            self._wrong(f"max_length is for lists of sizes such as messages; {dimension.name} holds one value", *at)
+        elif isinstance(dimension, Vector) and (file.max_length or 1) > dimension.max_length:
+            self._wrong(f"max_length {file.max_length} is more than the space has; {dimension.max_length}", *at)
+        key = "values" if file.values is not None else "range"
+        if key == "range" and isinstance(element, Choice):
+            self._wrong(f"{element.name} has no order; list its values", *at, key)
+            return None
+        raw = file.values or file.range or []
+        read = [self._value(element, item, (*at, key, index), dimension) for index, item in enumerate(raw)]
+        if any(value is None for value in read):
+            return None
+        values = (
+            self._ranged(element, read, at)
+            if isinstance(element, Ordered) and key == "range"
+            else _listed(element, read)
+        )
+        return Sizes(values, file.max_length or 1) if isinstance(dimension, Vector) else values
+
+    def _ranged(self, element: Ordered, ends: list[Any], at: Location) -> Values:
+        low, high = ends
+        if low > high:
+            self._wrong(f"range goes from high to low; write [{high}, {low}]", *at, "range")
+            return ()
+        values = _between(element, low, high)
+        if not values or values[-1] != high:
+            self._wrong(f"{high} lies between two steps: {low} and multiples of {element.step} more", *at, "range")
+        return values
+
+    def _value(self, dimension: Dimension, raw: Any, at: Location, owner: Dimension | None = None) -> Any:
+        """Read one value of a dimension; of the sizes of messages when `owner` is that."""
+        item = isinstance(owner, Vector)
+        value = read_value(self._document, dimension.name, raw, at, self._problems, item=item)
+        if value is not None and (complaint := dimension.complaint(value)):
+            self._wrong(complaint, *at)
+            return None
+        return value
+
+    def _unknown(self, name: str, *where: str | int) -> None:
+        message = unknown_key(name, tuple(self._space.dimensions)).replace("unknown key", "no dimension", 1)
+        self._wrong(message.replace("; known:", f" in space {self._space.name}; it has", 1), *where)
+
+    def _wrong(self, message: str, *where: str | int) -> None:
+        self._problems.append(self._document.problem(message, *where))
+
+
+def _between(dimension: Ordered, low: int, high: int) -> Values:
+    if dimension.ladder_only:
+        return tuple(step for step in dimension.ladder if low <= step <= high)
+    return range(low, high + 1, dimension.step)
+
+
+def _listed(dimension: Choice | Ordered, values: list[Any]) -> Values:
+    if isinstance(dimension, Ordered):
+        return tuple(sorted(set(values)))
+    return tuple(value for value in dimension.values if value in values)
+
+
+def _show(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return format_list(value) if isinstance(value, tuple) else str(value)

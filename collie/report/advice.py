@@ -1,0 +1,217 @@
+"""What `collie check` says: for people as text, for programs as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from collie.advise.change import Change
+from collie.advise.check import Advice, Hit
+from collie.advise.overlap import is_ordered
+from collie.campaign.bench import JudgedRun
+from collie.report.json_output import SCHEMA_VERSION, Json, features, plain
+from collie.report.quantities import show
+from collie.workloads.application import Sizes, Values
+from collie.workloads.feature import DERIVED
+from collie.workloads.space import Space
+from collie.workloads.units import format_bytes, format_list
+from collie.workloads.workload import FIELD_NAMES, Workload, render
+
+Measured = Mapping[int, tuple[JudgedRun, JudgedRun | None]]
+"""By the place of a hit: its example measured, and the same after the change."""
+
+
+def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Sequence[str] = ()) -> str:
+    """Return what people read about one application.
+
+    Args:
+        advice: what was found.
+        compared: number of anomalies it was compared with.
+        measured: what runs showed; empty without any.
+        remarks: what had to be assumed.
+    """
+    application = advice.application
+    lines = [f"{application.id}: {application.title}", *(f"  note     {remark}" for remark in remarks)]
+    if not advice.hits:
+        return "\n".join([*lines, f"  hits none of {compared} known anomalies"])
+    for place, hit in enumerate(advice.hits):
+        lines += ["", *_hit(hit, application.space), *_measured(measured.get(place))]
+    if advice.remedy is None:
+        lines += ["", "No changes were found after which it hits none of them."]
+    elif len(advice.hits) > 1:
+        several = len(application.traffic) > 1
+        lines += ["", f"It hits none of {compared} known anomalies with:"]
+        lines += [
+            f"  {change.traffic.name + ': ' if several else ''}{_change(change, application.space)}"
+            for change in _last(advice.remedy)
+        ]
+    return "\n".join(lines)
+
+
+def _last(changes: Sequence[Change]) -> list[Change]:
+    """Return of several changes of one dimension of one kind of traffic only the last, which says what is left."""
+    return list({(change.traffic.name, change.dimension): change for change in changes}.values())
+
+
+def _hit(hit: Hit, space: Space) -> Iterator[str]:
+    where = f" ({hit.known.subsystem})" if hit.known.subsystem else ""
+    yield f"{hit.known.id}{where}  {hit.known.sentence.rstrip('.')}"
+    yield f"  traffic  {hit.traffic.name}"
+    reach = [_reach(name, values, hit, space) for name, values in hit.overlap.reach.items()]
+    together = [str(condition) for condition in hit.known.mfs.conditions if condition.dimension in DERIVED]
+    if reach:
+        yield f"  where    {', '.join(reach)}"
+    if together:
+        yield f"  {'with' if reach else 'where'}     "[:11] + ", ".join(together)
+    yield f"  example  {{{_fields(hit.overlap.example, space.base)}}}"
+    for index, change in enumerate(hit.changes):
+        yield f"  {'change' if index == 0 else 'or':9}{_change(change, space)}"
+    if not hit.changes:
+        yield "  change   no single change leaves it without entering another" + (
+            "" if hit.pair else ", nor do any two"
+        )
+    if hit.pair:
+        yield f"  both     {' and '.join(_change(change, space) for change in hit.pair)}"
+    if hit.known.cure:
+        yield f"  cure     outside the application: {hit.known.cure}"
+
+
+def _measured(runs: tuple[JudgedRun, JudgedRun | None] | None) -> Iterator[str]:
+    for what, run in zip(("example", "changed"), runs or (), strict=False):
+        if run is not None:
+            yield f"  measured {what}: {verdict_of(run)}"
+
+
+def verdict_of(run: JudgedRun) -> str:
+    """Word how a run ended: the verdict and its reason, or why there is none."""
+    if run.verdict is None:
+        return "could not be measured"
+    return f"{run.verdict.outcome}, {run.verdict.reason}"
+
+
+def _reach(name: str, values: Values, hit: Hit, space: Space) -> str:
+    here = hit.traffic.get(name)
+    return f"{_several(name, values, space)} (of {_several(name, here, space, named=False)})"
+
+
+def _several(name: str, values: Values, space: Space, *, named: bool = True) -> str:
+    label = f"{'messages of' if name == 'messages' else name} " if named else ""
+    if not is_ordered(space, name):
+        return label + " or ".join(_one(name, value) for value in values)
+    low, high = _one(name, values[0]), _one(name, values[-1])
+    return label + (low if low == high else f"{low} to {high}")
+
+
+def _one(name: str, value: Any) -> str:
+    return format_bytes(value) if name == "messages" and isinstance(value, int) else show(name, value)
+
+
+def _change(change: Change, space: Space) -> str:
+    before, after = change.before, change.after
+    if isinstance(after, Sizes):
+        assert isinstance(before, Sizes)
+        if after.only is not None:
+            assert before.only is not None
+            return f"messages {format_list(after.only)} instead of {format_list(before.only)}"
+        if len(after.values) == len(before.values):
+            return f"messages of one size per queue pair (now up to {before.longest} sizes in turn)"
+        return "messages of " + _limit("messages", before.values, after.values)
+    assert not isinstance(before, Sizes)
+    if is_ordered(space, change.dimension):
+        return f"{change.dimension} {_limit(change.dimension, before, after)}"
+    now = _several(change.dimension, before, space, named=False)
+    return f"{change.dimension} {_several(change.dimension, after, space, named=False)} (now {now})"
+
+
+def _limit(name: str, before: Values, after: Values) -> str:
+    low, high = (_one(name, value) for value in (before[0], before[-1]))
+    if len(before) == 1:
+        return f"{_one(name, after[0])} instead of {low}"
+    if after[0] == before[0]:
+        return f"at most {_one(name, after[-1])} (now up to {high})"
+    if after[-1] == before[-1]:
+        return f"at least {_one(name, after[0])} (now from {low})"
+    return f"{_one(name, after[0])} (now {low} to {high})"
+
+
+def _fields(workload: Workload, base: Workload) -> str:
+    """Return what is not plain about a workload, as a workload file may have it on one line."""
+    shown = render(workload)
+    named = ("qp_type", "opcode", "messages")
+    differing = [name for name in FIELD_NAMES if name in named or workload.get(name) != base.get(name)]
+    return ", ".join(f"{name}: {_yaml(shown[name])}" for name in differing)
+
+
+def _yaml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return format_list(value) if isinstance(value, list) else str(value)
+
+
+def render_checks(against: str, compared: int, checks: Sequence[tuple[Advice, Measured, Sequence[str]]]) -> Json:
+    """Return what `collie check --format json` prints."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "against": against,
+        "known_anomalies": compared,
+        "checked": [_advice_json(*check) for check in checks],
+    }
+
+
+def _advice_json(advice: Advice, measured: Measured, remarks: Sequence[str]) -> Json:
+    application = advice.application
+    space = application.space
+    return {
+        "application": application.id,
+        "title": application.title,
+        "space": space.name,
+        "traffic": [traffic.name for traffic in application.traffic],
+        "remarks": list(remarks),
+        "hits": [_hit_json(hit, space, measured.get(place)) for place, hit in enumerate(advice.hits)],
+        "remedy": None if advice.remedy is None else [_change_json(change, space) for change in advice.remedy],
+    }
+
+
+def _hit_json(hit: Hit, space: Space, runs: tuple[JudgedRun, JudgedRun | None] | None) -> Json:
+    return {
+        "anomaly": hit.known.id,
+        "subsystem": hit.known.subsystem or None,
+        "sentence": hit.known.sentence,
+        "features": features(hit.known.mfs),
+        "traffic": hit.traffic.name,
+        "overlap": {name: _values_json(values, space, name) for name, values in hit.overlap.reach.items()},
+        "example": render(hit.overlap.example),
+        "changes": [_change_json(change, space) for change in hit.changes],
+        "pair": None if hit.pair is None else [_change_json(change, space) for change in hit.pair],
+        "changed_example": None if hit.changed is None else render(hit.changed),
+        "cure": hit.known.cure or None,
+        "measured": None if runs is None else {"example": _run_json(runs[0]), "changed_example": _run_json(runs[1])},
+    }
+
+
+def _run_json(run: JudgedRun | None) -> Json | None:
+    return (
+        None if run is None else {"verdict": plain(run.verdict), "elapsed_seconds": plain(run.result.elapsed_seconds)}
+    )
+
+
+def _values_json(values: Values | Sizes, space: Space, name: str) -> Json:
+    if isinstance(values, Sizes):
+        if values.only is not None:
+            return {"only": list(values.only)}
+        return {**_values_json(values.values, space, name), "max_length": values.longest}
+    if is_ordered(space, name):
+        return {"least": plain(values[0]), "greatest": plain(values[-1])}
+    return {"values": plain(tuple(values))}
+
+
+def _change_json(change: Change, space: Space) -> Json:
+    return {
+        "traffic": change.traffic.name,
+        "dimension": change.dimension,
+        "sentence": _change(change, space),
+        "before": _values_json(change.before, space, change.dimension),
+        "after": _values_json(change.after, space, change.dimension),
+        "steps": change.steps,
+        "share_lost_ratio": plain(change.share_lost),
+    }

@@ -1,0 +1,114 @@
+"""Applications: named, checked against known anomalies, their examples measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from collie.advise.check import Hit
+from collie.advise.overlap import Known
+from collie.campaign.bench import JudgedRun
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.content.anomalies import load_reference, load_references
+from collie.content.applications import is_application, load_application
+from collie.content.locate import Kind, available
+from collie.content.spaces import load_space
+from collie.content.workload_files import load_workload
+from collie.errors import UsageError
+from collie.ports import ProgressSink
+from collie.wiring.benches import bench, case_named
+from collie.wiring.campaigns import read_campaign
+from collie.workloads.application import Application
+from collie.workloads.perftest import read as read_perftest
+from collie.workloads.reference import FixStatus, ReferenceAnomaly
+
+_TERMS = "nsdi22"
+"""The space in whose terms single workloads are checked."""
+
+
+def known_anomalies(against: str, subsystem: str | None = None) -> tuple[Known, ...]:
+    """Load what an application is compared with.
+
+    Args:
+        against: a collection of published anomalies, or the directory of a campaign.
+        subsystem: only those published for this one; all when none were.
+
+    Raises:
+        ContentError: there is no such collection.
+        StoreError: there is no such campaign.
+    """
+    if Path(against).is_dir():
+        with read_campaign(Path(against)) as store:
+            found = [anomaly for anomaly in store.anomalies() if anomaly.mfs.conditions and anomaly.same_as is None]
+        folder = against.rstrip("/")
+        return tuple(Known(f"{folder}/{each.id}", each.sentence, each.mfs, each.workload) for each in found)
+    references = load_references(against)
+    own = [each for each in references if each.subsystem == subsystem]
+    return tuple(_published(each) for each in own or references)
+
+
+def _published(reference: ReferenceAnomaly) -> Known:
+    cure = reference.fix_text if reference.fix in {FixStatus.FIXED, FixStatus.BYPASS} else ""
+    return Known(reference.id, reference.title, reference.conditions, reference.trigger, reference.subsystem, cure)
+
+
+def application_named(name: str, space: str | None = None) -> Application:
+    """Load an application, or what does one workload only: a workload file, or the trigger of an anomaly.
+
+    Args:
+        name: a file, the id of an application, or the id of an anomaly.
+        space: in whose terms; without it an application's own, and `nsdi22` for a workload.
+
+    Raises:
+        ContentError: there is none, or every problem of the file.
+    """
+    path = Path(name)
+    if path.is_file() and not is_application(path):
+        terms = load_space(space or _TERMS)
+        return Application.of(path.stem, load_workload(path, terms), terms)
+    if not path.is_file() and name in available(Kind.ANOMALY):
+        return Application.of(name, load_reference(name).trigger, load_space(space or _TERMS))
+    return load_application(name, space)
+
+
+def application_of_perftest(lines: Sequence[str], space: str | None = None) -> tuple[Application, tuple[str, ...]]:
+    """Read perftest command lines that run at the same time as one workload; return what was assumed as well.
+
+    Raises:
+        UsageError: what is wrong with a line, or what no host of the space could run.
+    """
+    reading = read_perftest(*lines)
+    terms = load_space(space or _TERMS)
+    if wrong := terms.violations(reading.workload):
+        raise UsageError("--perftest: " + "; ".join(complaint for _, complaint in wrong))
+    return Application.of("perftest", reading.workload, terms), reading.remarks
+
+
+def measure_hits(
+    hits: Sequence[Hit], choose: Callable[[TestbedChoice], SearchChoice], sink: ProgressSink
+) -> Mapping[int, tuple[JudgedRun, JudgedRun | None]]:
+    """Run the example of each hit, and the same after the cheapest change.
+
+    Args:
+        hits: of one application.
+        choose: given the testbed that an anomaly was found on, the one to run on and the rest of a choice.
+        sink: who watches.
+
+    Returns:
+        By the place of the hit, its example and the changed one; None where no change was found.
+
+    Raises:
+        CollieError: a testbed cannot be opened, or is gone.
+    """
+    places: dict[str, list[int]] = {}
+    choices = [choose(case_named(hit.known.id).choice.testbed) for hit in hits]
+    for place, choice in enumerate(choices):
+        places.setdefault(repr(choice.testbed), []).append(place)
+    found = {}
+    for same in places.values():
+        with bench(choices[same[0]], sink) as opened:
+            for place in same:
+                hit = hits[place]
+                changed = opened.measure(hit.changed) if hit.changed else None
+                found[place] = (opened.measure(hit.overlap.example), changed)
+    return found
