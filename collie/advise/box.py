@@ -302,16 +302,10 @@ def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:
         return values[bisect_left(values, wanted) :]
     if ordered and condition.op is Op.AT_MOST:
         return values[: bisect_right(values, wanted)]
-    allowed = {
-        Op.AT_LEAST: lambda value: value >= wanted,
-        Op.AT_MOST: lambda value: value <= wanted,
-        Op.EQUAL: lambda value: value == wanted,
-        Op.ONE_OF: lambda value: value in wanted,
-    }[condition.op]
     if isinstance(values, range) and condition.op in {Op.EQUAL, Op.ONE_OF}:
         listed = wanted if condition.op is Op.ONE_OF else (wanted,)
         return tuple(sorted(value for value in listed if value in values))
-    return tuple(value for value in values if allowed(value))
+    return tuple(value for value in values if condition.admits(value))
 
 
 def _cuts(splits: Sequence[str | tuple[int, ...]]) -> tuple[int, ...]:

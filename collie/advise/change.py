@@ -10,8 +10,8 @@ change is *sound* when
 
 What it costs is how far the limits move, in steps of the ladder; to leave out or replace a value without order counts
 as `SWITCH` steps, because another operation or transport has to be written, where a number is only set. Limits move to
-steps of the ladder because thresholds are known to one step of it: 1023 receives may be as bad as 1024, while 512 were
-seen to be fine.
+steps of the ladder because thresholds are known to one step of it at best: 1023 receives may be as bad as 1024, while
+512 were seen to be fine.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from collie.advise.box import find
 from collie.advise.change import Change, changes, meets, pair
+from collie.advise.margin import with_margin
 from collie.advise.overlap import Known, Overlap, overlap
 from collie.workloads.application import Application, Traffic
 from collie.workloads.workload import Workload
@@ -55,15 +56,31 @@ def check(application: Application, known: Sequence[Known]) -> Advice:
 
 
 def _hits(application: Application, traffic: Traffic, known: Sequence[Known]) -> Iterator[Hit]:
-    space, keep = application.space, application.keep
-    met = [(each, common) for each in known if (common := overlap(traffic, space, each)) is not None]
+    met = [(each, common) for each in known if (common := overlap(traffic, application.space, each)) is not None]
     avoid = [each for each in known if all(each is not other for other, _ in met)]
     for each, common in met:
-        single = changes(traffic, space, each, avoid, keep)
-        both = None if single else pair(traffic, space, each, avoid, keep)
+        single, both = _ways_out(application, traffic, each, avoid)
         after = single[0] if single else both[1] if both else None
-        moved = find(after.traffic, space, None, common.example) if after else None
+        moved = find(after.traffic, application.space, None, common.example) if after else None
         yield Hit(each, traffic, common, single, both, moved)
+
+
+def _ways_out(
+    application: Application, traffic: Traffic, known: Known, avoid: Sequence[Known]
+) -> tuple[tuple[Change, ...], tuple[Change, Change] | None]:
+    """Return single changes, or else a pair; those that keep a margin, or else any.
+
+    Other anomalies are avoided with a margin too, but for those that the traffic is that near to already.
+    """
+    space, keep = application.space, application.keep
+    wider = [(with_margin(each, space), each) for each in avoid]
+    others = [exact if meets(traffic, space, wide) else wide for wide, exact in wider]
+    for target in dict.fromkeys((with_margin(known, space), known)):
+        if single := changes(traffic, space, target, others, keep):
+            return single, None
+        if both := pair(traffic, space, target, others, keep):
+            return (), both
+    return (), None
 
 
 def _remedy(application: Application, known: Sequence[Known]) -> tuple[Change, ...] | None:
@@ -78,14 +95,11 @@ def _remedy(application: Application, known: Sequence[Known]) -> tuple[Change, .
 
 def _cleared(application: Application, traffic: Traffic, known: Sequence[Known]) -> list[Change] | None:
     """Return changes of one kind of traffic, each the cheapest for one anomaly that the earlier ones left."""
-    space, keep = application.space, application.keep
     applied: list[Change] = []
-    while met := [each for each in known if meets(traffic, space, each)]:
-        avoid = [each for each in known if each not in met]
-        single = changes(traffic, space, met[0], avoid, keep)[:1]
-        step = single or pair(traffic, space, met[0], avoid, keep) or ()
-        if not step:
+    while met := [each for each in known if meets(traffic, application.space, each)]:
+        single, both = _ways_out(application, traffic, met[0], [each for each in known if each not in met])
+        if not single and not both:
             return None
-        applied += step
-        traffic = step[-1].traffic
+        applied += both or single[:1]
+        traffic = applied[-1].traffic
     return applied

@@ -24,6 +24,7 @@ class Known:
         seen: a workload that showed it.
         subsystem: what it was seen on; empty where that is not on record.
         cure: what cures it without a change of the application; empty where nothing is known to.
+        is_coarse: its thresholds were published, and not extracted step by step.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Known:
     seen: Workload
     subsystem: str = ""
     cure: str = ""
+    is_coarse: bool = False
 
 
 @dataclass(frozen=True)

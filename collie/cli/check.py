@@ -20,6 +20,7 @@ from collie.cli.progress import ConsoleProgress
 from collie.detect.symptom import Outcome
 from collie.errors import UsageError
 from collie.report.advice import Measured, render_advice, render_checks
+from collie.workloads.application import Application
 
 
 @click.command("check")
@@ -49,7 +50,9 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
     if not names and not lines:
         raise UsageError("name an application or a workload, or paste a command line after --perftest")
     known = wiring.known_anomalies(options["against"], options["subsystem"])
-    asked = [(wiring.application_named(name, options["space"]), ()) for name in names]
+    asked: list[tuple[Application, tuple[str, ...]]] = [
+        (wiring.application_named(name, options["space"]), ()) for name in names
+    ]
     if lines:
         asked.append(wiring.application_of_perftest(lines, options["space"]))
     checks = []

@@ -162,7 +162,9 @@ class _Reader:
             return None
         return self._several(dimension, element, file, at)
 
-    def _several(self, dimension: Dimension, element: Choice | Ordered, file: _ReachFile, at: Location) -> Any:
+    def _several(
+        self, dimension: Dimension, element: Choice | Ordered, file: _ReachFile, at: Location
+    ) -> Values | Sizes | None:
         if (file.values is None) == (file.range is None):
             self._wrong("give either values, or a range from the least to the greatest", *at)
             return None

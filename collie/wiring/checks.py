@@ -49,7 +49,15 @@ def known_anomalies(against: str, subsystem: str | None = None) -> tuple[Known, 
 
 def _published(reference: ReferenceAnomaly) -> Known:
     cure = reference.fix_text if reference.fix in {FixStatus.FIXED, FixStatus.BYPASS} else ""
-    return Known(reference.id, reference.title, reference.conditions, reference.trigger, reference.subsystem, cure)
+    return Known(
+        reference.id,
+        reference.title,
+        reference.conditions,
+        reference.trigger,
+        reference.subsystem,
+        cure,
+        is_coarse=True,
+    )
 
 
 def application_named(name: str, space: str | None = None) -> Application:

@@ -1,0 +1,49 @@
+"""How far from a published threshold a change should stay.
+
+An explanation that Collie extracted is exact to one step of the ladder: the step outside was measured, and normal. What
+somebody published says "about 500 queue pairs", and 480 may show it as well. A change keeps one step clear of those.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+
+from collie.advise.overlap import Known
+from collie.workloads.dimension import Ordered, Vector
+from collie.workloads.feature import DERIVED, SOURCES, Condition, Mfs, Op
+from collie.workloads.space import Space
+
+
+def with_margin(known: Known, space: Space) -> Known:
+    """Return an anomaly of published thresholds with each of them one step wider; any other as it is.
+
+    Features of several dimensions have no ladder: half or twice the threshold is taken. Counts of hosts are exact.
+    """
+    if not known.is_coarse:
+        return known
+    return replace(known, mfs=Mfs(tuple(_wider(condition, space) for condition in known.mfs.conditions)))
+
+
+def _wider(condition: Condition, space: Space) -> Condition:
+    name, op, value = condition.dimension, condition.op, condition.value
+    if op not in {Op.AT_LEAST, Op.AT_MOST} or name in {"gpu_hosts", "far_hosts"}:
+        return condition
+    if name in DERIVED and "messages" not in SOURCES[name]:
+        return replace(condition, value=(value + 1) // 2 if op is Op.AT_LEAST else value * 2)
+    ladder = _ladder(space, "messages" if name in DERIVED else name)
+    beyond = (
+        ladder[: bisect_left(ladder, value)][-1:] if op is Op.AT_LEAST else ladder[bisect_right(ladder, value) :][:1]
+    )
+    # With no step beyond, or with none but the last, there would be nowhere to go.
+    return replace(condition, value=beyond[0]) if beyond and beyond[0] not in (ladder[0], ladder[-1]) else condition
+
+
+def _ladder(space: Space, name: str) -> Sequence[int]:
+    match space.dimensions.get(name):
+        case Vector(element=element):
+            return element.ladder
+        case Ordered(ladder=ladder):
+            return ladder
+    return ()
