@@ -49,6 +49,12 @@ class Change:
     steps: int
     share_lost: float
 
+    def applied(self, traffic: Traffic) -> Traffic:
+        """Return some traffic with this change."""
+        if isinstance(self.after, Sizes):
+            return traffic.with_sizes(self.after)
+        return traffic.with_values(self.dimension, self.after)
+
     @property
     def cost(self) -> tuple[int, float]:
         """What changes are sorted by."""

@@ -41,7 +41,8 @@ class Advice:
     Attributes:
         application: what was checked.
         hits: one for each anomaly and kind of traffic that meet.
-        remedy: changes after which it hits none, the cheapest for each anomaly in turn; None when there are not.
+        remedy: changes after which it hits none: the cheapest for each anomaly in turn, without those that later ones
+            make needless; None when there are none.
     """
 
     application: Application
@@ -94,12 +95,23 @@ def _remedy(application: Application, known: Sequence[Known]) -> tuple[Change, .
 
 
 def _cleared(application: Application, traffic: Traffic, known: Sequence[Known]) -> list[Change] | None:
-    """Return changes of one kind of traffic, each the cheapest for one anomaly that the earlier ones left."""
-    applied: list[Change] = []
-    while met := [each for each in known if meets(traffic, application.space, each)]:
-        single, both = _ways_out(application, traffic, met[0], [each for each in known if each not in met])
+    """Return changes of one kind of traffic after which it meets nothing."""
+    found: list[Change] = []
+    changed = traffic
+    while met := [each for each in known if meets(changed, application.space, each)]:
+        single, both = _ways_out(application, changed, met[0], [each for each in known if each not in met])
         if not single and not both:
             return None
-        applied += both or single[:1]
-        traffic = applied[-1].traffic
-    return applied
+        found += both or single[:1]
+        changed = found[-1].traffic
+    for change in tuple(found):
+        others = [other for other in found if other is not change]
+        if not any(meets(_with_all(traffic, others), application.space, each) for each in known):
+            found = others
+    return found
+
+
+def _with_all(traffic: Traffic, changes: Sequence[Change]) -> Traffic:
+    for change in changes:
+        traffic = change.applied(traffic)
+    return traffic

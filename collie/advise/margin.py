@@ -33,11 +33,11 @@ def _wider(condition: Condition, space: Space) -> Condition:
     if name in DERIVED and "messages" not in SOURCES[name]:
         return replace(condition, value=(value + 1) // 2 if op is Op.AT_LEAST else value * 2)
     ladder = _ladder(space, "messages" if name in DERIVED else name)
-    beyond = (
-        ladder[: bisect_left(ladder, value)][-1:] if op is Op.AT_LEAST else ladder[bisect_right(ladder, value) :][:1]
-    )
-    # With no step beyond, or with none but the last, there would be nowhere to go.
-    return replace(condition, value=beyond[0]) if beyond and beyond[0] not in (ladder[0], ladder[-1]) else condition
+    below, above = ladder[: bisect_left(ladder, value)], ladder[bisect_right(ladder, value) :]
+    beyond = below[-1:] if op is Op.AT_LEAST else above[:1]
+    if not beyond or beyond[0] in (ladder[0], ladder[-1]):
+        return condition  # nothing would be left beyond it to go to
+    return replace(condition, value=beyond[0])
 
 
 def _ladder(space: Space, name: str) -> Sequence[int]:

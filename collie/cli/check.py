@@ -36,7 +36,7 @@ from collie.workloads.application import Application
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...], **options: Any) -> int:
-    r"""Say which known anomalies an application can hit, and the cheapest change that keeps clear of them.
+    """Say which known anomalies an application can hit, and the cheapest change that keeps clear of them.
 
     What to check is an application file or its id, a workload file, the id of an anomaly, or perftest command lines;
     several --perftest are processes that run at the same time. With --subsystem only the anomalies that were published
@@ -49,6 +49,8 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
     """
     if not names and not lines:
         raise UsageError("name an application or a workload, or paste a command line after --perftest")
+    if options["hosts"] and not options["measure"]:
+        raise UsageError("--hosts says where to run examples; give --measure with it")
     known = wiring.known_anomalies(options["against"], options["subsystem"])
     asked: list[tuple[Application, tuple[str, ...]]] = [
         (wiring.application_named(name, options["space"]), ()) for name in names

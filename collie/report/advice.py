@@ -11,7 +11,7 @@ from collie.advise.overlap import is_ordered
 from collie.campaign.bench import JudgedRun
 from collie.report.json_output import SCHEMA_VERSION, Json, features, plain
 from collie.report.quantities import show
-from collie.workloads.application import Sizes, Values
+from collie.workloads.application import Application, Sizes, Values
 from collie.workloads.feature import DERIVED
 from collie.workloads.space import Space
 from collie.workloads.units import format_bytes, format_list
@@ -31,16 +31,20 @@ def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Se
         remarks: what had to be assumed.
     """
     application = advice.application
-    lines = [f"{application.id}: {application.title}", *(f"  note     {remark}" for remark in remarks)]
-    if not advice.hits:
-        return "\n".join([*lines, f"  hits none of {compared} known anomalies"])
+    of_all = f"of {compared} known anomal{'y' if compared == 1 else 'ies'}"
+    met = len({hit.known.id for hit in advice.hits})
+    lines = [
+        f"{application.id}: {application.title}",
+        *(f"  note     {remark}" for remark in remarks),
+        f"can hit {met or 'none'} {of_all}",
+    ]
     for place, hit in enumerate(advice.hits):
-        lines += ["", *_hit(hit, application.space), *_measured(measured.get(place))]
+        lines += ["", *_hit(hit, application), *_measured(measured.get(place))]
     if advice.remedy is None:
         lines += ["", "No changes were found after which it hits none of them."]
     elif len(advice.hits) > 1:
         several = len(application.traffic) > 1
-        lines += ["", f"It hits none of {compared} known anomalies with:"]
+        lines += ["", f"With all of this it hits none {of_all}:"]
         lines += [
             f"  {change.traffic.name + ': ' if several else ''}{_change(change, application.space)}"
             for change in _last(advice.remedy)
@@ -53,10 +57,12 @@ def _last(changes: Sequence[Change]) -> list[Change]:
     return list({(change.traffic.name, change.dimension): change for change in changes}.values())
 
 
-def _hit(hit: Hit, space: Space) -> Iterator[str]:
+def _hit(hit: Hit, application: Application) -> Iterator[str]:
+    space = application.space
     where = f" ({hit.known.subsystem})" if hit.known.subsystem else ""
     yield f"{hit.known.id}{where}  {hit.known.sentence.rstrip('.')}"
-    yield f"  traffic  {hit.traffic.name}"
+    if len(application.traffic) > 1:
+        yield f"  traffic  {hit.traffic.name}"
     reach = [_reach(name, values, hit, space) for name, values in hit.overlap.reach.items()]
     together = [str(condition) for condition in hit.known.mfs.conditions if condition.dimension in DERIVED]
     if reach:

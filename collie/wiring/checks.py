@@ -11,7 +11,7 @@ from collie.campaign.bench import JudgedRun
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.content.anomalies import load_reference, load_references
 from collie.content.applications import is_application, load_application
-from collie.content.locate import Kind, available
+from collie.content.locate import Kind, available, find
 from collie.content.spaces import load_space
 from collie.content.workload_files import load_workload
 from collie.errors import UsageError
@@ -31,10 +31,10 @@ def known_anomalies(against: str, subsystem: str | None = None) -> tuple[Known, 
 
     Args:
         against: a collection of published anomalies, or the directory of a campaign.
-        subsystem: only those published for this one; all when none were.
+        subsystem: a name or a file; only those published for this one, or all when none were.
 
     Raises:
-        ContentError: there is no such collection.
+        ContentError: there is no such collection, or no such subsystem.
         StoreError: there is no such campaign.
     """
     if Path(against).is_dir():
@@ -43,7 +43,8 @@ def known_anomalies(against: str, subsystem: str | None = None) -> tuple[Known, 
         folder = against.rstrip("/")
         return tuple(Known(f"{folder}/{each.id}", each.sentence, each.mfs, each.workload) for each in found)
     references = load_references(against)
-    own = [each for each in references if each.subsystem == subsystem]
+    shown_on = find(Kind.SUBSYSTEM, subsystem).stem if subsystem else None
+    own = [each for each in references if each.subsystem == shown_on]
     return tuple(_published(each) for each in own or references)
 
 
