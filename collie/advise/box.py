@@ -123,21 +123,25 @@ class Box:
         return box
 
     def parts(self, rule: Rule, target: Workload) -> Iterator[Box]:
-        """Split a dimension that a rule reads; the part where the rule is easier, or that has the target's, first."""
-        several = [name for name in rule.fields if len(self.values.get(name, ())) > 1]
+        """Split a dimension that a rule reads; the part where the rule is easier, or that has the target's, first.
+
+        Yields nothing when all that the rule reads is settled: then what one workload breaks, all do.
+        """
+        sizes = {name: len(self.values[name]) for name in rule.fields if name in self.values}
+        several = [name for name, size in sizes.items() if size > 1]
         single = [name for name in several if self._is_single(name, rule)]
         if single:
-            name = min(single, key=lambda each: len(self.values[each]))
+            name = min(single, key=lambda each: sizes[each])
             for value in sorted(self.values[name], key=lambda each: each != target.get(name)):
                 yield self.with_(name, (value,))
             return
-        slots = {slot: len(sizes) for slot, sizes in enumerate(self.sizes) if _MESSAGES in rule.fields}
-        name = max(several, key=lambda each: len(self.values[each]), default="")
-        slot = max(slots, key=lambda each: slots[each], default=0)
-        if slots.get(slot, 0) > len(self.values.get(name, "-")):
+        slots = [slot for slot, some in enumerate(self.sizes) if _MESSAGES in rule.fields and len(some) > 1]
+        name = max(several, key=lambda each: sizes[each], default="")
+        slot = max(slots, key=lambda each: len(self.sizes[each]), default=-1)
+        if slots and len(self.sizes[slot]) > sizes.get(name, 0):
             for half in _halves(self.sizes[slot], more=_MESSAGES in rule.more):
                 yield self.with_size(slot, half)
-        else:
+        elif several:
             for half in _halves(self.values[name], more=name in rule.more):
                 yield self.with_(name, half)
 

@@ -113,17 +113,18 @@ class Application:
 def reached(application: Application) -> Space:
     """Return the space that a search for more anomalies of an application looks in.
 
-    Its dimensions hold what any kind of traffic reaches; a rule keeps out what mixes one kind with another. Dimensions
-    with one value left are fixed.
+    Its dimensions hold what any kind of traffic reaches; rules keep out what mixes one kind with another. Dimensions
+    with one value left are fixed. Where a kind sends exactly one list of several sizes, any list of those is reached.
 
     Raises:
         ValueError: it reaches one workload only.
     """
     space = application.space
-    hull = {name: _hull(dimension, application.traffic) for name, dimension in space.dimensions.items()}
+    kinds = [traffic.with_sizes(replace(traffic.sizes, only=None)) for traffic in application.traffic]
+    hull = {name: _hull(dimension, kinds) for name, dimension in space.dimensions.items()}
     varied = {name: dimension for name, dimension in hull.items() if dimension.size() > 1}
     fixed = {name: dimension.candidates()[0] for name, dimension in hull.items() if name not in varied}
-    rules = tuple(_one_of(application.traffic, [name for name in _ordered(space) if name in varied]))
+    rules = tuple(_one_of(kinds, [name for name in _ordered(space) if name in varied]))
     cut = replace(space, name=application.id, rules=space.rules + rules, part_of=space.whole)
     return cut.remade(varied, {**space.fixed, **fixed}, space.limits)
 
