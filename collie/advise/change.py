@@ -116,7 +116,11 @@ def _cheapest(
 
 
 def _leaves(change: Change, space: Space, known: Known) -> bool:
-    return not meets(change.traffic, space, known) and not any(unreachable(change.traffic, space, change.dimension))
+    return (
+        not meets(change.traffic, space, known)
+        and find(change.traffic, space, None, known.seen) is not None
+        and not any(unreachable(change.traffic, space, change.dimension))
+    )
 
 
 def unreachable(traffic: Traffic, space: Space, beside: str | None = None) -> Iterator[tuple[str, object]]:
@@ -135,8 +139,6 @@ def unreachable(traffic: Traffic, space: Space, beside: str | None = None) -> It
         for value in dict.fromkeys((values[0], values[-1]) if is_ordered(space, name) else values):
             if find(pinned(traffic, name, (value,)), space, None, traffic.base) is None:
                 yield name, value
-    if not traffic.values or find(traffic, space, None, traffic.base) is None:
-        yield "messages", traffic.sizes.only
 
 
 def _options(traffic: Traffic, space: Space, name: str, known: Known) -> Iterator[Change]:

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from collie.advise.box import find as find_any
 from collie.advise.change import unreachable
+from collie.advise.overlap import pinned
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_value
 from collie.content.locate import Kind, available, find, shown
@@ -79,6 +81,8 @@ def load_application(
     document = read_document(path, shown(path))
     problems: list[Problem] = []
     file = validate(document, _ApplicationFile, problems)
+    if not isinstance(document.part("traffic"), dict):
+        raise ContentError(problems)
     named = document.part("space")
     terms = load_space(space or (named if isinstance(named, str) else default), overlay)
     kinds = _Reader(document, terms, problems).kinds()
@@ -121,11 +125,25 @@ class _Reader:
         return traffic
 
     def _require_reachable(self, traffic: Traffic) -> None:
-        for dimension, value in unreachable(traffic, self._space):
-            message = (
-                f"{dimension} {_show(value)} goes with nothing that the rest of {traffic.name} says: no such workload"
+        if find_any(traffic, self._space, None, traffic.base) is None:
+            self._wrong(
+                f"nothing that {traffic.name} says goes together: {self._obstacle(traffic)}", "traffic", traffic.name
             )
-            self._wrong(message, *self._place(traffic.name, dimension))
+            return
+        for dimension, value in unreachable(traffic, self._space):
+            obstacle = self._obstacle(pinned(traffic, dimension, (value,)))
+            self._wrong(
+                f"{dimension} {_show(value)} goes with nothing else that {traffic.name} says: {obstacle}",
+                *self._place(traffic.name, dimension),
+            )
+
+    def _obstacle(self, traffic: Traffic) -> str:
+        """Return what is wrong with the simplest workload of some traffic that has no workload."""
+        simplest = {name: values[0] for name, values in traffic.values.items()}
+        sizes = traffic.sizes
+        messages = sizes.only or ((sizes.first or sizes.values)[0],)
+        workload = traffic.base.with_(**simplest, messages=messages)
+        return next((complaint for _, complaint in self._space.violations(workload)), "no such workload")
 
     def _place(self, traffic: str, dimension: str) -> Location:
         for place in (("traffic", traffic, dimension), ("common", dimension)):

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collie.content.anomalies import load_reference
+from collie.content.applications import load_application
 from collie.content.catalogs import load_catalog
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
@@ -25,6 +26,7 @@ from collie.workloads.feature import FEATURE_NAMES
 
 LOADERS: dict[str, Callable[[str], object]] = {
     "anomaly": load_reference,
+    "application": load_application,
     "catalog": load_catalog,
     "recipe": load_recipe,
     "space": load_space,
@@ -61,6 +63,7 @@ WORDS = (
     *FEATURE_NAMES,
     *("dimensions", "limits", "fixed", "values", "range", "ladder", "step", "plain", "max_length", "keep_in_sibling"),
     *("strategy", "schedule", "thresholds", "confirmation", "extraction", "budget", "driver", "counters", "name"),
+    *("traffic", "common", "keep", "space", "any"),
     *("title", "trigger", "conditions", "feature", "op", "value", "symptom", "severity", "delivered", "fix", "status"),
 )
 """Keys that lead deep into the loaders."""
