@@ -28,6 +28,8 @@ from collie.workloads.feature import sources
 from collie.workloads.space import Space
 
 SWITCH = 4
+RISK = 2
+"""Steps that a change without a margin counts more."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Change:
         before, after: what the dimension can be; `Sizes` for messages.
         steps: what it costs.
         share_lost: part of the dimension's ladder that the traffic gives up, 0..1.
+        has_margin: it stays a step clear of a threshold that is not exact; or the threshold is.
     """
 
     dimension: str
@@ -48,6 +51,7 @@ class Change:
     after: Values | Sizes
     steps: int
     share_lost: float
+    has_margin: bool = True
 
     def applied(self, traffic: Traffic) -> Traffic:
         """Return some traffic with this change."""
@@ -58,7 +62,7 @@ class Change:
     @property
     def cost(self) -> tuple[int, float]:
         """What changes are sorted by."""
-        return self.steps, self.share_lost
+        return self.steps + (0 if self.has_margin else RISK), self.share_lost
 
 
 def meets(traffic: Traffic, space: Space, known: Known) -> bool:

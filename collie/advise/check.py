@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collie.advise.box import find
 from collie.advise.change import Change, changes, meets, pair
@@ -69,19 +69,21 @@ def _hits(application: Application, traffic: Traffic, known: Sequence[Known]) ->
 def _ways_out(
     application: Application, traffic: Traffic, known: Known, avoid: Sequence[Known]
 ) -> tuple[tuple[Change, ...], tuple[Change, Change] | None]:
-    """Return single changes, or else a pair; those that keep a margin, or else any.
+    """Return single changes, or else a pair; of each dimension one that keeps a margin, or else one without.
 
     Other anomalies are avoided with a margin too, but for those that the traffic is that near to already.
     """
     space, keep = application.space, application.keep
     wider = [(with_margin(each, space), each) for each in avoid]
     others = [exact if meets(traffic, space, wide) else wide for wide, exact in wider]
-    for target in dict.fromkeys((with_margin(known, space), known)):
-        if single := changes(traffic, space, target, others, keep):
-            return single, None
-        if both := pair(traffic, space, target, others, keep):
-            return (), both
-    return (), None
+    wide = with_margin(known, space)
+    single = {change.dimension: change for change in changes(traffic, space, wide, others, keep)}
+    if wide is not known:
+        for change in changes(traffic, space, known, others, keep):
+            single.setdefault(change.dimension, replace(change, has_margin=False))
+    if single:
+        return tuple(sorted(single.values(), key=lambda change: change.cost)), None
+    return (), pair(traffic, space, wide, others, keep) or pair(traffic, space, known, others, keep)
 
 
 def _remedy(application: Application, known: Sequence[Known]) -> tuple[Change, ...] | None:

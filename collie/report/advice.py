@@ -113,6 +113,10 @@ def _one(name: str, value: Any) -> str:
 
 
 def _change(change: Change, space: Space) -> str:
+    return _new(change, space) + ("" if change.has_margin else ", just outside the published threshold")
+
+
+def _new(change: Change, space: Space) -> str:
     before, after = change.before, change.after
     if isinstance(after, Sizes):
         assert isinstance(before, Sizes)
@@ -219,5 +223,6 @@ def _change_json(change: Change, space: Space) -> Json:
         "before": _values_json(change.before, space, change.dimension),
         "after": _values_json(change.after, space, change.dimension),
         "steps": change.steps,
+        "has_margin": change.has_margin,
         "share_lost_ratio": plain(change.share_lost),
     }
