@@ -14,6 +14,7 @@ from collie.cli.options import (
     print_json,
     safety_limits,
     safety_options,
+    say_safety,
     testbed_options,
 )
 from collie.cli.progress import ConsoleProgress
@@ -57,20 +58,26 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
     ]
     if lines:
         asked.append(wiring.application_of_perftest(lines, options["space"]))
-    checks = []
+    checks, left_behind = [], False
     for application, remarks in asked:
         advice = check(application, known)
-        checks.append((advice, _measured(ctx, advice, options), remarks))
+        measured = _measured(ctx, advice, options)
+        checks.append((advice, measured.runs, remarks))
+        left_behind |= any(record.left_behind for record in measured.safety)
+        for record in measured.safety:
+            say_safety(record)
     if options["output"] == "json":
         print_json(render_checks(options["against"], len(known), checks))
     else:
         click.echo("\n\n".join(render_advice(advice, len(known), runs, said) for advice, runs, said in checks))
+    if left_behind:
+        return 3
     return 1 if any(_is_bad(advice, runs) for advice, runs, _ in checks) else 0
 
 
-def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> Measured:
+def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> wiring.MeasuredHits:
     if not options["measure"] or not advice.hits:
-        return {}
+        return wiring.MeasuredHits({}, ())
 
     def choose(found_on: TestbedChoice) -> SearchChoice:
         return SearchChoice(

@@ -12,7 +12,7 @@ from collie.wiring.campaigns import (
     write_comparison,
     write_report,
 )
-from collie.wiring.checks import application_named, application_of_perftest, known_anomalies, measure_hits
+from collie.wiring.checks import MeasuredHits, application_named, application_of_perftest, known_anomalies, measure_hits
 from collie.wiring.exports import EXPORTS, Exported, export
 from collie.wiring.hosts import check, diff, fingerprints_named, take_fingerprints, watch
 from collie.wiring.parts import known_sets, limits_of, narrowed_space_of, recipe_of, space_named, space_of, system_clock
@@ -44,6 +44,7 @@ __all__ = [
     "Exported",
     "Life",
     "MapChoice",
+    "MeasuredHits",
     "NamedCase",
     "NamedSubsystem",
     "OpenCampaign",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from collie.advise.check import Hit
 from collie.advise.overlap import Known
 from collie.campaign.bench import JudgedRun
 from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.safety import SafetyRecord
 from collie.content.anomalies import load_reference, load_references
 from collie.content.applications import is_application, load_application
 from collie.content.locate import Kind, available, find
@@ -93,9 +95,22 @@ def application_of_perftest(lines: Sequence[str], space: str | None = None) -> t
     return Application.of("perftest", reading.workload, terms), reading.remarks
 
 
+@dataclass(frozen=True)
+class MeasuredHits:
+    """What runs showed of hits.
+
+    Attributes:
+        runs: by the place of the hit, its example and the changed one; None where no change was found.
+        safety: what was done to networks; empty on simulations.
+    """
+
+    runs: Mapping[int, tuple[JudgedRun, JudgedRun | None]]
+    safety: tuple[SafetyRecord, ...]
+
+
 def measure_hits(
     hits: Sequence[Hit], choose: Callable[[TestbedChoice], SearchChoice], sink: ProgressSink
-) -> Mapping[int, tuple[JudgedRun, JudgedRun | None]]:
+) -> MeasuredHits:
     """Run the example of each hit, and the same after the cheapest change.
 
     Args:
@@ -103,21 +118,20 @@ def measure_hits(
         choose: given the testbed that an anomaly was found on, the one to run on and the rest of a choice.
         sink: who watches.
 
-    Returns:
-        By the place of the hit, its example and the changed one; None where no change was found.
-
     Raises:
         CollieError: a testbed cannot be opened, or is gone.
     """
-    places: dict[str, list[int]] = {}
     choices = [choose(case_named(hit.known.id).choice.testbed) for hit in hits]
+    places: dict[str, list[int]] = {}
     for place, choice in enumerate(choices):
         places.setdefault(repr(choice.testbed), []).append(place)
-    found = {}
+    runs: dict[int, tuple[JudgedRun, JudgedRun | None]] = {}
+    safety = []
     for same in places.values():
         with bench(choices[same[0]], sink) as opened:
             for place in same:
                 hit = hits[place]
-                changed = opened.measure(hit.changed) if hit.changed else None
-                found[place] = (opened.measure(hit.overlap.example), changed)
-    return found
+                example = opened.measure(hit.overlap.example)
+                runs[place] = (example, opened.measure(hit.changed) if hit.changed else None)
+        safety += [opened.safety] if opened.safety else []
+    return MeasuredHits(runs, tuple(safety))

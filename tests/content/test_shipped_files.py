@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from collie.content.anomalies import load_reference, load_references
+from collie.content.applications import load_application
 from collie.content.catalogs import load_catalog
 from collie.content.locate import Kind, available
 from collie.content.recipes import _RecipeFile, load_recipe
@@ -18,6 +19,7 @@ from collie.counters.catalog import Role
 from collie.detect.bounds import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.search.recipe import Recipe, StrategyName
+from collie.workloads.application import reached
 from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.reference import FixStatus, ReferenceAnomaly
 from collie.workloads.workload import FIELD_NAMES, Memory, Opcode, QpType
@@ -28,6 +30,26 @@ REFERENCES = load_references("nsdi22")
 
 def number(reference: ReferenceAnomaly) -> int:
     return int(reference.id.rpartition("-")[2])
+
+
+# --- applications ---------------------------------------------------------------------------------------------------
+
+
+def test_the_applications_that_the_manual_names_are_there() -> None:
+    assert set(available(Kind.APPLICATION)) == {"all-reduce", "parameter-server", "rpc-library", "storage-target"}
+
+
+@pytest.mark.parametrize("name", available(Kind.APPLICATION))
+def test_a_search_inside_an_application_stays_there(name: str) -> None:
+    application, rng = load_application(name), Random(22)
+    space = reached(application)
+
+    assert space.name == application.id == name
+    for _ in range(100):
+        point = space.sample(rng)
+        assert any(traffic.holds(point) for traffic in application.traffic)
+        assert application.space.complaints(point) == []
+        assert application.space.violations(plain_sibling(point, space)) == []
 
 
 # --- spaces -----------------------------------------------------------------------------------------------------------

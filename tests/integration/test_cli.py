@@ -43,6 +43,27 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return folder, answer(*SEARCH, "--budget", "2h", "--campaign", "one", "--score", cwd=folder)
 
 
+def test_an_application_is_checked_against_a_campaign(searched: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = searched
+    (folder / "found.yaml").write_text(json.dumps(result["anomalies"][0]["workload"]))
+
+    (checked,) = answer("check", "found.yaml", "--against", "one", cwd=folder, status=1)["checked"]
+
+    assert f"one/{result['anomalies'][0]['id']}" in [hit["anomaly"] for hit in checked["hits"]]
+    assert checked["remedy"]
+
+
+def test_a_search_looks_inside_an_application(tmp_path: Path) -> None:
+    words = ["search", "--space", "parameter-server", "--budget", "1h", "--campaign", "inside"]
+
+    result = answer(*words, cwd=tmp_path)
+
+    assert {anomaly["symptom"] for anomaly in result["anomalies"]} == {"pause"}
+    assert all(anomaly["workload"]["direction"] == "bidirectional" for anomaly in result["anomalies"])
+    resumed = answer("search", "--resume", "inside", "--budget", "65m", cwd=tmp_path)
+    assert resumed["runs"] > result["runs"]
+
+
 def test_search_prints_the_promised_object(searched: tuple[Path, dict[str, Any]]) -> None:
     _, result = searched
     assert list(result) == [

@@ -70,12 +70,12 @@ def kinds(draw: st.DrawFn) -> Traffic:
 
 def some_of(dimension: Choice | Ordered | Vector, rng: Random) -> Values:
     if isinstance(dimension, Ordered) and not dimension.ladder_only:
-        every = range(dimension.low, dimension.high + 1, dimension.step)
-        low = rng.randrange(len(every))
-        return every[low : rng.randint(low, len(every) - 1) + 1]
-    every = dimension.candidates()
-    chosen = rng.sample(range(len(every)), rng.randint(1, len(every)))
-    return tuple(every[index] for index in sorted(chosen))
+        steps = range(dimension.low, dimension.high + 1, dimension.step)
+        low = rng.randrange(len(steps))
+        return steps[low : rng.randint(low, len(steps) - 1) + 1]
+    values = dimension.candidates()
+    chosen = rng.sample(range(len(values)), rng.randint(1, len(values)))
+    return tuple(values[index] for index in sorted(chosen))
 
 
 def count(traffic: Traffic) -> int:
