@@ -1,46 +1,18 @@
-"""Whether any workload of some traffic satisfies all of a set of rules: exactly, over every value of every range.
-
-A *box* is a set of values for each dimension. A *rule* reads a few dimensions: a constraint of the space, or a
-condition of a minimal feature set on something derived. Rules of which one side of each range is always the easier one
-(`Constraint.more`) are decided for a whole box at its two corners:
-
-1. broken at the easiest corner: no workload of the box keeps the rule, and the box is given up;
-2. kept at the hardest corner: every workload keeps it, and nobody asks again within the box;
-3. else values of one dimension with which the rule is broken even where all others are easiest are left out;
-4. then the workload of the box that is nearest to a target is tried, and when it breaks a rule, a dimension of that
-   rule is halved. Dimensions without order, or in which a rule has no easier side, are taken value by value.
-
-Ranges are finite and halves are smaller, so this ends; nothing is given up but by (1) and (3), so the answer is exact.
-Conditions on one dimension cut its values to begin with, so that few rules are left.
-"""
+"""Rules, and boxes of workloads that keep or break them (`solver.py` says what for)."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain, pairwise, product
+from itertools import product
 from typing import Any
 
-from collie.workloads.application import Sizes, Traffic, Values
-from collie.workloads.constraint import Constraint, Limits
-from collie.workloads.dimension import Ordered
-from collie.workloads.feature import DERIVED, Condition, Mfs, Op, sources
-from collie.workloads.space import Space
+from collie.workloads.application import Values
 from collie.workloads.workload import Workload
 
 _MESSAGES = "messages"
-_SEGMENTS = frozenset({"min_segment_bytes", "max_segment_bytes"})
-_EVERY_SIZE = {("min_message_bytes", Op.AT_LEAST), ("max_message_bytes", Op.AT_MOST)}
-"""Conditions that every single message has to keep."""
-_SOME_SIZE = {
-    ("min_message_bytes", Op.AT_MOST),
-    ("max_message_bytes", Op.AT_LEAST),
-    ("min_segment_bytes", Op.AT_MOST),
-    ("max_segment_bytes", Op.AT_LEAST),
-}
-"""Conditions that one message has to keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,28 +129,6 @@ class Box:
         return name not in self.ordered or name in rule.apart
 
 
-def find(traffic: Traffic, space: Space, mfs: Mfs | None, target: Workload) -> Workload | None:
-    """Return a workload of some traffic that a space allows and a minimal feature set covers, near to a target.
-
-    Args:
-        traffic: the workloads to look among.
-        space: its constraints have to be kept.
-        mfs: all its conditions have to hold; None for no conditions.
-        target: what the answer should resemble.
-
-    Returns:
-        None exactly when there is none.
-    """
-    if mfs is not None and not mfs.conditions:
-        return None  # as `Mfs.covers`: it explains nothing
-    for conditions in _alternatives(mfs.conditions if mfs else ()):
-        for box, rules in _boxes(traffic, space, conditions, target):
-            found = _search(box, rules, target)
-            if found is not None:
-                return found
-    return None
-
-
 def closest(values: Values, wanted: Any, *, ordered: bool) -> Any:
     """Return the value nearest to the one wanted; without order that one or the first."""
     if not ordered:
@@ -186,25 +136,6 @@ def closest(values: Values, wanted: Any, *, ordered: bool) -> Any:
     above = bisect_left(values, wanted)
     near = values[max(0, above - 1) : above + 1]
     return min(near, key=lambda value: abs(value - wanted)) if near else values[-1]
-
-
-def _search(box: Box, rules: Sequence[Rule], target: Workload) -> Workload | None:
-    left = []
-    for rule in rules:
-        if not box.may_keep(rule):
-            return None
-        if not box.must_keep(rule):
-            box = box.tightened(rule)
-            left.append(rule)
-    guess = box.nearest(target)
-    broken = next((rule for rule in left if not rule.holds(guess)), None)
-    if broken is None:
-        return guess
-    for part in box.parts(broken, target):
-        found = _search(part, left, target)
-        if found is not None:
-            return found
-    return None
 
 
 def _eased(values: Values, rule: Rule, name: str, with_: Callable[[str, Values], Box]) -> Values:
@@ -226,114 +157,6 @@ def _eased(values: Values, rule: Rule, name: str, with_: Callable[[str, Values],
 
 def _sized(box: Box, slot: int, _name: str, values: Values) -> Box:
     return box.with_size(slot, values)
-
-
-def _alternatives(conditions: Sequence[Condition]) -> Iterator[tuple[Condition, ...]]:
-    """Yield conjunctions without `in` on what is no plain dimension; together they say the same."""
-    for index, condition in enumerate(conditions):
-        name, op = condition.dimension, condition.op
-        if op is Op.ONE_OF and (name in DERIVED or name == _MESSAGES):
-            for value in condition.value:
-                equal = Condition(name, Op.EQUAL, value)
-                yield from _alternatives((*conditions[:index], equal, *conditions[index + 1 :]))
-            return
-        if op is Op.EQUAL and name in DERIVED:
-            both = (Condition(name, Op.AT_LEAST, condition.value), Condition(name, Op.AT_MOST, condition.value))
-            yield from _alternatives((*conditions[:index], *both, *conditions[index + 1 :]))
-            return
-    yield tuple(conditions)
-
-
-def _boxes(
-    traffic: Traffic, space: Space, conditions: Sequence[Condition], target: Workload
-) -> Iterator[tuple[Box, list[Rule]]]:
-    """Yield boxes that hold together everything that conditions on one dimension leave, with the rules that remain."""
-    values = dict(traffic.values)
-    sizes = traffic.sizes
-    rules = [_rule_of(constraint) for constraint in space.constraints]
-    for condition in conditions:
-        name = condition.dimension
-        if name in values:
-            values[name] = _kept(values[name], condition, ordered=isinstance(space.dimensions.get(name), Ordered))
-        elif (name, condition.op) in _EVERY_SIZE and sizes.only is None:
-            first = None if sizes.first is None else _kept(sizes.first, condition, ordered=True)
-            sizes = replace(sizes, values=_kept(sizes.values, condition, ordered=True), first=first)
-        elif name == _MESSAGES:
-            sizes = Sizes.exactly(condition.value) if sizes.holds(condition.value) else Sizes(())
-        else:
-            rules.append(_rule_for(condition, values))
-    if not all(values.values()):
-        return
-    ordered = frozenset(name for name in values if isinstance(space.dimensions.get(name), Ordered))
-    base = traffic.base.with_(**{name: some[0] for name, some in values.items()})
-    segments = any(condition.dimension in _SEGMENTS for condition in conditions)
-    cuts = _cuts(values.get("sge_split", (base.sge_split,))) if segments else ()
-    longest = min(sizes.longest, _longest_needed(values, sizes, space, conditions))
-    for lists in _lists(sizes, longest, cuts, target):
-        yield Box(base, values, lists, ordered), rules
-
-
-def _longest_needed(values: Mapping[str, Values], sizes: Sizes, space: Space, conditions: Sequence[Condition]) -> int:
-    """Return the number of messages beyond which one more makes nothing possible.
-
-    A condition that some message has to keep needs one. Short messages beside them lower the mean, which matters where
-    bytes in flight are limited; and beside several opcodes the place in the list matters.
-    """
-    if space.limits.outstanding_bytes < Limits().outstanding_bytes or any(values.get("more_opcodes", ())):
-        return sizes.longest
-    some = sum((condition.dimension, condition.op) in _SOME_SIZE for condition in conditions)
-    return max(1, some + (sizes.first is not None))
-
-
-def _rule_of(constraint: Constraint) -> Rule:
-    return Rule(constraint.fields, lambda workload: constraint.check(workload) is None, constraint.more)
-
-
-def _rule_for(condition: Condition, values: Mapping[str, Values]) -> Rule:
-    fields = frozenset(sources(condition.dimension))
-    opcodes = (*values.get("opcode", ()), *chain.from_iterable(values.get("more_opcodes", ())))
-    if condition.dimension in _SEGMENTS and not any(opcode.is_atomic for opcode in opcodes):
-        fields -= {"opcode", "more_opcodes"}  # they matter for atomics alone
-    more = fields if condition.op is Op.AT_LEAST else frozenset[str]()
-    apart = frozenset({"sge_count"}) if condition.dimension in _SEGMENTS else frozenset[str]()
-    return Rule(fields, condition.holds, more, apart)
-
-
-def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:
-    """Return the values that satisfy a condition on their own dimension."""
-    wanted = condition.value
-    if ordered and condition.op is Op.AT_LEAST:
-        return values[bisect_left(values, wanted) :]
-    if ordered and condition.op is Op.AT_MOST:
-        return values[: bisect_right(values, wanted)]
-    if isinstance(values, range) and condition.op in {Op.EQUAL, Op.ONE_OF}:
-        listed = wanted if condition.op is Op.ONE_OF else (wanted,)
-        return tuple(sorted(value for value in listed if value in values))
-    return tuple(value for value in values if condition.admits(value))
-
-
-def _cuts(splits: Sequence[str | tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the sizes up to which a message fills exactly the leading entries of some split.
-
-    Between two of them the shortest entry never shrinks when the message grows, whatever the number of entries.
-    """
-    return tuple(sorted({total for split in splits if not isinstance(split, str) for total in accumulate(split)}))
-
-
-def _lists(sizes: Sizes, longest: int, cuts: Sequence[int], target: Workload) -> Iterator[tuple[Values, ...]]:
-    """Yield what each message of a list can be: the target's own, then every length and every side of each cut."""
-    if sizes.only is not None or sizes.holds(target.messages):
-        yield tuple((size,) for size in sizes.only or target.messages)
-    if sizes.only is None:
-        rest = _pieces(sizes.values, cuts)
-        first = rest if sizes.first is None else _pieces(sizes.first, cuts)
-        for length in range(1, longest + 1):
-            yield from product(first, *[rest] * (length - 1))
-
-
-def _pieces(values: Values, cuts: Sequence[int]) -> list[Values]:
-    edges = [0, *(bisect_right(values, cut) for cut in cuts), len(values)]
-    return [values[a:b] for a, b in pairwise(edges) if a < b]
 
 
 def _halves(values: Values, *, more: bool) -> tuple[Values, Values]:

@@ -20,8 +20,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from collie.advise.box import find
 from collie.advise.overlap import Known, is_ordered, pinned
+from collie.advise.solver import find
 from collie.workloads.application import Sizes, Traffic, Values
 from collie.workloads.dimension import Choice, Vector
 from collie.workloads.feature import sources
@@ -94,15 +94,13 @@ def pair(
 ) -> tuple[Change, Change] | None:
     """Return the cheapest two changes that are sound together: the first leaves, the second leaves what that enters.
 
-    Looked for where no single change is sound; of each dimension only the cheapest change that leaves is tried.
+    Everything is as for `changes`, which found none: whatever leaves enters something. Of each dimension only the
+    cheapest change that leaves is tried first.
     """
     found: list[tuple[Change, Change]] = []
     for first in _cheapest(traffic, space, known, keep, lambda change: _leaves(change, space, known)):
-        entered = [other for other in avoid if meets(first.traffic, space, other)]
-        if not entered:
-            continue
-        rest = [known, *(other for other in avoid if other not in entered[:1])]
-        found += [(first, second) for second in changes(first.traffic, space, entered[0], rest, keep)[:1]]
+        entered, *others = sorted(avoid, key=lambda other: not meets(first.traffic, space, other))
+        found += [(first, second) for second in changes(first.traffic, space, entered, [known, *others], keep)[:1]]
     return min(found, key=lambda both: both[0].steps + both[1].steps, default=None)
 
 

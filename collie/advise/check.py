@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from collie.advise.box import find
 from collie.advise.change import Change, changes, meets, pair
 from collie.advise.margin import with_margin
 from collie.advise.overlap import Known, Overlap, overlap
+from collie.advise.solver import find
 from collie.workloads.application import Application, Traffic
 from collie.workloads.workload import Workload
 

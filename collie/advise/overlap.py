@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from collie.advise.box import find
+from collie.advise.solver import find
 from collie.workloads.application import Traffic, Values
 from collie.workloads.dimension import Ordered
 from collie.workloads.feature import Mfs

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from collie.advise.box import find as find_any
 from collie.advise.change import unreachable
 from collie.advise.overlap import pinned
+from collie.advise.solver import find as find_any
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_value
 from collie.content.locate import Kind, available, find, shown

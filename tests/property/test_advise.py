@@ -11,9 +11,9 @@ from random import Random
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from collie.advise.box import find
 from collie.advise.check import check
 from collie.advise.overlap import Known, overlap
+from collie.advise.solver import find
 from collie.workloads.application import Application, Sizes, Traffic, Values, reached
 from collie.workloads.constraint import Limits
 from collie.workloads.dimension import Choice, Ordered, Vector

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 
 from collie import wiring
-from collie.advise.box import find
 from collie.advise.check import Advice, check
 from collie.advise.margin import with_margin
 from collie.advise.overlap import Known
+from collie.advise.solver import find
 from collie.campaign.choice import SearchChoice
 from collie.cli.main import run
 from collie.cli.progress import Silence
@@ -21,7 +22,9 @@ from collie.content.applications import load_application
 from collie.content.locate import Kind, available
 from collie.content.spaces import load_space
 from collie.detect.symptom import Outcome
+from collie.report.advice import render_advice
 from collie.workloads.application import Application, Sizes, Traffic, reached
+from collie.workloads.constraint import Limits
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Opcode, QpType, Workload
 
@@ -176,6 +179,7 @@ def test_what_an_application_keeps_is_not_changed() -> None:
 
     assert [change.dimension for change in kept.hits[0].changes] == ["qps"]
     assert (stuck.hits[0].changes, stuck.hits[0].pair, stuck.hits[0].changed, stuck.remedy) == ((), None, None, None)
+    assert "No changes were found after which it hits none" in render_advice(stuck, 1, {})
 
 
 def test_two_changes_are_advised_where_one_would_enter_another_anomaly() -> None:
@@ -190,9 +194,13 @@ def test_two_changes_are_advised_where_one_would_enter_another_anomaly() -> None
         Condition("wqe_batch", Op.AT_MOST, 1),
     )
 
-    (hit,) = check(application, [read, single]).hits
+    advised = check(application, [read, single])
+    (hit,) = advised.hits
 
     assert hit.changes == ()
+    text = render_advice(advised, 2, {})
+    assert "  change   no single change leaves it without entering another\n" in text
+    assert "  both     opcode WRITE (now READ) and wqe_batch 2 instead of 1" in text
     assert hit.pair is not None
     assert [(change.dimension, change.after) for change in hit.pair] == [
         ("opcode", (Opcode.WRITE,)),
@@ -233,6 +241,46 @@ def test_published_thresholds_are_given_a_margin_of_one_step() -> None:
     assert [condition.value for condition in wider] == [480, 2048, 80, 2048, Opcode.READ, 1]
     exact = known("exact", MANY)
     assert with_margin(exact, SPACE) is exact
+
+
+def test_an_anomaly_on_what_the_space_does_not_vary_has_no_steps() -> None:
+    inline = known("inline", Condition("max_inline_data", Op.AT_LEAST, 64), is_coarse=True)
+
+    assert with_margin(inline, SPACE).mfs == inline.mfs
+    assert check(Application.of("one", Workload(max_inline_data=128), SPACE), [inline]).hits[0].changes == ()
+    assert not check(Application.of("one", Workload(max_inline_data=32), SPACE), [inline]).hits
+
+
+def test_an_empty_explanation_covers_nothing() -> None:
+    assert find(traffic(), SPACE, Mfs(()), Workload()) is None
+
+
+def test_a_mean_over_several_messages_is_decided_exactly() -> None:
+    """7 queues of 5 messages may hold 3500 bytes: 100 on average, so 172 beside twice 64 and no more."""
+    limited = replace(SPACE, limits=Limits(outstanding_bytes=3500))
+    kind = traffic(qps=(7,), send_wq_depth=(5,), messages=Sizes(range(64, 1025), 3))
+
+    def with_one_of(size: int) -> Workload | None:
+        return find(kind, limited, known("long", Condition("max_message_bytes", Op.AT_LEAST, size)).mfs, long)
+
+    long = Workload(messages=(1024, 1024, 1024))
+    best = with_one_of(172)
+    assert best is not None
+    assert sorted(best.messages) == [64, 64, 172]
+    assert with_one_of(173) is None
+    fitting = find(kind, limited, None, long)
+    assert fitting is not None
+    assert sum(fitting.messages) <= 100 * len(fitting.messages)
+
+
+def test_values_without_order_that_do_not_go_together_are_tried_one_by_one() -> None:
+    kind = traffic(qp_type=(QpType.UC, QpType.UD), opcode=(Opcode.READ, Opcode.SEND), messages=Sizes((64, 65536)))
+
+    found = find(kind, SPACE, None, Workload(qp_type=QpType.UD, opcode=Opcode.READ, messages=(65536,)))
+
+    assert found is not None
+    assert found.opcode is Opcode.SEND
+    assert SPACE.allows(found)
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
