@@ -99,23 +99,21 @@ class Box:
 
         Yields nothing when all that the rule reads is settled: then what one workload breaks, all do.
         """
-        sizes = {name: len(self.values[name]) for name in rule.fields if name in self.values}
-        several = [name for name, size in sizes.items() if size > 1]
-        single = [name for name in several if self._is_single(name, rule)]
+        count = {name: len(self.values[name]) for name in rule.fields if len(self.values.get(name, ())) > 1}
+        single = [name for name in count if self._is_single(name, rule)]
+        slots = [slot for slot, sizes in enumerate(self.sizes) if _MESSAGES in rule.fields and len(sizes) > 1]
+        longest = max(count, key=lambda each: count[each], default=None)
+        widest = max(slots, key=lambda each: len(self.sizes[each]), default=None)
         if single:
-            name = min(single, key=lambda each: sizes[each])
+            name = min(single, key=lambda each: count[each])
             for value in sorted(self.values[name], key=lambda each: each != target.get(name)):
                 yield self.with_(name, (value,))
-            return
-        slots = [slot for slot, some in enumerate(self.sizes) if _MESSAGES in rule.fields and len(some) > 1]
-        name = max(several, key=lambda each: sizes[each], default="")
-        slot = max(slots, key=lambda each: len(self.sizes[each]), default=-1)
-        if slots and len(self.sizes[slot]) > sizes.get(name, 0):
-            for half in _halves(self.sizes[slot], more=_MESSAGES in rule.more):
-                yield self.with_size(slot, half)
-        elif several:
-            for half in _halves(self.values[name], more=name in rule.more):
-                yield self.with_(name, half)
+        elif widest is not None and (longest is None or len(self.sizes[widest]) > count[longest]):
+            for half in _halves(self.sizes[widest], more=_MESSAGES in rule.more):
+                yield self.with_size(widest, half)
+        elif longest is not None:
+            for half in _halves(self.values[longest], more=longest in rule.more):
+                yield self.with_(longest, half)
 
     def with_(self, name: str, values: Values) -> Box:
         """Return the box with other values of one dimension."""

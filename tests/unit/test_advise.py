@@ -26,7 +26,7 @@ from collie.report.advice import render_advice
 from collie.workloads.application import Application, Sizes, Traffic, reached
 from collie.workloads.constraint import Limits
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.workload import Opcode, QpType, Workload
+from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
 APPLICATIONS = tuple(available(Kind.APPLICATION))
 SPACE = load_space("nsdi22")
@@ -274,13 +274,26 @@ def test_a_mean_over_several_messages_is_decided_exactly() -> None:
 
 
 def test_values_without_order_that_do_not_go_together_are_tried_one_by_one() -> None:
-    kind = traffic(qp_type=(QpType.UC, QpType.UD), opcode=(Opcode.READ, Opcode.SEND), messages=Sizes((64, 65536)))
+    kind = traffic(qp_type=(QpType.RC, QpType.UD), opcode=(Opcode.READ, Opcode.SEND), messages=Sizes((64, 65536)))
 
     found = find(kind, SPACE, None, Workload(qp_type=QpType.UD, opcode=Opcode.READ, messages=(65536,)))
 
     assert found is not None
-    assert found.opcode is Opcode.SEND
     assert SPACE.allows(found)
+    assert (found.qp_type, found.opcode) in {(QpType.RC, Opcode.READ), (QpType.UD, Opcode.SEND)}
+
+
+def test_a_product_that_no_values_have_is_not_found() -> None:
+    """3 or 4 queue pairs, once, twice or four times: 6 and 8 in all, and never 7, which no single value rules out."""
+    space = load_space("soft-roce")
+    kind = Traffic.of("some", space.base, space).with_values("direction", tuple(Direction))
+    kind = kind.with_values("qps", (3, 4)).with_values("requesters", (1, 2))
+
+    def with_in_all(*counts: int) -> Workload | None:
+        return find(kind, space, Mfs((Condition("total_qps", Op.ONE_OF, counts),)), space.base)
+
+    assert with_in_all(7) is None
+    assert with_in_all(7, 16) is not None
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
