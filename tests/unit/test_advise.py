@@ -296,6 +296,16 @@ def test_a_product_that_no_values_have_is_not_found() -> None:
     assert with_in_all(7, 16) is not None
 
 
+@pytest.mark.parametrize(("regions", "exists"), [(43 * 47, True), (2003, False), (2 * 1009, False)])
+def test_a_product_of_two_ranges_is_decided_by_halving(regions: int, exists: bool) -> None:
+    kind = traffic(qps=range(2, 50), mrs_per_qp=range(2, 50))
+
+    found = find(kind, SPACE, Mfs((Condition("total_mrs", Op.EQUAL, regions),)), Workload())
+
+    assert (found is not None and found.qps * found.mrs_per_qp == regions) is exists
+    assert (found is None) is not exists
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
