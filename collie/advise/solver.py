@@ -164,7 +164,7 @@ def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:
     if isinstance(values, range) and condition.op in {Op.EQUAL, Op.ONE_OF}:
         listed = wanted if condition.op is Op.ONE_OF else (wanted,)
         return tuple(sorted(value for value in listed if value in values))
-    return tuple(value for value in values if condition.allows(value))
+    return tuple(value for value in values if condition.admits(value))
 
 
 def _cuts(splits: Sequence[str | tuple[int, ...]]) -> tuple[int, ...]:
