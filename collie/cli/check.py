@@ -9,6 +9,8 @@ import click
 from collie import wiring
 from collie.advise.check import Advice, check
 from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.cli import complete
+from collie.cli.complete import content
 from collie.cli.options import (
     changed_testbed,
     print_json,
@@ -18,6 +20,7 @@ from collie.cli.options import (
     testbed_options,
 )
 from collie.cli.progress import ConsoleProgress
+from collie.content.locate import Kind
 from collie.detect.symptom import Outcome
 from collie.errors import UsageError
 from collie.report.advice import Measured, render_advice, render_checks
@@ -25,12 +28,22 @@ from collie.workloads.application import Application
 
 
 @click.command("check")
-@click.argument("names", metavar="[WORKLOAD|APPLICATION]...", nargs=-1)
+@click.argument("names", metavar="[WORKLOAD|APPLICATION]...", nargs=-1, shell_complete=content(Kind.APPLICATION))
 @click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line; repeat for more.")
 @click.option(
-    "--against", default="nsdi22", show_default=True, metavar="CAMPAIGN|nsdi22", help="Known anomalies to compare with."
+    "--against",
+    default="nsdi22",
+    show_default=True,
+    metavar="CAMPAIGN|nsdi22",
+    help="Known anomalies to compare with.",
+    shell_complete=complete.known,
 )
-@click.option("--space", metavar="NAME|FILE", help="Read it in terms of this space.  [default: its own; nsdi22]")
+@click.option(
+    "--space",
+    metavar="NAME|FILE",
+    help="Read it in terms of this space.  [default: its own; nsdi22]",
+    shell_complete=content(Kind.SPACE),
+)
 @click.option("--measure", is_flag=True, help="Run an example of each hit, and the same after the change.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
 @safety_options
