@@ -22,13 +22,14 @@ from pydantic import BaseModel
 
 from collie import errors
 from collie.cli.main import EXIT_CODES, cli
-from collie.content import anomalies, catalogs, dimensions, recipes, spaces
+from collie.content import anomalies, applications, catalogs, dimensions, recipes, spaces
 from collie.counters.catalog import Counter, Ignored
 from collie.detect.confirm import Confirmation
 from collie.detect.judge import Thresholds
 from collie.inventory import file, hosts
 from collie.search.recipe import Bayesian, Extraction, Guide, Recipe, Schedule
 from collie.simulator.subsystem import SubsystemFile
+from collie.workloads.application import Application
 from collie.workloads.constraint import Limits
 from collie.workloads.feature import DERIVED, Condition
 from collie.workloads.reference import ReferenceAnomaly
@@ -199,6 +200,12 @@ _FILES: Mapping[str, tuple[Section, ...]] = {
         Section("conditions[]", anomalies._ConditionFile, Condition),
         Section("severity", anomalies._SeverityFile),
         Section("fix", anomalies._FixFile),
+    ),
+    "Application: `workloads/applications/NAME.yaml`": (
+        Section("", applications._ApplicationFile, Application),
+        Section(
+            "traffic.NAME.DIMENSION", applications._ReachFile, None, "Or one value, or `any` for all of the space."
+        ),
     ),
     "Recipe: `search/recipes/NAME.yaml`": (
         Section("", recipes._RecipeFile, Recipe),

@@ -31,16 +31,24 @@ _MESSAGES = "messages"
 
 class _ApplicationFile(Strict):
     title: Annotated[str, Field(min_length=1)]
+    """One line for people."""
     space: str | None = None
+    """In whose terms it is described; `nsdi22` unless said, `soft-roce` in a search on real hosts."""
     keep: list[str] = Field(default_factory=list)
+    """Dimensions that the application cannot change."""
     common: dict[str, Any] = Field(default_factory=dict)
+    """What all kinds of traffic share, by dimension."""
     traffic: dict[str, dict[str, Any]] = Field(min_length=1)
+    """Kinds of traffic by a name of yours, and of each what it can be, by dimension."""
 
 
 class _ReachFile(Strict):
     values: list[Any] | None = Field(None, min_length=1)
+    """These values and no others."""
     range: list[Any] | None = Field(None, min_length=2, max_length=2)
+    """The least and the greatest."""
     max_length: int | None = Field(None, ge=1)
+    """The most sizes in one list of messages; 1 unless said."""
 
 
 def is_application(path: Path) -> bool:
