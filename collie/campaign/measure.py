@@ -70,6 +70,9 @@ class Measurer:
         sink: who watches.
         guard: stops what goes beyond the safety limits; without it nothing is limited.
         levels: what healthy runs read, where that is known already; else it is learnt from the runs of the search.
+
+    Attributes:
+        budget: as given; whoever shares it out between several parts of a campaign sets it for the next one.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class Measurer:
         self._store = store
         self._bounds = bounds
         self._thresholds = thresholds
-        self._budget = budget
+        self.budget = budget
         self._sink = sink
         self._recorded = list(store.runs())
         self._evidence: dict[Workload, list[tuple[Verdict, Measurement]]] = {}
@@ -159,7 +162,7 @@ class Measurer:
     @property
     def budget_share(self) -> float:
         """Share of the budget that is used up, 0..1."""
-        return self._budget.share(self.elapsed_seconds, self.runs)
+        return self.budget.share(self.elapsed_seconds, self.runs)
 
     @property
     def next_purpose(self) -> str | None:
@@ -252,7 +255,7 @@ class Measurer:
         return dataclasses.replace(verdict, signature=self.signature(measurement))
 
     def _run(self, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
-        if self._budget.spent(self.elapsed_seconds, self.runs):
+        if self.budget.spent(self.elapsed_seconds, self.runs):
             raise BudgetSpent
         if self._guard.spent and not self.replaying:  # what is on record was allowed when it ran
             raise BudgetSpent("pause budget")
@@ -291,7 +294,7 @@ class Measurer:
         return record
 
     def _announce(self, record: RunRecord, verdict: Verdict | None) -> None:
-        share = self._budget.share(self.elapsed_seconds, self.runs)
+        share = self.budget.share(self.elapsed_seconds, self.runs)
         replayed = record.run <= len(self._recorded)
         self._sink.on_event(RunFinished(record, verdict, share, replayed, self.driven, self.temperature))
 

@@ -14,6 +14,7 @@ from collie.wiring.campaigns import (
 )
 from collie.wiring.checks import MeasuredHits, application_named, application_of_perftest, known_anomalies, measure_hits
 from collie.wiring.exports import EXPORTS, Exported, export
+from collie.wiring.gates import Baseline, GateChoice, OpenGate, gate, read_baseline
 from collie.wiring.hosts import check, diff, fingerprints_named, take_fingerprints, watch
 from collie.wiring.parts import known_sets, limits_of, narrowed_space_of, recipe_of, space_named, space_of, system_clock
 from collie.wiring.status import CampaignStatus, Life, status, write_status_metrics
@@ -40,14 +41,17 @@ from collie.wiring.testbeds import (
 __all__ = [
     "EXPORTS",
     "LAB",
+    "Baseline",
     "CampaignStatus",
     "Exported",
+    "GateChoice",
     "Life",
     "MapChoice",
     "MeasuredHits",
     "NamedCase",
     "NamedSubsystem",
     "OpenCampaign",
+    "OpenGate",
     "application_named",
     "application_of_perftest",
     "audit_subsystem",
@@ -63,6 +67,7 @@ __all__ = [
     "export",
     "fingerprints_named",
     "first_pair",
+    "gate",
     "kept_calibration",
     "known_anomalies",
     "known_sets",
@@ -73,6 +78,7 @@ __all__ = [
     "narrowed_space_of",
     "open_inventory",
     "open_testbed",
+    "read_baseline",
     "read_campaign",
     "recipe_of",
     "recorded_choice",

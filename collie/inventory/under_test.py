@@ -1,0 +1,44 @@
+"""What a gate may compare: hosts that differ in what is under test, and in nothing else that changes results. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from collie.inventory.fingerprint import Difference
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "firmware": ("nic.firmware", "subsystem.firmware"),
+    "driver": ("nic.driver", "nic.driver_version", "link.netdev_driver"),
+    "kernel": ("software.kernel", "nic.driver_version"),
+    "settings": ("subsystem",),
+}
+"""Words for what people change; every other word is a field (`nic.firmware`), its last part, or a category."""
+
+EVERYTHING = "everything"
+"""Compare whatever differs."""
+
+_NOT_A_SETTING = frozenset({"subsystem.subsystem", "subsystem.hardware", "subsystem.noise"})
+"""Of a simulated subsystem: what no setting changes, or only the digest of all of them."""
+
+
+def covers(under_test: Iterable[str], field: str) -> bool:
+    """Whether a field of a fingerprint is among what is under test.
+
+    Args:
+        under_test: words as the user wrote them.
+        field: `CATEGORY.NAME`.
+    """
+    for word in under_test:
+        if word == EVERYTHING:
+            return True
+        for meant in (word, *ALIASES.get(word, ())):
+            category, _, name = field.partition(".")
+            if meant in (field, name) or (meant == category and field not in _NOT_A_SETTING):
+                return True
+    return False
+
+
+def beyond(differences: Iterable[Difference], under_test: Iterable[str]) -> tuple[Difference, ...]:
+    """Return the differences that change results and are not under test."""
+    words = tuple(under_test)
+    return tuple(each for each in differences if each.changes_results and not covers(words, each.field))
