@@ -1,0 +1,193 @@
+"""Acceptance of the gate on the simulator (docs/gate.md): replays, searches and answers, seed by seed, as Markdown.
+
+    python scripts/acceptance/gate.py [--seeds N] [--first SEED] [--processes N] [--results FILE]
+
+Every scenario has a baseline campaign of six hours and a gate of six hours, both of virtual time, on subsystem F. The
+answers are kept in FILE, one JSON object a line, and what is there already is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collie import wiring
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.cli.progress import Silence
+from collie.campaign.gate import Kind
+from collie.detect.compare import Change
+from collie.simulator.truth import Truth
+from collie.workloads.workload import Workload
+
+BUDGET = "6h"
+CURES = {
+    "nsdi22-03": {"minimum_mtu": "4096"},
+    "nsdi22-09": {"relaxed_ordering": "forced"},
+    "nsdi22-10": {"firmware": "22.31"},
+    "nsdi22-11": {"nic_placement": "per_socket"},
+}
+"""Which setting removes which known anomaly by itself. #12 needs #9's as well, and there is no other cure on F."""
+
+_WORSE = 0.05
+"""Severity that the truth has to add for an alarm to be a true one."""
+
+Settings = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row of the table.
+
+    Attributes:
+        name: of the row.
+        baseline, candidate: settings that differ from F's.
+        expected: known anomalies, and what has to be said of each.
+        alarms: whether the gate has to fail.
+    """
+
+    name: str
+    baseline: Settings
+    candidate: Settings
+    expected: Mapping[str, Change]
+    alarms: bool = False
+
+    def is_right(self, answer: Mapping[str, Any]) -> bool:
+        """Whether a gate said what it had to say, and nothing that is not true."""
+        said = all(answer["changes"].get(name) == change for name, change in self.expected.items())
+        code = 1 if self.alarms or answer["alarms"] else 0
+        return said and not false_alarms(answer) and answer["exit_code"] == code
+
+
+def false_alarms(answer: Mapping[str, Any]) -> int:
+    """Count the alarms of a gate that are not so: without noise, the workload is no worse than on the baseline."""
+    return sum(after < before + _WORSE for before, after in answer["alarms"].values())
+
+
+def _cured(*names: str) -> Scenario:
+    settings = {key: value for name in names for key, value in CURES[name].items()}
+    text = " and ".join(f"#{int(name[-2:])}" for name in names)
+    return Scenario(f"{text} cured", {}, settings, dict.fromkeys(names, Change.FIXED))
+
+
+def _lost(name: str) -> Scenario:
+    text = f"baseline with the cure of #{int(name[-2:])}, candidate without"
+    return Scenario(text, CURES[name], {}, {name: Change.NEW}, alarms=True)
+
+
+SCENARIOS = (
+    Scenario("F unchanged", {}, {}, {}),
+    *(_cured(name) for name in CURES),
+    _cured("nsdi22-09", "nsdi22-10"),
+    *(_lost(name) for name in ("nsdi22-09", "nsdi22-03", "nsdi22-10")),
+)
+
+
+def _campaign(settings: Settings, seed: int, directory: Path) -> wiring.Baseline:
+    choice = SearchChoice(TestbedChoice(settings=settings), budget=BUDGET, seed=seed)
+    opened = wiring.begin(choice, directory)
+    try:
+        opened.run(Silence())
+    finally:
+        opened.close()
+    return wiring.read_baseline(str(directory))
+
+
+def _gate(scenario: Scenario, baseline: wiring.Baseline, seed: int) -> dict[str, Any]:
+    testbed = dataclasses.replace(baseline.choice.testbed, settings=dict(scenario.candidate))
+    search = dataclasses.replace(baseline.choice, testbed=testbed, seed=seed + 100_000)
+    with wiring.gate(wiring.GateChoice(search, under_test=("settings",)), baseline, None, Silence()) as opened:
+        summary = opened.run()
+    workloads = [result.case.workload for result in summary.alarms]
+    truths = (_severities(settings, workloads) for settings in (scenario.baseline, scenario.candidate))
+    return {
+        "scenario": scenario.name,
+        "seed": seed,
+        "exit_code": summary.exit_code(inconclusive_fails=True),
+        "changes": {result.case.name: result.change for result in summary.results},
+        "alarms": dict(zip((result.case.name for result in summary.alarms), zip(*truths, strict=True), strict=True)),
+        "found": sum(result.case.kind is Kind.FOUND for result in summary.results),
+        "inconclusive": len(summary.of(Change.INCONCLUSIVE)),
+        "runs": sum(summary.runs),
+        "elapsed_seconds": summary.elapsed_seconds,
+        "replay_seconds": sum(r.elapsed_seconds for r in summary.results if r.case.kind is not Kind.FOUND),
+    }
+
+
+def _severities(settings: Settings, workloads: Sequence[Workload]) -> list[float]:
+    """Return how severe workloads are on F without noise; 0 for what is healthy."""
+    subsystem = wiring.subsystem_of(TestbedChoice(settings=settings))
+    return [float(value) for value in Truth(subsystem, wiring.space_of(TestbedChoice(), None)).severities(workloads)]
+
+
+def _seed(seed: int, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the answers of one seed; scenarios with the same baseline share its campaign."""
+    answers = []
+    with tempfile.TemporaryDirectory() as folder:
+        campaigns: dict[str, wiring.Baseline] = {}
+        for scenario in (each for each in SCENARIOS if each.name in wanted):
+            key = json.dumps(scenario.baseline)
+            if key not in campaigns:
+                campaigns[key] = _campaign(scenario.baseline, seed, Path(folder) / f"baseline-{len(campaigns)}")
+            answers.append(_gate(scenario, campaigns[key], seed))
+    return answers
+
+
+def _missing(seeds: range, kept: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    there = {(answer["scenario"], answer["seed"]) for answer in kept}
+    for seed in seeds:
+        if wanted := tuple(each.name for each in SCENARIOS if (each.name, seed) not in there):
+            yield seed, wanted
+
+
+def table(answers: Iterable[Mapping[str, Any]]) -> str:
+    """Return the table of docs/gate.md."""
+    by = {(answer["scenario"], answer["seed"]): answer for answer in answers}
+    heads = ("scenario", "gates", "right", "gates with a false alarm", "with a true one", "runs", "time for the search")
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    false = 0
+    for scenario in SCENARIOS:
+        mine = [answer for (name, _), answer in sorted(by.items()) if name == scenario.name]
+        if not mine:
+            continue
+        wrong = sum(false_alarms(answer) > 0 for answer in mine)
+        true = sum(len(answer["alarms"]) > false_alarms(answer) for answer in mine)
+        false += 0 if scenario.alarms else wrong
+        runs = sum(answer["runs"] for answer in mine) / len(mine)
+        searched = sum(1 - answer["replay_seconds"] / answer["elapsed_seconds"] for answer in mine) / len(mine)
+        right = sum(map(scenario.is_right, mine))
+        lines.append(f"| {scenario.name} | {len(mine)} | {right} | {wrong} | {true} | {runs:.0f} | {searched:.0%} |")
+    return "\n".join([*lines, "", f"Gates with a false alarm over the unchanged and cured candidates: {false}."])
+
+
+def _kept(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def main(argv: list[str]) -> None:
+    """Run what is missing, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--results", type=Path, default=Path("gate-results.jsonl"))
+    options = parser.parse_args(argv)
+    seeds = range(options.first, options.first + options.seeds)
+    todo = list(_missing(seeds, _kept(options.results)))
+    with ProcessPoolExecutor(options.processes) as pool, options.results.open("a") as file:
+        for answers in pool.map(_seed, *zip(*todo, strict=True)) if todo else ():
+            file.writelines(json.dumps(answer) + "\n" for answer in answers)
+            file.flush()
+    print(table(answer for answer in _kept(options.results) if answer["seed"] in seeds))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
