@@ -22,8 +22,8 @@ from typing import Any
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.cli.progress import Silence
 from collie.campaign.gate import Kind
+from collie.cli.progress import Silence
 from collie.detect.compare import Change
 from collie.simulator.truth import Truth
 from collie.workloads.workload import Workload

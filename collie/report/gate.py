@@ -1,0 +1,235 @@
+"""What a gate has to say, for people and for programs. `junit.py` and `markdown.py` say it to a CI."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from collie.campaign.gate import CaseResult, GateSummary, Kind
+from collie.campaign.safety import SafetyRecord
+from collie.detect.compare import Change, Comparison, Effect, Interval, Reading, Sign
+from collie.inventory.fingerprint import HostDifference
+from collie.report.json_output import SCHEMA_VERSION, Json, features, plain, render_differences, render_safety
+from collie.report.quantities import percent, runs
+from collie.workloads.units import format_seconds
+from collie.workloads.workload import render
+
+ORDER = (
+    Change.NEW,
+    Change.WORSE,
+    Change.INCONCLUSIVE,
+    Change.FIXED,
+    Change.STILL,
+    Change.HEALTHY,
+    Change.UNSUPPORTED,
+)
+"""In which changes are told: what needs a person first."""
+
+
+@dataclass(frozen=True)
+class GateContext:
+    """What was compared, and how the user said it.
+
+    Attributes:
+        baseline: as the user named it.
+        candidate: the testbed, in words.
+        testbed_options: that choose the candidate on a command line.
+        under_test: in what the two may differ.
+        differences: in what they differ.
+        campaign: directory of the record.
+        started: RFC 3339, UTC.
+        exit_code: that the command returns.
+        inconclusive_fails: whether what cannot be decided fails the gate.
+        safety: what was done to the network.
+    """
+
+    baseline: str
+    candidate: str
+    testbed_options: Sequence[str]
+    under_test: Sequence[str]
+    differences: Sequence[HostDifference]
+    campaign: str
+    started: str
+    exit_code: int
+    inconclusive_fails: bool = True
+    safety: Sequence[SafetyRecord] = ()
+
+    def reproduce(self, result: CaseResult) -> str:
+        """Return the command that shows a case again, on the candidate."""
+        words = ["collie", "reproduce", result.case.anomaly]
+        if result.case.kind is Kind.NEIGHBOUR:
+            words.append("--controls")
+        return shlex.join([*words, *self.testbed_options])
+
+
+def headline(summary: GateSummary, context: GateContext) -> str:
+    """Return the answer in one line."""
+    counts = ", ".join(f"{len(found)} {change}" for change in ORDER if (found := anomalies(summary, change)))
+    answer = {0: "passed", 1: "failed", 4: "inconclusive", 5: "nothing was run"}[
+        summary.exit_code(inconclusive_fails=context.inconclusive_fails)
+    ]
+    return f"gate {answer}: {counts or 'no anomaly was compared'}"
+
+
+def anomalies(summary: GateSummary, change: Change) -> tuple[CaseResult, ...]:
+    """Return the cases of which the gate says this; of the neighbours only what has changed."""
+    quiet = (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED)
+    return tuple(r for r in summary.of(change) if r.case.kind is not Kind.NEIGHBOUR or change not in quiet)
+
+
+def neighbours(summary: GateSummary) -> str:
+    """Return how the healthy neighbours fared, in one line."""
+    beside = [result for result in summary.results if result.case.kind is Kind.NEIGHBOUR]
+    healthy = sum(result.change is Change.HEALTHY for result in beside)
+    untested = f", {summary.untested} more were not reached" if summary.untested else ""
+    return f"{healthy} of {len(beside)} healthy neighbours are healthy{untested}"
+
+
+def effort(summary: GateSummary) -> str:
+    """Return what the gate took, and how sure it is, in one line."""
+    candidate, baseline = summary.runs
+    beside = (
+        f" and {baseline} of the baseline beside it" if summary.paired else "; the baseline answered from its record"
+    )
+    return (
+        f"{runs(candidate)} of the candidate{beside}, {format_seconds(summary.elapsed_seconds)} of testbed time; "
+        f"chance of any false alarm: at most {percent(summary.false_alarm)}"
+    )
+
+
+def describe_effect(effect: Effect | None) -> str:
+    """Return how much has changed, in words; empty when unknown."""
+    if effect is None:
+        return ""
+    parts = []
+    if effect.throughput_ratio is not None:
+        parts.append(f"throughput x{_interval(effect.throughput_ratio, '{:.2f}')}")
+    if effect.pause_difference is not None:
+        points = Interval(*(100 * value for value in effect.pause_difference))
+        parts.append(f"pause {_interval(points, '{:+.1f}')} points")
+    parts.append(f"severity {_interval(effect.severity, '{:+.2f}')}")
+    return ", ".join(parts)
+
+
+def _interval(found: Interval, form: str) -> str:
+    if found.low == found.high:
+        return form.format(found.middle)
+    return f"{form.format(found.middle)} ({form.format(found.low)} to {form.format(found.high)})"
+
+
+def render_gate_text(summary: GateSummary, context: GateContext) -> str:
+    """Return what a person reads at the end of a gate."""
+    lines = [headline(summary, context)]
+    for change in (Change.NEW, Change.WORSE, Change.INCONCLUSIVE, Change.FIXED):
+        for result in anomalies(summary, change):
+            lines += ["", *_told(result, context)]
+    for change in (Change.STILL, Change.UNSUPPORTED):
+        if found := anomalies(summary, change):
+            lines += ["", f"{change.upper()}", *(f"    {r.case.name}: {r.case.title}" for r in found)]
+    return "\n".join([*lines, "", neighbours(summary), effort(summary)])
+
+
+def _told(result: CaseResult, context: GateContext) -> Iterator[str]:
+    comparison = result.comparison
+    yield f"{result.change.upper()}  {result.case.name}: {result.case.title}"
+    yield f"    {comparison.reason}"
+    if effect := describe_effect(comparison.effect):
+        sure = f", confidence {confidence(comparison)}" if comparison.confidence is not None else ""
+        yield f"    candidate against baseline: {effect} in {_pairs(result)}{sure}"
+    yield f"    {context.reproduce(result)}"
+
+
+def confidence(comparison: Comparison) -> str:
+    """Return how sure a comparison is, in words; empty where it says nothing."""
+    if comparison.confidence is None:
+        return ""
+    return "over 99.9 %" if comparison.confidence > 0.999 else f"{100 * comparison.confidence:.3g} %"
+
+
+def _pairs(result: CaseResult) -> str:
+    count = len(result.comparison.pairs)
+    return f"{count} pair{'' if count == 1 else 's'} of runs"
+
+
+def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float) -> Json:
+    """Return what `collie gate --format json` prints."""
+    search = summary.search
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "passed": summary.exit_code(inconclusive_fails=context.inconclusive_fails) == 0,
+        "exit_code": context.exit_code,
+        "baseline": context.baseline,
+        "candidate": context.candidate,
+        "campaign": context.campaign,
+        "under_test": list(context.under_test),
+        "fingerprint_difference": render_differences(context.differences),
+        "false_alarm_chance": summary.false_alarm,
+        "pair_differs_chance": summary.chances.differ,
+        "pair_misses_chance": summary.chances.missed,
+        "paired": summary.paired,
+        "candidate_runs": summary.runs[0],
+        "baseline_runs": summary.runs[1],
+        "elapsed_seconds": plain(summary.elapsed_seconds),
+        "wall_seconds": plain(wall_seconds),
+        "search_ended_by": search.ended_by if search else None,
+        "untested_neighbours": summary.untested,
+        "counts": {change.value: len(summary.of(change)) for change in ORDER},
+        "cases": [_case(result, context) for result in summary.results],
+        **({"safety": [render_safety(record) for record in context.safety]} if context.safety else {}),
+    }
+
+
+def _case(result: CaseResult, context: GateContext) -> Json:
+    case, comparison = result.case, result.comparison
+    return {
+        "name": case.name,
+        "kind": case.kind.value,
+        "title": case.title,
+        "change": result.change.value,
+        "reason": comparison.reason,
+        "confidence": plain(comparison.confidence),
+        "false_alarm_share": plain(result.share),
+        "symptom": case.symptom.value if case.symptom else None,
+        "effect": _effect(comparison.effect),
+        "pairs": [
+            {
+                "baseline": _reading(pair.before),
+                "candidate": _reading(pair.after),
+                "candidate_is": pair.sign.value if isinstance(pair.sign, Sign) else None,
+            }
+            for pair in comparison.pairs
+        ],
+        "screened": [_reading(reading) for reading in comparison.screened],
+        "workload": render(case.workload),
+        "features": features(case.mfs),
+        "elapsed_seconds": plain(result.elapsed_seconds),
+        "reproduce": context.reproduce(result),
+    }
+
+
+def _effect(effect: Effect | None) -> Json | None:
+    if effect is None:
+        return None
+
+    def interval(found: Interval | None) -> Json | None:
+        return None if found is None else {"median": found.middle, "low": found.low, "high": found.high}
+
+    return {
+        "severity_difference": interval(effect.severity),
+        "throughput_ratio": interval(effect.throughput_ratio),
+        "pause_ratio_difference": interval(effect.pause_difference),
+        "interval_coverage": effect.coverage,
+    }
+
+
+def _reading(reading: Reading) -> Json:
+    verdict = reading.verdict
+    return {
+        "outcome": verdict.outcome.value,
+        "symptom": verdict.symptom.value if verdict.symptom else None,
+        "severity": plain(verdict.severity) if verdict.is_anomalous else None,
+        "delivered_bps": plain(reading.delivered_bps),
+        "pause_ratio": plain(reading.pause_ratio),
+        "reason": verdict.reason,
+    }

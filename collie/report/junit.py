@@ -1,0 +1,103 @@
+"""A gate as JUnit XML: a case per workload that was compared, as Jenkins, GitLab and GitHub's actions read it.
+
+`failure` is new or worse, `error` is what could not be decided where that fails the gate, `skipped` is what the testbed
+cannot run, and what could not be decided where that passes. Each case carries the command that shows it again.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+from junitparser.junitparser import FinalResult
+
+from collie.campaign.gate import CaseResult, GateSummary
+from collie.detect.compare import Change
+from collie.errors import UsageError
+from collie.report.gate import GateContext, confidence, describe_effect, effort
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write_junit(path: Path, summary: GateSummary, context: GateContext) -> None:
+    """Write what a gate says.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    suite = _suite(context)
+    suite.add_property("effort", effort(summary))
+    for result in summary.results:
+        suite.add_testcase(_case(result, context))
+    _write(path, suite)
+
+
+def write_failed_junit(path: Path, context: GateContext, problem: str) -> None:
+    """Write that a gate could not measure.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    suite, case = _suite(context), TestCase("testbed", "collie.gate")
+    case.result = [Error(_clean(problem), "could not measure")]
+    suite.add_testcase(case)
+    _write(path, suite)
+
+
+def _suite(context: GateContext) -> TestSuite:
+    suite = TestSuite("collie.gate")
+    suite.timestamp = context.started.removesuffix("Z")
+    for name in ("baseline", "candidate", "campaign"):
+        suite.add_property(name, _clean(getattr(context, name)))
+    suite.add_property("under_test", ",".join(context.under_test))
+    return suite
+
+
+def _write(path: Path, suite: TestSuite) -> None:
+    suite.update_statistics()
+    document = JUnitXml("collie gate")
+    document.append(suite)
+    for name in ("tests", "failures", "errors", "time"):  # Jenkins' schema knows no `skipped` here
+        setattr(document, name, getattr(suite, name))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        document.write(str(path), pretty=True)
+    except OSError as error:
+        raise UsageError(f"--junit {path} cannot be written: {error.strerror}") from None
+
+
+def _case(result: CaseResult, context: GateContext) -> TestCase:
+    case = TestCase(_clean(result.case.name), f"collie.gate.{result.case.kind}", round(result.elapsed_seconds, 3))
+    said = _said(result, context)
+    if said is not None:
+        case.result = [said]
+    case.system_out = _clean("\n".join(_told(result, context)))
+    return case
+
+
+def _said(result: CaseResult, context: GateContext) -> FinalResult | None:
+    reason, kind = _clean(result.comparison.reason), result.change.value
+    if result.change.is_alarm:
+        failure = Failure(reason, kind)
+        failure.text = _clean("\n".join(_told(result, context)))
+        return failure
+    if result.change is Change.UNSUPPORTED:
+        return Skipped(reason, kind)
+    if result.change is Change.INCONCLUSIVE:
+        return Error(reason, kind) if context.inconclusive_fails else Skipped(reason, kind)
+    return None
+
+
+def _told(result: CaseResult, context: GateContext) -> list[str]:
+    lines = [f"{result.change}: {result.case.title}", result.comparison.reason]
+    if effect := describe_effect(result.comparison.effect):
+        lines.append(f"candidate against baseline: {effect}")
+    if sure := confidence(result.comparison):
+        lines.append(f"confidence: {sure}")
+    return [*lines, f"reproduce: {context.reproduce(result)}"]
+
+
+def _clean(text: str) -> str:
+    """Leave out what XML cannot hold: a host may print anything."""
+    return _NOT_IN_XML.sub("", text)

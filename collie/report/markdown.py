@@ -1,0 +1,74 @@
+"""A gate as Markdown, for the summary of a CI job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from collie.campaign.gate import CaseResult, GateSummary
+from collie.detect.compare import Change
+from collie.errors import UsageError
+from collie.report.gate import ORDER, GateContext, anomalies, confidence, describe_effect, effort, headline, neighbours
+
+_MARKS = {Change.NEW: "❌", Change.WORSE: "❌", Change.INCONCLUSIVE: "❔", Change.FIXED: "✅", Change.STILL: "➖"}
+_FOLDED = (Change.STILL,)
+
+
+def write_markdown(path: Path, summary: GateSummary, context: GateContext) -> None:
+    """Add what a gate says to a file: a CI gives all steps of a job one and the same.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(render_markdown(summary, context) + "\n")
+    except OSError as error:
+        raise UsageError(f"--markdown {path} cannot be written: {error.strerror}") from None
+
+
+def render_markdown(summary: GateSummary, context: GateContext) -> str:
+    """Return what a gate says."""
+    head = headline(summary, context)
+    lines = [
+        f"## Collie: {head}",
+        "",
+        f"Candidate {_code(context.candidate)} against baseline {_code(context.baseline)}.",
+    ]
+    differences = [str(each) for host in context.differences for each in host.differences if each.changes_results]
+    if differences:
+        lines += ["", f"Under test: {', '.join(map(_code, differences))}"]
+    for change in ORDER:
+        if change in _MARKS and (found := anomalies(summary, change)):
+            lines += ["", *_section(change, found, context)]
+    return "\n".join([*lines, "", f"{_escaped(neighbours(summary))}. {_escaped(effort(summary))}."])
+
+
+def _section(change: Change, found: Sequence[CaseResult], context: GateContext) -> Iterator[str]:
+    title = f"{_MARKS[change]} {change.capitalize()} ({len(found)})"
+    yield from (f"<details><summary>{title}</summary>", "") if change in _FOLDED else (f"### {title}", "")
+    yield "| anomaly | what | candidate against baseline | confidence | reproduce |"
+    yield "| --- | --- | --- | --- | --- |"
+    for result in found:
+        comparison = result.comparison
+        cells = (
+            _code(result.case.name),
+            f"{_escaped(result.case.title)}<br>{_escaped(comparison.reason)}",
+            _escaped(describe_effect(comparison.effect)),
+            confidence(comparison),
+            _code(context.reproduce(result)),
+        )
+        yield f"| {' | '.join(cells)} |"
+    if change in _FOLDED:
+        yield from ("", "</details>")
+
+
+def _escaped(text: str) -> str:
+    return " ".join(re.sub(r"[\\|*_`]", r"\\\g<0>", text.replace("<", "&lt;").replace(">", "&gt;")).split())
+
+
+def _code(text: str) -> str:
+    """Return text as code; a bar ends a cell of a table even there."""
+    return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
