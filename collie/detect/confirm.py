@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from collie.detect.symptom import Symptom, Verdict
 from collie.workloads.workload import Workload
@@ -148,6 +149,7 @@ def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
         clear: chance of a run to show it clearly after a clear suspicion; 0 after one that was not.
     """
 
+    @cache
     def rest(shown: int, said: int) -> Odds:
         if shown >= policy.needed:
             return Odds(1.0, 0.0)
