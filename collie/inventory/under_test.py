@@ -28,14 +28,11 @@ def covers(under_test: Iterable[str], field: str) -> bool:
         under_test: words as the user wrote them.
         field: `CATEGORY.NAME`.
     """
-    for word in under_test:
-        if word == EVERYTHING:
-            return True
-        for meant in (word, *ALIASES.get(word, ())):
-            category, _, name = field.partition(".")
-            if meant in (field, name) or (meant == category and field not in _NOT_A_SETTING):
-                return True
-    return False
+    category, _, name = field.partition(".")
+    meant = {each for word in under_test for each in (word, *ALIASES.get(word, ()))}
+    if EVERYTHING in meant or field in meant:
+        return True
+    return field not in _NOT_A_SETTING and not meant.isdisjoint((category, name))
 
 
 def beyond(differences: Iterable[Difference], under_test: Iterable[str]) -> tuple[Difference, ...]:
