@@ -293,22 +293,25 @@ def _require_alike(choice: GateChoice, baseline: Baseline, candidate: Testbed, t
         UsageError: they do; or the baseline is not what it was.
     """
     words, before = choice.under_test, baseline.choice.testbed
+    follows: tuple[str, ...] = ()
     if testbed is not None:
         said = f"the baseline is not what it was when {baseline.path} measured it"
         _refuse(said, compare(baseline.fingerprints, testbed.info.fingerprints), words if EVERYTHING in words else ())
     if before.is_simulated:
         set_back = dataclasses.replace(choice.search.testbed, settings=before.settings, noise=before.noise)
         found = compare(baseline.fingerprints, _fingerprints_of(set_back))
-        words = words if any(host.changes_results for host in found) else (*words, "subsystem.hardware")
+        follows = () if any(host.changes_results for host in found) else ("subsystem.hardware",)
     _refuse(
         "baseline and candidate differ in more than what is under test",
         compare(baseline.fingerprints, candidate.info.fingerprints),
         words,
+        follows,
     )
 
 
-def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str]) -> None:
-    unlike = [(host, each) for host in found for each in beyond(host.differences, under_test)]
+def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str], follows: Sequence[str] = ()) -> None:
+    """Refuse differences beyond what is under test, and beyond fields that only follow from others."""
+    unlike = [(host, each) for host in found for each in beyond(host.differences, (*under_test, *follows))]
     if unlike:
         fields = ",".join(dict.fromkeys(each.field for _, each in unlike))
         told = "\n  ".join(f"{host.b}: {each}" for host, each in unlike)

@@ -1,0 +1,145 @@
+"""`collie gate` as a CI calls it, in this process: exit codes, files, refusals; and the jobs that docs/ci offers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from collie.cli.main import cli, run
+
+CI = Path(__file__).parents[2] / "docs" / "ci"
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A campaign on F with the firmware that cures #10."""
+    path = tmp_path_factory.mktemp("gate") / "baseline"
+    words = ["search", "--set", "firmware=22.31", "--budget", "40runs", "--seed", "1001", "--campaign", str(path)]
+    assert run(words) == 0
+    return str(path)
+
+
+def gate(baseline: str, tmp_path: Path, *words: str) -> int:
+    return run(["gate", "--baseline", baseline, "--campaign", str(tmp_path / "gate"), "--seed", "7", *words])
+
+
+def test_a_lost_cure_fails_the_gate_and_is_reproduced(
+    baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--junit", str(tmp_path / "gate.xml"), "--markdown", str(tmp_path / "gate.md")]
+    words = ["--subsystem", "F", "--budget", "90runs", "--format", "json", *files]
+    assert gate(baseline, tmp_path, *words) == 1
+    told = json.loads(capsys.readouterr().out)
+    cases = {case["name"]: case for case in told["cases"]}
+    assert cases["nsdi22-10"]["change"] == "new"
+    assert {name for name, case in cases.items() if case["change"] in ("new", "worse") and case["kind"] == "known"} == {
+        "nsdi22-10"
+    }
+    assert 'type="new"' in (tmp_path / "gate.xml").read_text()
+    assert "New (1)" in (tmp_path / "gate.md").read_text()
+    assert run(shlex.split(cases["nsdi22-10"]["reproduce"])[1:]) == 0
+    capsys.readouterr()
+    assert gate(str(tmp_path / "gate"), tmp_path / "next", "--budget", "60runs", "--format", "json") in (0, 4)
+    after = json.loads(capsys.readouterr().out)
+    assert after["counts"]["new"] == after["counts"]["worse"] == 0, "a gate is the baseline of the next one"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--budget", "4runs"], 4),
+        (["--budget", "4runs", "--inconclusive", "pass"], 0),
+        (["--budget", "4runs", "--exit-zero"], 0),
+        (["--budget", "0runs"], 2),
+        (["--false-alarm", "0"], 2),
+        (["--under-test", ","], 2),
+        (["--set", "relaxed_ordering=forced"], 2),
+        (["--set", "relaxed_ordering=forced", "--under-test", "settings", "--budget", "4runs"], 4),
+        (["--subsystem", "H", "--under-test", "settings"], 2),
+        (["--noise", "0"], 2),
+        (["--baseline-hosts", "hosts.yaml"], 2),
+    ],
+)
+def test_exit_codes(
+    baseline: str, tmp_path: Path, words: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(baseline, tmp_path, *words) == code
+    assert "unforeseen" not in capsys.readouterr().err
+
+
+def test_unlike_testbeds_are_refused_with_what_differs(
+    baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(baseline, tmp_path, "--set", "relaxed_ordering=forced") == 2
+    said = capsys.readouterr().err
+    assert "subsystem.relaxed_ordering: per_mkey and forced" in said
+    assert "--under-test firmware,subsystem.relaxed_ordering" in said
+    assert "subsystem.hardware" not in said
+    assert not (tmp_path / "gate").exists(), "nothing is written before it is known that the two may be compared"
+
+
+def test_what_is_no_campaign_is_no_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gate(str(tmp_path / "none"), tmp_path) == 2
+    assert "none" in capsys.readouterr().err
+
+
+def test_hosts_that_cannot_be_reached_give_no_answer_and_a_junit_file(
+    baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(baseline, tmp_path, "--hosts", str(tmp_path / "none.yaml")) == 2
+    assert "none.yaml" in capsys.readouterr().err
+
+
+# --- The jobs in docs/ci ----------------------------------------------------------------------------------------------
+
+
+def scripts(value: Any) -> list[str]:
+    """Return every string of a parsed job file."""
+    match value:
+        case str():
+            return [value]
+        case dict():
+            return [text for item in value.values() for text in scripts(item)]
+        case list():
+            return [text for item in value for text in scripts(item)]
+    return []
+
+
+def commands(path: Path) -> list[list[str]]:
+    """Return the arguments of every call of Collie in a job file."""
+    text = path.read_text()
+    lines = scripts(yaml.safe_load(text)) if path.suffix == ".yml" else re.findall(r"(?<=')[^']+(?=')", text)
+    calls = [line.strip() for block in lines for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in calls if re.match(r"(venv/bin/)?collie [a-z]", line)]
+
+
+@pytest.mark.parametrize("name", ["github-actions.yml", "gitlab-ci.yml", "Jenkinsfile"])
+def test_jobs_call_collie_by_options_that_it_has(name: str) -> None:
+    calls = commands(CI / name)
+    assert any(words[0] == "gate" for words in calls)
+    for words in calls:
+        group: click.Command = cli
+        while isinstance(group, click.Group):
+            found = group.get_command(click.Context(group), words.pop(0))
+            assert found is not None
+            group = found
+        context = group.make_context("collie", words)
+        assert not context.args
+
+
+def test_gitlab_reads_the_junit_file_that_the_gate_writes() -> None:
+    job = yaml.safe_load((CI / "gitlab-ci.yml").read_text())["gate"]
+    assert f"--junit {job['artifacts']['reports']['junit']}" in " ".join(job["script"])
+
+
+def test_github_gates_on_one_runner_at_a_time() -> None:
+    workflow = yaml.safe_load((CI / "github-actions.yml").read_text())
+    assert workflow["concurrency"] == "rdma-hosts"
+    assert {tuple(job["runs-on"]) for job in workflow["jobs"].values()} == {("self-hosted", "rdma")}
