@@ -26,6 +26,7 @@ from collie.detect.confirm import Confirmation, odds
 from collie.detect.judge import Thresholds
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom, Verdict
+from collie.errors import UsageError
 
 _MOST_NEEDED = 40
 _PAUSE_FACTOR = 2.0
@@ -207,24 +208,30 @@ class PairRule:
 
 
 def rule_for(share: float, differ: float, missed: float, overlooked: float = 0.05) -> PairRule:
-    """Return the cheapest rule that keeps a chance.
+    """Return a short rule that keeps a chance: with half as many pairs more as it needs, or more where runs miss much.
 
     Args:
         share: chance of a false sign that the decision may have.
         differ: chance that a pair has a given sign where nothing has changed.
         missed: chance that a pair looks the same where something has.
-        overlooked: chance that a change may be overlooked because the first pairs all look the same.
+        overlooked: chance that a change may be overlooked because the first pairs all look the same, or that it may
+            stay undecided because too few pairs show it.
 
     Raises:
-        ValueError: no rule of sensible length keeps it.
+        UsageError: no rule of sensible length keeps it.
     """
     agreeing = max(1, math.ceil(math.log(overlooked) / math.log(missed))) if 0.0 < missed < 1.0 else 1
     for needed in range(1, _MOST_NEEDED):
-        rule = PairRule(needed, needed + needed // 2, min(agreeing, needed))
-        if rule.chance(differ) <= share:
-            return rule
-    raise ValueError(
-        f"no rule of up to {_MOST_NEEDED} pairs keeps a chance of {share:g} where {differ:g} of them differ"
+        for pairs in range(needed + needed // 2, 3 * needed):
+            rule = PairRule(needed, pairs, min(agreeing, needed))
+            if rule.chance(differ) > share:
+                break
+            if rule.chance(1.0 - missed) >= 1.0 - overlooked:
+                return rule
+    raise UsageError(
+        f"no comparison of up to {_MOST_NEEDED} pairs keeps the chance of a false alarm at {share:.2g} where {differ:.0%} "
+        f"of the pairs differ by themselves and {missed:.0%} miss a change; allow more by --false-alarm, or declare "
+        "less in the recipe (`disturbed`, `missed`)"
     )
 
 

@@ -26,6 +26,7 @@ from collie.detect.compare import (
 )
 from collie.detect.judge import Thresholds
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.errors import UsageError
 
 LIMITS = resolution(Thresholds())
 CHANCES = Chances(differ=0.02, missed=0.02)
@@ -189,17 +190,15 @@ def test_typical_reading_follows_the_majority() -> None:
 
 
 @given(share=st.floats(1e-7, 0.05), differ=st.floats(0.001, 0.2), missed=st.floats(0.001, 0.3))
-def test_rule_keeps_its_share_and_is_the_cheapest_of_its_kind(share: float, differ: float, missed: float) -> None:
+def test_rule_keeps_its_share_and_finds_what_is_there(share: float, differ: float, missed: float) -> None:
     rule = rule_for(share, differ, missed)
     assert rule.chance(differ) <= share
+    assert rule.chance(1 - missed) >= 0.95
     assert 1 <= rule.agreeing <= rule.needed <= rule.pairs
-    if rule.needed > 1:
-        fewer = rule.needed - 1
-        assert PairRule(fewer, fewer + fewer // 2).chance(differ) > share
 
 
 def test_a_share_that_no_rule_keeps_is_refused() -> None:
-    with pytest.raises(ValueError, match="no rule"):
+    with pytest.raises(UsageError, match="no comparison"):
         rule_for(1e-6, 0.5, 0.1)
 
 
@@ -235,7 +234,7 @@ def test_the_test_itself_keeps_the_declared_share(share: float, differ: float) -
 
 def test_simulated_gates_raise_no_more_false_alarms_than_declared() -> None:
     """Disturbances strike as often as declared; workloads are healthy, anomalous, and at the threshold."""
-    rng, declared, decisions, gates = Random(7), 0.2, 60, 400
+    rng, declared, decisions, gates = Random(7), 0.2, 30, 200
     shares = Shares(declared, decisions)
     rule = rule_for(shares.of_replay, CHANCES.differ, CHANCES.missed)
 
