@@ -275,7 +275,7 @@ class RunRecord:
 
     Attributes:
         run: number, from 1.
-        purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`.
+        purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`, `gate`.
         workload: what ran.
         result: what came of it.
         finished_at_seconds: elapsed testbed time at its end.

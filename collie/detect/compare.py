@@ -230,8 +230,8 @@ def rule_for(share: float, differ: float, missed: float, overlooked: float = 0.0
                 return rule
     raise UsageError(
         f"no comparison of up to {_MOST_NEEDED} pairs keeps the chance of a false alarm at {share:.2g} where "
-        f"{differ:.0%} of the pairs differ by themselves and {missed:.0%} miss a change; allow more by --false-alarm, or "
-        "declare less in the recipe (`disturbed`, `missed`)"
+        f"{differ:.0%} of the pairs differ by themselves and {missed:.0%} miss a change; allow more by --false-alarm, "
+        "or declare less in the recipe (`disturbed`, `missed`)"
     )
 
 

@@ -13,6 +13,7 @@ from random import Random
 from collie.campaign.budget import Budget
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.engine import Engine
+from collie.campaign.events import Event
 from collie.campaign.gate import Gate, GateCase, GateParts, GateSummary, Kind, Record
 from collie.campaign.measure import Measurer
 from collie.campaign.run import strategy_generator
@@ -34,6 +35,14 @@ from collie.wiring.campaigns import read_campaign
 from collie.wiring.parts import Parts, parts_of, utc_now
 from collie.wiring.testbeds import kept_calibration, look_around, open_testbed
 from collie.workloads.feature import Mfs
+
+
+class _Unwatched:
+    """A `ProgressSink` for the baseline's runs: people watch the candidate's."""
+
+    def on_event(self, event: Event) -> None:
+        """Show nothing."""
+
 
 _OF_A_SEARCH = re.compile(r"a\d+")
 
@@ -175,13 +184,13 @@ def _ready(
 ) -> OpenGate:
     lanes = [(testbed, Guard(parts.limits)) for testbed in (candidate, other) if testbed is not None]
 
-    def measurer(testbed: Testbed, kept: CampaignStore, guard: Guard) -> Measurer:
+    def measurer(testbed: Testbed, kept: CampaignStore, guard: Guard, watching: ProgressSink) -> Measurer:
         ceilings = kept_calibration(search.testbed, testbed, parts.space) or baseline.calibration
         bounds = Bounds(testbed.specification, ceilings, parts.space)
         kept.set_calibration(ceilings)
-        return Measurer(testbed, kept, bounds, parts.recipe.thresholds, parts.budget, sink, guard)
+        return Measurer(testbed, kept, bounds, parts.recipe.thresholds, parts.budget, watching, guard)
 
-    measured = measurer(candidate, store, lanes[0][1])
+    measured = measurer(candidate, store, lanes[0][1], sink)
 
     def engine(known: Sequence[Mfs]) -> Engine:
         strategy = build(parts.recipe, parts.space, candidate.info.catalog, strategy_generator(search.seed))
@@ -191,7 +200,7 @@ def _ready(
     where = str(store.directory.path) if isinstance(store, SqliteStore) else ""
     gate_parts = GateParts(
         candidate=measured,
-        baseline=None if other is None else measurer(other, MemoryStore(store.header), lanes[1][1]),
+        baseline=None if other is None else measurer(other, MemoryStore(store.header), lanes[1][1], _Unwatched()),
         record=baseline.record,
         store=store,
         cases=cases_of(baseline),
