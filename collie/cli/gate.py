@@ -25,7 +25,12 @@ _PASS, _FAIL = "pass", "fail"
 
 
 @click.command("gate")
-@click.option("--baseline", required=True, metavar="CAMPAIGN|FILE", help="What to compare with: a campaign.")
+@click.option(
+    "--baseline",
+    required=True,
+    metavar="CAMPAIGN|FILE",
+    help="A campaign to compare with, or the campaign.sqlite in it.",
+)
 @click.option("--baseline-hosts", metavar="FILE", help="Inventory where the baseline can be measured now, in turn.")
 @click.option(
     "--under-test",

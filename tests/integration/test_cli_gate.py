@@ -85,6 +85,10 @@ def test_unlike_testbeds_are_refused_with_what_differs(
     assert not (tmp_path / "gate").exists(), "nothing is written before it is known that the two may be compared"
 
 
+def test_the_file_of_a_campaign_names_it(baseline: str, tmp_path: Path) -> None:
+    assert gate(f"{baseline}/campaign.sqlite", tmp_path, "--budget", "4runs") == 4
+
+
 def test_what_is_no_campaign_is_no_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert gate(str(tmp_path / "none"), tmp_path) == 2
     assert "none" in capsys.readouterr().err
