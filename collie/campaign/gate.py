@@ -42,6 +42,7 @@ from collie.ports import CampaignStore, HostLost, Measured, RunRecord, SetupFail
 from collie.search.anomaly import Anomaly
 from collie.search.breaking import broken
 from collie.search.recipe import Recipe
+from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -323,7 +324,7 @@ class Gate:
         self._keep(case, comparison)
 
     def _compare(self, case: GateCase, share: float, limit: Budget) -> Comparison:
-        if not self._parts.space.allows(case.workload):
+        if not _lies_in(self._parts.space, case.workload):
             return Comparison(Change.UNSUPPORTED, "it lies outside of the space of this testbed")
         recorded = None if self._parts.baseline else self._parts.record.reading(case.workload)
         if recorded is None and self._parts.baseline is None:
@@ -338,15 +339,16 @@ class Gate:
         pairs = compare(
             rule, self._limits, self._chances, expects_healthy=case.kind is Kind.NEIGHBOUR and recorded is None
         )
-        freshened: dict[Side, int] = {Side.BASELINE: 0, Side.CANDIDATE: 0}
+        doubted: set[Side] = set()
         try:
             side = next(pairs)
             while True:
                 if side is Side.BASELINE and recorded is not None:
                     side = pairs.send(recorded)
                     continue
-                reading = self._read(side, case.workload, limit, fresh=freshened[side] > 0)
-                freshened[side] += reading is not None and self._siblings(reading.verdict) > 0
+                reading = self._read(side, case.workload, limit, fresh=side in doubted)
+                if reading is not None and self._siblings(reading.verdict):
+                    doubted.add(side)
                 side = pairs.send(reading)
         except StopIteration as stop:
             comparison: Comparison = stop.value
@@ -469,6 +471,20 @@ class Gate:
                 complete=case.symptom is not None,
             )
         )
+
+
+def _lies_in(space: Space, workload: Workload) -> bool:
+    """Whether a space allows a workload and no size or number of it is beyond the limits that the space has."""
+
+    def within(name: str) -> bool:
+        match space.dimensions[name]:
+            case Ordered(low=low, high=high):
+                return bool(low <= workload.get(name) <= high)
+            case Vector(element=element):
+                return all(element.low <= value <= element.high for value in workload.get(name))
+        return True
+
+    return space.allows(workload) and all(map(within, space.dimensions))
 
 
 def _found(anomaly: Anomaly, reproduce: str) -> GateCase:
