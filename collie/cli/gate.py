@@ -68,7 +68,7 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
     collie search --subsystem F --budget 6h --campaign baseline
     collie gate --baseline baseline --set firmware=22.31 --budget 6h --junit gate.xml
     collie gate --baseline baseline --hosts hosts.yaml --budget 30m --markdown summary.md
-    """  # noqa: D301
+    """
     started = time.monotonic()
     baseline = wiring.read_baseline(options["baseline"])
     choice = _choice(ctx, baseline, options)
