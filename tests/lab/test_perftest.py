@@ -21,10 +21,13 @@ from collie.workloads.feature import Condition, Mfs, Op
 pytestmark = pytest.mark.lab
 
 SPACE = load_space("soft-roce")
-SMALL_MTU = Case(
-    "many packets", SPACE.base.with_(mtu=256), Symptom.LOW_THROUGHPUT, Mfs((Condition("mtu", Op.AT_MOST, 512),))
+TOO_SOON = Case(
+    "retransmission",
+    SPACE.base.with_(qps=8, messages=(65536,), send_wq_depth=32, timeout=8),
+    Symptom.LOSS,
+    Mfs((Condition("timeout", Op.AT_MOST, 10),)),
 )
-"""The driver's cost is per packet: a message in sixteen times as many takes several times as long."""
+"""What waits its turn in a full queue for longer than the ACK timeout of 1 ms is sent again, and again."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def ssh(host: Host, folder: Path) -> str:
 
 
 def test_the_script_shows_the_collapse(pair: Pair, tmp_path: Path) -> None:
-    case = in_perftest(SMALL_MTU, SPACE)
+    case = in_perftest(TOO_SOON, SPACE)
     assert not case.anomaly.lacks
     script = render_script(case, dict(zip("ab", pair.hosts, strict=False)))
     reached = [ssh(host, tmp_path) for host in (pair.a, pair.b)]
@@ -52,5 +55,4 @@ def test_the_script_shows_the_collapse(pair: Pair, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"anomaly, to host b: (\S+) Gbit/s, ratio (\S+)", done.stdout)
     assert found, done.stdout
-    assert float(found[1]) > 0
     assert float(found[2]) < 0.8, done.stdout
