@@ -22,9 +22,8 @@ BASE: dict[str, Any] = {
     "max_rd_atomic": 16,
     "max_dest_rd_atomic": 16,
     "timeout": 18,  # a deep queue on an emulated CPU answers later than 67 ms (14)
-    # 10 ms: a receiver that shares its one CPU with the device is kept from it for whole ticks of the scheduler (4 ms),
-    # which six retries after 0.64 ms (12) each do not outlast.
-    "min_rnr_timer": 20,
+    # For ever: a receiver that shares its one CPU with the device and a login may post its receives late.
+    "rnr_retry": 7,
 }
 EVERY_OPCODE = ["WRITE", "READ", "FETCH_ADD", "CMP_SWP", "SEND_WITH_IMM", "WRITE_WITH_IMM"]
 
