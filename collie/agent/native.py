@@ -1,54 +1,22 @@
 """libibverbs through ctypes, under pyverbs' names: the objects of a run on a host that needs no pyverbs.
 
-Only what the agent uses, with pyverbs' arguments, so that resources, objects and queues are one code for both. Work
-requests are values until their chains are laid out (``lay_out``), side by side in memory as the device will read them.
-Posting and polling from here work, and are slow: the traffic loop in C does both by itself.
+Only what the agent uses, with pyverbs' arguments, so that resources, objects and queues are one code for both. Posting
+and polling from here work, and are slow: the traffic loop in C does both by itself.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import socket
-import struct
-from ctypes import c_int, c_size_t, c_uint, c_uint8, c_void_p
-from typing import Any, ClassVar, Dict, List, Optional, Sequence, Tuple, Union
+from ctypes import c_uint8, c_void_p
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import abi
 from .abi import Enums
+from .library import Library, VerbsError
 from .verbs import Verbs
-
-LIBRARY = "libibverbs.so.1"
-
-# name: (result, arguments). A pointer or a number of 0 for success; errors are in errno, or are the number itself.
-Functions = Dict[str, Tuple[Any, Tuple[Any, ...]]]
-VERBS: Functions = {
-    "get_device_list": (c_void_p, (c_void_p,)),
-    "free_device_list": (None, (c_void_p,)),
-    "get_device_name": (ctypes.c_char_p, (c_void_p,)),
-    "open_device": (c_void_p, (c_void_p,)),
-    "close_device": (c_int, (c_void_p,)),
-    "query_device": (c_int, (c_void_p, c_void_p)),
-    "query_port": (c_int, (c_void_p, c_uint8, c_void_p)),
-    "alloc_pd": (c_void_p, (c_void_p,)),
-    "dealloc_pd": (c_int, (c_void_p,)),
-    "reg_mr": (c_void_p, (c_void_p, c_void_p, c_size_t, c_int)),
-    "dereg_mr": (c_int, (c_void_p,)),
-    "create_comp_channel": (c_void_p, (c_void_p,)),
-    "destroy_comp_channel": (c_int, (c_void_p,)),
-    "create_cq": (c_void_p, (c_void_p, c_int, c_void_p, c_void_p, c_int)),
-    "destroy_cq": (c_int, (c_void_p,)),
-    "get_cq_event": (c_int, (c_void_p, c_void_p, c_void_p)),
-    "ack_cq_events": (None, (c_void_p, c_uint)),
-    "create_srq": (c_void_p, (c_void_p, c_void_p)),
-    "destroy_srq": (c_int, (c_void_p,)),
-    "create_qp": (c_void_p, (c_void_p, c_void_p)),
-    "modify_qp": (c_int, (c_void_p, c_void_p, c_int)),
-    "destroy_qp": (c_int, (c_void_p,)),
-    "create_ah": (c_void_p, (c_void_p, c_void_p)),
-    "destroy_ah": (c_int, (c_void_p,)),
-}
+from .work_requests import SGE, RecvWR, SendWR, post
 
 INIT = Enums.IBV_QP_STATE | Enums.IBV_QP_PKEY_INDEX | Enums.IBV_QP_PORT
 PATH = Enums.IBV_QP_STATE | Enums.IBV_QP_AV | Enums.IBV_QP_PATH_MTU | Enums.IBV_QP_DEST_QPN | Enums.IBV_QP_RQ_PSN
@@ -73,52 +41,6 @@ STEPS: Dict[int, Dict[int, int]] = {
         Enums.IBV_QPS_RTS: SEND,
     },
 }
-
-
-class VerbsError(OSError):
-    """A verb failed."""
-
-
-class Library:
-    """libibverbs' functions as methods without their prefix."""
-
-    prefix = "ibv_"
-    functions: ClassVar[Functions] = VERBS
-
-    def __init__(self, path: str = LIBRARY) -> None:
-        """Load the library.
-
-        Raises:
-            OSError: it is not there, misses a symbol, or has another ABI than ``abi.py`` knows.
-        """
-        if ctypes.sizeof(c_void_p) != 8:
-            raise OSError("this interpreter is not a 64-bit one")
-        self._library = ctypes.CDLL(path, use_errno=True)
-        for name, (result, arguments) in self.functions.items():
-            try:
-                function = getattr(self._library, f"{self.prefix}{name}")
-            except AttributeError as error:
-                raise OSError(f"{path}: {error}") from error
-            function.restype, function.argtypes = result, arguments
-            setattr(self, name, function)
-
-    def __getattr__(self, name: str) -> Any:  # only for the type checker: every name is set above
-        raise AttributeError(name)
-
-    def make(self, name: str, *arguments: Any) -> int:
-        """Call a verb that returns a new object."""
-        made = getattr(self, name)(*arguments)
-        if not made:
-            code = ctypes.get_errno()
-            raise VerbsError(code, f"{name}: {os.strerror(code)}")
-        return int(made)
-
-    def do(self, name: str, *arguments: Any) -> None:
-        """Call a verb that returns an error number, or -1 with errno set."""
-        code = getattr(self, name)(*arguments)
-        if code:
-            code = ctypes.get_errno() if code < 0 else code
-            raise VerbsError(code, f"{name}: {os.strerror(code)}")
 
 
 class Object:
@@ -248,7 +170,7 @@ class SRQ(Object):
 
     def post_recv(self, chain: RecvWR) -> None:
         """Post a chain of receives."""
-        _post(self.ops.post_srq_recv, self.address, chain)
+        post(self.ops.post_srq_recv, self.address, chain)
 
 
 class QP(Object):
@@ -284,11 +206,11 @@ class QP(Object):
 
     def post_send(self, chain: SendWR) -> None:
         """Post a chain of sends."""
-        _post(self.ops.post_send, self.address, chain)
+        post(self.ops.post_send, self.address, chain)
 
     def post_recv(self, chain: RecvWR) -> None:
         """Post a chain of receives."""
-        _post(self.ops.post_recv, self.address, chain)
+        post(self.ops.post_recv, self.address, chain)
 
 
 class AH(Object):
@@ -321,110 +243,6 @@ def srq_init_attr(attributes: abi.SrqAttr) -> abi.SrqInitAttr:
     return abi.SrqInitAttr(None, attributes)
 
 
-# As the device reads them; struct packs three times as fast as ctypes assigns.
-SGE = struct.Struct("=QII").pack  # address, length, lkey
-_SEND = struct.Struct("=QQQiIII32s56x").pack_into
-_RECEIVE = struct.Struct("=QQQi4x").pack_into
-_RDMA = struct.Struct("=QI20x").pack
-_ATOMIC = struct.Struct("=QQQI4x").pack
-_UD = struct.Struct("=QII16x").pack
-
-
-class SendWR:
-    """A send work request."""
-
-    __slots__ = ("address", "flags", "imm_data", "memory", "next_wr", "num_sge", "opcode", "remote", "sg", "wr_id")
-    size = 128
-
-    def __init__(
-        self,
-        wr_id: int,
-        opcode: int,
-        num_sge: int,
-        imm_data: int,
-        sg: Sequence[bytes],
-        send_flags: int,
-        next_wr: Optional[SendWR],
-    ) -> None:
-        self.wr_id, self.opcode, self.num_sge, self.imm_data, self.sg = wr_id, opcode, num_sge, imm_data, sg
-        self.flags, self.next_wr = send_flags, next_wr
-        self.remote = b""
-        self.address = 0
-        self.memory: Any = None
-
-    def set_wr_rdma(self, rkey: int, addr: int) -> None:
-        """Name remote memory."""
-        self.remote = _RDMA(addr, rkey)
-
-    def set_wr_atomic(self, rkey: int, addr: int, compare_add: int, swap: int = 0) -> None:
-        """Name a remote word and what to do with it."""
-        self.remote = _ATOMIC(addr, compare_add, swap, rkey)
-
-    def set_wr_ud(self, ah: AH, rqpn: int, rqkey: int) -> None:
-        """Name the receiver of a datagram."""
-        self.remote = _UD(ah.address, rqpn, rqkey)
-
-    def pack(self, buffer: Any, offset: int, following: int, sg_list: int) -> None:
-        """Write it as ``struct ibv_send_wr``."""
-        _SEND(
-            buffer, offset, self.wr_id, following, sg_list, self.num_sge, self.opcode, self.flags, self.imm_data,
-            self.remote,
-        )  # fmt: skip
-
-
-class RecvWR:
-    """A receive work request."""
-
-    __slots__ = ("address", "memory", "next_wr", "num_sge", "sg", "wr_id")
-    size = 32
-
-    def __init__(self, wr_id: int, num_sge: int, sg: Sequence[bytes], next_wr: Optional[RecvWR]) -> None:
-        self.wr_id, self.num_sge, self.sg, self.next_wr = wr_id, num_sge, sg, next_wr
-        self.address = 0
-        self.memory: Any = None
-
-    def pack(self, buffer: Any, offset: int, following: int, sg_list: int) -> None:
-        """Write it as ``struct ibv_recv_wr``."""
-        _RECEIVE(buffer, offset, self.wr_id, following, sg_list, self.num_sge)
-
-
-WorkRequest = Union[SendWR, RecvWR]
-
-
-def lay_out(heads: Sequence[WorkRequest]) -> None:
-    """Write chains into memory as the library takes them, and tell their heads where; they keep the memory.
-
-    First every work request in the order of posting, then the scatter lists.
-    """
-    requests: List[WorkRequest] = []
-    for head in heads:
-        wr: Optional[WorkRequest] = head
-        while wr is not None:
-            requests.append(wr)
-            wr = wr.next_wr
-    size = requests[0].size
-    lists = b"".join(b"".join(request.sg) for request in requests)
-    memory = ctypes.create_string_buffer(size * len(requests) + len(lists))
-    base = ctypes.addressof(memory)
-    sges = base + size * len(requests)
-    ctypes.memmove(sges, lists, len(lists))
-    for number, request in enumerate(requests):
-        offset = number * size
-        following = base + offset + size if request.next_wr is not None else 0
-        request.pack(memory, offset, following, sges)
-        request.address, request.memory = base + offset, memory
-        sges += 16 * len(request.sg)
-
-
-def _post(function: Any, target: int, chain: WorkRequest) -> None:
-    if not chain.address:
-        lay_out([chain])
-    bad = c_void_p()
-    code = function(target, chain.address, ctypes.addressof(bad))
-    if code:
-        raise VerbsError(code, f"post: {os.strerror(code)}")
-
-
 class NativeVerbs(Verbs):
     """Verbs without pyverbs."""
 
@@ -447,12 +265,3 @@ class NativeVerbs(Verbs):
         """Return a new completion channel and its descriptor."""
         channel = CompChannel(context)
         return channel, channel.fd
-
-
-def load_drivers(library: Library) -> None:
-    """Have libibverbs load the drivers of this host's devices, as it does when devices are first listed; opens none.
-
-    Whatever is wrong with them is said when one is opened.
-    """
-    with contextlib.suppress(VerbsError):
-        library.free_device_list(library.make("get_device_list", None))

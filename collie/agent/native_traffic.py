@@ -12,9 +12,10 @@ import time
 from ctypes import POINTER, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Dict, List
 
-from .native import Library, VerbsError, lay_out
+from .library import Library, VerbsError
 from .objects import CompletionQueue
 from .queues import Queue
+from .work_requests import lay_out
 
 
 class ProofStruct(ctypes.Structure):

@@ -11,7 +11,8 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Union
 
 from . import shared_object, verbs
 from .faults import AgentFault, bad_request
-from .native import Library, NativeVerbs, load_drivers
+from .library import Library, load_drivers
+from .native import NativeVerbs
 from .native_traffic import NativeTraffic, TrafficObject
 from .traffic import Traffic
 from .verbs import Verbs

@@ -23,7 +23,7 @@ from . import abi, cma_abi
 from .abi import Enums as Verb
 from .cma_abi import Enums
 from .faults import AgentFault, from_errno
-from .native import Functions, Library, VerbsError
+from .library import Functions, Library, VerbsError
 from .objects import step
 
 LIBRARY = "librdmacm.so.1"

@@ -23,7 +23,8 @@ from collie.agent import facts
 from collie.agent.child import EngineProcess
 from collie.agent.engines import Engines
 from collie.agent.faults import AgentFault
-from collie.agent.native import Library, NativeVerbs, VerbsError
+from collie.agent.library import Library, VerbsError
+from collie.agent.native import NativeVerbs
 from collie.agent.paths import NATIVE, DataPath, DataPaths, load_native
 from collie.agent.pattern import GRH_BYTES
 from collie.agent.queues import build_queues
