@@ -13,7 +13,7 @@ from random import Random
 from collie.campaign.budget import Budget
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.engine import Engine
-from collie.campaign.events import Event
+from collie.campaign.events import Both, Event
 from collie.campaign.gate import Gate, GateCase, GateParts, GateSummary, Kind, Record
 from collie.campaign.measure import Measurer
 from collie.campaign.run import strategy_generator
@@ -33,6 +33,7 @@ from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
 from collie.wiring.campaigns import read_campaign
 from collie.wiring.parts import Parts, parts_of, utc_now
+from collie.wiring.pulse import Pulse
 from collie.wiring.testbeds import kept_calibration, look_around, open_testbed
 from collie.workloads.feature import Mfs
 
@@ -169,6 +170,8 @@ def gate(choice: GateChoice, baseline: Baseline, directory: Path | None, sink: P
         search = dataclasses.replace(search, capabilities=candidate.capabilities)
         parts = parts_of(search)
         store = stack.enter_context(_store(directory, search, parts, candidate))
+        if isinstance(store, SqliteStore):
+            sink = Both(stack.enter_context(Pulse(store.directory, store.header)).follower, sink)
         yield _ready(choice, baseline, parts, search, candidate, testbed, store, sink)
 
 

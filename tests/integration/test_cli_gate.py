@@ -46,6 +46,8 @@ def test_a_lost_cure_fails_the_gate_and_is_reproduced(
     assert "New (1)" in (tmp_path / "gate.md").read_text()
     assert run(shlex.split(cases["nsdi22-10"]["reproduce"])[1:]) == 0
     capsys.readouterr()
+    assert run(["status", str(tmp_path / "gate"), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "ended"
     assert gate(str(tmp_path / "gate"), tmp_path / "next", "--budget", "60runs", "--format", "json") in (0, 4)
     after = json.loads(capsys.readouterr().out)
     assert after["counts"]["new"] == after["counts"]["worse"] == 0, "a gate is the baseline of the next one"
