@@ -21,7 +21,7 @@ from collie import lab
 from collie.content.catalogs import load_catalog
 from collie.content.inventory import load_inventory
 from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
-from collie.hosts import HostsTestbed, State, check_hosts
+from collie.hosts import HostsTestbed, State, WindowPolicy, check_hosts
 from collie.inventory.hosts import Host, Inventory, Pair
 from collie.ports import Measured, Remote, RunResult, SetupFailed, Unsupported
 from collie.ssh import SshRemote
@@ -61,7 +61,8 @@ def shared_testbed(pair: Pair) -> Iterator[HostsTestbed]:
 
 @pytest.fixture
 def own_testbed(pair: Pair) -> Iterator[HostsTestbed]:
-    testbed = HostsTestbed(pair, SshRemote, load_catalog)
+    """A testbed for what dies during a run, whose window is still open when something is killed."""
+    testbed = HostsTestbed(pair, SshRemote, load_catalog, policy=WindowPolicy(window_seconds=6.0, patience_seconds=0.0))
     yield testbed
     testbed.close()
 
@@ -205,13 +206,15 @@ def test_a_machine_killed_during_a_run_is_named_and_the_other_one_cleans_up(
     assert machine.pid is not None
     os.kill(machine.pid, signal.SIGKILL)
     killed = time.monotonic()
-    while queue_pairs(remotes[0]):
-        assert time.monotonic() - killed < GONE_SECONDS
-    assert processes(remotes[0], pids[0]), "the agent of the living machine goes on for the next run"
-    measuring.join(120)
-    assert isinstance(results[0], HostUnreachable)
-    assert results[0].host == machine.name
-    lab.up(state_dir=state_dir)
+    try:
+        while queue_pairs(remotes[0]):
+            assert time.monotonic() - killed < GONE_SECONDS
+        assert processes(remotes[0], pids[0]), "the agent of the living machine goes on for the next run"
+        measuring.join(120)
+        assert isinstance(results[0], HostUnreachable)
+        assert results[0].host == machine.name
+    finally:
+        lab.up(state_dir=state_dir)
     assert isinstance(own_testbed.measure(Workload(), 2), Measured)
 
 
