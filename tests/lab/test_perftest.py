@@ -17,17 +17,18 @@ from collie.detect.symptom import Symptom
 from collie.inventory.hosts import Host, Pair
 from collie.report.perftest import render_script
 from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.workload import Opcode
 
 pytestmark = pytest.mark.lab
 
 SPACE = load_space("soft-roce")
-TOO_SOON = Case(
-    "retransmission",
-    SPACE.base.with_(qps=8, messages=(65536,), send_wq_depth=32, timeout=8),
-    Symptom.LOSS,
-    Mfs((Condition("timeout", Op.AT_MOST, 10),)),
+STORM = Case(
+    "storm",
+    SPACE.base.with_(opcode=Opcode.SEND, messages=(4096,), send_wq_depth=128, wqe_batch=1, recv_wq_depth=2),
+    Symptom.RNR_STORM,
+    Mfs((Condition("recv_wq_depth", Op.AT_MOST, 2),)),
 )
-"""What waits its turn in a full queue for longer than the ACK timeout of 1 ms is sent again, and again."""
+"""Two receives for 128 messages under way: most are turned away and wait (RNR NAK)."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def ssh(host: Host, folder: Path) -> str:
 
 
 def test_the_script_shows_the_collapse(pair: Pair, tmp_path: Path) -> None:
-    case = in_perftest(TOO_SOON, SPACE)
+    case = in_perftest(STORM, SPACE)
     assert not case.anomaly.lacks
     script = render_script(case, dict(zip("ab", pair.hosts, strict=False)))
     reached = [ssh(host, tmp_path) for host in (pair.a, pair.b)]
