@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -77,6 +79,16 @@ def command_line(remote: Remote, pid: int) -> str:
 
 def processes(remote: Remote, pid: int) -> str:
     return remote.run(["ps", "-o", "pid=,stat=,args=", "-p", str(pid), "--ppid", str(pid)], SOON).stdout.strip()
+
+
+def assert_nothing_is_left(remotes: tuple[Remote, Remote], pids: tuple[int, int]) -> None:
+    deadline = time.monotonic() + GONE_SECONDS
+    while True:
+        left = [(processes(remote, pid), queue_pairs(remote)) for remote, pid in zip(remotes, pids, strict=True)]
+        if not any(part for host in left for part in host):
+            return
+        assert time.monotonic() < deadline, f"still there after {GONE_SECONDS:g} s: {left}"
+        time.sleep(0.3)
 
 
 def agent_pids(testbed: HostsTestbed) -> tuple[int, int]:
@@ -204,6 +216,37 @@ def test_a_machine_killed_during_a_run_is_named_and_the_other_one_cleans_up(
     finally:
         lab.up(state_dir=state_dir)
     assert isinstance(own_testbed.measure(Workload(), 2), Measured)
+
+
+CONTROLLER = """
+import sys
+from collie.content.catalogs import load_catalog
+from collie.content.inventory import load_inventory
+from collie.hosts import HostsTestbed
+from collie.ssh import SshRemote
+from collie.workloads.workload import Workload
+
+testbed = HostsTestbed(load_inventory(sys.argv[1]).pairs[0], SshRemote, load_catalog)
+testbed.info
+print(*(session.request("hello", 30, protocol=2)["pid"] for session in testbed._sessions.values()), flush=True)
+while True:
+    testbed.measure(Workload(qps=4), 1)
+"""
+
+
+def test_a_killed_controller_leaves_no_agent_and_no_queue_pair(
+    lab_inventory: Path, remotes: tuple[Remote, Remote]
+) -> None:
+    argv = [sys.executable, "-c", CONTROLLER, str(lab_inventory)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as controller:
+        assert controller.stdout is not None
+        first, second = (int(word) for word in controller.stdout.readline().split())
+        deadline = time.monotonic() + 30
+        while not all(queue_pairs(remote) for remote in remotes):
+            assert time.monotonic() < deadline, "no run began"
+            time.sleep(0.1)
+        controller.kill()
+    assert_nothing_is_left(remotes, (first, second))
 
 
 def test_a_host_without_pyverbs_measures_and_says_what_cannot_be_forced(
