@@ -4,7 +4,9 @@
     python benchmarks/overhead.py --hosts hosts.yaml --qps 1 --qps 500 --runs 20
 
 Listens to the conversations with the agents: each step lasts from the first host's request to the last host's answer.
-`traffic` is from the last start to the first stop, and holds the window; what is left of a run is the controller's own.
+`traffic` is from the last start to the first stop, and holds the warm-up, the window, and `settling`: how long a run was
+watched longer because its rate had not settled in the window. What is left of a run is the controller's own. `beyond` is
+all of a run but its window, and `set-up` all but what it was watched for (warm-up is set-up, settling is not).
 A run is timed from the end of the one before it, so nothing that overlaps two runs is counted as free.
 """
 
@@ -26,6 +28,7 @@ from collie.ports import Channel, Completed, Measured, Remote
 from collie.ssh.remote import SshRemote
 from collie.workloads.workload import Workload
 
+WARM_UP_SECONDS = WindowPolicy().warm_up_seconds
 STEPS = ("prepare", "connect", "start", "traffic", "stop", "destroy")
 
 
@@ -125,7 +128,11 @@ def rows(testbed: HostsTestbed, log: Log, workload: Workload, runs: int) -> list
         if not isinstance(result, Measured):
             click.echo(f"{workload.qps} QPs: {result}", err=True)
             continue
-        measured.append({**log.take(), "window": result.measurement.window_seconds, "run": ended - began})
+        row = {**log.take(), "window": result.measurement.window_seconds, "run": ended - began}
+        row["settling"] = max(0.0, row["traffic"] - WARM_UP_SECONDS - row["window"])
+        row["beyond"] = row["run"] - row["window"]
+        row["set-up"] = row["beyond"] - row["settling"]
+        measured.append(row)
     return measured[1:]
 
 
@@ -143,18 +150,17 @@ def main(hosts: str, counts: tuple[int, ...], runs: int) -> None:
     testbed = HostsTestbed(
         wiring.first_pair(wiring.open_inventory(hosts)), connect, load_catalog, policy=WindowPolicy()
     )
-    columns = (*STEPS, "window", "run")
-    click.echo("  ".join(f"{name:>8}" for name in ("QPs", *columns, "beyond", "worst")))
+    columns = (*STEPS, "window", "settling", "run", "beyond", "set-up")
+    click.echo("  ".join(f"{name:>8}" for name in ("QPs", *columns, "worst")))
     try:
         for qps in counts:
             workload = Workload(qps=qps, send_wq_depth=max(1, 128 // qps), messages=(16384,), mr_bytes=16384)
             found = rows(testbed, log, workload, runs)
             if not found:
                 continue
-            beyond = [row["run"] - row["window"] for row in found]
             values = [median(row.get(name, 0.0) for row in found) for name in columns]
-            figures = [*values, median(beyond), max(beyond)]
-            click.echo("  ".join([f"{qps:>8}", *(f"{value:8.2f}" for value in figures)]))
+            worst = max(row["set-up"] for row in found)
+            click.echo("  ".join([f"{qps:>8}", *(f"{value:8.2f}" for value in (*values, worst))]))
     finally:
         testbed.close()
 

@@ -95,6 +95,8 @@ class Run:
         self._executor = executor
         self._clock = clock
         self._flows = (*flows(workload), *([victim_flow(workload)] if victim else []))
+        told = (workload, victim) if victim else (workload,)
+        self._uses_receives = any(opcode.consumes_receive for one in told for opcode in one.opcodes)
         self._processes = processes(
             workload, [(party.session.host, party.session.facts, party.port) for party in parties]
         )
@@ -140,12 +142,13 @@ class Run:
         def start(party: Party) -> None:
             party.session.request("start", period_seconds=policy.period_seconds)
 
-        # Those that only respond come first, so that nobody waits for an answer from the start. Where all request, one
-        # of them starts last.
+        # A receiver posts receives anew from its start on, so where receives are used those that only respond come
+        # first. Where all request, one of them starts last.
         requesters = {flow.requester for flow in self._flows}
         last = requesters if requesters < set(self._parties) else {self._flows[0].requester}
-        self._each(set(self._parties) - last, start)
-        self._each(last, start)
+        first = set(self._parties) - last if self._uses_receives else set()
+        self._each(first, start)
+        self._each(set(self._parties) - first, start)
         return self._clock.monotonic()
 
     def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, lookout: Lookout) -> Measurement:
