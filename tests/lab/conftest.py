@@ -28,6 +28,11 @@ class RunningLab:
     state_dir: Path
     inventory: Path
 
+    @property
+    def pids(self) -> dict[str, int | None]:
+        """The process of each machine, by name."""
+        return {one.name: one.pid for one in lab.status(self.state_dir).machines}
+
     def run(self, name: str, command: str, *, timeout_seconds: float = 60.0) -> str:
         """Run a command on a machine; returns what it printed, fails the test when it fails."""
         done = subprocess.run(

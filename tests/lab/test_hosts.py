@@ -23,10 +23,13 @@ from collie.content.inventory import load_inventory
 from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
 from collie.hosts import HostsTestbed, State, WindowPolicy, check_hosts
 from collie.inventory.hosts import Host, Inventory, Pair
+from collie.lab.machine import label_of
+from collie.lab.spec import StateDir
 from collie.ports import Measured, Remote, RunResult, SetupFailed, Unsupported
 from collie.ssh import SshRemote
 from collie.testing.remote_suite import SOON, RemoteSuite
 from collie.workloads.workload import Direction, Memory, Opcode, QpType, Workload
+from tests.lab.conftest import RunningLab
 
 pytestmark = pytest.mark.lab
 
@@ -184,12 +187,13 @@ def test_a_connection_lost_during_a_run_is_made_anew(own_testbed: HostsTestbed) 
     assert agent_pids(own_testbed)[1] != first[1]
 
 
-def test_a_machine_killed_during_a_run_is_named_and_the_other_one_cleans_up(
+def test_a_machine_killed_during_a_run_is_named_and_comes_back_as_it_was(
     request: pytest.FixtureRequest, remotes: tuple[Remote, Remote], own_testbed: HostsTestbed
 ) -> None:
     if "COLLIE_LAB_INVENTORY" in os.environ:
         pytest.skip("kills a machine, so it needs a lab of its own")
-    state_dir = request.getfixturevalue("running_lab").state_dir
+    running_lab: RunningLab = request.getfixturevalue("running_lab")
+    inventory = running_lab.inventory.read_bytes()
     pids = agent_pids(own_testbed)
     results: list[TestbedError | RunResult] = []
 
@@ -202,9 +206,12 @@ def test_a_machine_killed_during_a_run_is_named_and_the_other_one_cleans_up(
     measuring = threading.Thread(target=measure)
     measuring.start()
     time.sleep(1.5)
-    machine = next(one for one in lab.status(state_dir).machines if one.name == own_testbed._sessions["b"].host.name)
-    assert machine.pid is not None
-    os.kill(machine.pid, signal.SIGKILL)
+    name, other = own_testbed._sessions["b"].host.name, own_testbed._sessions["a"].host.name
+    before = running_lab.pids
+    victim = before[name]
+    assert victim is not None
+    assert label_of(victim) == StateDir(running_lab.state_dir).label(name)
+    os.kill(victim, signal.SIGKILL)
     killed = time.monotonic()
     try:
         while queue_pairs(remotes[0]):
@@ -212,9 +219,14 @@ def test_a_machine_killed_during_a_run_is_named_and_the_other_one_cleans_up(
         assert processes(remotes[0], pids[0]), "the agent of the living machine goes on for the next run"
         measuring.join(120)
         assert isinstance(results[0], HostUnreachable)
-        assert results[0].host == machine.name
+        assert results[0].host == name
+        (gone,) = (one for one in lab.status(running_lab.state_dir).machines if not one.alive)
+        assert (gone.name, gone.answering) == (name, False)
     finally:
-        lab.up(state_dir=state_dir)
+        lab.up(state_dir=running_lab.state_dir)
+    assert running_lab.pids[other] == before[other]
+    assert running_lab.pids[name] not in (None, victim)
+    assert running_lab.inventory.read_bytes() == inventory
     assert isinstance(own_testbed.measure(Workload(), 2), Measured)
 
 

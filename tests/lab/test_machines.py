@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from collie import lab
-from collie.lab.machine import find, label_of
-from collie.lab.spec import StateDir
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -106,54 +102,3 @@ def test_up_leaves_a_lab_alone_that_is_up(
     lines, say = said
     assert lab.up(state_dir=running_lab.state_dir, say=say) == before
     assert any("already" in line for line in lines)
-
-
-def test_up_restarts_a_killed_machine_as_it_was(running_lab: RunningLab) -> None:
-    inventory = running_lab.inventory.read_bytes()
-    before = {one.name: one.pid for one in lab.status(running_lab.state_dir).machines}
-    victim = before["lab-b"]
-    assert victim is not None
-    assert label_of(victim) == StateDir(running_lab.state_dir).label("lab-b")
-    os.kill(victim, signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while label_of(victim) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-    (gone,) = (one for one in lab.status(running_lab.state_dir).machines if not one.alive)
-    assert gone.name == "lab-b"
-    assert not gone.answering
-
-    after = {one.name: one.pid for one in lab.up(state_dir=running_lab.state_dir).machines}
-    assert after["lab-a"] == before["lab-a"]
-    assert after["lab-b"] not in (None, victim)
-    assert running_lab.inventory.read_bytes() == inventory
-    assert "bytes in" in pingpong(running_lab, "lab-a", "lab-b")
-    assert "bytes in" in pingpong(running_lab, "lab-b", "lab-a")
-
-
-@pytest.fixture
-def second_state_dir(running_lab: RunningLab, tmp_path: Path) -> Iterator[Path]:
-    """A state directory for a second lab beside the first; `running_lab` has built the image and checked the tools."""
-    try:
-        yield tmp_path
-    finally:
-        lab.down(tmp_path)
-
-
-def test_a_second_lab_reaches_itself_and_down_leaves_nothing_but_the_first(
-    running_lab: RunningLab, second_state_dir: Path
-) -> None:
-    status = lab.up(state_dir=second_state_dir)
-    assert status.answering
-    assert status.inventory is not None
-    second = RunningLab(second_state_dir, status.inventory)
-    assert "bytes in" in pingpong(second, "lab-a", "lab-b")
-
-    assert lab.down(second_state_dir) == NAMES
-    state = StateDir(second_state_dir)
-    assert find([state.label(name) for name in NAMES]) == {}
-    assert lab.status(second_state_dir).machines == ()
-    left = {path.name for path in second_state_dir.iterdir()}
-    assert left == {"id_ed25519", "id_ed25519.pub", "lock", *NAMES}
-    assert lab.down(second_state_dir) == ()
-    assert lab.status(running_lab.state_dir).answering, "the other lab lost a machine"

@@ -18,11 +18,14 @@ from collie.content.catalogs import load_catalog
 from collie.content.inventory import load_inventory
 from collie.hosts import HostsTestbed, WindowPolicy
 from collie.inventory.hosts import Pair
+from collie.lab.machine import find
 from collie.lab.reviver import LabReviver
+from collie.lab.spec import StateDir
 from collie.ports import HostLost, Measured
 from collie.ssh import SshRemote
 from collie.workloads.plan import flows, hosts, sinks
 from collie.workloads.workload import Direction, Opcode, Workload
+from tests.lab.conftest import RunningLab
 
 pytestmark = pytest.mark.lab
 
@@ -44,17 +47,29 @@ SETTLED_SECONDS = 1.0
 
 
 @pytest.fixture(scope="module")
-def four(lab_programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The state directory of a lab of four machines: a running one that the environment names, or one of our own."""
+def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The state directory of a lab of four machines: a running one that the environment names, or one of our own.
+
+    Our own is a second lab beside the first, and its end is checked where it comes: nothing is left but the first.
+    """
     if named := os.environ.get("COLLIE_LAB_OF_FOUR"):
         yield Path(named)
         return
+    first: RunningLab = request.getfixturevalue("running_lab")
     state_dir = tmp_path_factory.mktemp("four")
     try:
-        lab.up(machines=4, state_dir=state_dir)
+        up = lab.up(machines=4, release=os.environ.get("COLLIE_LAB_RELEASE"), state_dir=state_dir)
         yield state_dir
     finally:
-        lab.down(state_dir)
+        stopped = lab.down(state_dir)
+    names = tuple(one.name for one in up.machines)
+    assert stopped == names
+    state = StateDir(state_dir)
+    assert find([state.label(name) for name in names]) == {}
+    assert lab.status(state_dir).machines == ()
+    assert {path.name for path in state_dir.iterdir()} == {"id_ed25519", "id_ed25519.pub", "lock", *names}
+    assert lab.down(state_dir) == ()
+    assert lab.status(first.state_dir).answering, "the other lab lost a machine"
 
 
 @pytest.fixture(scope="module")
