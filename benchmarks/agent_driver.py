@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from collie.agent.build import build
+from collie.hosts.session import Archive
 
 PING_SECONDS = 1.5
 OTHER = {"requester": "responder", "responder": "requester"}
@@ -85,8 +85,9 @@ class RemoteAgent:
         self._numbers = itertools.count(1)
         self._replies: queue.Queue[dict[str, Any]] = queue.Queue()
         self._lock = threading.Lock()
-        host.run("cat > /tmp/collie-agent.pyz", build())
-        command = f"exec {host.python} /tmp/collie-agent.pyz"
+        archive = Archive.agent()
+        host.run(f"mkdir -p {Path(archive.path).parent} && cat > {archive.path}", archive.data)
+        command = f"exec {host.python} {archive.path}"
         self.process = subprocess.Popen(
             host.argv(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -283,7 +284,7 @@ class Footprint:
         """Look at an agent's host: objects of every RDMA device, agents, the agent's open files, memory."""
         pid = agent.facts["pid"]
         looked = agent.host.run(
-            f"rdma resource show; echo; pgrep -c -f collie-agent.pyz; ls /proc/{pid}/fd | wc -l; "
+            f"rdma resource show; echo; pgrep -c -f /agent-.*pyz; ls /proc/{pid}/fd | wc -l; "
             "sync; echo 3 > /proc/sys/vm/drop_caches; grep MemAvailable /proc/meminfo"
         )
         resources, _, rest = looked.partition("\n\n")

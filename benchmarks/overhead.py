@@ -4,10 +4,10 @@
     python benchmarks/overhead.py --hosts hosts.yaml --qps 1 --qps 500 --runs 20
 
 Listens to the conversations with the agents: each step lasts from the first host's request to the last host's answer.
-`traffic` is from the last start to the first stop, and holds the warm-up, the window, and `settling`: how long a run was
-watched longer because its rate had not settled in the window. What is left of a run is the controller's own. `beyond` is
-all of a run but its window, and `set-up` all but what it was watched for (warm-up is set-up, settling is not).
-A run is timed from the end of the one before it, so nothing that overlaps two runs is counted as free.
+`traffic` is from the last start to the first stop, and holds the warm-up, the window, and `settling`: how long a run
+was watched longer because its rate had not settled in the window. What is left of a run is the controller's own.
+`beyond` is all of a run but its window, and `set-up` that without settling; the warm-up is part of both. A run is timed
+from the end of the one before it, so nothing that overlaps two runs is counted as free.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The program that runs on each host: generates RDMA traffic, samples counters, and dies with its controller.
 
 It is built into one zip archive (``collie.agent.build``), copied to the host and started over SSH as
-``python3 collie-agent.pyz``. It needs Python 3.9 and the distribution's libibverbs, or its pyverbs (44 or newer), and
+``python3 agent-DIGEST.pyz``. It needs Python 3.9 and the distribution's libibverbs, or its pyverbs (44 or newer), and
 nothing else. It listens on no port: the controller relays what two agents must tell each other. The one exception is a
 workload with ``connection`` ``rdma_cm``: then a responder listens on a port of RDMA-CM, of its data address alone, from
 ``prepare`` until its queue pairs are connected (``rdma_cm.py``).
@@ -110,8 +110,8 @@ workload's holds. An endpoint is opaque: hand the endpoint of ``a-b/responder`` 
 ``a-b/requester``, and the other way round. By RDMA-CM ``connect`` must be under way on both sides at once: each waits
 for the other, four fifths of its deadline at most.
 
-Order: ``prepare`` on both, ``connect`` on both, ``start`` the responder's host first, ``stop`` the requester's host
-first (bidirectional: any order), ``destroy`` on both.
+Order: ``prepare`` on both, ``connect`` on both, ``start`` the responder's host first where receives are used, ``stop``
+the requester's host first (bidirectional: any order), ``destroy`` on both.
 
 Workload
 --------

@@ -1,4 +1,4 @@
-"""Entry point: ``python3 collie-agent.pyz``."""
+"""Entry point of the program (``start.py`` is the archive's)."""
 
 from __future__ import annotations
 

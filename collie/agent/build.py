@@ -13,9 +13,8 @@ from . import compiler
 
 logger = logging.getLogger(__name__)
 
-ARCHIVE_NAME = "collie-agent.pyz"
 SHEBANG = b"#!/usr/bin/env python3\n"
-MAIN = "import sys\nfrom collie.agent.__main__ import main\nsys.exit(main())\n"
+MAIN = "start.py"
 # The oldest moment a zip file can express: the archive depends on the sources alone.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -23,9 +22,9 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 def sources() -> Dict[str, bytes]:
     """Return the files of the archive by name."""
     here = Path(__file__).parent
-    files = {"__main__.py": MAIN.encode(), "collie/__init__.py": b""}
+    files = {"__main__.py": (here / MAIN).read_bytes(), "collie/__init__.py": b""}
     for path in here.glob("*.py"):
-        if path.name != Path(__file__).name:
+        if path.name not in (Path(__file__).name, MAIN):
             files[f"collie/agent/{path.name}"] = path.read_bytes()
     native = here / "native"
     for name in compiler.SOURCES:

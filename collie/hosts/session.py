@@ -6,7 +6,7 @@ Rules:
    its channel is closed first, so the old one is ending.
 2. Starting is tried a finite number of times, with growing pauses, and only for what may pass: a host that does not
    answer, an agent that ends. A wrong host key, a missing interpreter or missing pyverbs are reported at once.
-3. Nothing is written to a host but the agent's archive, under a name made of its content.
+3. Nothing is written to a host but the agent's archive, under a name made of its content, and the archive unpacked.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def foreign_queue_pairs(agent: RemoteAgent) -> list[str]:
 
 def processes(agent: RemoteAgent) -> list[str]:
     listing = agent.host.run("ps -eo pid,args")
-    return [line for line in listing.splitlines() if "collie-agent.pyz" in line and "ps -eo" not in line]
+    return [line for line in listing.splitlines() if "/agent-" in line and ".pyz" in line]
 
 
 @pytest.mark.parametrize("name", TRAFFIC)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from collie.agent import totals as t
-from collie.agent.build import build, sources
 from collie.agent.pattern import Proof
 from collie.agent.queues import BYTES_SHIFT, QUEUE_SHIFT, RECEIVE, SEND_END, Queue
 from collie.agent.totals import Totals
@@ -178,13 +177,6 @@ def test_a_waiting_command_interrupts_traffic() -> None:
     bench.totals.words[t.ATTENTION] = 1
     bench.traffic.serve()
     assert bench.totals.health()["iterations"] == 0
-
-
-def test_the_archive_is_the_same_each_time_and_knows_no_builder() -> None:
-    assert build() == build()
-    names = sources()
-    assert "collie/agent/build.py" not in names
-    assert {"__main__.py", "collie/__init__.py", "collie/agent/engine.py"} <= set(names)
 
 
 def test_a_round_of_several_posts_frees_its_slots_together() -> None:
