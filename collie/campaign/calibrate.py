@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
+from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer, delivered
 from collie.detect.bounds import Calibration, CalibrationPoint, at_best_port
 from collie.ports import HostLost, Measured, Unsupported
@@ -65,25 +66,35 @@ def plan(space: Space, sizes: Sequence[int] = SIZES, opcodes: Sequence[Opcode] =
 
 
 def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -> Calibration:
-    """Run every calibration workload `repeats` times and take medians.
+    """Run every calibration workload `repeats` times and take medians; several pairs share the work.
 
     All of them once, then all of them again: what disturbs a host for a minute disturbs one repeat of each instead of
     all repeats of one. A workload that the device cannot run, or that fails to set up every time, is left out.
 
     Raises:
+        BudgetSpent: no further run may begin.
         TestbedError: the testbed is gone.
     """
     rates: dict[Workload, list[float]] = {workload: [] for workload in workloads}
-    for _ in range(repeats):
-        for workload in tuple(rates):
-            result = measurer.run(workload, "calibrate")
-            if isinstance(result, Unsupported | HostLost):
-                del rates[workload]
-            elif isinstance(result, Measured) and not result.measurement.stopped:
-                received = delivered(workload, result.measurement)
-                best = at_best_port(workload, received).bps if received else 0.0
-                rates[workload] += [best] if best > 0 else []
+    left = iter([*rates] * repeats)
+    measurer.drive({lane: _calibrating(measurer, lane, left, rates) for lane in measurer.lanes})
     return Calibration(tuple(_point(workload, found) for workload, found in rates.items() if found))
+
+
+async def _calibrating(
+    measurer: Measurer, lane: Lane, left: Iterator[Workload], rates: dict[Workload, list[float]]
+) -> None:
+    for workload in left:
+        if workload not in rates:
+            continue
+        result = await measurer.running(lane, workload, "calibrate")
+        if isinstance(result, Unsupported | HostLost):
+            rates.pop(workload, None)
+        elif isinstance(result, Measured) and not result.measurement.stopped:
+            received = delivered(workload, result.measurement)
+            best = at_best_port(workload, received).bps if received else 0.0
+            if best > 0 and workload in rates:
+                rates[workload].append(best)
 
 
 def _point(workload: Workload, rates: Sequence[float]) -> CalibrationPoint:

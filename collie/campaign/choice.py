@@ -69,6 +69,7 @@ class SearchChoice:
         shared_port: go on although somebody else uses a port.
         capabilities: what the testbed could do when the campaign began, by which its space was pruned; None before a
             testbed was asked, and in campaigns of a Collie that did not ask.
+        pairs: of hosts that measure side by side.
         calibrated: the campaign began with a calibration that `collie hosts calibrate` had kept; else it makes its own.
     """
 
@@ -82,6 +83,7 @@ class SearchChoice:
     seed: int = 0
     safety: SafetyLimits = field(default_factory=SafetyLimits)
     shared_port: bool = False
+    pairs: int = 1
     calibrated: bool = False
     capabilities: Capabilities | None = None
 
@@ -110,6 +112,7 @@ class SearchChoice:
         yield from (("fix", each) for each in self.fix)
         yield from (("limit", each) for each in self.limit)
         yield from (("budget", self.budget), ("seed", self.seed))
+        yield "pairs", None if self.pairs == 1 else self.pairs
         for name, limit, unit in (
             ("max-pause-per-second", self.safety.pause_per_second, "s"),
             ("max-pause", self.safety.pause_per_campaign, "s"),

@@ -11,18 +11,22 @@ Rules.
    explanation covers by then is marked as the same.
 5. Every run counts towards the budget, whatever its purpose. The budget ends the loop at any depth; an anomaly whose
    extraction it cut short is kept and says so.
+6. Several pairs of hosts share everything that is known; each goes through the same loop (`lanes.py`). A suspicion is
+   confirmed by another pair than the one that raised it. Where it does not show there, but again where it was seen, it
+   tells of that pair and not of its model: the pair is set aside and named, and nothing is found.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
-from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMerged, SuspicionDropped
+from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMerged, PairSetAside, SuspicionDropped
+from collie.campaign.lanes import Lane
 from collie.campaign.measure import LostHost, Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.confirm import Confirmed, Trust, confirm, trust
@@ -50,6 +54,10 @@ _EXPLANATION_RUNS = 35
 Result = TypeVar("Result")
 
 
+class _SetAside(Exception):
+    """The pair whose course this is takes no further part."""
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """How a campaign ended.
@@ -65,6 +73,8 @@ class Summary:
         ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
         trust: how far the findings can be trusted; None when too little was judged.
         prospects: the chance of another find in the next hour; None when too little is known.
+        pairs: of hosts that measured.
+        set_aside: pairs that are unlike the others, with the reason.
     """
 
     runs: int
@@ -77,22 +87,45 @@ class Summary:
     trust: Trust | None = None
     prospects: Prospects | None = None
     lost: tuple[LostHost, ...] = ()
+    pairs: int = 1
+    set_aside: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Seen:
     """A run that shows something.
 
     Attributes:
+        workload: what ran.
         suspicion: its verdict.
         measurement: what it showed.
     """
 
+    workload: Workload
     suspicion: Verdict
     measurement: Measurement
 
 
-@dataclass
+@dataclass(eq=False)
+class _Suspect(_Seen):
+    """A suspicion that is to be confirmed.
+
+    Attributes:
+        run: that raised it.
+        lane: that made the run.
+        refuted: another lane has not seen it, so the one that has decides whether it is that lane's own.
+        taken: a lane confirms it just now.
+        alike: what else has shown the same meanwhile.
+    """
+
+    run: int
+    lane: Lane
+    refuted: bool = False
+    taken: bool = False
+    alike: list[_Seen] = field(default_factory=list)
+
+
+@dataclass(eq=False)
 class _Met(_Seen):
     """A confirmed anomaly, and the run that raised the suspicion.
 
@@ -100,11 +133,13 @@ class _Met(_Seen):
         anomaly: as it stands.
         sightings: how often the search met it while its explanation was put off.
         audits: runs that its explanation covers and that were made to see whether it holds.
+        covered_by: anomaly whose explanation, found while this one was being looked for, covers it.
     """
 
     anomaly: Anomaly
     sightings: int = 0
     audits: int = 0
+    covered_by: str | None = None
 
 
 class Engine:
@@ -145,10 +180,22 @@ class Engine:
         self._refused: set[Workload] = set()
         self._catalog = catalog
         self._waiting: list[_Met] = []
+        self._being_explained: list[_Met] = []
         self._explained: list[_Met] = []
+        self._suspects: list[_Suspect] = []
+        self._skipped_in_a_row = 0
+        self._pairs = len(measurer.lanes)
+        self._searching = self._pairs
+        self._set_aside: dict[str, str] = {}
         self._judged = 0
         self._dropped: list[Verdict] = []
         self._sightings: list[Sighting] = []
+
+    def set_aside(self, lane: Lane, reason: str) -> None:
+        """Name a pair that is unlike the others; its lane takes no further part."""
+        self._measurer.retire(lane)
+        self._set_aside[lane.name] = reason
+        self._sink.on_event(PairSetAside(lane.name, reason))
 
     def run(self) -> Summary:
         """Search until the budget is spent.
@@ -156,18 +203,30 @@ class Engine:
         Raises:
             TestbedError: the testbed is gone; everything up to here is on record.
         """
+        self._searching = len(self._measurer.lanes)
+        ended = self._measurer.drive({lane: self._search(lane) for lane in self._measurer.lanes})
+        return self.summary(next((what for what in ended.values() if what), "coverage"))
+
+    async def _search(self, lane: Lane) -> str | None:
+        """Go through the loop with one pair; return which budget ended it, if one did."""
         try:
-            skipped_in_a_row = 0
-            while skipped_in_a_row < _MOST_SKIPPED:
-                while waiting := self._due():
-                    self._explain(waiting)
-                skipped_in_a_row = 0 if self._step() else skipped_in_a_row + 1
+            while self._skipped_in_a_row < _MOST_SKIPPED:
+                if (suspect := self._suspect_for(lane)) is not None:
+                    await self._investigate(lane, suspect)
+                elif (waiting := self._due()) is not None:
+                    await self._explain(lane, waiting)
+                else:
+                    measured = await self._step(lane)
+                    self._skipped_in_a_row = 0 if measured else self._skipped_in_a_row + 1
             while self._waiting:
-                self._explain(self._waiting[0])
-            ended_by = "coverage"
+                await self._explain(lane, self._waiting[0])
         except BudgetSpent as spent:
-            ended_by = spent.what
-        return self.summary(ended_by)
+            return spent.what
+        except _SetAside:
+            pass
+        finally:
+            self._searching -= 1
+        return None
 
     def summary(self, ended_by: str) -> Summary:
         """Return how the campaign stands."""
@@ -186,6 +245,8 @@ class Engine:
                 self._measurer.elapsed_seconds,
             ),
             tuple(self._measurer.lost.values()),
+            self._pairs,
+            dict(self._set_aside),
         )
 
     def _sightings_of_kinds(self) -> list[Sighting]:
@@ -193,12 +254,12 @@ class Engine:
         kinds = {anomaly.id: anomaly.same_as or anomaly.id for anomaly in self._found}
         return [Sighting(sighting.seconds, kinds[sighting.kind]) for sighting in self._sightings]
 
-    def _step(self) -> bool:
-        """Take one proposal to its end; return whether it was measured."""
+    async def _step(self, lane: Lane) -> bool:
+        """Take one proposal to its end, or to a suspicion; return whether it was measured."""
         workload = self._strategy.ask()
         if self._recipe.skip_known and self._known.covers(workload):
             if (doubted := self._to_audit(workload)) is not None:
-                self._audit(doubted, workload)
+                await self._audit(lane, doubted, workload)
                 return True
             self._skipped += 1
             self._sight(workload)
@@ -207,82 +268,121 @@ class Engine:
         if workload in self._refused:
             self._strategy.tell(workload, Answer(Fate.UNSUPPORTED))
             return False
-        self._aim()
-        result, verdict = self._measurer.judged(workload, "search")
-        if not isinstance(result, Measured):
-            fate = Fate.UNSUPPORTED if isinstance(result, Unsupported) else Fate.FAILED
-            if not isinstance(result, SetupFailed):
+        self._aim(lane)
+        record, verdict = await self._measurer.judging(lane, workload, "search")
+        if not isinstance(record.result, Measured):
+            fate = Fate.UNSUPPORTED if isinstance(record.result, Unsupported) else Fate.FAILED
+            if not isinstance(record.result, SetupFailed):
                 self._refused.add(workload)
             self._strategy.tell(workload, Answer(fate))
             return True
         self._judged += 1
-        found = verdict is not None and verdict.is_anomalous and self._meet(workload, verdict, result.measurement)
-        self._strategy.tell(workload, Answer(Fate.MEASURED, result.measurement, found))
+        measurement = record.result.measurement
+        if verdict is not None and verdict.is_anomalous:
+            self._meet(_Suspect(workload, verdict, measurement, record.run, lane))
+        else:
+            self._strategy.tell(workload, Answer(Fate.MEASURED, measurement))
         return True
 
-    def _aim(self) -> None:
+    def _aim(self, lane: Lane) -> None:
         """Let the record and whoever watches know what the strategy is after."""
-        self._measurer.driven = self._strategy.driven
-        self._measurer.temperature = self._strategy.temperature
+        lane.driven = self._strategy.driven
+        lane.temperature = self._strategy.temperature
 
     def _to_audit(self, workload: Workload) -> _Met | None:
         """Return the explanation that covers a workload, if it has not been put to the test often enough."""
         covering = (met for met in self._explained if met.anomaly.mfs.covers(workload))
         return next((met for met in covering if met.audits < self._recipe.audits), None)
 
-    def _audit(self, met: _Met, workload: Workload) -> None:
+    async def _audit(self, lane: Lane, met: _Met, workload: Workload) -> None:
         """Measure what an explanation covers; revise it when that is healthy."""
         met.audits += 1
-        self._aim()
-        result, verdict = self._measurer.judged(workload, "audit")
+        self._aim(lane)
+        record, verdict = await self._measurer.judging(lane, workload, "audit")
         shows = verdict is not None and verdict.is_anomalous
         fate, measurement = Fate.SKIPPED, None
-        if isinstance(result, Measured):
-            fate, measurement = Fate.MEASURED, result.measurement
+        if isinstance(record.result, Measured):
+            fate, measurement = Fate.MEASURED, record.result.measurement
         self._strategy.tell(workload, Answer(fate, measurement, shows))
+        if met not in self._explained:
+            return  # another lane has found it wanting meanwhile
         if shows:
             met.anomaly = met.anomaly.shown_again()
             self._keep(met.anomaly)
         elif verdict is not None and verdict.is_normal:
             self._known.remove(self._widened(met.anomaly))
             self._explained.remove(met)
-            self._explain(met)
+            await self._explain(lane, met)
 
     def _widened(self, anomaly: Anomaly) -> Mfs:
         return as_wide_as_it_may_be(anomaly.mfs, self._space)
 
-    def _meet(self, workload: Workload, suspicion: Verdict, measurement: Measurement) -> bool:
-        """Tell whether a suspicion is an anomaly: one that waits for its explanation, or a new one."""
-        seen = _Seen(suspicion, measurement)
-        for waiting in self._waiting:
-            if self._is_sighting(waiting, workload, seen):
-                waiting.sightings += 1
-                self._sightings.append(Sighting(self._measurer.elapsed_seconds, waiting.anomaly.id))
-                return True
-        return self._investigate(workload, suspicion, measurement)
+    def _meet(self, suspect: _Suspect) -> None:
+        """Take a suspicion for an anomaly that was met before, for one like another suspicion, or for a new one."""
+        met = next((met for met in (*self._waiting, *self._being_explained) if self._is_sighting(met, suspect)), None)
+        alike = next((other for other in self._suspects if self._is_sighting(other, suspect)), None)
+        if met is not None:
+            met.sightings += 1
+            self._sightings.append(Sighting(self._measurer.elapsed_seconds, met.anomaly.id))
+            self._tell(suspect, found=True)
+        elif alike is not None:
+            alike.alike.append(suspect)
+        elif any(a.complete and not a.mfs.conditions and a.symptom is suspect.suspicion.symptom for a in self._found):
+            self._tell(suspect, found=True)  # everything shows this symptom, whatever runs: nothing is left to explain
+        else:
+            self._suspects.append(suspect)
 
-    def _investigate(self, workload: Workload, suspicion: Verdict, measurement: Measurement) -> bool:
-        """Confirm a suspicion and see to its explanation; return whether it was confirmed."""
-        symptom = suspicion.symptom
+    def _tell(self, seen: _Seen, *, found: bool) -> None:
+        self._strategy.tell(seen.workload, Answer(Fate.MEASURED, seen.measurement, found))
+
+    def _suspect_for(self, lane: Lane) -> _Suspect | None:
+        """Return a suspicion for a lane to look at: another lane's, or its own once that has been refuted."""
+        own_turn = self._searching == 1
+        return next(
+            (
+                suspect
+                for suspect in self._suspects
+                if not suspect.taken and (own_turn or (suspect.lane is lane) == suspect.refuted)
+            ),
+            None,
+        )
+
+    async def _investigate(self, lane: Lane, suspect: _Suspect) -> None:
+        """Confirm a suspicion and see to its explanation."""
+        suspect.taken = True
+        symptom = suspect.suspicion.symptom
         assert symptom is not None
-        run = self._measurer.runs
-        if any(a.complete and not a.mfs.conditions and a.symptom is symptom for a in self._found):
-            return True  # everything shows this symptom, whatever runs: there is nothing left to explain
         policy = self._recipe.confirmation
-        self._freshen_bound(workload, policy.siblings(suspicion))
-        confirmed = self._drive(confirm(workload, symptom, policy, suspicion), "confirm")
-        if not confirmed.confirmed:
+        await self._freshen_bound(lane, suspect.workload, policy.siblings(suspect.suspicion))
+        probes = confirm(suspect.workload, symptom, policy, suspect.suspicion)
+        confirmed, _ = await self._drive(lane, probes, "confirm")
+        suspect.taken = False
+        elsewhere = lane is not suspect.lane
+        if elsewhere and not suspect.refuted and not confirmed.confirmed:
+            suspect.refuted = True
+            return
+        self._suspects.remove(suspect)
+        found = confirmed.confirmed and not suspect.refuted
+        if found:
+            self._confirmed(suspect, self._anomaly(suspect, symptom, confirmed))
+        elif not confirmed.confirmed:
             if not confirmed.put_aside:
-                self._dropped.append(suspicion)
-            self._sink.on_event(SuspicionDropped(run, suspicion))
-            return False
-        anomaly = self._anomaly(workload, symptom, run, confirmed)
-        self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
+                self._dropped.append(suspect.suspicion)
+            self._sink.on_event(SuspicionDropped(suspect.run, suspect.suspicion))
+        for seen in (suspect, *suspect.alike):
+            self._tell(seen, found=found)
+        if confirmed.confirmed and not found:
+            self.set_aside(lane, f"{suspect.suspicion.reason}; another pair does not show it")
+            raise _SetAside
+
+    def _confirmed(self, suspect: _Suspect, anomaly: Anomaly) -> None:
+        for _ in (suspect, *suspect.alike):
+            self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
         self._keep(anomaly)
         self._sink.on_event(AnomalyConfirmed(anomaly))
         if self._recipe.explain:
-            self._waiting.append(_Met(suspicion, measurement, anomaly))
-        return True
+            met = _Met(suspect.workload, suspect.suspicion, suspect.measurement, anomaly, len(suspect.alike))
+            self._waiting.append(met)
 
     def _sight(self, workload: Workload) -> None:
         covering = next((a for a in self._found if a.complete and a.mfs.covers(workload)), None)
@@ -306,58 +406,61 @@ class Engine:
         A campaign that goes on with a larger budget has to take the same steps up to where it stopped: there the record
         knows.
         """
-        if self._measurer.replaying:
-            return self._measurer.next_purpose == "extract"
-        spent = self._measurer.budget_share
-        return spent + explanations * _EXPLANATION_RUNS * spent / max(1, self._measurer.runs) >= 1.0
+        if (purpose := self._measurer.next_purpose) is not None:
+            return purpose == "extract"
+        spent, lanes = self._measurer.budget_share, max(1, self._searching)
+        one_after_another = -(-explanations // lanes) * _EXPLANATION_RUNS * lanes
+        return spent + one_after_another * spent / max(1, self._measurer.runs) >= 1.0
 
     def _is_kin(self, waiting: _Met) -> bool:
         """Whether something alike is explained already: the same cause, most likely, where its explanation ends."""
-        return any(self._is_sighting(other, waiting.anomaly.found_as, waiting) for other in self._explained)
+        return any(self._is_sighting(other, waiting) for other in (*self._explained, *self._being_explained))
 
-    def _is_sighting(self, met: _Met, workload: Workload, seen: _Seen) -> bool:
-        """Whether what was seen is most likely an anomaly that was met before.
+    def _is_sighting(self, before: _Seen, seen: _Seen) -> bool:
+        """Whether what was seen is most likely what was met before.
 
         Signatures are taken anew: what is ordinary is known the better the longer a campaign runs.
         """
-        before = met.anomaly.found_as
-        if seen.suspicion.symptom is not met.suspicion.symptom or before.qp_type is not workload.qp_type:
+        if seen.suspicion.symptom is not before.suspicion.symptom:
+            return False
+        if before.workload.qp_type is not seen.workload.qp_type:
             return False  # one counter often serves several transports, each with limits of its own
-        elsewhere = before.opcode is not workload.opcode
+        elsewhere = before.workload.opcode is not seen.workload.opcode
         signature = self._measurer.signature
-        return same_cause(signature(met.measurement), signature(seen.measurement), elsewhere=elsewhere)
+        return same_cause(signature(before.measurement), signature(seen.measurement), elsewhere=elsewhere)
 
-    def _freshen_bound(self, workload: Workload, siblings: int) -> None:
+    async def _freshen_bound(self, lane: Lane, workload: Workload, siblings: int) -> None:
         if not self._measurer.knows_bound(workload):
-            self._measurer.measure_sibling(workload)
+            await self._measurer.measuring_sibling(lane, workload)
         for _ in range(siblings):
-            self._measurer.measure_sibling(workload)
+            await self._measurer.measuring_sibling(lane, workload)
 
-    def _anomaly(self, workload: Workload, symptom: Symptom, run: int, confirmed: Confirmed) -> Anomaly:
+    def _anomaly(self, suspect: _Suspect, symptom: Symptom, confirmed: Confirmed) -> Anomaly:
         shown = sorted(confirmed.shown, key=lambda verdict: verdict.severity)
         typical = shown[len(shown) // 2]
         return Anomaly(
             id=f"a{len(self._found) + 1}",
             symptom=symptom,
             severity=median(verdict.severity for verdict in shown),
-            workload=workload,
-            found_as=workload,
+            workload=suspect.workload,
+            found_as=suspect.workload,
             mfs=Mfs(()),
             reason=typical.reason,
             host=typical.host,
-            found_at_run=run,
+            found_at_run=suspect.run,
             found_at_seconds=self._measurer.elapsed_seconds,
             extraction_runs=0,
             complete=False,
         )
 
-    def _explain(self, met: _Met) -> None:
+    async def _explain(self, lane: Lane, met: _Met) -> None:
         """Find out when an anomaly shows; or find out better, if an explanation of it was contradicted."""
-        anomaly, first = met.anomaly, self._measurer.runs
+        anomaly = met.anomaly
         if met in self._waiting:
             self._waiting.remove(met)
-        extracted = self._drive(
-            extract(
+        self._being_explained.append(met)
+        try:
+            probes = extract(
                 anomaly.workload,
                 anomaly.symptom,
                 self._space,
@@ -365,9 +468,13 @@ class Engine:
                 self._known.covers,
                 self._measurer.judgements,
                 lambda probe: anomaly.symptom is not Symptom.LOW_THROUGHPUT or self._measurer.knows_bound(probe),
-            ),
-            "extract",
-        )
+            )
+            extracted, runs = await self._drive(lane, probes, "extract")
+        except _SetAside:
+            self._waiting.append(met)
+            raise
+        finally:
+            self._being_explained.remove(met)
         # The simplest workload moves the fewest counters besides those of the cause.
         shown = self._measurer.measurement(extracted.workload) or met.measurement
         telling, hint = tell(shown, self._measurer.plain, anomaly.symptom, self._catalog)
@@ -375,7 +482,7 @@ class Engine:
             anomaly,
             workload=extracted.workload,
             mfs=extracted.mfs,
-            extraction_runs=anomaly.extraction_runs + self._measurer.runs - first,
+            extraction_runs=anomaly.extraction_runs + runs,
             complete=extracted.complete,
             trials=extracted.trials,
             passed=extracted.passed,
@@ -383,6 +490,7 @@ class Engine:
             telling=telling,
             hint=hint,
             revised=(*anomaly.revised, anomaly.mfs) if anomaly.complete else anomaly.revised,
+            same_as=met.covered_by,
         )
         if extracted.complete:  # a set that lacks conditions would hide what it does not explain
             self._known.add(self._widened(met.anomaly))
@@ -394,16 +502,18 @@ class Engine:
 
     def _merge(self, explained: Anomaly) -> None:
         """Mark what waits and is explained by now as the same."""
-        covered = [
-            waiting
-            for waiting in self._waiting
-            if explained.symptom.is_kin(waiting.anomaly.symptom) and explained.mfs.covers(waiting.anomaly.found_as)
-        ]
-        for waiting in covered:
+
+        def covers(met: _Met) -> bool:
+            return explained.symptom.is_kin(met.anomaly.symptom) and explained.mfs.covers(met.anomaly.found_as)
+
+        for waiting in [met for met in self._waiting if covers(met)]:
             self._waiting.remove(waiting)
             same = dataclasses.replace(waiting.anomaly, same_as=explained.id)
             self._keep(same)
             self._sink.on_event(AnomalyMerged(same))
+        for met in self._being_explained:
+            if covers(met):
+                met.covered_by = explained.id
 
     def _keep(self, anomaly: Anomaly) -> None:
         known = next((index for index, found in enumerate(self._found) if found.id == anomaly.id), None)
@@ -415,12 +525,19 @@ class Engine:
         if not (self._measurer.replaying and anomaly.id in self._on_record):
             self._store.add_anomaly(anomaly)
 
-    def _drive(self, probes: Generator[Workload, Verdict | None, Result], purpose: str) -> Result:
-        """Answer a generator's probes by measuring."""
+    async def _drive(
+        self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str
+    ) -> tuple[Result, int]:
+        """Answer a generator's probes by measuring; return what it returns, and how many runs that took."""
+        runs, answer = 0, None
         try:
-            probe = next(probes)
             while True:
-                probe = probes.send(self._measurer.probe(probe, purpose))
+                probe = probes.send(answer)
+                before = lane.runs
+                answer = await self._measurer.probing(lane, probe, purpose)
+                runs += lane.runs - before
+                if purpose == "extract" and (suspect := self._suspect_for(lane)) is not None:
+                    await self._investigate(lane, suspect)  # who raised it waits for an answer, and this takes long
         except StopIteration as stop:
             result: Result = stop.value
-            return result
+            return result, runs

@@ -79,6 +79,14 @@ class SuspicionDropped:
 
 
 @dataclass(frozen=True, slots=True)
+class PairSetAside:
+    """A pair of hosts is unlike the others: it measures no further, and nothing is found by it."""
+
+    pair: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class SpacePruned:
     """Before the first run: what the search leaves out because the testbed cannot do it."""
 
@@ -107,4 +115,5 @@ Event = (
     | AnomalyMerged
     | SuspicionDropped
     | SpacePruned
+    | PairSetAside
 )

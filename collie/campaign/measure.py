@@ -1,7 +1,11 @@
-"""Numbered, recorded, judged runs: what the search, reproduction and calibration have in common.
+"""Recorded, judged runs: what the search, reproduction and calibration have in common.
 
 A run is on record before anybody acts on it. A resumed campaign meets its own record first: everything else is a
 deterministic function of seed and results, so telling it the recorded results again leads to the same next step.
+
+What several pairs of hosts do side by side are coroutines (`lanes.py`): `running`, `judging`, `probing` and
+`measuring_sibling`. `run`, `judged`, `probe` and `measure_sibling` do the same on the only pair, and return when it is
+done.
 """
 
 from __future__ import annotations
@@ -9,17 +13,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
-from collie.campaign.events import RunBegun, RunFinished
+from collie.campaign.events import RunFinished
+from collie.campaign.lanes import Course, Lane, Track, Turn, alone
 from collie.campaign.safety import Guard
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels, Ordinary, Signature
 from collie.detect.symptom import Verdict, inconclusive
-from collie.errors import StoreError
 from collie.ports import (
     CampaignStore,
     HostLost,
@@ -33,6 +38,8 @@ from collie.ports import (
 )
 from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload
+
+T = TypeVar("T")
 
 _SETUP_TRIES = 3
 """Runs at most for a workload that has to be measured (confirmation, extraction) and fails to set up."""
@@ -59,7 +66,7 @@ class LostHost:
 
 
 class Measurer:
-    """Runs workloads on a testbed, one after another.
+    """Runs workloads on a testbed, or on several that are alike, and judges what they show.
 
     Args:
         testbed: where.
@@ -70,6 +77,7 @@ class Measurer:
         sink: who watches.
         guard: stops what goes beyond the safety limits; without it nothing is limited.
         levels: what healthy runs read, where that is known already; else it is learnt from the runs of the search.
+        lanes: of the testbeds that are alike; `testbed` alone by default.
 
     Attributes:
         budget: as given; whoever shares it out between several parts of a campaign sets it for the next one.
@@ -85,27 +93,46 @@ class Measurer:
         sink: ProgressSink,
         guard: Guard | None = None,
         levels: Levels | None = None,
+        lanes: Sequence[Lane] = (),
     ) -> None:
         self._levels = levels
         self._guard = guard or Guard()
-        self._testbed = testbed
+        self._track = Track(lanes or [alone(testbed)], testbed.info.virtual_time, store, sink, self._guard)
         self._store = store
         self._bounds = bounds
         self._thresholds = thresholds
         self.budget = budget
         self._sink = sink
-        self._recorded = list(store.runs())
         self._evidence: dict[Workload, list[tuple[Verdict, Measurement]]] = {}
         self._ordinary = Ordinary(testbed.info.catalog)
-        self.runs = 0
-        self.elapsed_seconds = 0.0
         self.failed: Tally[str] = Tally()
         self.unsupported = 0
         self.refused: dict[Workload, str] = {}
         self.lost: dict[Workload, LostHost] = {}
-        self.driven: str | None = None
-        self.temperature: float | None = None
         self.plain: list[Measurement] = []
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The lanes of the testbeds that take part."""
+        return self._track.lanes
+
+    def retire(self, lane: Lane) -> None:
+        """Let a lane take no further part."""
+        self._track.lanes = tuple(each for each in self.lanes if each is not lane)
+
+    @property
+    def runs(self) -> int:
+        """Runs begun so far, those on record included."""
+        return self._track.runs
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Testbed time at the end of the run that was heard last."""
+        return self._track.elapsed_seconds
+
+    def drive(self, courses: Mapping[Lane, Course[T]]) -> dict[Lane, T]:
+        """Let lanes go on side by side, each to the end of its course; see `Track.drive`."""
+        return self._track.drive(courses)
 
     def run(self, workload: Workload, purpose: str) -> RunResult:
         """Run a workload once and record what came of it; judge nothing.
@@ -115,20 +142,11 @@ class Measurer:
             TestbedError: the testbed is gone.
             StoreError: the record is of another campaign than the one that this program would run.
         """
-        return self._run(workload, purpose).result
+        return self._alone(self.running(self.lanes[0], workload, purpose))
 
     def judged(self, workload: Workload, purpose: str) -> tuple[RunResult, Verdict | None]:
         """Run a workload once and judge it; measure its plain sibling first when the verdict depends on it."""
-        record = self._run(workload, purpose, announce=False)
-        verdict = None
-        try:
-            if isinstance(record.result, Measured):
-                verdict = self._signed(self._judge(workload, record.result.measurement, purpose), record)
-                self._evidence.setdefault(workload, []).append((verdict, record.result.measurement))
-                if not self.replaying:
-                    self._store.annotate(record.run, verdict, self.driven)
-        finally:  # a sibling may be one run too many for the budget, but this one is on record
-            self._announce(record, verdict)
+        record, verdict = self._alone(self.judging(self.lanes[0], workload, purpose))
         return record.result, verdict
 
     def probe(self, workload: Workload, purpose: str) -> Verdict | None:
@@ -137,23 +155,54 @@ class Measurer:
         Returns:
             None when the device cannot run it at all.
         """
+        return self._alone(self.probing(self.lanes[0], workload, purpose))
+
+    def measure_sibling(self, workload: Workload) -> None:
+        """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with."""
+        self._alone(self.measuring_sibling(self.lanes[0], workload))
+
+    def _alone(self, course: Course[T]) -> T:
+        (lane,) = self.lanes
+        return self.drive({lane: course})[lane]
+
+    async def running(self, lane: Lane, workload: Workload, purpose: str) -> RunResult:
+        """Run a workload once; judge nothing."""
+        return (await self._run(lane, workload, purpose)).result
+
+    async def judging(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
+        """Run a workload once and judge it; measure its plain sibling first when the verdict depends on it."""
+        record = await self._run(lane, workload, purpose, announce=False)
+        verdict = None
+        try:
+            if isinstance(record.result, Measured):
+                judged = await self._judge(lane, workload, record.result.measurement, purpose)
+                verdict = self._signed(judged, record)
+                self._evidence.setdefault(workload, []).append((verdict, record.result.measurement))
+                if record.verdict is None:  # else it is on record, too
+                    self._store.annotate(record.run, verdict, lane.driven)
+        finally:  # a sibling may be one run too many for the budget, but this one is on record
+            self._announce(lane, record, verdict)
+        return record, verdict
+
+    async def probing(self, lane: Lane, workload: Workload, purpose: str) -> Verdict | None:
+        """Return a verdict on a workload, trying again when its traffic fails to set up; None as for `probe`."""
         cause = ""
         for _ in range(_SETUP_TRIES):
             if workload in self.lost:
                 return inconclusive(f"not run again: it cost host {self.lost[workload].host}")
-            result, verdict = self.judged(workload, purpose)
+            record, verdict = await self.judging(lane, workload, purpose)
             if verdict is not None:
                 return verdict
-            if isinstance(result, Unsupported):
+            if isinstance(record.result, Unsupported):
                 return None
-            if isinstance(result, SetupFailed):
-                cause = result.cause
+            if isinstance(record.result, SetupFailed):
+                cause = record.result.cause
         return inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}")
 
     @property
     def replaying(self) -> bool:
         """Whether the last run was taken from the record of an earlier process, and more of it is to come."""
-        return self.runs < len(self._recorded)
+        return self._track.replaying
 
     def signature(self, measurement: Measurement) -> Signature:
         """Return the counters that read more in a run than in the healthy ones so far."""
@@ -166,8 +215,8 @@ class Measurer:
 
     @property
     def next_purpose(self) -> str | None:
-        """Purpose of the run that comes next on record; None when nothing is left of it."""
-        return self._recorded[self.runs].purpose if self.replaying else None
+        """Purpose of the run that comes next, where that is on record."""
+        return self._track.next_purpose
 
     def judgements(self) -> Iterator[tuple[Workload, Verdict]]:
         """Yield every workload judged so far with each of its verdicts.
@@ -183,12 +232,12 @@ class Measurer:
         judged = self._evidence.get(workload, ())
         return next((measurement for verdict, measurement in judged if verdict.is_anomalous), None)
 
-    def measure_sibling(self, workload: Workload) -> None:
+    async def measuring_sibling(self, lane: Lane, workload: Workload) -> None:
         """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with."""
         sibling = self._bounds.sibling(workload)
         sick = 0
         for _ in range(_SIBLING_TRIES):
-            record = self._run(sibling, "sibling")
+            record = await self._run(lane, sibling, "sibling")
             if isinstance(record.result, Unsupported | HostLost):
                 return
             if isinstance(record.result, Measured):
@@ -207,7 +256,7 @@ class Measurer:
         """Whether the plain sibling of a workload has been measured."""
         return self._bounds.known(workload)
 
-    def _judge(self, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
+    async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
         verdict = judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
         if verdict.is_normal or (self._bounds.known(workload) and math.isfinite(self._bounds.tightest(workload).bps)):
             return verdict
@@ -216,7 +265,7 @@ class Measurer:
         bracketed = self._bracketed(workload, measurement) if purpose != "confirm" else None
         if bracketed is not None:
             return bracketed
-        self.measure_sibling(workload)
+        await self.measuring_sibling(lane, workload)
         bound = self._bounds.tightest(workload)
         if not self._bounds.known(workload) or math.isinf(bound.bps):
             return inconclusive(
@@ -254,14 +303,12 @@ class Measurer:
             return verdict
         return dataclasses.replace(verdict, signature=self.signature(measurement))
 
-    def _run(self, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
+    async def _run(self, lane: Lane, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
         if self.budget.spent(self.elapsed_seconds, self.runs):
             raise BudgetSpent
         if self._guard.spent and not self.replaying:  # what is on record was allowed when it ran
             raise BudgetSpent("pause budget")
-        record = self._replay(workload, purpose) or self._measure(workload, purpose)
-        self.runs = record.run
-        self.elapsed_seconds = record.finished_at_seconds
+        record = await Turn(workload, purpose)
         self._guard.account(record.result)
         if isinstance(record.result, SetupFailed):
             self.failed[record.result.cause] += 1
@@ -271,32 +318,13 @@ class Measurer:
         if isinstance(record.result, HostLost):
             self.lost[workload] = LostHost(record.run, record.result.host, workload, record.result.detail)
         if announce:
-            self._announce(record, None)
+            self._announce(lane, record, None)
         return record
 
-    def _measure(self, workload: Workload, purpose: str) -> RunRecord:
-        run = self.runs + 1
-        self._sink.on_event(RunBegun(run, purpose))
-        result = self._testbed.measure(workload, run, self._guard.watch())
-        record = RunRecord(run, purpose, workload, result, self.elapsed_seconds + result.elapsed_seconds)
-        self._store.add_run(record)
-        return record
-
-    def _replay(self, workload: Workload, purpose: str) -> RunRecord | None:
-        if self.runs >= len(self._recorded):
-            return None
-        record = self._recorded[self.runs]
-        if record.workload != workload or record.purpose != purpose:
-            raise StoreError(
-                f"run {record.run} on record is a {record.purpose} run of another workload than this program would do "
-                "next; the campaign comes from another version of Collie or its files were changed: start a new one"
-            )
-        return record
-
-    def _announce(self, record: RunRecord, verdict: Verdict | None) -> None:
+    def _announce(self, lane: Lane, record: RunRecord, verdict: Verdict | None) -> None:
         share = self.budget.share(self.elapsed_seconds, self.runs)
-        replayed = record.run <= len(self._recorded)
-        self._sink.on_event(RunFinished(record, verdict, share, replayed, self.driven, self.temperature))
+        replayed = self._track.was_recorded(record.run)
+        self._sink.on_event(RunFinished(record, verdict, share, replayed, lane.driven, lane.temperature))
 
 
 def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:

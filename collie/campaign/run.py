@@ -9,7 +9,9 @@ from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import calibrate, plan
 from collie.campaign.engine import Engine, Summary
 from collie.campaign.events import CampaignBegun, SpacePruned
+from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
+from collie.campaign.pairs import odd_pairs
 from collie.campaign.safety import Guard
 from collie.detect.bounds import Bounds, Calibration
 from collie.ports import CampaignStore, ProgressSink, Testbed
@@ -35,6 +37,7 @@ class Campaign:
 
     Attributes:
         testbed: where workloads run.
+        lanes: the pairs of hosts, where there are several: `testbed` is the first, and the others are alike.
         store: the record; a campaign that was killed goes on from it.
         space: what may be varied.
         recipe: how to look.
@@ -56,6 +59,7 @@ class Campaign:
     calibration: Calibration | None = None
     guard: Guard = field(default_factory=Guard)
     dropped: tuple[Drop, ...] = ()
+    lanes: tuple[Lane, ...] = ()
 
     def run(self, sink: ProgressSink) -> Summary:
         """Search until the budget is spent.
@@ -67,7 +71,16 @@ class Campaign:
         if self.dropped:
             sink.on_event(SpacePruned(self.dropped))
         bounds = Bounds(self.testbed.specification, self.calibration or Calibration(), self.space)
-        measurer = Measurer(self.testbed, self.store, bounds, self.recipe.thresholds, self.budget, sink, self.guard)
+        measurer = Measurer(
+            self.testbed,
+            self.store,
+            bounds,
+            self.recipe.thresholds,
+            self.budget,
+            sink,
+            self.guard,
+            lanes=self.lanes,
+        )
         strategy = build(self.recipe, self.space, self.testbed.info.catalog, strategy_generator(self.seed))
         engine = Engine(
             measurer,
@@ -79,10 +92,13 @@ class Campaign:
             KnownAnomalies(self.known),
             self.testbed.info.catalog,
         )
-        if self.calibration is None:
-            try:
+        try:
+            if len(self.lanes) > 1:
+                for lane, reason in odd_pairs(measurer, self.space, self.recipe.thresholds).items():
+                    engine.set_aside(lane, reason)
+            if self.calibration is None:
                 bounds.calibration = calibrate(measurer, plan(self.space), _CALIBRATION_REPEATS)
-            except BudgetSpent as spent:
-                return engine.summary(spent.what)
+        except BudgetSpent as spent:
+            return engine.summary(spent.what)
         self.store.set_calibration(bounds.calibration)
         return engine.run()

@@ -18,6 +18,7 @@ from collie.campaign.events import (
     AnomalyExplained,
     AnomalyMerged,
     Event,
+    PairSetAside,
     RunFinished,
     SpacePruned,
     SuspicionDropped,
@@ -82,6 +83,8 @@ class ConsoleProgress:
             case SpacePruned(drops):
                 for drop in drops:
                     self._console.print(f"left out: {drop}", style="dim", markup=False)
+            case PairSetAside(pair, reason):
+                self._console.print(f"{pair} is set aside: {reason}", style="bold red", markup=False)
             case SuspicionDropped(run, verdict):
                 self._console.print(f"   run {run} did not show again: {verdict.reason}", style="dim", markup=False)
 

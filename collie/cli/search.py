@@ -50,6 +50,7 @@ from collie.report.text import render_summary
 )
 @click.option("--budget", metavar="10h|45m|800runs", help="How long.  [default: the recipe's]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
+@click.option("--pairs", type=click.IntRange(1, 256), default=1, show_default=True, help="How many measure at once.")
 @click.option(
     "--campaign", "directory", metavar="DIR", help="Where to keep the record.  [default: campaigns/TIME-NAME-SEED]"
 )
@@ -74,6 +75,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     \b
     collie search --subsystem F --budget 10h --seed 1
     collie search --hosts lab --space soft-roce --budget 20m
+    collie search --hosts rack.yaml --pairs 8 --budget 2h
     collie search --resume campaigns/20261120T101500Z-F
     collie search --budget 10h --prometheus /var/lib/node_exporter/collie.prom
     """
@@ -144,6 +146,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         options["seed"],
         safety_limits(options),
         options["shared_port"],
+        options["pairs"],
     )
     name = "lab" if (options["hosts"] or "").lower() == wiring.LAB else Path(options["hosts"] or testbed.subsystem).stem
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -115,6 +115,8 @@ def render_search(
             {"run": lost.run, "host": lost.host, "workload": render(lost.workload), "detail": lost.detail}
             for lost in summary.lost
         ],
+        "pairs": summary.pairs,
+        "pairs_set_aside": dict(summary.set_aside),
         "anomalies": [_anomaly(anomaly, score) for anomaly in summary.anomalies],
     }
     if score is not None:

@@ -118,6 +118,8 @@ def _notes(summary: Summary) -> Iterator[str]:
     if failed:
         causes = ", ".join(f"{count} x {cause}" for cause, count in sorted(summary.failed_runs.items()))
         yield f"{runs(failed)} could not be set up: {causes}."
+    for pair, reason in summary.set_aside.items():
+        yield f"{pair} was set aside: {reason}."
     for lost in summary.lost:
         yield f"Run {lost.run} cost host {lost.host}, which was brought back: {lost.detail}."
     if summary.unsupported_runs:

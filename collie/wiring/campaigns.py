@@ -33,8 +33,9 @@ from collie.store.sqlite import SqliteStore
 from collie.wiring.parts import Parts, narrowed_space_of, parts_of, pruned_space_of, utc_now
 from collie.wiring.pulse import Pulse
 from collie.wiring.testbeds import (
-    first_pair,
+    first_pairs,
     kept_calibration,
+    lanes_of,
     look_around,
     open_inventory,
     open_testbed,
@@ -99,7 +100,7 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
     """
     choice = choice.with_absolute_paths()
     parts_of(choice)  # what is wrong with the choice is said before any host is asked
-    testbed = open_testbed(choice.testbed, choice.seed)
+    testbed = open_testbed(choice.testbed, choice.seed, choice.pairs)
     try:
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
         parts = parts_of(choice)
@@ -170,7 +171,7 @@ def resume(
         )
         parts = parts_of(choice)
         _refuse_less_than_used(parts.budget, store)
-        testbed = open_testbed(choice.testbed, choice.seed)
+        testbed = open_testbed(choice.testbed, choice.seed, choice.pairs)
     except BaseException:
         store.close()
         raise
@@ -230,6 +231,7 @@ def _open(choice: SearchChoice, parts: Parts, testbed: Testbed, store: SqliteSto
         # A data sheet is ceiling enough; a device without one is measured first, unless it has been.
         calibration=store.calibration() if choice.testbed.is_simulated or choice.calibrated else None,
         guard=Guard(parts.limits),
+        lanes=lanes_of(testbed),
     )
     return OpenCampaign(choice, campaign, testbed, store)
 
@@ -303,9 +305,9 @@ def describe(choice: SearchChoice) -> dict[str, Any]:
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
         name = f"simulated subsystem {testbed.info.name}"
     else:
-        pair = first_pair(open_inventory(choice.testbed.hosts))
-        name = pair.name
-        contacted = {host.name: f"{host.address}, device {host.device}" for host in pair.hosts}
+        pairs = first_pairs(open_inventory(choice.testbed.hosts), choice.pairs)
+        name = "; ".join(pair.name for pair in pairs)
+        contacted = {host.name: f"{host.address}, device {host.device}" for pair in pairs for host in pair.hosts}
     parts = parts_of(choice)
     return {
         "schema_version": 1,

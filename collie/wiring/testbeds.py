@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collie.campaign.choice import TestbedChoice
+from collie.campaign.lanes import Lane
 from collie.campaign.safety import require_unshared
 from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
 from collie.content.subsystems import load_subsystem
@@ -16,6 +18,7 @@ from collie.detect.bounds import Calibration
 from collie.errors import UsageError
 from collie.inventory.fingerprint import Fingerprint, compare
 from collie.ports import Testbed
+from collie.scheduler.local import LocalPairs
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
 from collie.store import calibrations
@@ -39,8 +42,8 @@ def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
     return subsystem.with_settings(choice.settings) if choice.settings else subsystem
 
 
-def open_testbed(choice: TestbedChoice, seed: int) -> Testbed:
-    """Open the testbed that a user chose.
+def open_testbed(choice: TestbedChoice, seed: int, pairs: int = 1) -> Testbed:
+    """Open the testbed that a user chose; of more than one pair of hosts, a `LocalPairs`.
 
     Raises:
         ContentError: a subsystem or inventory file is wrong.
@@ -51,20 +54,36 @@ def open_testbed(choice: TestbedChoice, seed: int) -> Testbed:
             raise UsageError("--verify compares payload, and the simulator carries none; add --hosts FILE")
         if choice.victim:
             raise UsageError("--victim runs beside the workload, and the simulator runs one alone; add --hosts FILE")
-        return SimulatedTestbed(subsystem_of(choice), load_catalog("simulated"), seed=seed, noise=choice.noise)
+        catalog = load_catalog("simulated")
+        return _together(
+            [SimulatedTestbed(subsystem_of(choice), catalog, seed=seed, noise=choice.noise) for _ in range(pairs)]
+        )
     if choice.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
+    chosen = first_pairs(open_inventory(choice.hosts), pairs)
+    return _together([_hosts_testbed(choice, pair) for pair in chosen])
+
+
+def _together(testbeds: Sequence[Testbed]) -> Testbed:
+    return testbeds[0] if len(testbeds) == 1 else LocalPairs(testbeds)
+
+
+def lanes_of(testbed: Testbed) -> tuple[Lane, ...]:
+    """Return the lanes of a testbed of several pairs; none of a single one."""
+    return testbed.lanes if isinstance(testbed, LocalPairs) else ()
+
+
+def _hosts_testbed(choice: TestbedChoice, pair: Pair) -> Testbed:
     from collie.hosts.testbed import HostsTestbed
     from collie.lab.reviver import LabReviver
     from collie.ssh.remote import SshRemote
 
-    pair = first_pair(open_inventory(choice.hosts))
     return HostsTestbed(
         pair,
         connect=SshRemote,
         catalog_for=find_catalog,
         discover=discover_catalog,
-        reviver=LabReviver() if _is_lab(choice.hosts) else None,
+        reviver=LabReviver() if choice.hosts is not None and _is_lab(choice.hosts) else None,
         verify=choice.verify,
         victim=choice.victim,
     )
@@ -76,9 +95,26 @@ def first_pair(inventory: Inventory) -> Pair:
     Raises:
         UsageError: the inventory forms none.
     """
+    return first_pairs(inventory, 1)[0]
+
+
+def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
+    """Return the pairs that measure side by side.
+
+    Raises:
+        UsageError: the inventory forms fewer, or a host is in two of them.
+    """
     if not inventory.pairs:
         raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
-    return inventory.pairs[0]
+    if len(inventory.pairs) < count:
+        raise UsageError(f"--pairs {count}: the inventory names {len(inventory.pairs)}; add more under `pairs:`")
+    chosen = inventory.pairs[:count]
+    for host, uses in Counter(host.name for pair in chosen for host in pair.hosts).items():
+        if uses > 1:
+            raise UsageError(
+                f"--pairs {count}: host {host} is in {uses} of these pairs, and can measure in one at a time"
+            )
+    return chosen
 
 
 def open_inventory(hosts: str) -> Inventory:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from collie import ports
@@ -11,6 +13,7 @@ from collie.detect.judge import Thresholds, judge
 from collie.detect.symptom import Symptom
 from collie.errors import TestbedError
 from collie.ports import Measured, SetupFailed
+from collie.scheduler.local import LocalPairs
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.testing.testbed_suite import TestbedSuite
 from collie.wiring import open_testbed
@@ -77,3 +80,13 @@ def test_a_closed_fake_testbed_measures_no_more() -> None:
     testbed.close()
     with pytest.raises(TestbedError, match="closed"):
         testbed.measure(Workload(), 1)
+
+
+class TestLocalPairs(TestbedSuite):
+    __test__ = True
+
+    @pytest.fixture
+    def testbed(self) -> Iterator[ports.Testbed]:
+        pairs = LocalPairs([FakeTestbed(), FakeTestbed()])
+        yield pairs
+        pairs.close()

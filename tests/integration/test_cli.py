@@ -279,6 +279,21 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert (tmp_path / "long" / "results.jsonl").exists()
 
 
+def test_several_pairs_search_one_campaign_that_resumes(tmp_path: Path) -> None:
+    words = ["search", "--subsystem", "F", "--seed", "1", "--pairs", "3"]
+    whole = answer(*words, "--budget", "60runs", "--campaign", "whole", cwd=tmp_path)
+    assert (whole["pairs"], whole["pairs_set_aside"], whole["runs"]) == (3, {}, 60)
+    answer(*words, "--budget", "45runs", "--campaign", "half", cwd=tmp_path)
+    extended = answer("search", "--resume", "half", "--budget", "60runs", cwd=tmp_path)
+    assert without_wall_time(extended) == without_wall_time(whole)
+
+
+def test_more_pairs_than_the_inventory_forms_are_refused(tmp_path: Path) -> None:
+    hosts = Path(__file__).parents[2] / "hosts.example.yaml"
+    done = collie("search", "--dry-run", "--hosts", str(hosts), "--pairs", "9", cwd=tmp_path, status=2)
+    assert "--pairs 9: the inventory names" in done.stderr
+
+
 def test_a_dry_run_names_hosts_limits_and_first_workloads(tmp_path: Path) -> None:
     hosts = Path(__file__).parents[2] / "hosts.example.yaml"
     plan = answer("search", "--dry-run", "--hosts", str(hosts), "--max-pause", "20s", cwd=tmp_path)

@@ -1,0 +1,239 @@
+"""Several pairs of hosts at once: a lane for each, and one order in which all of them hear what they measured.
+
+Terms. A *lane* is one pair of hosts and whoever makes it run workloads: a coroutine that awaits one `Turn` after
+another. The *clock* of a campaign is testbed time: the end of the run that was heard last.
+
+Rules.
+1. One thread thinks. A coroutine runs until it awaits a run, and only measuring goes on beside it: what lanes share
+   needs no lock.
+2. Runs are heard in the order of their ends. Where time is virtual, all that are under way are waited for and the
+   earliest end is heard, so a seed gives one campaign; on real hosts, the first that ends.
+3. A run is numbered when it begins, and on record before anybody hears of it. What is on record is heard before what
+   is not, in the order of its ends: a resumed campaign meets its own past in the order in which it came.
+4. Where one lane fails, no other begins another run; what is under way is put on record first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from collie.campaign.events import RunBegun
+from collie.campaign.safety import Guard
+from collie.detect.measurement import Watch
+from collie.errors import StoreError
+from collie.ports import CampaignStore, ProgressSink, RunRecord, RunResult, Testbed
+from collie.workloads.workload import Workload
+
+Begin = Callable[[Workload, int, Watch | None], "Future[RunResult]"]
+"""Begins a run of a workload, with its number and what watches it."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A run that a coroutine wants; awaiting it gives the record of that run."""
+
+    workload: Workload
+    purpose: str
+
+    def __await__(self) -> Generator[Turn, RunRecord, RunRecord]:
+        """Let others go on until the run is on record."""
+        record = yield self
+        return record
+
+
+Course = Coroutine[Turn, RunRecord, T]
+"""What a lane does, from its first run to its result."""
+
+
+@dataclass(eq=False)
+class Lane:
+    """One pair of hosts of a campaign.
+
+    Attributes:
+        name: of the pair.
+        begin: begins a run there.
+        runs: that it has made.
+        driven: the counter that the strategy drives with the lane's runs, if any.
+        temperature: of the strategy, if it has one.
+    """
+
+    name: str
+    begin: Begin
+    runs: int = 0
+    driven: str | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """A run that has begun.
+
+    Attributes:
+        run: its number.
+        began: on the clock of the campaign.
+        pending: will be its result; None where it is on record.
+    """
+
+    lane: Lane
+    turn: Turn
+    run: int
+    began: float
+    recorded: RunRecord | None
+    pending: Future[RunResult] | None
+
+    def end(self, now: float) -> float:
+        """Return when it ended, or waits for its end; never before what was heard last."""
+        if self.recorded is not None:
+            return self.recorded.finished_at_seconds
+        assert self.pending is not None
+        return max(now, self.began + self.pending.result().elapsed_seconds)
+
+
+class Track:
+    """Numbers, makes and records the runs of all lanes.
+
+    Args:
+        lanes: at least one.
+        virtual_time: elapsed time is computed, not waited for.
+        store: the record; what is on it already is taken from there.
+        sink: who watches.
+        guard: limits what a run may do.
+
+    Attributes:
+        lanes: that take part.
+        runs: that have begun.
+        elapsed_seconds: the clock of the campaign.
+    """
+
+    def __init__(
+        self, lanes: Sequence[Lane], virtual_time: bool, store: CampaignStore, sink: ProgressSink, guard: Guard
+    ) -> None:
+        self.lanes = tuple(lanes)
+        self.runs = 0
+        self.elapsed_seconds = 0.0
+        self._virtual_time = virtual_time
+        self._store = store
+        self._sink = sink
+        self._guard = guard
+        self._recorded = {record.run: record for record in store.runs()}
+        self._last_recorded = max(self._recorded, default=0)
+
+    @property
+    def replaying(self) -> bool:
+        """Whether more of the record of an earlier process is to come."""
+        return self.runs < self._last_recorded
+
+    @property
+    def next_purpose(self) -> str | None:
+        """Purpose of the run that comes next, where that is on record."""
+        recorded = self._recorded.get(self.runs + 1)
+        return recorded.purpose if recorded else None
+
+    def was_recorded(self, run: int) -> bool:
+        """Whether a run was taken from the record of an earlier process."""
+        return run in self._recorded
+
+    def drive(self, courses: Mapping[Lane, Course[T]]) -> dict[Lane, T]:
+        """Let lanes run to their ends, side by side.
+
+        Raises:
+            TestbedError: a testbed is gone.
+            StoreError: the record is of another campaign than the one that this program would run.
+            Exception: whatever else a course raises; of several the first lane's.
+        """
+        under_way: dict[Lane, _UnderWay] = {}
+        results: dict[Lane, T] = {}
+        try:
+            for lane, course in courses.items():
+                self._go_on(lane, course, None, under_way, results)
+            while under_way:
+                lane = self._next_to_end(list(under_way.values())).lane
+                record = self._finish(under_way.pop(lane))
+                self._go_on(lane, courses[lane], record, under_way, results)
+        except Exception:
+            self._keep(list(under_way.values()))
+            raise
+        finally:
+            for course in courses.values():
+                course.close()
+        return results
+
+    def _go_on(
+        self,
+        lane: Lane,
+        course: Course[T],
+        record: RunRecord | None,
+        under_way: dict[Lane, _UnderWay],
+        results: dict[Lane, T],
+    ) -> None:
+        try:
+            turn = course.send(record)  # type: ignore[arg-type]  # None starts it
+        except StopIteration as stop:
+            results[lane] = stop.value
+        else:
+            under_way[lane] = self._begin(lane, turn)
+
+    def _next_to_end(self, under_way: Sequence[_UnderWay]) -> _UnderWay:
+        if len(under_way) == 1:
+            return under_way[0]
+        known = list(under_way)
+        if not self._virtual_time:
+            known = [each for each in under_way if each.recorded] or list(_first_ended(under_way))
+        return min(known, key=lambda each: (each.end(self.elapsed_seconds), each.run))
+
+    def _begin(self, lane: Lane, turn: Turn) -> _UnderWay:
+        self.runs += 1
+        run, recorded = self.runs, self._recorded.get(self.runs)
+        if recorded is None:
+            self._sink.on_event(RunBegun(run, turn.purpose))
+            pending = lane.begin(turn.workload, run, self._guard.watch())
+            return _UnderWay(lane, turn, run, self.elapsed_seconds, None, pending)
+        if (recorded.workload, recorded.purpose) != (turn.workload, turn.purpose):
+            raise StoreError(
+                f"run {run} on record is a {recorded.purpose} run of another workload than this program would do "
+                "next; the campaign comes from another version of Collie or its files were changed: start a new one"
+            )
+        return _UnderWay(lane, turn, run, self.elapsed_seconds, recorded, None)
+
+    def _finish(self, under_way: _UnderWay) -> RunRecord:
+        """Put a run on record."""
+        end, record = under_way.end(self.elapsed_seconds), under_way.recorded
+        if record is None:
+            assert under_way.pending is not None
+            turn = under_way.turn
+            record = RunRecord(under_way.run, turn.purpose, turn.workload, under_way.pending.result(), end)
+            self._store.add_run(record)
+        under_way.lane.runs += 1
+        self.elapsed_seconds = end
+        return record
+
+    def _keep(self, under_way: Sequence[_UnderWay]) -> None:
+        """Put on record what can still be had when a campaign breaks off."""
+        sound = [each for each in under_way if each.pending is None or each.pending.exception() is None]
+        for each in sorted(sound, key=lambda each: (each.end(self.elapsed_seconds), each.run)):
+            self._finish(each)
+
+
+def alone(testbed: Testbed) -> Lane:
+    """Return the lane of a testbed that has nothing beside it: a run is over when its beginning returns."""
+
+    def begin(workload: Workload, run: int, watch: Watch | None) -> Future[RunResult]:
+        done: Future[RunResult] = Future()
+        try:
+            done.set_result(testbed.measure(workload, run, watch))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    return Lane(testbed.info.name, begin)
+
+
+def _first_ended(under_way: Sequence[_UnderWay]) -> Iterator[_UnderWay]:
+    pending: list[Future[Any]] = [each.pending for each in under_way if each.pending is not None]
+    ended, _ = wait(pending, return_when=FIRST_COMPLETED)
+    return (each for each in under_way if each.pending in ended)

@@ -1,0 +1,100 @@
+"""Are the pairs of a campaign alike? Decided before a search, by the same plain workloads on each.
+
+A pair that delivers less than its siblings would lend them bounds that are too low and be called anomalous by theirs,
+so it is set aside and named. Which of two pairs that differ is the odd one nobody can tell; then it is the slower.
+
+Method. A pair's reading of a workload is the logarithm of its rate over the median of all pairs. The pair's deviation
+is the median of its readings. What its readings differ by among themselves is noise: its standard deviation, taken as
+1.0483 times the median difference of two of them, says how far the median of so many strays by chance.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from collie.campaign.calibrate import plan
+from collie.campaign.lanes import Lane
+from collie.campaign.measure import Measurer, delivered
+from collie.detect.bounds import NOTHING_EXPECTED, at_best_port
+from collie.detect.judge import Thresholds, judge
+from collie.ports import Measured
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+_SIZES = (1024, 65536)
+_WORKLOADS = 5
+"""At most; a deviation is known after half of the ten runs within which an operator should hear of it."""
+_ALIKE = 0.05
+"""What pairs may differ by at least: a quarter of the throughput that has to be missing for an anomaly."""
+_STANDARD_DEVIATIONS = 4.0
+"""Of the chance strays, that a deviation has to exceed: one of 16,000 pairs that are alike does (normal noise)."""
+
+Rates = Mapping[Workload, float]
+
+
+def odd_pairs(measurer: Measurer, space: Space, thresholds: Thresholds) -> dict[Lane, str]:
+    """Run plain workloads on every pair; return those that are unlike the others, with the reason.
+
+    Raises:
+        BudgetSpent: no further run may begin.
+        TestbedError: a testbed is gone.
+    """
+    workloads = _evenly(tuple(plan(space, _SIZES)), _WORKLOADS)
+    courses = {lane: _plain_rates(measurer, lane, workloads, thresholds) for lane in measurer.lanes}
+    found = measurer.drive(courses)
+    sick = {lane: said for lane, said in found.items() if isinstance(said, str)}
+    rates = {lane: said for lane, said in found.items() if not isinstance(said, str)}
+    if not rates:
+        return {}  # what no pair can do is no pair's fault
+    return sick | unlike(rates)
+
+
+async def _plain_rates(
+    measurer: Measurer, lane: Lane, workloads: Sequence[Workload], thresholds: Thresholds
+) -> Rates | str:
+    """Return the rate of each workload that could be measured, or what is wrong with the pair."""
+    rates, sick = {}, []
+    for workload in workloads:
+        result = await measurer.running(lane, workload, "qualify")
+        if not isinstance(result, Measured):
+            continue
+        received = delivered(workload, result.measurement)
+        if received and (best := at_best_port(workload, received).bps) > 0:
+            rates[workload] = best
+        verdict = judge(workload, result.measurement, NOTHING_EXPECTED, thresholds)
+        if verdict.is_anomalous:
+            sick.append(verdict.reason)
+    if len(sick) * 2 > len(workloads):
+        return f"plain traffic is sick there: {sick[0]}"
+    return rates or "none of the plain workloads could be measured there"
+
+
+def unlike(rates: Mapping[Lane, Rates]) -> dict[Lane, str]:
+    """Return the pairs whose rates are off, with the reason."""
+    common = set.intersection(*(set(own) for own in rates.values()))
+    if len(rates) < 2 or not common:
+        return {}
+    levels = {workload: median(own[workload] for own in rates.values()) for workload in common}
+    readings = {lane: [math.log(own[each] / levels[each]) for each in common] for lane, own in rates.items()}
+    deviations = {lane: median(own) for lane, own in readings.items()}
+    differences = [abs(a - b) for own in readings.values() for a, b in itertools.combinations(own, 2)]
+    noise = 1.0483 * median(differences or [0.0])
+    limit = max(_ALIKE, _STANDARD_DEVIATIONS * noise * math.sqrt(math.pi / 2 / len(common)))
+    if len(rates) == 2:
+        slower, faster = sorted(deviations, key=lambda lane: deviations[lane])
+        deviations = {slower: deviations[slower] - deviations[faster], faster: 0.0}
+    return {
+        lane: f"its plain traffic runs at {math.exp(off):.0%} of the other pairs' ({len(common)} workloads, "
+        f"{limit:.0%} would pass)"
+        for lane, off in deviations.items()
+        if abs(off) > limit
+    }
+
+
+def _evenly(workloads: Sequence[Workload], count: int) -> list[Workload]:
+    if len(workloads) <= count:
+        return list(workloads)
+    return [workloads[index * (len(workloads) - 1) // (count - 1)] for index in range(count)]
