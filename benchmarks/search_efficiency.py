@@ -1,6 +1,7 @@
 """Compare searches: how many minutes of testbed time each needs to find the anomalies of a simulated subsystem.
 
     python benchmarks/search_efficiency.py --contenders random,nsdi22-diag --seeds 1-20 --budget 10h --output efficiency
+    python benchmarks/search_efficiency.py --contenders guided --pairs 1,2,4,8,16 --seeds 1-10 --budget 40h
 
 Every contender is a recipe (name or file) and runs once per seed, in memory, in a process of its own. All share the
 judge, the confirmation and the accounting: every run counts, whatever it is for. Ground truth credits each confirmed
@@ -89,6 +90,7 @@ class Task:
         budget: as on the command line.
         noise: of simulated readings.
         quality_points: points for precision and for recall; 0 measures neither.
+        pairs: of hosts that measure at once.
     """
 
     subsystem: str
@@ -98,6 +100,7 @@ class Task:
     noise: float = 1.0
     space: str = "nsdi22"
     quality_points: int = 200
+    pairs: int = 1
 
 
 def run(task: Task) -> dict[str, Any]:
@@ -106,14 +109,17 @@ def run(task: Task) -> dict[str, Any]:
     recipe = load_recipe(task.contender)
     budget = parse_budget(task.budget)
     header = CampaignHeader("benchmark", {}, space.name, recipe.name, {}, task.seed, "2026-01-01T00:00:00Z")
+    choice = TestbedChoice(subsystem=task.subsystem, noise=task.noise)
+    testbed = wiring.open_testbed(choice, task.seed, task.pairs)
     campaign = Campaign(
-        testbed=wiring.open_testbed(TestbedChoice(subsystem=task.subsystem, noise=task.noise), task.seed),
+        testbed=testbed,
         store=MemoryStore(header),
         space=space,
         recipe=recipe,
         budget=budget,
         seed=task.seed,
         calibration=Calibration(),  # a simulated testbed has a data sheet; `collie search` does not calibrate it either
+        lanes=wiring.lanes_of(testbed),
     )
     wall, cpu = time.perf_counter(), time.process_time()
     summary = campaign.run(ListSink())
@@ -121,7 +127,7 @@ def run(task: Task) -> dict[str, Any]:
     score = _truth(task.subsystem, task.space).score(summary.anomalies)
     return {
         **dataclasses.asdict(task),
-        "contender": recipe.name,
+        "contender": recipe.name if task.pairs == 1 else f"{recipe.name}, {task.pairs} pairs",
         "budget_minutes": min(budget.seconds, summary.elapsed_seconds) / 60,
         "runs": summary.runs,
         "skipped": summary.skipped,
@@ -353,11 +359,17 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
+def parse_counts(text: str) -> list[int]:
+    """Read `1,8`."""
+    return [int(word) for word in text.split(",")]
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subsystem", action="append", help="may repeat; F unless given")
     parser.add_argument("--contenders", default=DEFAULT_CONTENDERS, help="recipes, separated by commas")
     parser.add_argument("--seeds", default="1-20", type=parse_seeds)
+    parser.add_argument("--pairs", default=[1], type=parse_counts, help="numbers of pairs that measure at once, as 1,8")
     parser.add_argument("--budget", default="10h")
     parser.add_argument("--noise", default=1.0, type=float)
     parser.add_argument("--space", default="nsdi22")
@@ -368,11 +380,13 @@ def main(words: Sequence[str] | None = None) -> None:
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes are parallel; threads inside would fight over cores
     subsystems = options.subsystem or ["F"]
+    shared = (options.budget, options.noise, options.space, options.quality_points)
     tasks = [
-        Task(subsystem, contender, seed, options.budget, options.noise, options.space, options.quality_points)
+        Task(subsystem, contender, seed, *shared, pairs)
         for seed in options.seeds
         for subsystem in subsystems
         for contender in options.contenders.split(",")
+        for pairs in options.pairs
     ]
     results = run_all(tasks, options.jobs)
     for subsystem in subsystems:
