@@ -187,12 +187,13 @@ def replayed(measurement: Measurement, watch: Watch | None) -> Measurement:
 
 
 def _seen(host: HostMeasurement, samples: Sequence[Sample]) -> HostMeasurement:
-    def mean(name: str) -> float | None:
+    def mean(name: str, fewest: int = len(samples)) -> float | None:
         values = [value for sample in samples if (value := sample.values.get(name)) is not None]
-        return sum(values) / len(values) if values and len(values) == len(samples) else None
+        return sum(values) / len(values) if values and len(values) >= fewest else None
 
     bps, pps = mean("delivered_bps"), None
     if bps is not None and host.delivered_bps and host.delivered_pps is not None:
         pps = host.delivered_pps * bps / host.delivered_bps
     counters = {name: mean(name) for name in host.counters}
-    return HostMeasurement(host.host, bps, pps, mean("tx_pause_ratio"), counters=counters)
+    # Where a driver tells of pause once a second, the first samples of a run say nothing of it.
+    return HostMeasurement(host.host, bps, pps, mean("tx_pause_ratio", 1), counters=counters)

@@ -6,18 +6,10 @@ why they are silent. So a flow's rate is shown at the end that counts it, which 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
-
-from collie.counters.catalog import Catalog, Role
-from collie.counters.series import rates
+from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample, Watch
-from collie.hosts.samples import AgentSample, snapshot
-from collie.hosts.window import Recording, pause_ratio
-
-Placed = tuple[float, AgentSample]
-"""Seconds since traffic began, and the sample."""
+from collie.hosts.pause import Placed, SentPause
+from collie.hosts.window import Recording
 
 
 class Lookout:
@@ -33,7 +25,7 @@ class Lookout:
 
     def __init__(self, watch: Watch | None, catalog: Catalog) -> None:
         self._watch = watch
-        self._pause = replace(catalog, counters=catalog.of_role(Role.TX_PAUSE))
+        self._sent = SentPause(catalog)
         self._shown: dict[str, int] = {}
         self.reason: str | None = None
 
@@ -43,27 +35,27 @@ class Lookout:
             first = self._shown.get(role, 0)
             if len(taken) > first + 1:
                 self._shown[role] = len(taken) - 1
-                self._look(role, recording.placed(role)[first:])
+                self._look(role, recording.placed(role), first)
         return self.reason
 
-    def _look(self, role: str, samples: Sequence[Placed]) -> None:
-        for before, after in pairwise(samples):
+    def _look(self, role: str, samples: Placed, first: int) -> None:
+        for index in range(first + 1, len(samples)):
             if self._watch and self.reason is None:
-                self.reason = self._watch(self._sample(role, before, after))
+                self.reason = self._watch(self._sample(role, samples, index))
 
-    def _sample(self, role: str, before: Placed, after: Placed) -> Sample:
-        snapshots = [snapshot(sample, self._pause) for _, sample in (before, after)]
-        paused = pause_ratio(self._pause, rates(self._pause, snapshots), Role.TX_PAUSE)
-        return Sample(after[0], role, {"tx_pause_ratio": paused, "delivered_bps": _counted_bps(before, after)})
+    def _sample(self, role: str, samples: Placed, index: int) -> Sample:
+        values = {"tx_pause_ratio": self._sent.ratio(samples, index), "delivered_bps": _counted_bps(samples, index)}
+        return Sample(samples[index][0], role, values)
 
 
-def _counted_bps(before: Placed, after: Placed) -> float | None:
+def _counted_bps(samples: Placed, index: int) -> float | None:
     """Return the payload rate of the flows that this host counts; None when it counts none."""
-    seconds = after[1].clock - before[1].clock
+    (begin, before), (end, after) = samples[index - 1 : index + 1]
+    seconds = end - begin
     known = [
         totals.delivered_bytes - earlier.delivered_bytes
-        for key, totals in after[1].flows.items()
-        if (earlier := before[1].flows.get(key)) is not None
+        for key, totals in after.flows.items()
+        if (earlier := before.flows.get(key)) is not None
         and totals.delivered_bytes is not None
         and earlier.delivered_bytes is not None
     ]

@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, Kind, Role
 from collie.counters.series import is_stable, rates
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
@@ -28,6 +28,7 @@ from collie.hosts.curve import Curve
 from collie.hosts.facts import SOFTWARE_DRIVERS
 from collie.hosts.health import generator_health, has_errors
 from collie.hosts.link import LINK_DOWN, link_change
+from collie.hosts.pause import Placed, SentPause, pause_ratio
 from collie.hosts.samples import AgentSample, names_in, snapshot
 from collie.hosts.trust import broken, standstills
 from collie.workloads.plan import HOST_A, Stream, sinks, streams
@@ -87,8 +88,6 @@ class Recording:
         """Seconds since traffic began up to which every host has been heard."""
         return min((samples[-1][0] if (samples := self.placed(role)) else -math.inf) for role in self.samples)
 
-
-Placed = Sequence[tuple[float, AgentSample]]
 
 _SAME_MOMENT_SECONDS = 0.005
 """Hosts' clocks are compared no better than a message travels."""
@@ -275,20 +274,6 @@ def accounting_step_bytes(workload: Workload, stream: Stream) -> float:
     return stream.per_request * workload.messages_per_signal
 
 
-def pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:
-    """Return the largest share of time over the priorities, from microseconds per second or percent.
-
-    At most 1: a NIC tells in steps for how long it asked, which may reach beyond the window.
-    """
-    scale = {Unit.MICROSECONDS: 1e-6, Unit.PERCENT: 1e-2}
-    ratios = [
-        value * scale[counter.unit]
-        for counter in catalog.of_role(role)
-        if counter.unit in scale and (value := counters[counter.name]) is not None
-    ]
-    return min(1.0, max(ratios)) if ratios else None
-
-
 def _sum(chosen: Sequence[Counter], counters: Mapping[str, float | None]) -> float | None:
     known = [value for counter in chosen if (value := counters[counter.name]) is not None]
     return sum(known) if known else None
@@ -376,10 +361,11 @@ def _notes(window: Mapping[str, Placed], catalog: Catalog) -> list[str]:
 
 def _series(role: str, placed: Mapping[str, Placed], workload: Workload, catalog: Catalog) -> list[Sample]:
     curves = _curves(role, placed, workload) if role in sinks(workload) else []
+    sent, own = SentPause(catalog), placed[role]
     series = []
-    for (begin, before), (end, after) in itertools.pairwise(placed[role]):
+    for index, ((begin, before), (end, after)) in enumerate(itertools.pairwise(own), 1):
         values = rates(catalog, [snapshot(before, catalog), snapshot(after, catalog)])
-        pause = pause_ratio(catalog, values, Role.TX_PAUSE)
         delivered = _received_bps(curves, begin, end)
-        series.append(Sample(end, role, {"delivered_bps": delivered, "tx_pause_ratio": pause, **values}))
+        shown = {"delivered_bps": delivered, "tx_pause_ratio": sent.ratio(own, index)}
+        series.append(Sample(end, role, {**shown, **values}))
     return series

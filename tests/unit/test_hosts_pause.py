@@ -1,0 +1,103 @@
+"""Pause from sample to sample, as safety limits are held against it, where a driver tells of it once a second."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from collie.campaign.safety import Guard
+from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.detect.measurement import Sample, cut_short
+from collie.hosts.lookout import Lookout
+from collie.hosts.pause import SentPause
+from collie.hosts.samples import AgentSample
+from collie.hosts.window import Recording, WindowPolicy, measurement
+from collie.inventory.safety import SafetyLimits
+from collie.workloads.workload import Workload
+
+QUICK = Catalog("quick", (Counter("us", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),))
+SLOW = Catalog(
+    "slow",
+    (Counter("us", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE, refresh_seconds=1.0),),
+)
+PERIOD = 0.25
+BEGAN = 500.0
+
+
+def recorded(paused: Callable[[float], float], seconds: float, phase: float | None) -> list[AgentSample]:
+    """Samples of a host that has sent pause for `paused(t)` seconds in all by the moment t of the run.
+
+    The driver takes the reading at whole seconds past `phase`; always where that is None.
+    """
+    made = []
+    for number in range(int(seconds / PERIOD) + 1):
+        t = 0.01 + number * PERIOD
+        read = t if phase is None else math.floor(t - phase) + phase
+        counters = {"ethtool": {"us": round(1e9 + 1e6 * paused(read))}}
+        made.append(AgentSample(70.0 + t, BEGAN + t, {}, None, counters, 0))
+    return made
+
+
+def told(catalog: Catalog, samples: Sequence[AgentSample]) -> list[tuple[float, float | None]]:
+    """Length of each sample, and the share of it that was pause."""
+    placed = Recording({"a": samples}, BEGAN).placed("a")
+    sent = SentPause(catalog)
+    return [(placed[index][0] - placed[index - 1][0], sent.ratio(placed, index)) for index in range(1, len(placed))]
+
+
+def seconds_of(shares: Sequence[tuple[float, float | None]]) -> float:
+    return sum(length * (share or 0.0) for length, share in shares)
+
+
+def test_a_counter_that_is_always_fresh_tells_of_each_sample_by_itself() -> None:
+    shares = told(QUICK, recorded(lambda t: 0.5 * max(0.0, t - 1.01), 2.0, None))
+    assert [share for _, share in shares] == pytest.approx([0.0] * 4 + [0.5] * 4)
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.7, 0.99])
+def test_what_is_refreshed_once_a_second_adds_up_to_what_was_sent(phase: float) -> None:
+    shares = told(SLOW, recorded(lambda t: 0.3 * max(0.0, min(t, 5.0) - 2.0), 9.0, phase))
+    assert seconds_of(shares) == pytest.approx(0.9, rel=0.01)
+    assert all(share is None or share <= 0.3 + 1e-6 for _, share in shares)
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.7, 0.99])
+def test_a_storm_of_the_run_before_is_not_this_ones(phase: float) -> None:
+    shares = told(SLOW, recorded(lambda t: min(t, 0.0), 4.0, phase))
+    assert shares[0][1] is None
+    assert seconds_of(shares) == 0.0
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.7, 0.99])
+@pytest.mark.parametrize("catalog", [QUICK, SLOW])
+def test_a_storm_is_stopped_whoever_counts_it(catalog: Catalog, phase: float) -> None:
+    samples = recorded(lambda t: 0.9 * max(0.0, t), 6.0, phase if catalog is SLOW else None)
+    guard = Guard(SafetyLimits(pause_per_second=0.2))
+    lookout = Lookout(guard.watch(), catalog)
+    stopped = next(n for n in range(len(samples)) if lookout.show(Recording({"a": samples[:n]}, BEGAN)))
+    late = 2.5 if catalog is SLOW else 0.5
+    assert samples[stopped - 1].clock - samples[0].clock <= late
+    assert "sent pause" in str(lookout.reason)
+
+
+def test_the_record_tells_what_the_lookout_saw() -> None:
+    samples = recorded(lambda t: 0.4 * max(0.0, t), 6.0, 0.3)
+    seen: list[Sample] = []
+    Lookout(lambda sample: seen.append(sample), SLOW).show(Recording({"a": samples}, BEGAN))
+    recording = Recording({"a": samples}, BEGAN)
+    series = measurement(Workload(remote=False, loopback=True), recording, SLOW, WindowPolicy()).series
+    shown = [sample.values["tx_pause_ratio"] for sample in seen]
+    assert shown == [sample.values["tx_pause_ratio"] for sample in series]
+    assert len(shown) == len(list(itertools.pairwise(samples)))
+
+
+def test_what_stopped_a_run_is_among_its_readings_though_its_first_samples_told_nothing() -> None:
+    recording = Recording({"a": recorded(lambda t: 0.9 * max(0.0, t), 2.0, 0.3)}, BEGAN)
+    measured = measurement(Workload(remote=False, loopback=True), recording, SLOW, WindowPolicy())
+    assert measured.host("a").tx_pause_ratio is None
+    stopped = cut_short(measured, measured.series, "a storm")
+    assert stopped.host("a").tx_pause_ratio is not None
+    assert stopped.host("a").tx_pause_ratio > 0.1
