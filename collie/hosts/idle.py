@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from collie.counters.catalog import Catalog, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, Kind, Unit
 from collie.counters.series import rates
 from collie.hosts.facts import RdmaPort
 from collie.hosts.samples import AgentSample, snapshot
@@ -15,16 +15,19 @@ from collie.hosts.session import HostSession
 from collie.ports import Clock, OtherUse
 
 WINDOW_SECONDS = 1.0
+WINDOW_REFRESHES = 3
+"""Of the slowest counter that is looked at; over less than two, a counter that moves once a second has no rate."""
 PERIOD_SECONDS = 0.25
 BACKGROUND_PACKETS = 100.0
 """Per second. Connection managers and idle storage connections send a few; a workload sends thousands."""
 
+_OF_NETWORK_DEVICES = frozenset({"netdev", "ethtool"})
 _CARRIES = frozenset({"RTR", "RTS", "SQD"})
 _MANAGEMENT = frozenset({"SMI", "GSI"})
 
 
 def other_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Clock) -> tuple[OtherUse, ...]:
-    """Watch one port for a second.
+    """Watch one port for a second, or for as long as its counters need.
 
     Raises:
         TestbedError: the host cannot be asked.
@@ -32,7 +35,7 @@ def other_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Cl
     client = session.client_under_way()
     client.forget_samples()
     session.request("sampling", on=True, device=port.device, port=port.port, period_seconds=PERIOD_SECONDS)
-    clock.sleep(WINDOW_SECONDS + PERIOD_SECONDS)
+    clock.sleep(idle_seconds(catalog) + PERIOD_SECONDS)
     session.request("sampling", on=False)
     samples = client.drain_samples()
     pairs = session.request("resources", device=port.device)["qps"]
@@ -40,10 +43,15 @@ def other_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Cl
     return tuple(OtherUse(session.host.name, port.device, detail, forbids) for detail, forbids in found)
 
 
+def idle_seconds(catalog: Catalog) -> float:
+    """Return for how long a port is watched."""
+    refresh_seconds = max((counter.refresh_seconds for counter in _counting(catalog)), default=0.0)
+    return max(WINDOW_SECONDS, WINDOW_REFRESHES * refresh_seconds)
+
+
 def moving(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[tuple[str, bool]]:
     """Yield what the packet counters of an idle port say, and whether that forbids to begin. Pure."""
-    counters = tuple(c for c in catalog.counters if _counts_rdma(c.kind, c.unit, c.role, c.source))
-    counted = replace(catalog, counters=counters)
+    counted = replace(catalog, counters=_counting(catalog))
     found = rates(counted, [snapshot(sample, counted) for sample in samples])
     known = {name: rate for name, rate in found.items() if rate is not None}
     if not known:
@@ -53,9 +61,13 @@ def moving(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[tuple[s
             yield f"{name} advances by {rate:,.0f} packets/s without a run of ours", True
 
 
-def _counts_rdma(kind: Kind, unit: Unit, role: Role | None, source: str) -> bool:
-    """Whether a counter counts the RDMA packets of a port, rather than everything that its network device carries."""
-    return role is Role.RX_PACKETS or (kind is Kind.PERFORMANCE and unit is Unit.PACKETS and source != "netdev")
+def _counting(catalog: Catalog) -> tuple[Counter, ...]:
+    """Return what counts the RDMA packets of a port.
+
+    Network devices count everything that they carry: on a NIC that is also the way to the host, our own conversation.
+    """
+    packets = (c for c in catalog.counters if c.kind is Kind.PERFORMANCE and c.unit is Unit.PACKETS)
+    return tuple(counter for counter in packets if counter.source not in _OF_NETWORK_DEVICES)
 
 
 def owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tuple[str, bool]]:
