@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import ceil
 
+from collie.agent.requests import MAX_PROCESSES
 from collie.hosts.facts import HostFacts, RdmaPort
 from collie.inventory.hosts import Host
 from collie.workloads.workload import Workload
@@ -22,14 +23,14 @@ def processes(workload: Workload, hosts: Iterable[tuple[Host, HostFacts, RdmaPor
     """Return how many processes each host uses for a workload.
 
     As many as the hosts file says, or one for every `QPS_PER_PROCESS` queue pairs as long as there is a CPU on the
-    NIC's NUMA node for each; the least of all hosts. One where queue pairs share a receive queue, which no two
-    processes can.
+    NIC's NUMA node for each; the least of all hosts, and no more than an agent takes. One where queue pairs share a
+    receive queue, which no two processes can.
     """
     if workload.srq:
         return 1
     wanted = ceil(workload.qps / QPS_PER_PROCESS)
     allowed = (host.processes or min(wanted, most_processes(host, facts, port)) for host, facts, port in hosts)
-    return max(1, min(workload.qps, *allowed))
+    return max(1, min(workload.qps, MAX_PROCESSES, *allowed))
 
 
 def most_processes(host: Host, facts: HostFacts, port: RdmaPort) -> int:

@@ -175,6 +175,7 @@ MANY_CPUS = {"usable_cpus": 16, "numa_cpus": {"0": 12, "1": 4}}
         (Workload(qps=5000), [(None, MANY_CPUS), (None, {"usable_cpus": 1, "numa_cpus": {"0": 1}})], 1),
         (Workload(qps=5000), [(None, MANY_CPUS), (None, {})], 1),  # nobody knows of its CPUs
         (Workload(qps=5000), [(None, MANY_CPUS), (3, {})], 3),
+        (Workload(qps=20000), [(None, {"usable_cpus": 256, "numa_cpus": {"1": 128}})] * 2, 64),  # an agent's most
         (Workload(qps=5), [(8, MANY_CPUS), (7, MANY_CPUS)], 5),
         (Workload(qps=5000, opcode=Opcode.SEND, srq=True), [(8, MANY_CPUS)] * 2, 1),
     ],
