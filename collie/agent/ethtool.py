@@ -16,6 +16,9 @@ FLAG_LRO = 1 << 15
 STATS_SET = 1
 NAME_BYTES = 32
 DRVINFO_BYTES = 196
+# The kernel writes as many entries as a set has by then, whatever room it was told of (net/ethtool/ioctl.c). A set that
+# somebody makes larger between two of our questions, by switching PFC or adding channels, must not reach other memory.
+SPARE_ENTRIES = 1 << 13
 
 
 def _ioctl(netdev: str, buffer: array.array[int]) -> None:
@@ -48,11 +51,12 @@ def names(netdev: str) -> List[str]:
         if not struct.unpack_from("=Q", data, 8)[0]:
             return []
         count = struct.unpack_from("=I", data, 16)[0]
-        buffer = _buffer(struct.pack("=III", GSTRINGS, STATS_SET, count), 12 + count * NAME_BYTES)
+        buffer = _buffer(struct.pack("=III", GSTRINGS, STATS_SET, count), 12 + (count + SPARE_ENTRIES) * NAME_BYTES)
         _ioctl(netdev, buffer)
     except OSError:
         return []
-    return split_names(buffer.tobytes()[12:], count)
+    data = buffer.tobytes()
+    return split_names(data[12:], struct.unpack_from("=I", data, 8)[0])
 
 
 def split_names(data: bytes, count: int) -> List[str]:
@@ -68,7 +72,7 @@ def split_names(data: bytes, count: int) -> List[str]:
 
 def statistics(netdev: str, known: List[str]) -> Optional[Dict[str, int]]:
     """Return the statistics under their ``known`` names, None when the driver's set has changed: ask for names."""
-    buffer = _buffer(struct.pack("=II", GSTATS, len(known)), 8 + 8 * len(known))
+    buffer = _buffer(struct.pack("=II", GSTATS, len(known)), 8 + 8 * (len(known) + SPARE_ENTRIES))
     try:
         _ioctl(netdev, buffer)
     except OSError:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import struct
+
+import pytest
 
 from collie.agent import devlink, ethtool, netlink
 
@@ -61,6 +64,41 @@ def test_what_is_cut_off_is_left_out_rather_than_misread() -> None:
 def test_driver_statistics_with_one_name_stay_apart() -> None:
     data = b"".join(name.ljust(ethtool.NAME_BYTES, b"\0") for name in (b"rx_pause", b"drops", b"drops"))
     assert ethtool.split_names(data, 3) == ["rx_pause", "drops", "drops#2"]
+
+
+class GrowingDriver:
+    """The kernel's side of the three questions, of a device whose set of statistics grows after each answer."""
+
+    def __init__(self, count: int, grows_by: int) -> None:
+        self._count, self._grows_by = count, grows_by
+
+    def __call__(self, _netdev: str, buffer: array.array[int]) -> None:
+        command = struct.unpack_from("=I", buffer, 0)[0]
+        if command == ethtool.GSSET_INFO:
+            answer = struct.pack("=IIQI", command, 0, 1 << ethtool.STATS_SET, self._count)
+        elif command == ethtool.GSTRINGS:
+            names = b"".join(f"counter_{n}".encode().ljust(ethtool.NAME_BYTES, b"\0") for n in range(self._count))
+            answer = struct.pack("=III", command, ethtool.STATS_SET, self._count) + names
+        else:
+            answer = struct.pack(f"=II{self._count}Q", command, self._count, *range(self._count))
+        assert len(answer) <= len(buffer), "the kernel writes beyond the end"
+        buffer[: len(answer)] = array.array("B", answer)
+        self._count += self._grows_by
+
+
+def test_statistics_that_stay_as_they_are_have_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ethtool, "_ioctl", GrowingDriver(3, 0))
+    assert ethtool.statistics("eth0", ethtool.names("eth0")) == {"counter_0": 0, "counter_1": 1, "counter_2": 2}
+
+
+@pytest.mark.parametrize("grows_by", [1, 48, 2000])
+def test_a_set_that_grows_between_two_questions_is_written_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, grows_by: int
+) -> None:
+    monkeypatch.setattr(ethtool, "_ioctl", GrowingDriver(100, grows_by))
+    names = ethtool.names("eth0")
+    assert len(names) == 100 + grows_by
+    assert ethtool.statistics("eth0", names) is None
 
 
 def attribute(kind: int, data: bytes) -> bytes:
