@@ -42,6 +42,8 @@ LATE_SECONDS = 3.0
 """How long samples may be overdue before a run goes on without them."""
 DRAIN_SECONDS = 0.1
 """What is still under way then is flushed; the window does not count it."""
+DESTROY_SECONDS = 10.0
+"""Of few queue pairs. A NIC's firmware takes each back by itself, as it made it."""
 VERIFY_SECONDS = 60.0
 """An emulated CPU compares some 50 MB/s."""
 _TOPOLOGY = ("requesters", "responders", "remote")
@@ -124,9 +126,7 @@ class Run:
 
     def _set_up(self, requests: Mapping[str, dict[str, Any]]) -> None:
         # Building work requests dominates: some 30 us each on an emulated CPU, 65536 of them at most.
-        seconds = (
-            15.0 + 0.02 * self._workload.qps * len(self._flows) + 0.001 * self._workload.qps * self._workload.mrs_per_qp
-        )
+        seconds = 15.0 + self._object_seconds
         prepared = self._all(lambda party: party.session.request("prepare", seconds, **requests[party.role]))
         endpoints = {key: endpoint for answer in prepared.values() for key, endpoint in answer["endpoints"].items()}
         peers = {
@@ -134,6 +134,12 @@ class Run:
             for role in self._parties
         }
         self._all(lambda party: party.session.request("connect", seconds, peers=peers[party.role]))
+
+    @property
+    def _object_seconds(self) -> float:
+        """How much longer a step may take for the queue pairs and memory regions that it makes or destroys."""
+        qps = self._workload.qps
+        return 0.02 * qps * len(self._flows) + 0.001 * qps * self._workload.mrs_per_qp
 
     def _start(self, policy: WindowPolicy) -> float:
         for party in self._parties.values():
@@ -225,7 +231,7 @@ class Run:
     def _destroy(self) -> None:
         def destroy(party: Party) -> None:
             try:
-                left = party.session.request("destroy").get("qps_left")
+                left = party.session.request("destroy", DESTROY_SECONDS + self._object_seconds).get("qps_left")
             except TestbedError as error:
                 logger.warning("%s; its agent ends and takes the queue pairs with it", error)
                 party.session.abandon()

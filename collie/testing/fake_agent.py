@@ -19,7 +19,8 @@ It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`
      "qps_left": 2,                    at the end
      "fingerprint": {"nic.firmware": "2.0"}}           instead of its own
 
-It appends what it is asked to do, one word per line, to the file `asked`.
+It appends what it is asked to do, one word per line, to the file `asked`, and the same with its deadline in seconds to
+the file `deadlines`.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ class FakeAgent:
             if request["do"] != "ping":
                 with Path("asked").open("a") as asked:
                     asked.write(request["do"] + "\n")
+                with Path("deadlines").open("a") as deadlines:
+                    deadlines.write(f"{request['do']} {request['deadline_seconds']}\n")
             self._misbehave(request["do"])
             if self._behaviour.get("hang") == request["do"]:
                 continue

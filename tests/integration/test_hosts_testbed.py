@@ -257,6 +257,18 @@ def test_the_steps_of_a_run_come_in_order(rig: Rig) -> None:
     assert rig.asked("left")[-1] == "bye"
 
 
+def test_queue_pairs_have_as_much_time_to_go_as_to_come(rig: Rig) -> None:
+    few, many = Workload(), Workload(qps=500, mrs_per_qp=8)
+    allowed = []
+    for run, workload in enumerate((few, many)):
+        rig.testbed.measure(workload, run)
+        steps = dict(line.split() for line in (rig.directory / "left" / "deadlines").read_text().splitlines())
+        allowed.append({step: float(seconds) for step, seconds in steps.items()})
+    longer = {step: allowed[1][step] - allowed[0][step] for step in ("prepare", "connect", "destroy")}
+    assert longer["destroy"] == pytest.approx(longer["prepare"]) == pytest.approx(longer["connect"])
+    assert longer["destroy"] > 10.0
+
+
 def test_both_directions_and_loopback_find_their_peers(rig: Rig) -> None:
     workload = Workload(direction=Direction.BIDIRECTIONAL, loopback=True, opcode=Opcode.SEND)
     result = rig.testbed.measure(workload, 1)
