@@ -20,16 +20,22 @@ _BY_LIMIT: Mapping[str, tuple[str, ...]] = {
 }
 """Limits of `ibv_query_device`, and what of a workload each of them is the most of."""
 
+_RC_UD = (QpType.RC, QpType.UD)
 _TRANSPORTS: Mapping[str, tuple[QpType, ...]] = {
-    "bnxt_re": (QpType.RC, QpType.UD),
+    "bnxt_en": _RC_UD,
+    "bnxt_re": _RC_UD,
     "efa": (QpType.UD,),
     "erdma": (QpType.RC,),
-    "hns_roce": (QpType.RC, QpType.UD),
-    "hns3": (QpType.RC, QpType.UD),
-    "irdma": (QpType.RC, QpType.UD),
+    "hns3": _RC_UD,
+    "hns_roce": _RC_UD,
+    "hns_roce_hw_v2": _RC_UD,
+    "i40e": _RC_UD,
+    "ice": _RC_UD,
+    "irdma": _RC_UD,
     "siw": (QpType.RC,),
 }
-"""Queue pair types that the kernel's drivers create, where they lack one (create_qp in drivers/infiniband, Linux 6.12).
+"""Queue pair types that the kernel's drivers create, where they lack one (create_qp in drivers/infiniband, Linux 6.12),
+by the driver that an RDMA device's PCI device is bound to: of bnxt_re and irdma that is the network driver.
 EFA's reliable datagrams are a type of its own, which no workload here asks for."""
 
 USABLE_MEMORY = 0.8

@@ -239,19 +239,33 @@ class _HostCheck:
 
     def _gid(self, device: DeviceFacts, port: PortFacts, netdev: str) -> Finding:
         matching = matching_gid(port, self.host.data_address)
-        chosen = self.host.gid_index
+        chosen, there = self.host.gid_index, {gid.index for gid in port.gids}
+        right = f"in the hosts file: gid_index: {matching.index if matching else min(there, default=0)}"
+        if chosen is not None and chosen not in there:
+            return self._missing("gid", f"there is no GID at index {chosen}", right)
         if matching is None:
-            detail = f"{device.name}/{port.number} has no RoCE v2 GID for data_address {self.host.data_address}"
-            return self._missing("gid", detail, f"ip address add {self.host.data_address}/24 dev {netdev}")
+            return self._no_gid(device, port, f"ip address add {self.host.data_address}/24 dev {netdev}", right)
         if chosen is None or chosen == matching.index:
             return self._ok("gid", f"index {matching.index} is the RoCE v2 GID of {self.host.data_address}")
-        if chosen in {gid.index for gid in port.gids}:
-            detail = f"index {chosen}, as the hosts file says; that of {self.host.data_address} is {matching.index}"
-            return Finding(
-                self.host.name, "gid", State.ADVICE, detail, f"in the hosts file: gid_index: {matching.index}"
+        detail = f"index {chosen}, as the hosts file says; that of {self.host.data_address} is {matching.index}"
+        return Finding(self.host.name, "gid", State.ADVICE, detail, right)
+
+    def _no_gid(self, device: DeviceFacts, port: PortFacts, add: str, choose: str) -> Finding:
+        """Say what it means that no GID holds the data address: on InfiniBand none ever does."""
+        chosen, infiniband = self.host.gid_index, port.link_layer == "InfiniBand"
+        if chosen is None and infiniband:
+            return self._missing(
+                "gid", "GIDs of InfiniBand hold no data_address; the hosts file has to name one", choose
             )
-        detail = f"there is no GID at index {chosen}"
-        return self._missing("gid", detail, f"in the hosts file: gid_index: {matching.index}")
+        if chosen is None:
+            detail = f"{device.name}/{port.number} has no RoCE v2 GID for data_address {self.host.data_address}"
+            return self._missing("gid", detail, add)
+        detail = f"index {chosen}, as the hosts file says"
+        if infiniband:
+            return self._ok("gid", detail)
+        return Finding(
+            self.host.name, "gid", State.ADVICE, f"{detail}; no GID holds data_address {self.host.data_address}", add
+        )
 
     def _counters(self, catalog_for: CatalogFor) -> Iterator[Finding]:
         """Say how many counters are known, and whether the NIC shows pause; nothing while there is no port to ask."""

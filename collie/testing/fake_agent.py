@@ -17,7 +17,8 @@ It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`
      "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, the same without a run (by default they stand still)
      "qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}],
      "qps_left": 2,                    at the end
-     "fingerprint": {"nic.firmware": "2.0"}}           instead of its own
+     "port": {"link_layer": "InfiniBand"},             instead of its own
+     "fingerprint": {"nic.firmware": "2.0"}}           the same
 
 It appends what it is asked to do, one word per line, to the file `asked`, and the same with its deadline in seconds to
 the file `deadlines`.
@@ -43,7 +44,7 @@ PORT = {
     "link_layer": "Ethernet",
     "gids": [{"index": 3, "gid": GID, "address": "192.0.2.1", "type": "RoCE v2", "netdev": "eth1"}],
 }
-DEVICE = {"name": "rxe0", "driver": "rxe", "numa_node": None, "open_error": None, "ports": [PORT]}
+DEVICE = {"name": "rxe0", "driver": "rxe", "numa_node": None, "open_error": None}
 
 
 def fake_agent_program() -> bytes:
@@ -109,7 +110,7 @@ class FakeAgent:
                 for name in ("native", "pyverbs")
             },
             "numa_nodes": [0],
-            "devices": [DEVICE],
+            "devices": [{**DEVICE, "ports": [{**PORT, **self._behaviour.get("port", {})}]}],
             "clock": time.monotonic(),
         }
 

@@ -528,6 +528,26 @@ def test_check_says_what_is_missing_and_what_mends_it(
 
 @pytest.mark.usefixtures("no_waiting")
 @pytest.mark.parametrize(
+    ("link_layer", "gid_index", "state", "command"),
+    [
+        ("Ethernet", 3, State.ADVICE, "ip address add 192.0.2.9/24 dev eth1"),
+        ("InfiniBand", 3, State.OK, ""),
+        ("InfiniBand", None, State.MISSING, "in the hosts file: gid_index: 3"),
+        ("InfiniBand", 7, State.MISSING, "in the hosts file: gid_index: 3"),
+    ],
+)
+def test_check_does_not_ask_for_a_gid_that_a_run_needs_not(
+    tmp_path: Path, link_layer: str, gid_index: int | None, state: State, command: str
+) -> None:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"port": {"link_layer": link_layer}}))
+    host = replace(PAIR.a, data_address="192.0.2.9", gid_index=gid_index)
+    found = {finding.item: finding for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
+    assert (found["gid"].state, found["gid"].command) == (state, command)
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize(
     ("usable", "forced", "state", "command"),
     [
         ([], None, State.MISSING, "apt-get install libibverbs1 python3-pyverbs"),

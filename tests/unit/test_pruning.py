@@ -156,6 +156,12 @@ def test_hosts_can_do_what_the_least_of_them_can() -> None:
     assert space.base.qp_type is QpType.RC
 
 
+@pytest.mark.parametrize("driver", ["bnxt_en", "ice", "i40e", "hns3", "hns_roce_hw_v2"])
+def test_transports_are_known_by_the_driver_of_the_pci_device(driver: str) -> None:
+    _, drops = prune(load_space("nsdi22"), capabilities([host("left", driver=driver), host("right", driver=driver)]))
+    assert any(str(drop).startswith("qp_type UC: ") for drop in drops)
+
+
 def test_connection_does_not_vary_where_a_host_has_no_rdma_cm() -> None:
     lacking, facts, port = host("right")
     facts = dataclasses.replace(facts, rdma_cm_error="librdmacm.so.1 is not there")
