@@ -30,6 +30,7 @@ FIRST_WORD_SECONDS = 45.0
 BYE_SECONDS = 5.0
 """Ending an engine takes a second when it listens, two more when it has to be killed."""
 PING_ID = 0
+_SHOWN_CHARACTERS = 80
 GRACE_SECONDS = 4.0
 """For an answer to travel, on a host that is busy enough to miss its own deadline."""
 
@@ -206,16 +207,25 @@ class AgentClient:
                 silence = SILENCE_SECONDS
         except CommandTimeout:
             self._fail(CommandTimeout(self._host, "a sign of life from the agent", silence))
-        except HostUnreachable as error:
+        except (HostUnreachable, AgentGone) as error:
             self._fail(error)
-        except (KeyError, TypeError, ValueError) as error:
-            self._fail(AgentGone(self._host, f"the agent said something else than the protocol has: {error!r}"))
+        except ValueError as error:  # a line without an end
+            self._fail(AgentGone(self._host, f"the agent said something else than the protocol has: {error}"))
         else:
             words = self._said_bye or self._channel.stderr_tail().strip()[-400:] or "without a word"
             self._fail(AgentGone(self._host, f"the agent ended: {words}"))
 
     def _hear(self, line: str) -> None:
-        message = json.loads(line)
+        try:
+            self._take(json.loads(line))
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            # A start-up file of the shell that prints something is the usual reason.
+            message = (
+                f"the agent, or the shell before it, said `{line[:_SHOWN_CHARACTERS]}`, which is not of this protocol"
+            )
+            raise AgentGone(self._host, f"{message}: {error!r}") from error
+
+    def _take(self, message: dict[str, Any]) -> None:
         event = message.get("event")
         if event == "sample":
             sample = parse_sample(message, self._monotonic())
