@@ -44,7 +44,8 @@ the answer comes within it: a step that takes longer has its engine killed and i
 ========================  =============================================================================================
 kind                      meaning
 ========================  =============================================================================================
-``unsupported``           the device cannot do this (EOPNOTSUPP, EINVAL above a device limit, GPU memory, no data path)
+``unsupported``           the device cannot do this (EOPNOTSUPP, a wish above a device limit, EINVAL of create_qp, GPU
+                          memory, no data path)
 ``setup``                 a verb failed though the device should do it (ENOMEM, EINVAL, ...); ``step`` names the verb
 ``bad_request``           unknown ``do`` or key, wrong type, impossible workload, request out of order
 ``timeout``               the deadline passed; the engine was killed, the run is over

@@ -11,9 +11,11 @@ Rules:
 
 from __future__ import annotations
 
+import errno
 import time
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 from . import cma_abi, memory
 from .content import COMPLEMENT, Content, Verification, is_source
@@ -96,6 +98,23 @@ def _conn_param(workload: Workload, qp_num: int) -> cma_abi.ConnParam:
     )
 
 
+@contextmanager
+def _unsupported_if_invalid(asked: Dict[str, int]) -> Iterator[None]:
+    """Take EINVAL for what it means once every limit that can be asked for is kept.
+
+    No device tells how much it takes inline, nor which depth it has left for how long a list of SGEs.
+    """
+    try:
+        with step("create_qp"):
+            yield
+    except AgentFault as fault:
+        if fault.errno != errno.EINVAL:
+            raise
+        capabilities = ", ".join(f"{name} {value}" for name, value in asked.items())
+        message = f"{fault.message}: the device takes no queue pair of {capabilities}"
+        raise AgentFault("unsupported", fault.step, message, fault.errno) from fault
+
+
 class Resources:
     """Everything of one run on one device."""
 
@@ -118,7 +137,7 @@ class Resources:
             self.pd = v.PD(self.context)
 
     def create(self, ends: List[End], processes: int = 1) -> None:
-        """Create what ``ends`` need; queue pairs are left in INIT (UD: in RTS).
+        """Create what ``ends`` need; queue pairs are left in INIT.
 
         ``processes``: so many engines do the like at the same time.
         """
@@ -167,18 +186,19 @@ class Resources:
     def _create_pair(self, end: End, cq: Any) -> Any:
         v, workload = self.v, end.workload
         receives = _owns_receives(end)
-        cap = v.QPCap(
-            max_send_wr=workload.send_wq_depth if end.requester else 1,
-            max_recv_wr=workload.recv_wq_depth if receives else 1,
-            max_send_sge=workload.sge_count if end.requester else 1,
-            max_recv_sge=_receive_sges(workload) if receives else 1,
-            max_inline_data=workload.max_inline_data if end.requester else 0,
-        )
+        asked = {
+            "max_send_wr": workload.send_wq_depth if end.requester else 1,
+            "max_recv_wr": workload.recv_wq_depth if receives else 1,
+            "max_send_sge": workload.sge_count if end.requester else 1,
+            "max_recv_sge": _receive_sges(workload) if receives else 1,
+            "max_inline_data": workload.max_inline_data if end.requester else 0,
+        }
+        cap = v.QPCap(**asked)
         qp_type = getattr(v.e, f"IBV_QPT_{workload.qp_type}")
         attributes = v.QPInitAttr(
             qp_type=qp_type, scq=cq, rcq=cq, srq=end.srq, cap=cap, sq_sig_all=1 if workload.sq_sig_all else 0
         )
-        with step("create_qp"):
+        with _unsupported_if_invalid(asked):
             pair = v.QP(self.pd, attributes)
         with step("modify_qp INIT"):
             pair.to_init(self._attributes(workload))

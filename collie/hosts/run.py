@@ -148,8 +148,8 @@ class Run:
         def start(party: Party) -> None:
             party.session.request("start", period_seconds=policy.period_seconds)
 
-        # A receiver posts receives anew from its start on, so where receives are used those that only respond come
-        # first. Where all request, one of them starts last.
+        # Where receives are used the protocol has those that only respond start first. Where all request, one of them
+        # starts last.
         requesters = {flow.requester for flow in self._flows}
         last = requesters if requesters < set(self._parties) else {self._flows[0].requester}
         first = set(self._parties) - last if self._uses_receives else set()

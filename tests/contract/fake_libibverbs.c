@@ -19,7 +19,7 @@ enum { RC = 2, UC = 3, UD = 4 };
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR };
 enum { SUCCESS = 0, LOCAL_LENGTH = 1, PROTECTION = 4, FLUSHED = 5, REMOTE_ACCESS = 10, RNR = 13 };
 enum { FENCE = 1, SIGNALED = 2, SOLICITED = 4, INLINE = 8 };
-enum { ROUND = 8, GRH = 40, MAX_SGE = 16, MAX_MESSAGE = 1 << 20, MAX = 4096 };
+enum { ROUND = 8, GRH = 40, MAX_SGE = 16, MAX_INLINE = 256, MAX_MESSAGE = 1 << 20, MAX = 4096 };
 
 struct sge { uint64_t addr; uint32_t length, lkey; };
 struct send_wr {
@@ -518,7 +518,7 @@ int ibv_destroy_srq(struct srq *srq)
 
 struct qp *ibv_create_qp(struct pd *pd, struct qp_init_attr *attr)
 {
-	if (attr->cap.max_send_sge > MAX_SGE || attr->cap.max_recv_sge > MAX_SGE)
+	if (attr->cap.max_send_sge > MAX_SGE || attr->cap.max_recv_sge > MAX_SGE || attr->cap.max_inline_data > MAX_INLINE)
 		return refuse(EINVAL);
 	for (uint32_t number = 1; number < MAX; number++) {
 		if (qps[number])
