@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import paramiko
+from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from collie.errors import HostKeyMismatch
 
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
+_REVOKED = "@revoked"
 
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 """Signature algorithms of a key type, where they are called differently."""
@@ -91,20 +93,39 @@ def pinned(host: str, address: str, host_key: str | None, host_key_fingerprint: 
 
 
 def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -> Trust:
-    """Return the trust that OpenSSH's files state; unreadable and missing files state none."""
+    """Return the trust that OpenSSH's files state; unreadable and missing files, and unreadable lines, state none."""
     keys: dict[str, str] = {}
+    revoked: set[str] = set()
     for file in [*files, SYSTEM_KNOWN_HOSTS]:
-        store = paramiko.HostKeys()
-        try:
-            store.load(str(Path(file).expanduser()))
-        except OSError:
-            continue
-        if found := store.lookup(known_hosts_name(address, port)):
-            keys |= {fingerprint(found[name].asbytes()): name for name in found}
-    algorithms = tuple(algorithm for name in keys.values() for algorithm in _algorithms(name))
+        for marker, key in _listed(file, known_hosts_name(address, port)):
+            if marker == _REVOKED:
+                revoked.add(fingerprint(key.asbytes()))
+            elif not marker:  # a certificate authority's key is none of the host's
+                keys[fingerprint(key.asbytes())] = key.get_name()
+    keys = {print_: name for print_, name in keys.items() if print_ not in revoked}
+    algorithms = tuple(algorithm for name in dict.fromkeys(keys.values()) for algorithm in _algorithms(name))
     everything = tuple(algorithm for group in _ANY_TYPE for algorithm in group)
     source = files[0] if files else SYSTEM_KNOWN_HOSTS
     return Trust(host, f"{address}:{port}", tuple(keys), (algorithms or everything,), source)
+
+
+def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
+    """Yield marker and key of each line about a host; one at a time, as paramiko gives up a file for one bad line."""
+    try:
+        lines = Path(file).expanduser().read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        marker, rest = line.split(maxsplit=1) if line.startswith("@") and len(line.split()) > 1 else ("", line.strip())
+        store = paramiko.HostKeys()
+        try:
+            entry = HostKeyEntry.from_line(rest)
+            for known in entry.hostnames if entry is not None else ():
+                store.add(known, entry.key.get_name(), entry.key)
+            if entry is not None and store.lookup(name):
+                yield marker, entry.key
+        except (paramiko.SSHException, InvalidHostKey, AssertionError, IndexError, ValueError):
+            continue
 
 
 def _algorithms(key_type: str) -> tuple[str, ...]:
