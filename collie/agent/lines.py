@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import select
+import time
 from typing import Any, List
 
 READ_BYTES = 1 << 16
@@ -75,3 +77,12 @@ class Lines:
                 self._out.clear()
                 return
             del self._out[:written]
+
+    def finish(self, seconds: float) -> None:
+        """Write what is left, as far as the other side takes it within that time."""
+        ends_at = time.monotonic() + seconds
+        poller = select.poll()
+        poller.register(self.sink, select.POLLOUT)
+        while self._out and time.monotonic() < ends_at:
+            poller.poll(max(0.0, ends_at - time.monotonic()) * 1000)
+            self.flush()

@@ -25,6 +25,8 @@ from .requests import Request, parse_request
 LEASE_SECONDS = 8.0
 # Time for an engine to destroy its queue pairs by itself when the agent ends, before it is killed.
 GRACE_SECONDS = 1.0
+# For the last answer to leave: a sample of a NIC with many queues is several times what a pipe holds.
+FAREWELL_SECONDS = 1.0
 MAX_BACKLOG_BYTES = 1 << 18
 LATE_SECONDS = 0.5
 
@@ -80,6 +82,7 @@ class Loop:
         finally:
             self.end_run()
         self._lines.send({"event": "bye", "reason": self.reason})
+        self._lines.finish(FAREWELL_SECONDS)
         return self.reason
 
     def hand_over(self, request: Request, engines: Engines, command: Dict[str, Any]) -> None:

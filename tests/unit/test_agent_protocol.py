@@ -386,6 +386,26 @@ def test_a_deadline_is_a_positive_number(value: Any) -> None:
         parse_request(json.dumps({"id": 1, "do": "ping", "deadline_seconds": value}).encode())
 
 
+def test_the_last_answer_leaves_behind_whatever_is_still_under_way(controllers: Any) -> None:
+    controller = controllers()
+    controller.bring_to("prepared")
+    controller.left = [QueuePair(number, "RC", "RTS", 4711, "python3") for number in range(5000)]
+    controller.write(b'{"id": 100, "do": "resources", "device": "rxe0"}\n{"id": 101, "do": "bye"}\n')
+    while controller.agent.reason is None:
+        time.sleep(0.001)
+    said = bytearray()
+
+    def read() -> None:
+        while b'"event"' not in said:
+            said.extend(os.read(controller._from, 1 << 16))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    controller.thread.join(5)
+    reader.join(1)
+    assert [json.loads(line).get("id") for line in said.splitlines()] == [100, 101, None]
+
+
 def test_lines_arrive_whole_however_they_are_cut() -> None:
     read, write = os.pipe()
     lines = Lines(read, os.open(os.devnull, os.O_WRONLY))
