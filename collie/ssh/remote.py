@@ -9,7 +9,7 @@ import secrets
 import shlex
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import paramiko
@@ -106,19 +106,19 @@ class SshRemote:
         def start(transport: paramiko.Transport) -> SshChannel:
             session = transport.open_session(timeout=self._timeouts.open_channel)
             session.settimeout(self._timeouts.open_channel)
-            session.exec_command(shlex.join(argv))
+            with _closed_after(session, self._timeouts.open_channel):
+                session.exec_command(shlex.join(argv))
             return SshChannel(session, self._host, shlex.join(argv))
 
         return self._reached(start)
 
     def _with_sftp(self, path: str, work: Callable[[paramiko.SFTPClient], None]) -> None:
         def run(transport: paramiko.Transport) -> None:
-            sftp = paramiko.SFTPClient.from_transport(transport)
-            assert sftp is not None, "a session channel was opened"
-            with contextlib.closing(sftp):
-                channel = sftp.get_channel()
-                assert channel is not None, "the client is open"
-                channel.settimeout(FILE_TIMEOUT_SECONDS)
+            channel = transport.open_session(timeout=self._timeouts.open_channel)
+            channel.settimeout(FILE_TIMEOUT_SECONDS)
+            with _closed_after(channel, self._timeouts.open_channel):
+                channel.invoke_subsystem("sftp")
+            with contextlib.closing(paramiko.SFTPClient(channel)) as sftp:
                 try:
                     work(sftp)
                 except TimeoutError as error:
@@ -149,6 +149,28 @@ class SshRemote:
             if self._connection is None:
                 self._connection = connect(route(self._host, self._config_file), self._timeouts)
             return self._connection
+
+
+@contextlib.contextmanager
+def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[None]:
+    """Give a request a deadline: paramiko waits without end for the answer of a server that is alive and stuck."""
+    late = threading.Event()
+
+    def close() -> None:
+        late.set()
+        channel.close()
+
+    timer = threading.Timer(seconds, close)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except paramiko.SSHException as error:
+        if late.is_set():
+            raise paramiko.SSHException(f"no answer to a request within {seconds:g} s") from error
+        raise
+    finally:
+        timer.cancel()
 
 
 def _make_directories(sftp: paramiko.SFTPClient, directory: str) -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,8 @@ class _Listener:
 
 
 class _Server(paramiko.ServerInterface):
+    """Answers no request on a channel while there is a file `stuck` in its users' home."""
+
     def __init__(self, home: Path, client_key: paramiko.PKey) -> None:
         self._home, self._client_key = home, client_key
         self._tunnels: dict[int, socket.socket] = {}
@@ -103,7 +106,16 @@ class _Server(paramiko.ServerInterface):
                 threading.Thread(target=_pump, args=(target.fileno(), channel.sendall), daemon=True).start()
                 threading.Thread(target=_tunnel, args=(channel, target), daemon=True).start()
 
+    def _wait_while_stuck(self) -> None:
+        while (self._home / "stuck").exists():
+            time.sleep(0.01)
+
+    def check_channel_subsystem_request(self, channel: paramiko.Channel, name: str) -> bool:
+        self._wait_while_stuck()
+        return super().check_channel_subsystem_request(channel, name)
+
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        self._wait_while_stuck()
         threading.Thread(target=self._execute, args=(channel, command), daemon=True).start()
         return True
 

@@ -6,7 +6,7 @@ import base64
 import dataclasses
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import paramiko
@@ -170,6 +170,21 @@ def test_a_lost_connection_is_told_and_made_anew(ssh_host: Host) -> None:
     with pytest.raises(HostUnreachable, match="server"):
         channel.send_line("two")
     channel.close()
+    assert remote.run(["echo", "again"], SOON).stdout == "again\n"
+    remote.close()
+
+
+@pytest.mark.parametrize("use", [lambda remote: remote.open(["cat"]), lambda remote: remote.put(b"data", "file")])
+def test_a_server_that_is_alive_and_stuck_costs_no_more_than_the_deadline(
+    ssh_host: Host, tmp_path: Path, use: Callable[[Remote], object]
+) -> None:
+    remote = SshRemote(ssh_host, Timeouts(open_channel=0.5), "/nonexistent")
+    assert remote.run(["echo", "well"], SOON).stdout == "well\n"
+    stuck = tmp_path / "home" / "stuck"
+    stuck.touch()
+    with pytest.raises(HostUnreachable, match=r"no answer to a request within 0.5 s"):
+        use(remote)
+    stuck.unlink()
     assert remote.run(["echo", "again"], SOON).stdout == "again\n"
     remote.close()
 
