@@ -112,10 +112,20 @@ def _gids(port_path: str) -> List[Dict[str, Any]]:
 def physical_netdev(name: str, root: str = NET) -> str:
     """Return the device below a VLAN or another device on top of one: that one has the port's pause counters."""
     while True:
-        below = [entry[len("lower_") :] for entry in names(root, name) if entry.startswith("lower_")]
+        below = _below(name, root)
         if len(below) != 1:  # a port, or a bond of several
             return name
         name = below[0]
+
+
+def ports_of(name: str, root: str = NET) -> List[str]:
+    """Return the ports that a network device stands on: itself, the one below a VLAN, or all of a bond."""
+    device = physical_netdev(name, root)
+    return [physical_netdev(port, root) for port in _below(device, root)] or [device]
+
+
+def _below(name: str, root: str) -> List[str]:
+    return [entry[len("lower_") :] for entry in names(root, name) if entry.startswith("lower_")]
 
 
 def _state(text: Optional[str]) -> Optional[str]:

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import ethtool
 from .devlink import ReporterCounters, devlink_handle
+from .facts import ports_of
 from .netlink import RdmaNetlink
 
 INFINIBAND = "/sys/class/infiniband"
@@ -133,20 +134,26 @@ class HardwareCounters:
 
 
 class EthtoolCounters:
-    """The driver's own statistics of a network device."""
+    """The driver's own statistics of a network device; of a bond, sums over its ports, as it has none itself."""
 
-    def __init__(self, netdev: str) -> None:
-        self._netdev = netdev
+    def __init__(self, netdev: str, root: str = NET) -> None:
+        self._ports = ports_of(netdev, root)
 
     def __bool__(self) -> bool:
-        return bool(ethtool.names(self._netdev))
+        return any(ethtool.names(port) for port in self._ports)
 
     def read(self) -> Values:
-        """Return every counter.
+        """Return every counter; none unless every port answers, as a sum that lacks one would seem to go back.
 
         Names are asked for each time: mlx5 changes its set with PFC, and another priority keeps the number of names.
         """
-        return dict(ethtool.statistics(self._netdev, ethtool.names(self._netdev)) or {})
+        sums: Dict[str, Optional[int]] = {}
+        for port in self._ports:
+            found = ethtool.statistics(port, ethtool.names(port))
+            if not found:
+                return {}
+            sums.update({name: (sums.get(name) or 0) + value for name, value in found.items()})
+        return sums
 
 
 class CounterReader:

@@ -119,10 +119,11 @@ def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
         marker, rest = line.split(maxsplit=1) if line.startswith("@") and len(line.split()) > 1 else ("", line.strip())
         store = paramiko.HostKeys()
         try:
-            entry = HostKeyEntry.from_line(rest)
-            for known in entry.hostnames if entry is not None else ():
+            if (entry := HostKeyEntry.from_line(rest)) is None:
+                continue
+            for known in entry.hostnames:
                 store.add(known, entry.key.get_name(), entry.key)
-            if entry is not None and store.lookup(name):
+            if store.lookup(name):
                 yield marker, entry.key
         except (paramiko.SSHException, InvalidHostKey, AssertionError, IndexError, ValueError):
             continue

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collie.agent import devlink, facts, report, sampler, totals
+from collie.agent import devlink, ethtool, facts, report, sampler, totals
 from collie.agent.engines import Engines
 from collie.agent.faults import AgentFault
 from collie.agent.link import link
@@ -62,6 +62,21 @@ def test_the_file_that_refreshes_all_of_mlx5_is_read_first(tmp_path: Path) -> No
     counters = sampler.SysfsCounters(str(tmp_path))
     assert list(counters.read()) == ["rx_write_requests", "duplicate_request", "out_of_buffer"]
     counters.close()
+
+
+def test_a_bond_counts_what_its_ports_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for upper, lower in (("bond0.100", "bond0"), ("bond0", "eth1"), ("bond0", "eth2")):
+        (tmp_path / upper / f"lower_{lower}").mkdir(parents=True)
+    statistics = {"eth1": {"tx_prio3_pause_duration": 700, "drops": 1}, "eth2": {"tx_prio3_pause_duration": 20}}
+    monkeypatch.setattr(ethtool, "names", lambda port: list(statistics.get(port, ())))
+    monkeypatch.setattr(ethtool, "statistics", lambda port, known: statistics.get(port))
+    for netdev in ("bond0", "bond0.100"):
+        counters = sampler.EthtoolCounters(netdev, str(tmp_path))
+        assert counters
+        assert counters.read() == {"tx_prio3_pause_duration": 720, "drops": 1}
+    assert sampler.EthtoolCounters("eth2", str(tmp_path)).read() == {"tx_prio3_pause_duration": 20}
+    del statistics["eth2"]
+    assert counters.read() == {}
 
 
 class CrowdedNetlink(sampler.NetlinkCounters):
