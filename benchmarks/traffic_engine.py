@@ -166,16 +166,19 @@ class Perftest:
         """Return what the client printed and the user CPU time of both ends per second."""
         port = next(self._ports)
         server = self._start(self._server, program, port, "server")
+        started = [server]
         try:
             assert server.stdout is not None
             server.stdout.readline()
             client = self._start(self._client, f"{program} {self._server.data_address}", port, "client")
+            started.append(client)
             told = [json.loads(process.communicate(timeout=90)[0].splitlines()[-1]) for process in (client, server)]
         except (subprocess.TimeoutExpired, ValueError, IndexError):
             return None
         finally:
-            server.kill()
-            server.wait()
+            for process in started:
+                process.kill()
+                process.wait()
         return told[0]["printed"], told[0]["user_share"] + told[1]["user_share"]
 
     def _start(self, host: Host, program: str, port: int, role: str) -> subprocess.Popen[str]:
