@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,12 @@ from collie.counters.discovery import Names, discovered
 from collie.errors import ContentError, Problem
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
+
+_MOST_COUNTERS = 10_000
+"""Of one catalog, placeholders filled in; the largest has some 250."""
+_COSTLY = re.compile(r"\)[*+{]|\(\?|\\[1-9]|(?:[*+{].*){4}")
+"""What may keep a regular expression busy for ever: a repeated group, a look-around, a back reference, and more than
+three repetitions."""
 
 _Source = Literal["hw_counters", "device_hw_counters", "counters", "ethtool", "netdev", "devlink", "model"]
 
@@ -43,7 +50,7 @@ class _CounterFile(Strict):
 
 
 class _IgnoredFile(Strict):
-    pattern: str = Field(min_length=1)
+    pattern: str = Field(min_length=1, max_length=400)
     source: _Source
     reason: str = Field(min_length=1)
 
@@ -158,6 +165,7 @@ def _twice(document: Document) -> list[Problem]:
     """Find names, and places in the driver, that two entries claim."""
     problems = []
     first: dict[str | tuple[str, str], int] = {}
+    count = 0
     expand = document.part("expand")
     values = expand if isinstance(expand, dict) and all(isinstance(v, list) for v in expand.values()) else {}
     counters = document.part("counters")
@@ -174,6 +182,11 @@ def _twice(document: Document) -> list[Problem]:
                 )
             )
             continue
+        count += math.prod(len(values[placeholder]) for placeholder in set(_PLACEHOLDER.findall(name)))
+        if count > _MOST_COUNTERS:
+            message = f"more than {_MOST_COUNTERS} counters up to here; no NIC has as many"
+            problems.append(document.problem(message, "counters", index, "name"))
+            break
         spelled = entry.get("spelled") or name
         for chosen in _combinations(name, values):
             one = _filled(name, chosen)
@@ -192,8 +205,15 @@ def _twice(document: Document) -> list[Problem]:
 
 def _wrong_patterns(document: Document, file: _CatalogFile) -> Iterator[Problem]:
     for index, rule in enumerate(file.ignored):
+        if _COSTLY.search(rule.pattern):
+            message = (
+                f"{rule.pattern!r} could take for ever; repeat no group, use no (?...) and no back reference, and at "
+                "most three of * + {}"
+            )
+            yield document.problem(message, "ignored", index, "pattern")
+            continue
         try:
             re.compile(rule.pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             message = f"{rule.pattern!r} is no regular expression: {error}"
             yield document.problem(message, "ignored", index, "pattern")

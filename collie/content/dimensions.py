@@ -19,7 +19,7 @@ MOST_STEPS = 24
 
 
 class _DimensionFile(Strict):
-    values: list[Any] | None = Field(None, min_length=1)
+    values: list[Any] | None = Field(None, min_length=1, max_length=1000)
     """Values without an order, simplest first; instead of a ladder."""
     range: list[Any] | None = Field(None, min_length=2, max_length=2)
     """Lowest and highest value that the hardware takes; without it the ladder is every value there is."""
@@ -29,7 +29,7 @@ class _DimensionFile(Strict):
     """Distance between neighbouring values of the range; 1 unless given."""
     plain: Any
     """The value of an unremarkable application."""
-    max_length: int | None = Field(None, ge=1)
+    max_length: int | None = Field(None, ge=1, le=4096)
     """Of `messages`: the longest list of sizes to try."""
     keep_in_sibling: bool | None = None
     """Whether the plain sibling keeps the workload's own value; of `messages` it does unless told otherwise."""

@@ -17,12 +17,16 @@ from typing import Any
 import yaml
 
 from collie.errors import ContentError, Problem
+from collie.untrusted import STEERING, defused
 
 Location = tuple[str | int, ...]
 """Keys and indices from the top of a document down to one value."""
 
 _DEEPEST = 20
 """No content file nests deeper than 6; a parser that recurses must not meet a file of 10,000 brackets."""
+
+MOST_BYTES = 512 << 10
+"""The largest content file has some 30 KB; a thousand hosts take 300 KB."""
 
 _MOST_DIGITS = 18  # a signed 64-bit number; longer runs of digits are no quantity that anything here has
 _WHOLE = re.compile(rf"[-+]?[0-9]{{1,{_MOST_DIGITS}}}")
@@ -94,13 +98,32 @@ def read_document(path: Path, shown: str | None = None) -> Document:
         ContentError: not readable, not YAML, a key twice, an alias, a tag, or no mapping at the top.
     """
     name = shown or str(path)
+    return parse_document(read_text(path, name), name)
+
+
+def read_text(path: Path, name: str) -> str:
+    """Read a file of text that a person wrote.
+
+    Args:
+        path: the file.
+        name: what problems call it.
+
+    Raises:
+        ContentError: not readable, no text, or larger than anybody writes.
+    """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) <= MOST_BYTES:
+            return data.decode("utf-8-sig")
+        message = f"longer than {MOST_BYTES >> 10} KiB, which no file that a person writes is"
     except OSError as error:
-        raise ContentError([Problem(name, 0, f"cannot be read: {(error.strerror or str(error)).lower()}")]) from None
+        message = f"cannot be read: {(error.strerror or str(error)).lower()}"
     except UnicodeDecodeError as error:
-        raise ContentError([Problem(name, 0, f"byte {error.start} is no UTF-8; save the file as UTF-8 text")]) from None
-    return parse_document(text, name)
+        message = f"byte {error.start} is no UTF-8; save the file as UTF-8 text"
+    except ValueError as error:  # a path with a NUL
+        message = f"cannot be read: {error}"
+    raise ContentError([Problem(name, 0, message)])
 
 
 def parse_document(text: str, name: str) -> Document:
@@ -133,6 +156,8 @@ def _refused(text: str, name: str) -> Iterator[Problem]:
             line = event.start_mark.line + 1 if event.start_mark else 0
             if isinstance(event, yaml.AliasEvent):
                 yield Problem(name, line, f"*{event.anchor} is an alias; write the value out")
+            elif isinstance(event, yaml.ScalarEvent) and STEERING.search(event.value):
+                yield Problem(name, line, f"{defused(event.value)[:40]!r} holds characters that steer a terminal")
             elif isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > _DEEPEST:

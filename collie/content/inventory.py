@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 from collie.content.document import read_document
@@ -43,4 +44,4 @@ def _beside(inventory: Inventory, directory: Path) -> Inventory:
 def _with_key_beside(host: Host, directory: Path) -> Host:
     if host.identity_file is None:
         return host
-    return dataclasses.replace(host, identity_file=str(directory / Path(host.identity_file).expanduser()))
+    return dataclasses.replace(host, identity_file=str(directory / os.path.expanduser(host.identity_file)))

@@ -21,9 +21,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from collie.content.document import read_text
 from collie.content.locate import shown
 from collie.detect.symptom import Symptom
 from collie.errors import ContentError, Problem
+from collie.untrusted import defused
 from collie.workloads.constraint import VERBS
 from collie.workloads.workload import EVEN, Direction, Memory, Opcode, QpType, Workload
 
@@ -102,17 +104,17 @@ def load_point(name: str) -> PrototypePoint:
     """
     file, _, number = name.partition("#")
     path = Path(file)
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ContentError([Problem(shown(path), 0, f"cannot be read: {error}")]) from None
+    text = read_text(path, shown(path))
     try:
         point = read_point(text)
         chosen = _chosen(point.traffics, number, name)
         workload, remarks = _workload(chosen)
         return PrototypePoint(name, workload, _symptom(text), tuple(remarks))
+    except RecursionError:
+        message = "no point of the released prototype: nested too deep"
     except ValueError as error:
-        raise ContentError([Problem(shown(path), 0, str(error))]) from None
+        message = defused(str(error))
+    raise ContentError([Problem(shown(path), 0, message)])
 
 
 def read_point(text: str) -> _Point:

@@ -26,6 +26,9 @@ from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 HostName = Annotated[str, AfterValidator(word("host name for an inventory"))]
 
 
+MOST_LISTED = 4096
+"""Hosts, and pairs, of one file."""
+
 _Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -109,9 +112,12 @@ class InventoryFile(BaseModel):
 
     version: Literal[1]
     """Of this format."""
-    hosts: Annotated[dict[HostName, HostEntry], Field(min_length=1)]
+    hosts: Annotated[dict[HostName, HostEntry], Field(min_length=1, max_length=MOST_LISTED)]
     """Hosts by the name that messages and reports use."""
-    pairs: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_HOSTS)], ...] = ()
+    pairs: Annotated[
+        tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_HOSTS)], ...],
+        Field(max_length=MOST_LISTED),
+    ] = ()
     """Who measures with whom, by name; two hosts and no pairs are one pair."""
     safety: SafetyEntry = SafetyEntry()
     """What may be done to the network of these hosts; null lifts a limit."""
@@ -133,11 +139,16 @@ class InventoryFile(BaseModel):
         for index, pair in enumerate(self.pairs):
             for position, name in enumerate(pair):
                 if name not in self.hosts:
-                    yield ("pairs", index, position), f"{name!r} is not one of the hosts {', '.join(self.hosts)}"
+                    yield ("pairs", index, position), f"{name!r} is not one of the hosts {self._known}"
             if twice := next((name for name in pair if pair.count(name) > 1), None):
                 yield ("pairs", index), f"{twice!r} is paired with itself; name each host once"
             if pair in self.pairs[:index]:
                 yield ("pairs", index), f"the pair {', '.join(pair)} is listed twice; once is enough"
+
+    @property
+    def _known(self) -> str:
+        first = list(self.hosts)[:10]
+        return ", ".join(first) + (", ..." if len(self.hosts) > len(first) else "")
 
     def inventory(self) -> Inventory:
         """Return what the file says; two hosts and no pairs are one pair. There must be no misfits."""

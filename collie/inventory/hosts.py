@@ -20,6 +20,9 @@ MOST_HOSTS = 8
 """Hosts that measure together at most: an agent has room for flows with seven others."""
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
+_WORD = "[A-Za-z0-9][A-Za-z0-9._-]*"
+"""Nothing of it is special to a shell, and no program takes it for an option. ssh makes a command of jump hosts."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostSpecification:
@@ -125,7 +128,7 @@ def word(what: str) -> Callable[[str], str]:
     """Return the check of a name that stands in commands and messages: letters, digits, '.', '_' and '-'."""
 
     def check(text: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", text):
+        if not re.fullmatch(_WORD, text):
             raise ValueError(f"{text!r} is no {what}; letters, digits, '.', '_' and '-' are allowed")
         return text
 
@@ -141,12 +144,14 @@ def check_address(text: str) -> str:
 
 def check_ip_address(text: str) -> str:
     """Check the address of an RDMA port, and write it in the usual way."""
+    refused = ValueError(f"{text!r} is no IP address; give the address of the RDMA port, such as 192.168.77.1")
+    _, scoped, netdev = text.partition("%")
+    if scoped and not re.fullmatch(r"[A-Za-z0-9._-]{1,15}", netdev):
+        raise refused  # `ipaddress` takes anything for the name of a network device, such as `eth1; reboot`
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        raise ValueError(
-            f"{text!r} is no IP address; give the address of the RDMA port, such as 192.168.77.1"
-        ) from None
+        raise refused from None
 
 
 def check_program(text: str) -> str:
@@ -183,6 +188,7 @@ def check_fingerprint(text: str) -> str:
 def check_jump(text: str) -> str:
     """Check `user@host:port`, several separated by commas."""
     for hop in text.split(","):
-        if not re.fullmatch(r"\s*(?:[^@\s]+@)?(?:\[[0-9a-fA-F:%]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?\s*", hop):
+        found = re.fullmatch(rf"(?:{_WORD}@)?(?:\[[0-9a-fA-F:%]+\]|{_WORD})(?::([0-9]{{1,5}}))?", hop.strip())
+        if not found or not 1 <= int(found[1] or 22) <= 65535:
             raise ValueError(f"{hop.strip()!r} is no jump host; write user@host:port, several separated by commas")
     return text

@@ -1,0 +1,133 @@
+"""Content and hosts files of somebody who means harm: each is refused, in words, and costs neither time nor memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collie.content.catalogs import load_catalog
+from collie.content.document import parse_document, read_document
+from collie.content.inventory import load_inventory
+from collie.content.prototype import load_point
+from collie.content.spaces import load_space
+from collie.errors import ContentError, InventoryError
+from collie.inventory.hosts import check_ip_address, check_jump
+
+HOSTS = """\
+version: 1
+hosts:
+  a: {address: 10.0.0.1, data_address: 192.0.2.1, device: rxe0}
+  b: {address: 10.0.0.2, data_address: 192.0.2.2, device: rxe0}
+"""
+COUNTER = "{name: x, source: ethtool, unit: packets, kind: perf, component: nic, meaning: m}"
+SPACE = Path(__file__).parents[2] / "workloads" / "spaces" / "nsdi22.yaml"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "file.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", ["a; rm -rf /", "$(reboot)", "`reboot`", "-oProxyCommand=reboot", "../../etc/cron.d/x", "a\\nb", "<script>"]
+)
+@pytest.mark.parametrize("field", ["  a:", "10.0.0.1", "192.0.2.1", "rxe0"])
+def test_a_name_that_a_shell_or_a_path_would_take_apart_is_refused(tmp_path: Path, field: str, name: str) -> None:
+    with pytest.raises(InventoryError):
+        load_inventory(write(tmp_path, HOSTS.replace(field, f'  "{name}":' if field == "  a:" else f'"{name}"', 1)))
+
+
+@pytest.mark.parametrize("jump", ["$(reboot)@gate", "`reboot`@gate", "a;b@gate", "-F/x@gate", "gate:99999", "-gate"])
+def test_a_jump_host_holds_no_command(jump: str) -> None:
+    with pytest.raises(ValueError, match="is no jump host"):
+        check_jump(jump)
+
+
+@pytest.mark.parametrize("scope", ["eth1; reboot", "$(reboot)", "eth1'", "", "a" * 16])
+def test_an_address_names_a_network_device_and_nothing_else(scope: str) -> None:
+    assert check_ip_address("fe80::1%eth1.100") == "fe80::1%eth1.100"
+    with pytest.raises(ValueError, match="is no IP address"):
+        check_ip_address(f"fe80::1%{scope}")
+
+
+def test_a_key_of_a_user_who_does_not_exist_is_a_file_that_does_not_exist(tmp_path: Path) -> None:
+    text = HOSTS.replace("device: rxe0", "device: rxe0, identity_file: ~nobody-of-this-name/key", 1)
+    assert load_inventory(write(tmp_path, text)).hosts[0].identity_file == f"{tmp_path}/~nobody-of-this-name/key"
+
+
+def test_a_file_without_an_end_is_not_read_to_its_end() -> None:
+    for load in (read_document, lambda path: load_point(str(path))):
+        with pytest.raises(ContentError, match="longer than 512 KiB"):
+            load(Path("/dev/zero"))
+
+
+def test_a_path_that_cannot_be_is_a_complaint() -> None:
+    with pytest.raises(ContentError, match="cannot be read"):
+        read_document(Path("a\0b.yaml"))
+
+
+@pytest.mark.parametrize("text", [r'a: "\e[2J"', r'"\x9b1m": 1', r'a: "\u202Etxt"', r'a: "\0"'])
+def test_text_that_steers_a_terminal_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(ContentError, match="steer a terminal") as caught:
+        parse_document(text, "file.yaml")
+    assert str(caught.value).isprintable()
+
+
+def test_aliases_that_multiply_are_refused_before_they_do() -> None:
+    rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    with pytest.raises(ContentError, match="is an alias"):
+        parse_document("\n".join(rows), "file.yaml")
+
+
+def test_many_wrong_names_do_not_make_a_message_of_gigabytes(tmp_path: Path) -> None:
+    hosts = "".join(
+        f"  h{n}: {{address: a{n}, data_address: 10.0.{n >> 8}.{n & 255}, device: d}}\n" for n in range(800)
+    )
+    pairs = "".join(f"  - [x{n}, y{n}]\n" for n in range(1000))
+    with pytest.raises(InventoryError) as caught:
+        load_inventory(write(tmp_path, f"version: 1\nhosts:\n{hosts}pairs:\n{pairs}"))
+    assert len(caught.value.problems) == 2000
+    assert len(str(caught.value)) < 1_000_000
+
+
+def test_a_catalog_stands_for_no_more_counters_than_a_nic_could_have(tmp_path: Path) -> None:
+    digits = ", ".join(map(str, range(10)))
+    expand = ", ".join(f"{name}: [{digits}]" for name in "abcdefghij")
+    bomb = COUNTER.replace("name: x", f'name: "{"".join(f"{{{name}}}" for name in "abcdefghij")}"')
+    with pytest.raises(ContentError, match="more than 10000 counters"):
+        load_catalog(str(write(tmp_path, f"driver: x\nexpand: {{{expand}}}\ncounters: [{bomb}]\n")))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("(a+)+$", "for ever"),
+        ("(a|a)*b", "for ever"),
+        (r"(a)\\1", "for ever"),
+        (".*.*.*.*x", "for ever"),
+        ("(?=a)b", "for ever"),
+        ("a{99999999999}", "no regular expression"),
+        ("(" * 300 + ")" * 300, "no regular expression|at most"),
+    ],
+)
+def test_a_pattern_that_could_take_for_ever_is_refused(tmp_path: Path, pattern: str, said: str) -> None:
+    rule = f'{{pattern: "{pattern}", source: ethtool, reason: r}}'
+    with pytest.raises(ContentError, match=said):
+        load_catalog(str(write(tmp_path, f"driver: x\ncounters: [{COUNTER}]\nignored: [{rule}]\n")))
+
+
+def test_a_space_draws_no_list_that_fills_the_memory(tmp_path: Path) -> None:
+    text = SPACE.read_text()
+    assert "max_length: 6" in text
+    with pytest.raises(ContentError, match="at most 4096"):
+        load_space(str(write(tmp_path, text.replace("max_length: 6", "max_length: 100000000000"))))
+
+
+def test_a_point_of_the_prototype_that_nests_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "point"
+    path.write_text('{"Traffics": ' + "[" * 100_000)
+    with pytest.raises(ContentError, match="nested too deep"):
+        load_point(str(path))
