@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -25,10 +26,10 @@ tabs may stand."""
 _MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")
 """What JSON text holds wherever one of its values could match `STEERING`: most texts need no second look."""
 
+_DEEPEST = 40
+"""Levels. Nothing that Collie writes has ten."""
 _MOST = 1 << 64
 """Whole numbers are counters of 64 bits, sizes and identifiers; a longer one is nothing that anybody counted."""
-_LARGEST = 1e300
-"""Of a number: NaN and the infinities are not below it, nor is an integer that no float can hold."""
 
 
 def defused(text: str) -> str:
@@ -44,9 +45,20 @@ def read_json(text: str) -> Any:
     """
     try:
         raw = json.loads(text, parse_constant=_no_number)
+        if isinstance(raw, dict | list) and text.count("[") + text.count("{") > _DEEPEST:
+            _require_shallow(raw, _DEEPEST)
         return _defused_in(raw) if _MAYBE_STEERING.search(text) else raw
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def _require_shallow(raw: Any, levels: int) -> None:
+    """Refuse what whoever walks through it later could not get to the bottom of."""
+    if not levels:
+        raise ValueError("nested too deep")
+    for item in raw.values() if isinstance(raw, dict) else raw:
+        if isinstance(item, dict | list):
+            _require_shallow(item, levels - 1)
 
 
 def _no_number(name: str) -> NoReturn:
@@ -168,7 +180,7 @@ def _at(where: object, reader: Reader, raw: Any) -> Any:
 
 
 def _number(raw: Any) -> Any:
-    if type(raw) in (int, float) and abs(raw) < _LARGEST:
+    if type(raw) in (int, float) and abs(raw) <= sys.float_info.max:
         return raw
     raise _refusal(raw, "a number")
 

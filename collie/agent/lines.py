@@ -10,6 +10,8 @@ import time
 from typing import Any, List
 
 READ_BYTES = 1 << 16
+# Endpoints of 16 flows of 20,000 queue pairs; whoever sends more without a line break does not speak the protocol.
+LONGEST_LINE_BYTES = 16 << 20
 
 
 def encode(message: Any) -> bytes:
@@ -48,6 +50,10 @@ class Lines:
                 self.closed = True
                 break
             self._in += data
+            if len(self._in) > LONGEST_LINE_BYTES and self._in.find(b"\n", -len(data)) < 0:
+                self._in.clear()
+                self.closed = True
+                break
             if len(data) < READ_BYTES:
                 break
         if b"\n" not in self._in:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Dict, Tuple
 
@@ -10,7 +11,20 @@ from .faults import bad_request
 
 DEFAULT_DEADLINE_SECONDS = 10.0
 MAX_ENDS = 16
+MAX_QPS = 1 << 20
 MAX_PROCESSES = 64
+# A step of the largest workloads takes minutes; a lease without an end would be none; a period of nothing a busy loop.
+SECONDS = {
+    "deadline_seconds": (1e-3, 86400.0),
+    "lease_seconds": (0.1, 3600.0),
+    "period_seconds": (1e-3, 3600.0),
+    "drain_seconds": (0.0, 3600.0),
+}
+# Whole numbers of requests are ports, indices and counts.
+MAX_NUMBER = 1 << 63
+MAX_ID = 1 << 53
+# Of devices: they name folders of sysfs.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}")
 NUMBER = (int, float)
 
 # name: (types, required)
@@ -65,8 +79,8 @@ def parse_request(line: bytes) -> Request:
     try:
         try:
             data = json.loads(line)
-        except ValueError as error:
-            raise bad_request(f"not a JSON line: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise bad_request(f"not a JSON line: {str(error)[:200]}") from error
         if not isinstance(data, dict):
             raise bad_request("not a JSON object")
         request_id = data.get("id")
@@ -77,23 +91,27 @@ def parse_request(line: bytes) -> Request:
 
 
 def _check(data: Dict[str, Any]) -> Request:
-    if type(data.get("id")) is not int:
-        raise bad_request("id must be an integer")
+    if type(data.get("id")) is not int or abs(data["id"]) > MAX_ID:
+        raise bad_request("id must be an integer of at most 53 bits")
     do = data.get("do")
     if not isinstance(do, str) or do not in FIELDS:
-        raise bad_request(f"do must be one of {', '.join(FIELDS)}, not {do!r}")
+        raise bad_request(f"do must be one of {', '.join(FIELDS)}, not {str(do)[:40]!r}")
     deadline = data.get("deadline_seconds", DEFAULT_DEADLINE_SECONDS)
-    if not _positive(deadline):
-        raise bad_request("deadline_seconds must be a number above 0")
+    if not _lasts("deadline_seconds", deadline):
+        raise bad_request(_seconds_wanted("deadline_seconds"))
     fields = {name: value for name, value in data.items() if name not in ("id", "do", "deadline_seconds")}
     for name, value in fields.items():
         if name not in FIELDS[do]:
-            raise bad_request(f"{do}: unknown field {name}")
+            raise bad_request(f"{do}: unknown field {name[:40]}")
         kinds = FIELDS[do][name][0]
         if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
             raise bad_request(f"{do}: {name} has the wrong type")
-        if name.endswith("_seconds") and not (_positive(value) or (name == "drain_seconds" and value == 0)):
-            raise bad_request(f"{do}: {name} must be a number above 0")
+        if name in SECONDS and not _lasts(name, value):
+            raise bad_request(f"{do}: {_seconds_wanted(name)}")
+        if name in ("device", "netdev") and not NAME.fullmatch(value):
+            raise bad_request(f"{do}: {name} is no name of a device")
+        if kinds is int and not 0 <= value < MAX_NUMBER:
+            raise bad_request(f"{do}: {name} must be 0 to {MAX_NUMBER - 1}")
     if not 1 <= fields.get("processes", 1) <= MAX_PROCESSES:
         raise bad_request(f"{do}: processes must be 1 to {MAX_PROCESSES}")
     for name, (_, required) in FIELDS[do].items():
@@ -102,8 +120,14 @@ def _check(data: Dict[str, Any]) -> Request:
     return Request(data["id"], do, float(deadline), fields)
 
 
-def _positive(value: Any) -> bool:
-    return isinstance(value, NUMBER) and not isinstance(value, bool) and value > 0
+def _lasts(name: str, value: Any) -> bool:
+    least, most = SECONDS[name]
+    return isinstance(value, NUMBER) and not isinstance(value, bool) and least <= value <= most
+
+
+def _seconds_wanted(name: str) -> str:
+    least, most = SECONDS[name]
+    return f"{name} must be a number from {least:g} to {most:g}"
 
 
 def parse_flows(flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
@@ -112,6 +136,8 @@ def parse_flows(flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]
     ``default`` is the workload of the flows that name none.
     """
     ends: Dict[str, Dict[str, Any]] = {}
+    if len(flows) > MAX_ENDS:
+        raise bad_request(f"prepare: 1 to {MAX_ENDS} flows")
     for entry in flows:
         if not isinstance(entry, dict) or set(entry) - {"flow", "role", "qps", "peer", "workload"}:
             raise bad_request("prepare: a flow has flow, role and perhaps qps, peer and workload")
@@ -121,12 +147,12 @@ def parse_flows(flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]
         role, flow, qps = entry.get("role"), entry.get("flow"), entry.get("qps", workload.get("qps", 1))
         if role not in ("requester", "responder") or not isinstance(flow, str) or "/" in flow:
             raise bad_request("prepare: a flow needs a name without '/' and the role requester or responder")
-        if type(qps) is not int or qps < 1:
-            raise bad_request("prepare: qps of a flow must be at least 1")
+        if type(qps) is not int or not 1 <= qps <= MAX_QPS:
+            raise bad_request(f"prepare: qps of a flow must be 1 to {MAX_QPS}")
         key = f"{flow}/{role}"
         if key in ends:
             raise bad_request(f"prepare: {key} is listed twice")
         ends[key] = {"key": key, "role": role, "qps": qps, "workload": workload}
-    if not ends or len(ends) > MAX_ENDS:
+    if not ends:
         raise bad_request(f"prepare: 1 to {MAX_ENDS} flows")
     return ends

@@ -104,9 +104,16 @@ class Workload:
         An atomic takes 8 bytes whatever ``messages`` says.
         """
         opcodes, sizes = (self.opcode, *self.more_opcodes), self.messages
-        count = len(opcodes) * len(sizes) // gcd(len(opcodes), len(sizes))
-        pairs = [(opcodes[number % len(opcodes)], sizes[number % len(sizes)]) for number in range(count)]
+        pairs = [
+            (opcodes[number % len(opcodes)], sizes[number % len(sizes)]) for number in range(self.requests_in_turn)
+        ]
         return tuple((opcode, ATOMIC_BYTES if opcode in ATOMICS else size) for opcode, size in pairs)
+
+    @property
+    def requests_in_turn(self) -> int:
+        """Requests until both lists begin anew."""
+        opcodes, sizes = 1 + len(self.more_opcodes), len(self.messages)
+        return opcodes * sizes // gcd(opcodes, sizes)
 
     @property
     def receives(self) -> bool:
@@ -150,7 +157,7 @@ def parse_workload(data: Any) -> Workload:
     fields = {field.name for field in dataclasses.fields(Workload)}
     unknown = sorted(set(data) - fields - set(IGNORED))
     if unknown:
-        raise bad_request(f"workload: unknown field {', '.join(unknown)}")
+        raise bad_request(f"workload: unknown field {', '.join(unknown)[:200]}")
     values = {name: value for name, value in data.items() if name in fields}
     for name in ("qp_type", "opcode", "messages"):
         if name not in values:
@@ -219,7 +226,7 @@ def _check_opcodes(workload: Workload) -> None:
     for opcode in (workload.opcode, *workload.more_opcodes):
         if opcode not in OPCODES:
             raise bad_request(f"workload: an opcode must be one of {', '.join(OPCODES)}, not {opcode!r}")
-    if len(workload.turn) > MOST_REQUESTS_IN_TURN:
+    if workload.requests_in_turn > MOST_REQUESTS_IN_TURN:
         raise bad_request(f"workload: a turn of opcodes and messages has more than {MOST_REQUESTS_IN_TURN} requests")
     no_carrier = {"UC": FETCHING, "UD": frozenset(OPCODES) - SENDS}
     wrong = sorted(workload.opcodes & no_carrier.get(workload.qp_type, frozenset()))

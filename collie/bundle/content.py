@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,13 +12,12 @@ from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
 from collie.store.codec import Json, decode_mfs, decode_workload, encode_mfs, plain
+from collie.untrusted import STEERING, typed
 from collie.workloads.constraint import VERBS, Limits, within
 from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs
 from collie.workloads.workload import Workload, render
 
 VERSION = 1
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""What could steer a terminal, or make a line of text read as something else. A line break may stand."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +97,10 @@ def decode(raw: Any) -> Bundle:
     try:
         if raw["bundle_version"] != VERSION:
             raise ValueError(f"its version is {raw['bundle_version']!r}; this Collie reads {VERSION}")
-        if wrong := next((text for text in _texts(raw) if _CONTROL.search(text)), None):
-            raise ValueError(f"it holds characters that steer a terminal, in {wrong[:40]!r}")
+        if wrong := next((text for text in _texts(raw) if STEERING.search(text)), None):
+            raise ValueError(f"it holds characters that steer a terminal, in {wrong[:40]!a}")
         return _decoded(raw)
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"something is missing or of a wrong kind: {error!r}") from None
 
 
@@ -138,8 +136,8 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
         verify=raw["verify"] is True,
         then=_then(raw["counters"]),
         fingerprints={
-            str(host): Fingerprint({str(category): dict(fields) for category, fields in values.items()})
-            for host, values in raw["fingerprints"].items()
+            host: Fingerprint(values)
+            for host, values in typed(Mapping[str, Mapping[str, Mapping[str, Any]]], raw["fingerprints"]).items()
         },
     )
 
@@ -176,7 +174,7 @@ def _text(raw: Any) -> str:
 def _number(raw: Any) -> float:
     if isinstance(raw, bool) or not isinstance(raw, int | float):
         raise ValueError(f"{raw!r} is no number")
-    return float(raw)
+    return float(typed(float, raw))
 
 
 def _texts(raw: Any) -> Iterator[str]:

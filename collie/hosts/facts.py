@@ -5,13 +5,15 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from collie.detect.bounds import Bound, packets_per_byte
 from collie.errors import TestbedError
 from collie.inventory.hosts import UNSPECIFIED, Host, HostSpecification
+from collie.untrusted import typed
 from collie.workloads.workload import Workload
 
 _VOLATILE = frozenset({"id", "ok", "clock", "pid", "memory_available_bytes", "protocol"})
@@ -137,36 +139,92 @@ def parse_facts(raw: Mapping[str, Any]) -> HostFacts:
     """Read the answer to `hello`.
 
     Raises:
-        KeyError, TypeError, ValueError: the agent speaks another protocol.
+        ValueError: the agent speaks another protocol.
     """
-    paths = tuple(
-        DataPathFacts(name, bool(path["usable"]), str(path["detail"])) for name, path in raw["data_paths"].items()
-    )
+    said: _Hello = typed(_Hello, raw)
+    paths = tuple(DataPathFacts(name, path["usable"], path["detail"]) for name, path in said["data_paths"].items())
     return HostFacts(
-        kernel=raw["kernel"],
-        python=raw["python"],
+        kernel=said["kernel"],
+        python=said["python"],
         data_paths=paths,
-        numa_nodes=tuple(raw["numa_nodes"]),
-        memory_available_bytes=raw.get("memory_available_bytes"),
-        devices=tuple(_device(device) for device in raw["devices"]),
+        numa_nodes=tuple(said["numa_nodes"]),
+        memory_available_bytes=said.get("memory_available_bytes"),
+        devices=tuple(_device(device) for device in said["devices"]),
         description={key: value for key, value in raw.items() if key not in _VOLATILE},
-        rdma_cm_error=raw.get("rdma_cm_error"),
-        usable_cpus=int(raw.get("usable_cpus", 1)),
-        numa_cpus={int(node): int(cpus) for node, cpus in raw.get("numa_cpus", {}).items()},
+        rdma_cm_error=said.get("rdma_cm_error"),
+        usable_cpus=said.get("usable_cpus", 1),
+        numa_cpus={int(node): cpus for node, cpus in said.get("numa_cpus", {}).items()},
     )
 
 
-def _device(raw: Mapping[str, Any]) -> DeviceFacts:
-    ports = tuple(_port(port) for port in raw["ports"])
-    limits = {name: value for name, value in (raw.get("limits") or {}).items() if value is not None}
-    return DeviceFacts(raw["name"], raw["driver"], raw["numa_node"], raw["open_error"], ports, limits)
+class _DataPathSaid(TypedDict):
+    usable: bool
+    detail: str
 
 
-def _port(raw: Mapping[str, Any]) -> PortFacts:
-    gids = tuple(Gid(gid["index"], gid["address"], gid["type"], gid.get("netdev")) for gid in raw["gids"])
-    rate = re.match(r"([\d.]+) Gb/sec", raw["rate"] or "")
+class _GidSaid(TypedDict):
+    index: int
+    address: str | None
+    type: str | None
+
+
+class _Gid(_GidSaid, total=False):
+    netdev: str | None
+
+
+class _PortSaid(TypedDict):
+    port: int
+    state: str | None
+    rate: str | None
+    active_mtu: int | None
+    netdev: str | None
+    gids: Sequence[_Gid]
+
+
+class _Port(_PortSaid, total=False):
+    link_layer: str | None
+
+
+class _DeviceSaid(TypedDict):
+    name: str
+    driver: str | None
+    numa_node: int | None
+    open_error: str | None
+    ports: Sequence[_Port]
+
+
+class _Device(_DeviceSaid, total=False):
+    limits: Mapping[str, int | None] | None
+
+
+class _HelloSaid(TypedDict):
+    kernel: str
+    python: str
+    data_paths: Mapping[str, _DataPathSaid]
+    numa_nodes: Sequence[int]
+    devices: Sequence[_Device]
+
+
+class _Hello(_HelloSaid, total=False):
+    memory_available_bytes: int | None
+    rdma_cm_error: str | None
+    usable_cpus: int
+    numa_cpus: Mapping[str, int]
+
+
+def _device(said: _Device) -> DeviceFacts:
+    ports = tuple(_port(port) for port in said["ports"])
+    limits = {name: value for name, value in (said.get("limits") or {}).items() if value is not None}
+    return DeviceFacts(said["name"], said["driver"], said["numa_node"], said["open_error"], ports, limits)
+
+
+def _port(said: _Port) -> PortFacts:
+    gids = tuple(Gid(gid["index"], gid["address"], gid["type"], gid.get("netdev")) for gid in said["gids"])
+    rate = re.match(r"(\d{1,6}(?:\.\d{1,6})?) Gb/sec", said["rate"] or "")
     rate_bps = float(rate[1]) * 1e9 if rate else None
-    return PortFacts(raw["port"], raw["state"], raw["active_mtu"], rate_bps, raw["netdev"], gids, raw.get("link_layer"))
+    return PortFacts(
+        said["port"], said["state"], said["active_mtu"], rate_bps, said["netdev"], gids, said.get("link_layer")
+    )
 
 
 ROCE_TYPES = ("RoCE v2", "IB/RoCE v1")
@@ -186,8 +244,9 @@ def matching_gid(port: PortFacts, data_address: str) -> Gid | None:
         for gid in port.gids:
             if gid.type != type_ or not gid.address or (netdev and gid.netdev != netdev):
                 continue
-            if _address(gid.address)[0] == wanted:
-                return gid
+            with suppress(ValueError):  # a host may show an address that is none
+                if _address(gid.address)[0] == wanted:
+                    return gid
     return None
 
 

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from collie.errors import TestbedError
 from collie.hosts.facts import rdma_port
 from collie.hosts.processes import most_processes
-from collie.hosts.protocol import AgentGone
 from collie.hosts.session import Archive, HostSession
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
@@ -32,11 +31,7 @@ def fingerprint(session: HostSession) -> Fingerprint:
         "data_path": chosen.name if chosen else None,
         "most_processes": most_processes(host, session.facts, rdma_port(host, session.facts)),
     }
-    try:
-        values = {str(category): dict(fields) for category, fields in answer.items()}
-        return Fingerprint({**values, "generator": generator})
-    except (AttributeError, TypeError, ValueError) as error:
-        raise AgentGone(host.name, f"its fingerprint is not of this protocol: {error!r}") from error
+    return Fingerprint({**answer, "generator": generator})
 
 
 def fingerprints(

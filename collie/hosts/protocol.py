@@ -14,13 +14,15 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
+from collie.hosts.answers import ANSWERS
 from collie.hosts.samples import AgentSample, parse_sample
 from collie.ports import Channel
+from collie.untrusted import defused, read_json, typed
 
 PING_SECONDS = 1.5
 SILENCE_SECONDS = 10.0
@@ -31,6 +33,10 @@ BYE_SECONDS = 5.0
 """Ending an engine takes a second when it listens, two more when it has to be killed."""
 PING_ID = 0
 _SHOWN_CHARACTERS = 80
+MOST_WORDS = 2000
+"""Characters of a message from an agent that are repeated."""
+MOST_SAMPLED_BYTES = 128 << 20
+"""Of samples, as they came, that a conversation keeps: an hour of the richest NIC at four a second."""
 GRACE_SECONDS = 4.0
 """For an answer to travel, on a host that is busy enough to miss its own deadline."""
 
@@ -44,11 +50,12 @@ class StepFailed(AgentError):
     """
 
     def __init__(self, host: str, error: dict[str, Any], do: str) -> None:
-        self.kind = str(error.get("kind", "internal"))
-        step = str(error.get("step") or do)
-        super().__init__(host, step, str(error.get("message", "no message")), unsupported=self.kind == "unsupported")
+        self.kind = str(error.get("kind", "internal"))[:MOST_WORDS]
+        step = str(error.get("step") or do)[:MOST_WORDS]
+        message = str(error.get("message", "no message"))[:MOST_WORDS]
+        super().__init__(host, step, message, unsupported=self.kind == "unsupported")
         causes = {
-            "setup": " ".join(filter(None, (step, error.get("errno_name")))),
+            "setup": " ".join(filter(None, (step, str(error.get("errno_name") or "")[:MOST_WORDS]))),
             "timeout": f"{step} timeout",
             "died": "engine died",
             "bad_request": "refused by the agent",
@@ -89,6 +96,7 @@ class AgentClient:
         self._last_id = 0
         self._pending: dict[int, _Pending] = {}
         self._samples: list[AgentSample] = []
+        self._sampled_bytes = 0
         self._engine_death: str | None = None
         self._failure: TestbedError | None = None
         self._said_bye = ""
@@ -144,12 +152,14 @@ class AgentClient:
         with self._lock:
             samples = tuple(self._samples)
             self._samples.clear()
+            self._sampled_bytes = 0
             return samples
 
     def forget_samples(self) -> None:
         """Start anew, for the next run."""
         with self._lock:
             self._samples.clear()
+            self._sampled_bytes = 0
             self._engine_death = None
 
     def stderr_tail(self) -> str:
@@ -178,9 +188,14 @@ class AgentClient:
         if answer is None:
             assert self._failure is not None, "only a failure leaves a request without an answer"
             raise self._failure
-        if not answer.get("ok"):
+        if answer.get("ok") is not True:
             raise StepFailed(self._host, answer.get("error") or {}, do)
-        return answer
+        try:
+            return {**answer, **typed(ANSWERS.get(do, Mapping[str, Any]), answer)}
+        except ValueError as error:
+            gone = self._something_else(error)
+            self._fail(gone)
+            raise gone from None
 
     def _fail(self, error: TestbedError) -> None:
         with self._lock:
@@ -210,34 +225,47 @@ class AgentClient:
         except (HostUnreachable, AgentGone) as error:
             self._fail(error)
         except ValueError as error:  # a line without an end
-            self._fail(AgentGone(self._host, f"the agent said something else than the protocol has: {error}"))
+            self._fail(self._something_else(error))
         else:
             words = self._said_bye or self._channel.stderr_tail().strip()[-400:] or "without a word"
             self._fail(AgentGone(self._host, f"the agent ended: {words}"))
 
+    def _something_else(self, error: ValueError) -> AgentGone:
+        return AgentGone(self._host, f"the agent said something else than the protocol has: {error!s:.300}")
+
     def _hear(self, line: str) -> None:
         try:
-            self._take(json.loads(line))
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            self._take(typed(Mapping[str, Any], read_json(line)))
+        except ValueError as error:
             # A start-up file of the shell that prints something is the usual reason.
-            message = (
-                f"the agent, or the shell before it, said `{line[:_SHOWN_CHARACTERS]}`, which is not of this protocol"
-            )
-            raise AgentGone(self._host, f"{message}: {error!r}") from error
+            said = f"the agent, or the shell before it, said `{defused(line[:_SHOWN_CHARACTERS])}`"
+            raise AgentGone(self._host, f"{said}, which is not of this protocol: {error!s:.300}") from error
 
     def _take(self, message: dict[str, Any]) -> None:
+        """Take one message of the agent.
+
+        Raises:
+            ValueError: it is none of the protocol.
+        """
         event = message.get("event")
         if event == "sample":
-            sample = parse_sample(message, self._monotonic())
-            with self._lock:
-                self._samples.append(sample)
+            self._keep(parse_sample(message, self._monotonic()), len(line))
         elif event == "engine_died":
-            self._engine_death = str(message.get("message", "no message"))
+            self._engine_death = typed(str, message.get("message", "no message"))[:MOST_WORDS]
         elif event == "bye":
-            self._said_bye = str(message.get("reason", ""))
+            self._said_bye = typed(str, message.get("reason", ""))[:MOST_WORDS]
         elif event is None:
+            number = typed(int | None, message.get("id"))
+            typed(Mapping[str, Any] | None, message.get("error"))
             with self._lock:
-                pending = self._pending.get(message["id"]) if message.get("id") is not None else None
+                pending = self._pending.get(number) if number is not None else None
             if pending is not None:
                 pending.answer = message
                 pending.answered.set()
+
+    def _keep(self, sample: AgentSample, size: int) -> None:
+        with self._lock:
+            self._samples.append(sample)
+            self._sampled_bytes += size
+            if self._sampled_bytes > MOST_SAMPLED_BYTES:
+                raise ValueError(f"more than {MOST_SAMPLED_BYTES >> 20} MiB of samples that nobody asked for")

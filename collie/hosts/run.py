@@ -130,7 +130,7 @@ class Run:
         prepared = self._all(lambda party: party.session.request("prepare", seconds, **requests[party.role]))
         endpoints = {key: endpoint for answer in prepared.values() for key, endpoint in answer["endpoints"].items()}
         peers = {
-            role: {f"{flow}/{end}": endpoints[f"{flow}/{other}"] for flow, end, other in self._ends(role)}
+            role: {f"{flow}/{end}": endpoints.get(f"{flow}/{other}") for flow, end, other in self._ends(role)}
             for role in self._parties
         }
         self._all(lambda party: party.session.request("connect", seconds, peers=peers[party.role]))

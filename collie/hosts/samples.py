@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from collie.counters.catalog import Catalog
 from collie.counters.series import Snapshot
+from collie.untrusted import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,44 +111,86 @@ def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
     """Read a sample event.
 
     Raises:
-        KeyError, TypeError, ValueError: the agent speaks another protocol.
+        ValueError: the agent speaks another protocol.
     """
-    health = raw.get("health")
+    said: _Sample = typed(_Sample, raw)
+    health = said.get("health")
     return AgentSample(
-        clock=(float(raw["clock"]) + float(raw["clock_end"])) / 2,
+        clock=(said["clock"] + said["clock_end"]) / 2,
         arrived=arrived,
-        flows={key: _flow(flow) for key, flow in raw.get("flows", {}).items()},
+        flows={key: _flow(flow) for key, flow in said.get("flows", {}).items()},
         engine=_engine(health) if health else None,
-        counters=raw.get("counters", {}),
-        dropped=int(raw.get("dropped_samples", 0)),
-        link=raw.get("link", {}),
-        host_cpu_seconds=raw.get("host", {}).get("cpu_seconds", {}),
-        agent_cpu_seconds=raw.get("host", {}).get("agent_cpu_seconds", 0.0),
+        counters=said.get("counters", {}),
+        dropped=said.get("dropped_samples", 0),
+        link=said.get("link", {}),
+        host_cpu_seconds=said.get("host", {}).get("cpu_seconds", {}),
+        agent_cpu_seconds=said.get("host", {}).get("agent_cpu_seconds", 0.0),
     )
 
 
-def _flow(raw: Mapping[str, Any]) -> FlowTotals:
+class _QpMessages(TypedDict):
+    min: float
+    mean: float
+    max: float
+
+
+class _FlowSaid(TypedDict):
+    posted_messages: int | None
+    delivered_bytes: int | None
+    qp_messages: _QpMessages
+    failed_qps: int
+
+
+class _Flow(_FlowSaid, total=False):
+    returned_bytes: int | None
+
+
+class _HealthSaid(TypedDict):
+    iterations: int
+    idle_polls: int
+    queue_empty: int
+    errors: Mapping[str, int]
+    post_errors: int
+
+
+class _Health(_HealthSaid, total=False):
+    cpu_seconds: float | None
+    wait_seconds: float | None
+    data_path: str | None
+    queue_outstanding: int
+    queue_limit: int
+
+
+class _Host(TypedDict, total=False):
+    cpu_seconds: Mapping[str, float]
+    agent_cpu_seconds: float
+
+
+class _SampleSaid(TypedDict):
+    clock: float
+    clock_end: float
+
+
+class _Sample(_SampleSaid, total=False):
+    flows: Mapping[str, _Flow]
+    health: _Health | None
+    counters: Mapping[str, Mapping[str, int | None]]
+    dropped_samples: int
+    link: Mapping[str, str | int | None]
+    host: _Host
+
+
+def _flow(raw: _Flow) -> FlowTotals:
     return FlowTotals(
         posted_messages=raw["posted_messages"],
         delivered_bytes=raw["delivered_bytes"],
         returned_bytes=raw.get("returned_bytes"),
         slowest_qp_messages=int(raw["qp_messages"]["min"]),
         fastest_qp_messages=int(raw["qp_messages"]["max"]),
-        failed_qps=int(raw["failed_qps"]),
+        failed_qps=raw["failed_qps"],
         mean_qp_messages=raw["qp_messages"]["mean"],
     )
 
 
-def _engine(raw: Mapping[str, Any]) -> EngineTotals:
-    return EngineTotals(
-        iterations=int(raw["iterations"]),
-        idle_polls=int(raw["idle_polls"]),
-        queue_empty=int(raw["queue_empty"]),
-        errors=dict(raw["errors"]),
-        post_errors=int(raw["post_errors"]),
-        cpu_seconds=raw.get("cpu_seconds"),
-        wait_seconds=raw.get("wait_seconds"),
-        data_path=raw.get("data_path"),
-        queue_outstanding=int(raw.get("queue_outstanding", 0)),
-        queue_limit=int(raw.get("queue_limit", 0)),
-    )
+def _engine(raw: _Health) -> EngineTotals:
+    return EngineTotals(**raw)

@@ -189,9 +189,9 @@ class HostSession:
             client.close()
             self._explain_interpreter(error)
             raise
-        except (KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             client.close()
-            raise AgentGone(self.host.name, f"its hello is not of this protocol: {error!r}") from error
+            raise AgentGone(self.host.name, f"its hello is not of this protocol: {error!s:.300}") from error
         except BaseException:
             client.close()
             raise

@@ -10,7 +10,7 @@ import paramiko
 
 from collie.errors import CommandTimeout, HostUnreachable
 from collie.inventory.hosts import Host
-from collie.ssh.lines import LineBuffer, Tail
+from collie.ssh.lines import MOST_OUTPUT_BYTES, LineBuffer, Tail
 
 CHUNK_BYTES = 65536
 SEND_TIMEOUT_SECONDS = 10.0
@@ -79,6 +79,7 @@ class SshChannel:
         """
         deadline = time.monotonic() + timeout_seconds
         parts: list[bytes] = []
+        size = 0
         while True:
             try:
                 data = self._session.recv(CHUNK_BYTES)
@@ -91,6 +92,9 @@ class SshChannel:
             if not data:
                 return b"".join(parts).decode(errors="replace")
             parts.append(data)
+            size += len(data)
+            if size > MOST_OUTPUT_BYTES:
+                raise self._lost(f"`{self._command}` printed more than {MOST_OUTPUT_BYTES >> 20} MiB")
 
     def status(self, timeout_seconds: float) -> int:
         """Return the exit status.

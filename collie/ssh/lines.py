@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 KEPT_STDERR_LINES = 50
+MOST_OUTPUT_BYTES = 16 << 20
+"""Of a command that runs to its end: a digest, a version, a list of modules."""
 LONGEST_LINE_BYTES = 16 << 20
 """An endpoint of 20,000 queue pairs is under 1 MB; a line that grows beyond this is not from an agent."""
 

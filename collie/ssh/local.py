@@ -20,6 +20,8 @@ from collie.ports import Completed
 from collie.ssh.lines import LineBuffer, Tail
 
 CLOSE_SECONDS = 2.0
+MOST_WAITING_LINES = 16
+"""Lines of a command that nobody has read yet; beyond them it waits."""
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 
@@ -122,7 +124,8 @@ class LocalChannel:
         self._host = host
         self._command = command
         self._tail = Tail()
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._lines: queue.Queue[str | None] = queue.Queue(MOST_WAITING_LINES)
+        self._damage = ""
         self._closed = False
         self._sending = threading.Lock()
         assert None not in (process.stdin, process.stdout, process.stderr), "all three are pipes"
@@ -150,7 +153,9 @@ class LocalChannel:
         except queue.Empty:
             raise CommandTimeout(self._host, f"a line from `{self._command}`", timeout_seconds) from None
         if line is None:
-            self._lines.put(None)
+            self._put(None)  # for whoever asks again
+            if self._damage:
+                raise HostUnreachable(self._host, "local", self._damage)
         return line
 
     def stderr_tail(self) -> str:
@@ -174,13 +179,25 @@ class LocalChannel:
     def _read_lines(self, stream: IO[bytes]) -> None:
         buffer = LineBuffer()
         with stream:
-            while data := os.read(stream.fileno(), 65536):
-                buffer.feed(data)
-                while (line := buffer.pop()) is not None:
-                    self._lines.put(line)
+            try:
+                while data := os.read(stream.fileno(), 65536):
+                    buffer.feed(data)
+                    while (line := buffer.pop()) is not None:
+                        self._put(line)
+            except ValueError as error:  # a line without an end
+                self._damage = str(error)
         if rest := buffer.rest():
-            self._lines.put(rest)
-        self._lines.put(None)
+            self._put(rest)
+        self._put(None)
+
+    def _put(self, line: str | None) -> None:
+        """Hand a line to the reader; one that does not take it keeps the command waiting, until the channel closes."""
+        while not self._closed:
+            with contextlib.suppress(queue.Full):
+                self._lines.put(line, timeout=0.2)
+                return
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(line)
 
     def _read_tail(self, stream: IO[bytes]) -> None:
         with stream:

@@ -7,7 +7,9 @@ nothing here loosens that; where the caller names the keys to believe, it believ
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
+import selectors
 import shlex
 import subprocess
 import tempfile
@@ -15,10 +17,12 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, cast
 
 from collie.errors import CommandFailed, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.inventory.hosts import Host
 from collie.ports import Completed
+from collie.ssh.lines import MOST_OUTPUT_BYTES
 from collie.ssh.local import CLOSE_SECONDS, LocalChannel
 from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
 
@@ -114,7 +118,7 @@ class OpenSshRemote:
         with process:
             try:
                 deadline = timeout_seconds + GRACE_SECONDS + OPENING_SECONDS
-                stdout, stderr = (part.decode(errors="replace") for part in process.communicate(data, deadline))
+                stdout, stderr = (part.decode(errors="replace") for part in self._communicate(process, data, deadline))
             except BaseException as error:
                 process.kill()
                 if isinstance(error, subprocess.TimeoutExpired):
@@ -126,6 +130,38 @@ class OpenSshRemote:
         if status in TIMED_OUT and time.monotonic() - started >= timeout_seconds:
             raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds)
         return Completed(status, stdout, stderr)
+
+    def _communicate(
+        self, process: subprocess.Popen[bytes], data: bytes | None, timeout_seconds: float
+    ) -> tuple[bytes, bytes]:
+        """Do as `Popen.communicate` does, but keep no more than a command of ours can have to say.
+
+        Raises:
+            HostUnreachable: the host says more.
+            TimeoutExpired: it does not end.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        if data is not None:
+            threading.Thread(target=_feed, args=(process.stdin, data), daemon=True).start()
+        said = {cast("IO[bytes]", process.stdout): bytearray(), cast("IO[bytes]", process.stderr): bytearray()}
+        with selectors.DefaultSelector() as waiting:
+            for stream in said:
+                waiting.register(stream, selectors.EVENT_READ, stream)
+            while waiting.get_map():
+                ready = waiting.select(max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    raise subprocess.TimeoutExpired(process.args, timeout_seconds)
+                for key, _ in ready:
+                    chunk = os.read(key.fd, 65536)
+                    said[key.data] += chunk
+                    if not chunk:
+                        waiting.unregister(key.fileobj)
+                    if len(said[key.data]) > MOST_OUTPUT_BYTES:
+                        words = f"a command printed more than {MOST_OUTPUT_BYTES >> 20} MiB"
+                        raise HostUnreachable(self._host.name, self._host.address, words)
+        process.wait(max(0.0, deadline - time.monotonic()))
+        stdout, stderr = said.values()
+        return bytes(stdout), bytes(stderr)
 
     def _popen(self, argv: Sequence[str], stdin: int) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
@@ -195,6 +231,11 @@ class _OpenSshChannel(LocalChannel):
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.process.wait(CLOSE_SECONDS)
         return 0
+
+
+def _feed(stdin: IO[bytes], data: bytes) -> None:
+    with contextlib.suppress(OSError), stdin:
+        stdin.write(data)
 
 
 def _failure(host: Host, stderr: str) -> TestbedError:

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
-from typing import Any
+from math import lcm
+from typing import Any, TypedDict, cast
 
 from collie.detect.bounds import Calibration, CalibrationPoint
-from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Victim
-from collie.detect.symptom import Outcome, Symptom, Verdict
+from collie.detect.measurement import Measurement, Victim
+from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.search.telling import Telling
-from collie.workloads.feature import Condition, Mfs, Op
+from collie.untrusted import read_json, typed
+from collie.workloads.constraint import MOST_REQUESTS_IN_TURN
+from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs, Op, feature_value
 from collie.workloads.parse import parse_workload
-from collie.workloads.workload import Opcode, QpType, Workload, render
+from collie.workloads.workload import Workload, render
 
 Json = dict[str, Any]
 
@@ -33,6 +37,15 @@ def dumps(value: Any) -> str:
         ValueError: an infinite or undefined number is left in it.
     """
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def loads(text: Any) -> Any:
+    """Read JSON of a campaign, which somebody else may have made.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return read_json(typed(str, text))
 
 
 def plain(value: Any) -> Any:
@@ -76,9 +89,11 @@ def decode_workload(raw: Mapping[str, Any]) -> Workload:
     Raises:
         ValueError: it is not a workload.
     """
-    workload, complaints = parse_workload(raw)
+    workload, complaints = parse_workload(typed(Mapping[str, Any], raw))
     if workload is None:
-        raise ValueError("; ".join(text for _, text in complaints))
+        raise ValueError("; ".join(text for _, text in complaints[:3]))
+    if lcm(1 + len(workload.more_opcodes), len(workload.messages)) > MOST_REQUESTS_IN_TURN:
+        raise ValueError("its requests do not repeat soon enough")
     return workload
 
 
@@ -90,13 +105,41 @@ def encode_mfs(mfs: Mfs) -> list[Json]:
     ]
 
 
-def decode_mfs(raw: Sequence[Mapping[str, Any]]) -> Mfs:
-    """Read what `encode_mfs` wrote."""
-    return Mfs(tuple(Condition(item["dimension"], Op(item["op"]), _tuples(item["value"])) for item in raw))
+_Bound = bool | int | float | str
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+class _Condition(TypedDict):
+    dimension: str
+    op: Op
+    value: _Bound | Sequence[_Bound | Sequence[_Bound]]
+
+
+def decode_mfs(raw: Any) -> Mfs:
+    """Read what `encode_mfs` wrote.
+
+    Raises:
+        ValueError: it is no such thing.
+    """
+    conditions: Sequence[_Condition] = typed(Sequence[_Condition], raw)
+    return Mfs(tuple(_answerable(Condition(each["dimension"], each["op"], each["value"])) for each in conditions))
+
+
+def _answerable(condition: Condition) -> Condition:
+    """Refuse a condition that no workload could be asked."""
+    if condition.dimension not in FEATURE_NAMES:
+        raise ValueError(f"{condition.dimension[:40]!r} is no feature of a workload")
+    is_list, plain_value = isinstance(condition.value, tuple), feature_value(Workload(), condition.dimension)
+    if condition.op in (Op.AT_LEAST, Op.AT_MOST):
+        possible = _is_number(condition.value) and _is_number(plain_value)
+    else:
+        possible = is_list or condition.op is Op.EQUAL
+    if not possible:
+        raise ValueError(f"{condition.dimension} cannot be compared by {condition.op} {condition.value!r:.40}")
+    return condition
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 # --- Results of runs --------------------------------------------------------------------------------------------------
@@ -119,19 +162,28 @@ def encode_result(result: RunResult) -> Json:
             return {"outcome": "host_lost", **asdict(result)}
 
 
-def decode_result(raw: Mapping[str, Any]) -> RunResult:
-    """Read what `encode_result` wrote."""
-    elapsed = raw["elapsed_seconds"]
-    match raw["outcome"]:
-        case "measured":
-            return Measured(_read_measurement(raw), elapsed)
-        case "setup_failed":
-            return SetupFailed(raw["cause"], raw["detail"], elapsed)
-        case "unsupported":
-            return Unsupported(raw["reason"], elapsed)
-        case "host_lost":
-            return HostLost(raw["host"], raw["detail"], elapsed)
-    raise ValueError(f"outcome {raw['outcome']!r} of a run is unknown")
+def decode_result(raw: Any) -> RunResult:
+    """Read what `encode_result` wrote.
+
+    Raises:
+        ValueError: it is no such thing.
+    """
+    common: _Result = typed(_Result, raw)
+    outcome, elapsed = common["outcome"], common["elapsed_seconds"]
+    said = {key: value for key, value in raw.items() if key not in common}
+    if outcome == "measured":
+        return Measured(typed(Measurement, said), elapsed)
+    if outcome not in _WITHOUT_MEASUREMENT:
+        raise ValueError(f"outcome {outcome[:40]!r} of a run is unknown")
+    return cast("RunResult", typed(_WITHOUT_MEASUREMENT[outcome], {**said, "elapsed_seconds": elapsed}))
+
+
+class _Result(TypedDict):
+    outcome: str
+    elapsed_seconds: float
+
+
+_WITHOUT_MEASUREMENT = {"setup_failed": SetupFailed, "unsupported": Unsupported, "host_lost": HostLost}
 
 
 def _measurement(measurement: Measurement) -> Json:
@@ -175,20 +227,6 @@ def _measurement(measurement: Measurement) -> Json:
     }
 
 
-def _read_measurement(raw: Mapping[str, Any]) -> Measurement:
-    return Measurement(
-        hosts=tuple(HostMeasurement(**host) for host in raw["hosts"]),
-        window_seconds=raw["window_seconds"],
-        stable=raw["stable"],
-        health=GeneratorHealth(**raw["health"]),
-        problems=tuple(raw["problems"]),
-        notes=tuple(raw.get("notes", ())),
-        wrong_bytes=raw.get("wrong_bytes"),
-        stopped=raw.get("stopped"),
-        victim=Victim(**raw["victim"]) if raw.get("victim") else None,
-    )
-
-
 def _victim(victim: Victim | None) -> Json | None:
     return None if victim is None else readings(asdict(victim))
 
@@ -205,12 +243,13 @@ def encode_verdict(verdict: Verdict) -> Json:
     }
 
 
-def decode_verdict(raw: Mapping[str, Any]) -> Verdict:
-    """Read what `encode_verdict` wrote."""
-    symptom = Symptom(raw["symptom"]) if raw["symptom"] else None
-    return Verdict(
-        Outcome(raw["outcome"]), raw["reason"], symptom, raw["severity"], raw["host"], raw.get("margin", 0.0)
-    )
+def decode_verdict(raw: Any) -> Verdict:
+    """Read what `encode_verdict` wrote.
+
+    Raises:
+        ValueError: it is no such thing.
+    """
+    return cast("Verdict", typed(Verdict, raw))
 
 
 # --- Campaigns --------------------------------------------------------------------------------------------------------
@@ -229,9 +268,13 @@ def encode_header(header: CampaignHeader) -> Json:
     }
 
 
-def decode_header(raw: Mapping[str, Any]) -> CampaignHeader:
-    """Read what `encode_header` wrote."""
-    return CampaignHeader(**raw)
+def decode_header(raw: Any) -> CampaignHeader:
+    """Read what `encode_header` wrote.
+
+    Raises:
+        ValueError: it is no such thing.
+    """
+    return cast("CampaignHeader", typed(CampaignHeader, raw))
 
 
 def encode_anomaly(anomaly: Anomaly) -> Json:
@@ -259,20 +302,49 @@ def encode_anomaly(anomaly: Anomaly) -> Json:
     }
 
 
-def decode_anomaly(raw: Mapping[str, Any]) -> Anomaly:
-    """Read what `encode_anomaly` wrote, or an earlier Collie, which knew of no telling counters."""
-    fields = dict(raw)
-    return Anomaly(
-        **{
-            **{name: value for name, value in fields.items() if name != "features"},
-            "symptom": Symptom(fields["symptom"]),
-            "workload": decode_workload(fields["workload"]),
-            "found_as": decode_workload(fields["found_as"]),
-            "mfs": decode_mfs(fields["features"]),
-            "telling": tuple(Telling(**telling) for telling in fields.get("telling", ())),
-            "revised": tuple(decode_mfs(features) for features in fields.get("revised", ())),
-        }
-    )
+class _Found(TypedDict):
+    """Keys of an anomaly that every Collie wrote."""
+
+    id: str
+    symptom: Symptom
+    severity: float
+    workload: Mapping[str, Any]
+    found_as: Mapping[str, Any]
+    features: Sequence[Any]
+    reason: str
+    host: str | None
+    found_at_run: int
+    found_at_seconds: float
+    extraction_runs: int
+    complete: bool
+
+
+class _Anomaly(_Found, total=False):
+    trials: int
+    passed: int
+    confidence: float | None
+    telling: tuple[Telling, ...]
+    hint: str
+    same_as: str | None
+    revised: Sequence[Any]
+
+
+def decode_anomaly(raw: Any) -> Anomaly:
+    """Read what `encode_anomaly` wrote, or an earlier Collie, which knew of no telling counters.
+
+    Raises:
+        ValueError: it is no such thing, or its id is no name of a folder.
+    """
+    said: dict[str, Any] = dict(typed(_Anomaly, raw))
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", said["id"]):
+        raise ValueError(f"{said['id'][:40]!r} is no id of an anomaly")
+    read = {
+        "workload": decode_workload(said["workload"]),
+        "found_as": decode_workload(said["found_as"]),
+        "mfs": decode_mfs(said.pop("features")),
+        "revised": tuple(decode_mfs(features) for features in said.get("revised", ())),
+    }
+    return Anomaly(**{**said, **read})
 
 
 def encode_calibration(calibration: Calibration) -> Json:
@@ -290,13 +362,19 @@ def encode_calibration(calibration: Calibration) -> Json:
     return {"measured_on": calibration.measured_on, "points": points}
 
 
-def decode_calibration(raw: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Calibration:
-    """Read what `encode_calibration` wrote, or an earlier Collie, which wrote a list of points without their day."""
-    content: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {"points": raw}
-    points = tuple(
-        CalibrationPoint(
-            QpType(point["qp_type"]), Opcode(point["opcode"]), point["message_bytes"], point["bps"], point["spread"]
-        )
-        for point in content["points"]
-    )
-    return Calibration(points, content.get("measured_on"))
+def decode_calibration(raw: Any) -> Calibration:
+    """Read what `encode_calibration` wrote, or an earlier Collie, which wrote a list of points without their day.
+
+    Raises:
+        ValueError: it is no such thing.
+    """
+    said: _Calibration = typed(_Calibration, {"points": raw} if isinstance(raw, list) else raw)
+    return Calibration(said["points"], said.get("measured_on"))
+
+
+class _Points(TypedDict):
+    points: tuple[CalibrationPoint, ...]
+
+
+class _Calibration(_Points, total=False):
+    measured_on: str | None

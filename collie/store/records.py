@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any
 from collie.ports import Measured, RunRecord
 from collie.store import codec
 from collie.store.series import decode_series, encode_series
+from collie.untrusted import defused, typed
 from collie.workloads.workload import render
 
 INSERT = """
@@ -73,17 +73,21 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
 
 
 def from_row(row: Sequence[Any]) -> RunRecord:
-    """Read a run, as `SELECT_BETWEEN` gives it."""
+    """Read a run, as `SELECT_BETWEEN` gives it.
+
+    Raises:
+        ValueError: it is no such thing.
+    """
     run, purpose, finished_at_seconds, workload, result, series, verdict, driven = row
-    outcome = codec.decode_result(json.loads(result))
+    outcome = codec.decode_result(codec.loads(result))
     if isinstance(outcome, Measured) and series is not None:
         outcome = replace(outcome, measurement=replace(outcome.measurement, series=decode_series(series)))
     return RunRecord(
-        run=run,
-        purpose=purpose,
-        workload=codec.decode_workload(json.loads(workload)),
+        run=typed(int, run),
+        purpose=defused(typed(str, purpose)),
+        workload=codec.decode_workload(codec.loads(workload)),
         result=outcome,
-        finished_at_seconds=finished_at_seconds,
-        verdict=codec.decode_verdict(json.loads(verdict)) if verdict is not None else None,
-        driven=driven,
+        finished_at_seconds=typed(float, finished_at_seconds),
+        verdict=codec.decode_verdict(codec.loads(verdict)) if verdict is not None else None,
+        driven=None if driven is None else defused(typed(str, driven)),
     )

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 from collie.errors import StoreError
@@ -100,7 +102,8 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     Raises:
         StoreError: the file is of a newer schema.
     """
-    while (version := user_version(connection)) < SCHEMA_VERSION:
+    while 0 <= (version := user_version(connection)) < SCHEMA_VERSION:
+        require_tables(connection, path)
         connection.execute("BEGIN IMMEDIATE")
         with connection:
             MIGRATIONS[version](connection)
@@ -110,6 +113,33 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     refuse_newer(version, path)
     # The head of the file has to tell the truth (rule 2).
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def require_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file that has other tables than Collie makes, or views, triggers and indexes: they could run for ever.
+
+    Raises:
+        StoreError: it has.
+    """
+    try:
+        if _tables(connection) == _own_tables(MIGRATIONS[: max(0, user_version(connection))]):
+            return
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path} cannot be read: {error}") from None
+    raise StoreError(f"{path} was not made by Collie: its tables are others than those of a campaign")
+
+
+def _tables(connection: sqlite3.Connection) -> set[tuple[object, ...]]:
+    query = "SELECT type, name, sql FROM sqlite_master LIMIT 100"
+    return {(kind, name, sql) for kind, name, sql in connection.execute(query) if sql is not None}
+
+
+@cache
+def _own_tables(migrations: tuple[Callable[[sqlite3.Connection], None], ...]) -> frozenset[tuple[object, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for migration in migrations:
+            migration(connection)
+        return frozenset(_tables(connection))
 
 
 def user_version(connection: sqlite3.Connection) -> int:

@@ -6,12 +6,16 @@ rows; deflated, a run of some thousand readings takes a few kilobytes.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Sequence
+from typing import Any, TypedDict
 
 from collie.detect.measurement import Sample
 from collie.store.codec import dumps, known
+from collie.untrusted import read_json, typed
+
+MOST_BYTES = 32 << 20
+"""Of one run, unpacked: an hour at four samples a second of two hosts with 250 counters."""
 
 _LEVEL = 1  # of zlib: twice as fast as the default and hardly larger on text of this kind
 
@@ -28,13 +32,39 @@ def encode_series(series: Sequence[Sample]) -> bytes | None:
     return zlib.compress(dumps({"shapes": list(shapes), "rows": rows}).encode(), _LEVEL)
 
 
-def decode_series(packed: bytes | None) -> tuple[Sample, ...]:
-    """Unpack what `encode_series` packed."""
+def decode_series(packed: Any) -> tuple[Sample, ...]:
+    """Unpack what `encode_series` packed.
+
+    Raises:
+        ValueError: it is no such thing, or larger than any run's samples.
+    """
     if packed is None:
         return ()
-    raw = json.loads(zlib.decompress(packed))
-    shapes = raw["shapes"]
-    return tuple(
-        Sample(seconds, host, dict(zip(shapes[shape], values, strict=True)))
-        for seconds, host, shape, *values in raw["rows"]
-    )
+    raw: _Packed = typed(_Packed, read_json(_unpacked(packed)))
+    return tuple(_sample(row, raw["shapes"]) for row in raw["rows"])
+
+
+def _unpacked(packed: Any) -> str:
+    if not isinstance(packed, bytes):
+        raise ValueError("samples are no packed bytes")
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(packed, MOST_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"samples cannot be unpacked: {error}") from None
+    if not unpacking.eof:
+        raise ValueError(f"samples are damaged, or longer than {MOST_BYTES >> 20} MiB")
+    return text.decode()
+
+
+def _sample(row: Sequence[Any], shapes: Sequence[Sequence[str]]) -> Sample:
+    seconds, host, shape = typed(tuple[float, str, int], row[:3])
+    if not 0 <= shape < len(shapes):
+        raise ValueError(f"there is no shape {shape}")
+    values: Sequence[float | None] = typed(Sequence[float | None], row[3:])
+    return Sample(seconds, host, dict(zip(shapes[shape], values, strict=True)))
+
+
+class _Packed(TypedDict):
+    shapes: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[Any]]

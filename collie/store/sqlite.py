@@ -10,14 +10,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 from collie.detect.bounds import Calibration
@@ -33,7 +33,10 @@ from collie.store.lock import CampaignLock
 from collie.store.records import INSERT, SELECT_BETWEEN, Tally, from_row, to_row
 
 _PAGE = 200  # runs read at once: `runs()` may be abandoned half-way, and must not keep the log from being emptied
+_MOST_VALUE_BYTES = 64 << 20  # of one value: a run takes some kilobytes
 _BUSY_SECONDS = 10.0  # a reader may meet the moment at which the log is emptied
+
+T = TypeVar("T")
 
 
 class SqliteStore:
@@ -44,7 +47,7 @@ class SqliteStore:
         self._connection = connection
         self._lock = lock
         self._closed = False
-        self._header = codec.decode_header(json.loads(self._one("SELECT header FROM campaign")[0]))
+        self._header = self._read("its header", codec.decode_header, "SELECT header FROM campaign")
 
     @classmethod
     def create(cls, path: Path, header: CampaignHeader) -> Self:
@@ -94,6 +97,7 @@ class SqliteStore:
         try:
             if lock:
                 schema.migrate(connection, directory.database)
+            schema.require_tables(connection, directory.database)
             return cls(directory, connection, lock)
         except BaseException:
             connection.close()
@@ -127,17 +131,19 @@ class SqliteStore:
         last = self._one("SELECT max(run) FROM runs")[0] or 0
         first = 1
         while rows := self._all(SELECT_BETWEEN, first, last, _PAGE):
-            yield from map(from_row, rows)
+            yield from map(self._record, rows)
             first = rows[-1][0] + 1
 
     def tally(self) -> Tally:
         """Count the runs recorded by now, without reading what they measured."""
-        rows = self._all("SELECT outcome, count(*), max(finished_at_seconds) FROM runs GROUP BY outcome")
+        rows = self._all(
+            "SELECT CAST(outcome AS TEXT), count(*), max(CAST(finished_at_seconds AS REAL)) FROM runs GROUP BY 1"
+        )
         failed = self._all("SELECT max(run) FROM runs WHERE outcome IN ('setup_failed', 'host_lost')")[0][0]
         return Tally(
             {outcome: count for outcome, count, _ in rows},
             max((finished for *_, finished in rows), default=0.0),
-            from_row(self._all(SELECT_BETWEEN, failed, failed, 1)[0]) if failed else None,
+            self._record(self._all(SELECT_BETWEEN, failed, failed, 1)[0]) if failed else None,
         )
 
     def add_anomaly(self, anomaly: Anomaly) -> None:
@@ -153,7 +159,7 @@ class SqliteStore:
     def anomalies(self) -> tuple[Anomaly, ...]:
         """Return all anomalies in the order found."""
         rows = self._all("SELECT anomaly FROM anomalies ORDER BY position")
-        return tuple(codec.decode_anomaly(json.loads(row[0])) for row in rows)
+        return tuple(self._decoded("an anomaly of it", codec.decode_anomaly, row[0]) for row in rows)
 
     def set_calibration(self, calibration: Calibration) -> None:
         """Record the calibration."""
@@ -161,7 +167,7 @@ class SqliteStore:
 
     def calibration(self) -> Calibration:
         """Return the calibration."""
-        return codec.decode_calibration(json.loads(self._one("SELECT calibration FROM campaign")[0]))
+        return self._read("its calibration", codec.decode_calibration, "SELECT calibration FROM campaign")
 
     def export(self) -> None:
         """Write everything that is written from the record: `results.jsonl` and the files of every anomaly."""
@@ -190,7 +196,7 @@ class SqliteStore:
 
     def _write_files_of(self, anomaly: Anomaly) -> None:
         rows = self._all(SELECT_BETWEEN, anomaly.found_at_run, anomaly.found_at_run, 1)
-        write_anomaly(self.directory, self._header, anomaly, from_row(rows[0]) if rows else None)
+        write_anomaly(self.directory, self._header, anomaly, self._record(rows[0]) if rows else None)
 
     def _write(self, statement: str, *values: Any) -> int:
         if self._lock is None:
@@ -201,7 +207,27 @@ class SqliteStore:
             raise StoreError(f"{self.directory.database} cannot be written: {error}") from None
 
     def _one(self, query: str) -> Any:
-        return self._all(query)[0]
+        if rows := self._all(query):
+            return rows[0]
+        raise StoreError(f"{self.directory.database} is damaged: it holds no campaign")
+
+    def _record(self, row: Sequence[Any]) -> RunRecord:
+        return self._understood(f"run {row[0]}", partial(from_row, row))
+
+    def _read(self, what: str, decode: Callable[[Any], T], query: str) -> T:
+        return self._decoded(what, decode, self._one(query)[0])
+
+    def _decoded(self, what: str, decode: Callable[[Any], T], text: Any) -> T:
+        return self._understood(what, lambda: decode(codec.loads(text)))
+
+    def _understood(self, what: str, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except ValueError as error:
+            raise StoreError(
+                f"{self.directory.database} holds what no Collie wrote: {what}: {error!s:.300}. It is damaged, or made "
+                "by somebody else; nothing in it was changed"
+            ) from None
 
     def _all(self, query: str, *values: Any) -> list[Any]:
         try:
@@ -244,6 +270,9 @@ def _connect(directory: CampaignDirectory, mode: str) -> sqlite3.Connection:
             connection = on_failure.enter_context(
                 closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS))
             )
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
             if mode == "rw":
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")

@@ -11,16 +11,18 @@ from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurem
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import CampaignHeader, HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
+from collie.untrusted import defused
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
 from collie.workloads.plan import MOST_PARTNERS
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 readings = st.none() | numbers | st.integers(-(2**70), 2**70)
-texts = st.text(max_size=20)
+texts = st.text(max_size=20).map(defused)
 seconds = st.floats(0, 1e9)
 
 _sizes = st.lists(st.integers(1, 1 << 30), min_size=1, max_size=4).map(tuple)
+_whole_numbers = st.integers(-(2**63), 2**63)
 _counts = st.integers(1, 200_000)
 _run_numbers = st.integers(1, 2**40)
 _identifiers = st.integers(1, 99).map(lambda number: f"a{number}")
@@ -78,7 +80,7 @@ def workloads() -> st.SearchStrategy[Workload]:
 
 def feature_sets() -> st.SearchStrategy[Mfs]:
     """Minimal feature sets over any feature; what they say need not make sense."""
-    value: st.SearchStrategy[Any] = st.booleans() | st.integers() | st.sampled_from(Opcode).map(str) | _sizes
+    value: st.SearchStrategy[Any] = st.booleans() | _whole_numbers | st.sampled_from(Opcode).map(str) | _sizes
     condition = st.one_of(
         st.builds(
             Condition,
@@ -88,7 +90,7 @@ def feature_sets() -> st.SearchStrategy[Mfs]:
         ),
         st.builds(Condition, st.sampled_from(FIELD_NAMES), st.just(Op.EQUAL), value),
         st.builds(
-            Condition, st.sampled_from(tuple(DERIVED)), st.sampled_from([Op.AT_LEAST, Op.AT_MOST]), st.integers()
+            Condition, st.sampled_from(tuple(DERIVED)), st.sampled_from([Op.AT_LEAST, Op.AT_MOST]), _whole_numbers
         ),
     )
     return st.builds(Mfs, st.lists(condition, max_size=4).map(tuple))

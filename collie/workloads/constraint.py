@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import lcm
 from typing import Any
 
 from collie.workloads.units import format_bytes
 from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Connection, Direction, Opcode, QpType, payloads
+
+MOST_REQUESTS_IN_TURN = 4096
+"""Of a turn of opcodes and messages: an agent builds each of its requests for every queue pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,16 @@ def _more_opcodes(w: Any) -> str | None:
     if w.qp_type is QpType.UC and not all(opcode.consumes_receive for opcode in (w.opcode, *w.more_opcodes)):
         return "what a UC WRITE delivers cannot be told beside other opcodes; mix SEND, SEND_WITH_IMM, WRITE_WITH_IMM"
     return None
+
+
+def _turn(w: Any) -> str | None:
+    requests = lcm(1 + len(w.more_opcodes), len(w.messages))
+    if requests <= MOST_REQUESTS_IN_TURN:
+        return None
+    return (
+        f"{1 + len(w.more_opcodes)} opcodes and {len(w.messages)} messages repeat after {requests} requests; at most "
+        f"{MOST_REQUESTS_IN_TURN}"
+    )
 
 
 def _ud_message(w: Any) -> str | None:
@@ -149,6 +163,7 @@ def _loopback_alone(w: Any) -> str | None:
 VERBS: tuple[Constraint, ...] = (
     Constraint(frozenset({"requesters", "responders"}), _one_hub),
     Constraint(frozenset({"remote", "loopback", "direction", "requesters", "responders"}), _loopback_alone),
+    Constraint(frozenset({"more_opcodes", "messages"}), _turn),
     Constraint(frozenset({"qp_type", "opcode"}), _opcode),
     Constraint(frozenset({"qp_type", "opcode", "more_opcodes"}), _more_opcodes),
     Constraint(frozenset({"qp_type", "mtu", "messages"}), _ud_message, frozenset({"mtu"})),

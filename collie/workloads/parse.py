@@ -15,6 +15,9 @@ Complaint = tuple[str, str]
 """(name of the key, what is wrong with it and what would be right)."""
 
 
+MOST = (1 << 63) - 1
+_MOST_ENTRIES = 1024
+"""Devices take some 30; the agent takes as many as this."""
 _MOST_IN_TURN = 1024
 """Each is a work request that a host prepares for every queue pair before traffic starts."""
 
@@ -24,6 +27,8 @@ def _whole(raw: Any) -> int:
         raise ValueError(f"{raw!r} is no whole number")
     if raw < 0:
         raise ValueError(f"{raw} is negative")
+    if raw > MOST:
+        raise ValueError(f"{raw} is too large; no size and no count has more than 63 bits")
     return raw
 
 
@@ -34,10 +39,14 @@ def _positive(raw: Any) -> int:
 
 
 def _size(raw: Any) -> int:
-    size = parse_bytes(raw)
+    size = _bytes(raw)
     if size < 1:
         raise ValueError(f"{raw!r} is too small; the least is 1 byte")
     return size
+
+
+def _bytes(raw: Any) -> int:
+    return _whole(parse_bytes(raw))
 
 
 def _flag(raw: Any) -> bool:
@@ -66,6 +75,8 @@ def _split(raw: Any) -> str | tuple[int, ...]:
         return EVEN
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
         raise ValueError(f"{raw!r} is no split; write even, or the bytes of the leading entries as a list")
+    if len(raw) > _MOST_ENTRIES:
+        raise ValueError(f"a split of {len(raw)}; a work request has at most {_MOST_ENTRIES} entries")
     return tuple(_size(item) for item in raw)
 
 
@@ -95,7 +106,10 @@ def _in_turn(raw: Any) -> Sequence[Any]:
                 f"at most {_MOST_IN_TURN}: use smaller ones"
             )
         return [value for value, weight in zip(raw, weights, strict=True) for _ in range(weight // least)]
-    return raw if isinstance(raw, Sequence) and not isinstance(raw, str) else [raw]
+    items = raw if isinstance(raw, Sequence) and not isinstance(raw, str) else [raw]
+    if len(items) > _MOST_IN_TURN:
+        raise ValueError(f"a list of {len(items)}; at most {_MOST_IN_TURN}")
+    return items
 
 
 def _mtu(raw: Any) -> int:
@@ -112,6 +126,12 @@ def _at_most(limit: int) -> Callable[[Any], int]:
         return int(raw)
 
     return read
+
+
+def _entries(raw: Any) -> int:
+    if _positive(raw) > _MOST_ENTRIES:
+        raise ValueError(f"{raw} is too large; a work request has at most {_MOST_ENTRIES} entries")
+    return int(raw)
 
 
 def _hosts(raw: Any) -> int:
@@ -140,12 +160,12 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "mtu": _mtu,
     "wqe_batch": _positive,
     "signal_every": _positive,
-    "sge_count": _positive,
+    "sge_count": _entries,
     "sge_split": _split,
     "send_wq_depth": _positive,
     "recv_wq_depth": _positive,
     "messages": _sizes,
-    "max_inline_data": lambda raw: parse_bytes(raw),
+    "max_inline_data": _bytes,
     "max_rd_atomic": _positive,
     "max_dest_rd_atomic": _positive,
     "timeout": _at_most(31),

@@ -99,10 +99,12 @@ def test_a_number_that_has_to_be_known_is_refused_when_it_is_not() -> None:
         to_row(RunRecord(1, "search", Workload(), SetupFailed("cause", "detail", 1.0), math.nan))
 
 
-def test_output_that_is_no_text_survives() -> None:
-    record = RunRecord(1, "search", Workload(), SetupFailed("cause", "caf\udce9", 1.0), 1.0)
+def test_output_that_is_no_text_survives_without_what_steers_a_terminal() -> None:
+    record = RunRecord(1, "search", Workload(), SetupFailed("cause", "caf\udce9 \x1b[2J", 1.0), 1.0)
     run, purpose, _, *rest = to_row(record)
-    assert from_row((run, purpose, *rest)) == record
+    back = from_row((run, purpose, *rest)).result
+    assert isinstance(back, SetupFailed)
+    assert back.detail == "caf\ufffd \ufffd[2J"
 
 
 def test_a_workload_that_is_none_is_refused() -> None:
