@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,9 @@ from pathlib import Path
 def logged_to(folder: Path) -> Iterator[None]:
     """Write Collie's log to a campaign's folder for as long as the context lasts."""
     logger = logging.getLogger("collie")
-    handler = logging.FileHandler(folder / "collie.log", encoding="utf-8")
+    path = folder / "collie.log"
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))  # it names addresses
+    handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     before = logger.level, logger.propagate
     logger.setLevel(logging.INFO)

@@ -191,11 +191,12 @@ class AgentClient:
         if answer.get("ok") is not True:
             raise StepFailed(self._host, answer.get("error") or {}, do)
         try:
-            return {**answer, **typed(ANSWERS.get(do, Mapping[str, Any]), answer)}
+            typed(ANSWERS.get(do, Mapping[str, Any]), answer)
         except ValueError as error:
             gone = self._something_else(error)
             self._fail(gone)
             raise gone from None
+        return answer
 
     def _fail(self, error: TestbedError) -> None:
         with self._lock:

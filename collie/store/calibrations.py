@@ -11,7 +11,8 @@ from pathlib import Path
 from collie.detect.bounds import Calibration
 from collie.inventory.fingerprint import Fingerprint
 from collie.store import codec
-from collie.store.directory import publish
+from collie.store.directory import publish, read_some
+from collie.untrusted import read_json
 from collie.workloads.workload import Workload, render
 
 _VERSION = 1
@@ -52,7 +53,7 @@ def load(name: str, folder: Path | None = None) -> Calibration | None:
     """Return a calibration, or None when there is none that this version understands."""
     path = (folder or default_folder()) / f"{name}.json"
     try:
-        content = json.loads(path.read_text())
+        content = read_json(read_some(path))
         return codec.decode_calibration(content) if content["schema_version"] == _VERSION else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -6,9 +6,13 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from collie.errors import StoreError
 from collie.store.lock import LOCK_NAME
+
+MOST_BYTES = 4 << 20
+"""Of a file beside the record; the largest, a fingerprint, has some kilobytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +89,37 @@ class CampaignDirectory:
             )
 
 
+def read_some(path: Path) -> str:
+    """Read a small text file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no text, or longer than any that Collie writes.
+    """
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"longer than {MOST_BYTES >> 20} MiB")
+    return data.decode()
+
+
 def write_whole(path: Path, parts: Iterable[str]) -> None:
     """Write a text file that a reader sees either as it was or complete, never in between."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.new")
-    with unfinished.open("w", encoding="utf-8", errors="backslashreplace") as file:
+    with private(unfinished) as file:
         for part in parts:
             file.write(part)
         file.flush()
         os.fsync(file.fileno())
     os.replace(unfinished, path)
+
+
+def private(path: Path) -> TextIO:
+    """Open a new text file for its owner alone: what a campaign records names hosts and their addresses."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return open(descriptor, "w", encoding="utf-8", errors="backslashreplace")
 
 
 def publish(unfinished: Path, path: Path) -> None:

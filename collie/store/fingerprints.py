@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from collie.errors import StoreError
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
-from collie.store.directory import write_whole
+from collie.store.directory import read_some, write_whole
+from collie.untrusted import read_json, typed
 
 _VERSION = 1
 
@@ -96,17 +97,22 @@ def read(path: Path) -> KeptFingerprint:
         StoreError: it is no fingerprint, or of a newer Collie.
     """
     try:
-        content = json.loads(path.read_text())
-        version = content["schema_version"]
-        values = {str(category): dict(fields) for category, fields in content["fingerprint"].items()}
-        kept = KeptFingerprint(content["host"], content["position"], content["number"], Fingerprint(values))
+        content: _Content = typed(_Content, read_json(read_some(path)))
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path} holds no fingerprint of a host: {error!r}") from None
-    if version != _VERSION:
-        raise StoreError(f"{path} has fingerprint schema {version}; this Collie reads {_VERSION}")
-    return kept
+    except ValueError as error:
+        raise StoreError(f"{path} holds no fingerprint of a host: {error}") from None
+    if content["schema_version"] != _VERSION:
+        raise StoreError(f"{path} has fingerprint schema {content['schema_version']}; this Collie reads {_VERSION}")
+    return KeptFingerprint(content["host"], content["position"], content["number"], Fingerprint(content["fingerprint"]))
+
+
+class _Content(TypedDict):
+    schema_version: int
+    host: str
+    position: int
+    number: int
+    fingerprint: Mapping[str, Mapping[str, Any]]
 
 
 def _all(folder: Path) -> list[KeptFingerprint]:

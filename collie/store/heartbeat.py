@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from collie.campaign.standing import Failure, Found, HostStanding, Standing
+from collie.campaign.standing import Standing
 from collie.errors import StoreError
-from collie.store.directory import write_whole
+from collie.store.directory import read_some, write_whole
+from collie.untrusted import read_json, typed
 
 PERIOD_SECONDS = 3.0
 SCHEMA_VERSION = 1
@@ -70,20 +71,16 @@ def read_heartbeat(path: Path) -> Heartbeat | None:
         StoreError: it is no status of this Collie.
     """
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        return _heartbeat(raw)
+        return _heartbeat(read_json(read_some(path)))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read: {error}; it is written again when the campaign goes on") from None
 
 
-def _heartbeat(raw: Mapping[str, Any]) -> Heartbeat:
-    if raw["schema_version"] != SCHEMA_VERSION:
-        raise ValueError(f"schema {raw['schema_version']}, where this Collie knows {SCHEMA_VERSION}")
+def _heartbeat(raw: Any) -> Heartbeat:
+    raw = typed(Mapping[str, Any], raw)
+    if raw.get("schema_version") != SCHEMA_VERSION:
+        raise ValueError(f"schema {raw.get('schema_version')!s:.40}, where this Collie knows {SCHEMA_VERSION}")
     said = {key: value for key, value in raw.items() if key != "schema_version"}
-    standing = dict(said["standing"])
-    standing["hosts"] = {name: HostStanding(**host) for name, host in standing["hosts"].items()}
-    standing["anomalies"] = {name: Found(**found) for name, found in standing["anomalies"].items()}
-    standing["last_failure"] = Failure(**failure) if (failure := standing["last_failure"]) else None
-    return Heartbeat(**{**said, "state": State(said["state"]), "standing": Standing(**standing)})
+    return cast("Heartbeat", typed(Heartbeat, said))

@@ -20,6 +20,9 @@ from collie.errors import StoreError
 APPLICATION_ID = 0x434F4C49
 """`COLI`."""
 
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What `sqlite3` raises of a damaged file; of names that are no UTF-8 the latter."""
+
 _MAGIC = b"SQLite format 3\x00"
 
 
@@ -124,7 +127,7 @@ def require_tables(connection: sqlite3.Connection, path: Path) -> None:
     try:
         if _tables(connection) == _own_tables(MIGRATIONS[: max(0, user_version(connection))]):
             return
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         raise StoreError(f"{path} cannot be read: {error}") from None
     raise StoreError(f"{path} was not made by Collie: its tables are others than those of a campaign")
 

@@ -27,7 +27,7 @@ from collie.ports import CampaignHeader, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
 from collie.store.anomaly_files import write_anomaly
-from collie.store.directory import CampaignDirectory, publish
+from collie.store.directory import CampaignDirectory, private, publish
 from collie.store.jsonl import write_results
 from collie.store.lock import CampaignLock
 from collie.store.records import INSERT, SELECT_BETWEEN, Tally, from_row, to_row
@@ -96,7 +96,7 @@ class SqliteStore:
         connection = _connect(directory, "rw" if lock else "ro")
         try:
             if lock:
-                schema.migrate(connection, directory.database)
+                _migrate(connection, directory.database)
             schema.require_tables(connection, directory.database)
             return cls(directory, connection, lock)
         except BaseException:
@@ -232,7 +232,7 @@ class SqliteStore:
     def _all(self, query: str, *values: Any) -> list[Any]:
         try:
             return self._connection.execute(query, values).fetchall()
-        except sqlite3.DatabaseError as error:
+        except schema.UNREADABLE as error:
             raise StoreError(f"{self.directory.database} cannot be read: {error}") from None
 
 
@@ -244,9 +244,7 @@ def _make(directory: CampaignDirectory, header: CampaignHeader) -> None:
     """
     text = codec.dumps(codec.encode_header(header))
     try:
-        directory.unfinished.unlink(
-            missing_ok=True
-        )  # of a creation that was killed: the lock says that nobody is at it
+        private(directory.unfinished).close()  # SQLite gives the files beside it the mode of the record
         with closing(sqlite3.connect(directory.unfinished, isolation_level=None)) as connection:
             schema.migrate(connection, directory.database)
             connection.execute("INSERT INTO campaign VALUES (1, ?, '[]')", (text,))
@@ -254,6 +252,13 @@ def _make(directory: CampaignDirectory, header: CampaignHeader) -> None:
         publish(directory.unfinished, directory.database)
     except (OSError, sqlite3.OperationalError) as error:
         raise StoreError(f"no campaign can be made in {directory.path}: {error}") from None
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    try:
+        schema.migrate(connection, path)
+    except schema.UNREADABLE as error:
+        raise StoreError(f"{path} cannot be brought up to date: {error}") from None
 
 
 def _connect(directory: CampaignDirectory, mode: str) -> sqlite3.Connection:
@@ -276,7 +281,7 @@ def _connect(directory: CampaignDirectory, mode: str) -> sqlite3.Connection:
             if mode == "rw":
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
-        except sqlite3.DatabaseError as error:
+        except schema.UNREADABLE as error:
             raise StoreError(f"{directory.database} cannot be opened: {error}") from None
         on_failure.pop_all()
         return connection

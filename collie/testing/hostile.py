@@ -1,0 +1,406 @@
+"""Inputs of people and machines that mean harm: what takes each kind, where to start from, and how to spoil it.
+
+A target takes any bytes and returns whether they were good; `ValueError` and the like never leave it, only what is a
+fault of Collie does. The first byte of an input chooses the form, the rest is its content. `scripts/acceptance/fuzz.py`
+runs targets for hours, `tests/property/test_hostile.py` for seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from collie.agent.faults import AgentFault
+from collie.agent.pattern import send_chains
+from collie.agent.requests import parse_flows, parse_request
+from collie.agent.workload import parse_workload
+from collie.bundle import archive
+from collie.bundle.about import about
+from collie.bundle.content import encode
+from collie.content.anomalies import load_reference
+from collie.content.applications import load_application
+from collie.content.catalogs import load_catalog
+from collie.content.document import read_document
+from collie.content.inventory import load_inventory
+from collie.content.locate import content_roots
+from collie.content.prototype import load_point
+from collie.content.recipes import load_recipe
+from collie.content.spaces import load_space
+from collie.content.subsystems import load_subsystem
+from collie.content.workload_files import load_workload
+from collie.errors import CollieError
+from collie.hosts.answers import ANSWERS
+from collie.hosts.facts import parse_facts, rdma_port
+from collie.hosts.protocol import StepFailed
+from collie.hosts.samples import AgentSample, parse_sample
+from collie.hosts.window import Recording, WindowPolicy, measurement
+from collie.inventory.fingerprint import Fingerprint, difference
+from collie.inventory.hosts import Host
+from collie.report.html import render_report
+from collie.report.view import ReportContext
+from collie.simulator.subsystem import SubsystemFile
+from collie.store import SqliteStore
+from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured
+from collie.untrusted import read_json, typed
+from collie.wiring.benches import case_named
+from collie.wiring.exports import bundle_of
+from collie.workloads.workload import Workload, render
+
+ODD: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 255, 1 << 31, 1 << 63, -(1 << 64), 10**400, 0.5, -0.0, 1e308, "", "a", "../../x"),
+    *("; rm -rf /", "$(reboot)", "<script>alert(1)</script>", "\x1b[2J", "\ud800", "\u202e", "NaN", "even", "9" * 300),
+    *([], {}, [[]], [{}], {"": None}, [0] * 40, {"a": {"b": {"c": []}}}, "x" * 3000, "%s%n", "RC", "WRITE", "in", ">="),
+)
+"""Values that readers forget."""
+
+
+class Target(ABC):
+    """Something that reads what strangers write. It works in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @abstractmethod
+    def seeds(self) -> list[bytes]:
+        """Return good inputs."""
+
+    @abstractmethod
+    def read(self, data: bytes) -> bool:
+        """Take an input; return whether it was good."""
+
+    def _written(self, data: bytes, name: str = "file.yaml") -> str:
+        path = self.folder / name
+        path.write_bytes(data)
+        return str(path)
+
+
+class Inventories(Target):
+    """Hosts files."""
+
+    def seeds(self) -> list[bytes]:
+        """Return the example, as YAML and as JSON."""
+        path = Path(__file__).resolve().parents[2] / "hosts.example.yaml"
+        raw = read_document(path).data
+        short = {"version": 1, "hosts": {"a": {"address": "h", "data_address": "192.0.2.1", "device": "d"}}}
+        return [b"\x00" + text.encode() for text in (json.dumps(raw), json.dumps(short), _brief(path.read_text()))]
+
+    def read(self, data: bytes) -> bool:
+        """Load a hosts file."""
+        return _ours(lambda: load_inventory(self._written(data[1:])))
+
+
+class Contents(Target):
+    """Every kind of content file, and points of the prototype."""
+
+    LOADERS: tuple[tuple[str, Callable[[str], object]], ...] = (
+        ("workloads/spaces/soft-roce.yaml", load_space),
+        ("workloads/anomalies/nsdi22-09.yaml", load_reference),
+        ("workloads/applications/rpc-library.yaml", load_application),
+        ("search/recipes/guided.yaml", load_recipe),
+        ("counters/rxe/catalog.yaml", load_catalog),
+        ("subsystems/A.yaml", lambda path: load_subsystem(path, SubsystemFile)),
+        ("", load_workload),
+    )
+
+    def seeds(self) -> list[bytes]:
+        """Return one file of each kind, as YAML and as JSON, and a point of the prototype."""
+        found = []
+        for number, (name, _) in enumerate(self.LOADERS):
+            paths = [root / name for root in content_roots() if name and (root / name).is_file()]
+            for path in paths[:1]:
+                found.append(bytes([number]) + _brief(path.read_text()).encode())
+                found.append(bytes([number]) + json.dumps(read_document(path).data).encode())
+        end = {"ip": "a", "numa_node": 0, "use_gpu": False, "mr_num": 1, "buf_num": 1, "buf_size": 4096}
+        end |= {"send_wq_depth": 8, "recv_wq_depth": 8, "send_batch": 1, "recv_batch": 1}
+        traffic = {"qp_num": 1, "process_num": 1, "mtu": 3, "qp_type": "RC", "reqs": "w_1_64,"}
+        point = {"Traffics": [{**traffic, "client": end, "server": {**end, "ip": "b"}}]}
+        workload = {"qp_type": "RC", "opcode": "WRITE", "messages": ["4KiB", 64], "qps": 8}
+        return [*found, b"\x06" + json.dumps(workload).encode(), b"\x07" + json.dumps(point).encode()]
+
+    def read(self, data: bytes) -> bool:
+        """Load a file of the kind that the first byte names."""
+        number = data[0] % (len(self.LOADERS) + 1) if data else 0
+        if number == len(self.LOADERS):
+            return _ours(lambda: load_point(self._written(data[1:], "point")))
+        return _ours(lambda: self.LOADERS[number][1](self._written(data[1:])))
+
+
+class Bundles(Target):
+    """Bundles: the whole file, or the member that is read of it."""
+
+    def seeds(self) -> list[bytes]:
+        """Return a bundle of either form."""
+        content = json.dumps(encode(bundle_of(case_named("nsdi22-04")))).encode()
+        return [b"\x01" + content, b"\x00" + Path(self._zipped(content)).read_bytes()]
+
+    def read(self, data: bytes) -> bool:
+        """Read a bundle, and what it says of itself."""
+        path = self._zipped(data[1:]) if data[:1] == b"\x01" else self._written(data[1:], "a.pyz")
+        return _ours(lambda: about(archive.read(Path(path)), "a.pyz").encode())
+
+    def _zipped(self, content: bytes) -> str:
+        path = self.folder / "b.pyz"
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr(archive.CONTENT, content)
+            file.writestr("../../up", "x")
+        return str(path)
+
+
+class Stores(Target):
+    """Campaigns: the file, or one value in it, read as reports read it, and now and then gone on with."""
+
+    COLUMNS = (
+        *("campaign.header", "campaign.calibration", "runs.workload", "runs.result", "runs.verdict", "runs.purpose"),
+        *("anomalies.anomaly", "runs.series", "runs.driven", "runs.finished_at_seconds"),
+    )
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._whole = self._made()
+        self._turn = 0
+
+    def seeds(self) -> list[bytes]:
+        """Return the file, and every value in it."""
+        with closing(sqlite3.connect(self.folder / "made" / "campaign.sqlite")) as connection:
+            names = [one.split(".") for one in self.COLUMNS]
+            values = [connection.execute(f"SELECT {one} FROM {table}").fetchone() for table, one in names]  # noqa: S608
+        texts = [value if isinstance(value, bytes) else str(value).encode() for (value,) in values]
+        return [bytes([number]) + text for number, text in enumerate(texts, start=1)] + [b"\x00" + self._whole]
+
+    def read(self, data: bytes) -> bool:
+        """Open a campaign, read all of it, and write its report."""
+        self._turn += 1
+        number = data[0] % (1 + len(self.COLUMNS)) if data else 0
+        place = self.folder / "campaign"
+        place.mkdir(exist_ok=True)
+        for leftover in place.glob("campaign.sqlite*"):
+            leftover.unlink()
+        file = place / "campaign.sqlite"
+        file.write_bytes(data[1:] if number == 0 else self._whole)
+        if number:
+            table, column = self.COLUMNS[number - 1].split(".")
+            with closing(sqlite3.connect(file)) as connection, connection:
+                connection.execute("PRAGMA synchronous = OFF")
+                value = data[1:] if column == "series" else data[1:].decode(errors="replace")
+                connection.execute(f"UPDATE {table} SET {column} = ?", (value,))  # noqa: S608 - names are ours
+        return _ours(lambda: self._use(place))
+
+    def _use(self, place: Path) -> None:
+        with SqliteStore.open(place, read_only=self._turn % 20 != 0) as store:
+            runs, anomalies = list(store.runs()), store.anomalies()
+            text = "".join(anomaly.sentence for anomaly in anomalies) + str((runs, store.calibration(), store.tally()))
+            text.encode()
+            if self._turn % 20 == 1:
+                render_report(store, ReportContext()).encode()
+
+    def _made(self) -> bytes:
+        place = self.folder / "made"
+        if not place.exists():
+            with SqliteStore.create(place, HEADER) as store:
+                store.add_run(measured(1))
+                store.annotate(1, VERDICT, "rx_packets")
+                store.add_anomaly(replace(ANOMALY, found_at_run=1))
+        with closing(sqlite3.connect(place / "campaign.sqlite")) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        return (place / "campaign.sqlite").read_bytes()
+
+
+class Requests(Target):
+    """What a controller may send to an agent."""
+
+    def seeds(self) -> list[bytes]:
+        """Return a request of every kind that has fields."""
+        told = render(Workload())
+        for name in ("requesters", "responders", "remote"):
+            del told[name]
+        flows = [{"flow": "a-b", "role": "requester"}, {"flow": "b-a", "role": "responder", "workload": told}]
+        requests: list[dict[str, Any]] = [
+            {"do": "hello", "protocol": 2, "lease_seconds": 8},
+            {"do": "prepare", "device": "rxe0", "gid_index": 1, "workload": told, "flows": flows, "processes": 2},
+            {"do": "connect", "peers": {"a-b/requester": {"engines": [{"qps": [[1, 2]]}]}}, "deadline_seconds": 2},
+            {"do": "sampling", "on": True, "device": "rxe0", "port": 1, "netdev": "eth0", "period_seconds": 0.25},
+            {"do": "verify", "completed": {"a-b/responder": 3}},
+        ]
+        return [b"\x00" + json.dumps({"id": 1, **each}).encode() for each in requests]
+
+    def read(self, data: bytes) -> bool:
+        """Check a request as an agent does before it does anything."""
+        try:
+            request = parse_request(data[1:])
+            if request.do == "prepare":
+                for end in parse_flows(request.fields["flows"], request.fields["workload"]).values():
+                    workload = parse_workload(end["workload"])
+                    if workload.wqe_batch * workload.signal_every <= 256 and workload.sge_count <= 32:
+                        send_chains(workload, max(end["qps"], 256))
+        except AgentFault as fault:
+            json.dumps(fault.to_json())
+            return False
+        return True
+
+
+class Answers(Target):
+    """What an agent may say to its controller."""
+
+    def seeds(self) -> list[bytes]:
+        """Return an answer of every kind, and samples."""
+        gid = {"index": 1, "address": "192.0.2.1", "type": "RoCE v2", "netdev": "eth1"}
+        port = {"port": 1, "state": "ACTIVE", "rate": "100 Gb/sec (4X EDR)", "active_mtu": 4096, "netdev": "eth1"}
+        device = {"name": "rxe0", "driver": "rxe", "numa_node": None, "open_error": None, "limits": {"max_qp": 9}}
+        hello = {"kernel": "6", "python": "3", "numa_nodes": [0], "numa_cpus": {"0": 2}, "usable_cpus": 2}
+        hello["data_paths"] = {"native": {"usable": True, "detail": "here"}}
+        hello["devices"] = [{**device, "ports": [{**port, "gids": [gid]}]}]
+        place = {"qp": 0, "mr": 1, "offset": 2, "expected": "00", "found": "ff"}
+        answers = {
+            "prepare": {"endpoints": {"a-b/requester": {"engines": []}}},
+            "stop": {"totals": {"flows": {"a-b/requester": {"qp_messages": {"min": 1, "mean": 1, "max": 1}}}}},
+            "verify": {"flows": {"a-b/responder": {"wrong_bytes": 1, "checked_bytes": 9, "first_wrong": place}}},
+            "bye": {"qps_left": 0, "pids": [1]},
+            "resources": {"qps": [{"qpn": 1, "state": "RTS", "type": "RC", "pid": 1, "comm": "x"}]},
+            "fingerprint": {"fingerprint": {"nic": {"firmware": "1", "list": ["a"]}, "link": {"mtu": 4096}}},
+            "failed": {"error": {"kind": "setup", "step": "create_qp", "message": "no", "errno_name": "ENOMEM"}},
+            "hello": hello,
+            "samples": [_sample(number) for number in range(4)],
+        }
+        return [b"\x00" + json.dumps({"do": do, "answer": answer}).encode() for do, answer in answers.items()]
+
+    def read(self, data: bytes) -> bool:
+        """Read an answer, and use it as a run does."""
+        return _ours(lambda: self._use(data[1:].decode(errors="replace")))
+
+    def _use(self, line: str) -> None:
+        try:
+            raw = typed(Mapping[str, Any], read_json(line))
+            do, answer = typed(str, raw.get("do")), raw.get("answer")
+            if do == "samples":
+                samples = [parse_sample(each, 0.0) for each in typed(Sequence[Mapping[str, Any]], answer)]
+            elif do == "hello":
+                facts = parse_facts(typed(Mapping[str, Any], answer))
+            elif do == "failed":
+                error = typed(Mapping[str, Any] | None, typed(Mapping[str, Any], answer).get("error"))
+            else:
+                said = typed(ANSWERS.get(do, Mapping[str, Any]), answer)
+        except ValueError as wrong:
+            str(wrong).encode()
+            return
+        if do == "samples":
+            _measured(samples)
+        elif do == "hello":
+            rdma_port(Host("h", "h", "192.0.2.1", "rxe0"), facts)
+        elif do == "failed":
+            str(StepFailed("h", dict(error or {}), "prepare")).encode()
+        elif do == "fingerprint":
+            one, other = Fingerprint(said["fingerprint"]), Fingerprint({"nic": {"firmware": "2"}})
+            "".join(map(str, difference(one, other))).encode()
+            one.digest.encode()
+
+
+TARGETS: Mapping[str, Callable[[Path], Target]] = {
+    "inventory": Inventories,
+    "content": Contents,
+    "bundle": Bundles,
+    "store": Stores,
+    "agent-hears": Requests,
+    "controller-hears": Answers,
+}
+
+
+def spoiled(data: bytes, rng: Random) -> bytes:
+    """Change an input: the structure of its JSON where it has any, else its bytes."""
+    head, body = data[:1], data[1:]
+    if rng.random() < 0.7:
+        try:
+            raw = json.loads(body)
+            return head + json.dumps(_with_oddity(raw, rng)).encode()
+        except (ValueError, RecursionError):
+            pass
+    changed = bytearray(body)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        at = rng.randrange(len(changed) + 1)
+        match rng.randrange(4):
+            case 0:
+                changed[at : at + 1] = rng.randbytes(1)
+            case 1:
+                changed[at : at + rng.randrange(1, 20)] = b""
+            case 2:
+                changed[at:at] = rng.choice(
+                    (b"{", b"[", b'"', b": ", b"- ", b"\n", b"&a ", b"*a", b"\x00", b"\xff", b"9" * 30)
+                )
+            case _:
+                piece = changed[at : at + rng.randrange(1, 60)]
+                changed[at:at] = piece * rng.choice((1, 3))
+    return head + bytes(changed)
+
+
+def _with_oddity(raw: Any, rng: Random) -> Any:
+    """Return a value of which one part, anywhere, is gone, odd, or in another's place."""
+    if not raw or not isinstance(raw, dict | list) or rng.random() < 0.15:
+        return rng.choice(ODD)
+    if isinstance(raw, list):
+        at = rng.randrange(len(raw))
+        choice = rng.randrange(8)
+        if choice == 0:
+            return raw[:at] + raw[at + 1 :]
+        if choice == 1:
+            return raw + [raw[at]] * rng.choice((1, 50))
+        return [*raw[:at], _with_oddity(raw[at], rng), *raw[at + 1 :]]
+    key = rng.choice(list(raw))
+    rest = {name: value for name, value in raw.items() if name != key}
+    match rng.randrange(10):
+        case 0:
+            return rest
+        case 1:
+            return {**raw, str(rng.choice(ODD))[:99]: raw[key]}
+        case 2:
+            return {**raw, key: raw[rng.choice(list(raw))]}
+        case _:
+            return {**raw, key: _with_oddity(raw[key], rng)}
+
+
+def _ours(read: Callable[[], object]) -> bool:
+    try:
+        read()
+    except CollieError as error:
+        str(error).encode()  # it will be printed
+        return False
+    return True
+
+
+def _brief(text: str) -> str:
+    """Return YAML without its comments: a fuzzer finds nothing in them."""
+    return "\n".join(line for line in text.splitlines() if line.split("#")[0].strip())
+
+
+def _sample(number: int) -> dict[str, Any]:
+    flow = {"posted_messages": number, "delivered_bytes": 1000 * number, "failed_qps": 0, "returned_bytes": None}
+    flow["qp_messages"] = {"min": number, "mean": number, "max": number}
+    health = {"iterations": number, "idle_polls": 0, "queue_empty": 0, "errors": {"x": 1}, "post_errors": 0}
+    return {
+        "clock": 0.25 * number,
+        "clock_end": 0.25 * number,
+        "flows": {"a-b/requester": flow, "a-b/responder": flow},
+        "health": {**health, "cpu_seconds": 0.1, "wait_seconds": None, "data_path": "native"},
+        "counters": {"hw_counters": {"rcvd_pkts": 10 * number, "sent_pkts": None, "duplicate_request": 1}},
+        "link": {"state": "ACTIVE", "carrier_changes": 1, "rate": None},
+        "host": {"cpu_seconds": {"user": 1.0, "softirq": 0.5, "idle": 3.0}, "agent_cpu_seconds": 0.1},
+        "dropped_samples": 0,
+    }
+
+
+_CATALOGS = threading.local()
+
+
+def _measured(samples: Sequence[AgentSample]) -> None:
+    if not hasattr(_CATALOGS, "rxe"):
+        _CATALOGS.rxe = load_catalog("rxe")
+    recording = Recording({"a": tuple(samples), "b": tuple(samples)}, 0.0)
+    measurement(Workload(), recording, _CATALOGS.rxe, WindowPolicy())

@@ -1,0 +1,177 @@
+"""A campaign that somebody else made: nothing of it runs, nothing leaves its folder, and nothing of it fills the memory."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collie.errors import StoreError
+from collie.ports import RunRecord, SetupFailed
+from collie.report.html import render_report
+from collie.report.view import ReportContext
+from collie.store import SqliteStore, codec, heartbeat, series
+from collie.store.fingerprints import load as load_fingerprints
+from collie.testing.store_suite import ANOMALY, HEADER, measured
+from collie.workloads.workload import Workload
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    path = tmp_path / "outer" / "campaign"
+    with SqliteStore.create(path, HEADER) as store:
+        store.add_run(measured(1))
+        store.add_anomaly(replace(ANOMALY, found_at_run=1))
+    return path
+
+
+def spoil(campaign: Path, *statements: str, values: tuple[Any, ...] = ()) -> None:
+    with closing(sqlite3.connect(campaign / "campaign.sqlite")) as connection, connection:
+        for statement in statements:
+            connection.execute(statement, values)
+
+
+def use(campaign: Path, *, read_only: bool = True) -> None:
+    with SqliteStore.open(campaign, read_only=read_only) as store:
+        assert store.tally().runs == len(list(store.runs()))
+        assert store.anomalies()
+        assert store.calibration() is not None
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"CREATE VIEW more AS {ENDLESS}",
+        "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END",
+        "CREATE INDEX i ON runs (hex(zeroblob(run * 1000000)))",
+        "CREATE TABLE more (x)",
+        "ALTER TABLE runs ADD COLUMN more GENERATED ALWAYS AS (hex(zeroblob(1000000000)))",
+    ],
+)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_tables_that_collie_did_not_make_are_refused_before_they_are_asked(
+    campaign: Path, statement: str, read_only: bool
+) -> None:
+    spoil(campaign, statement)
+    with pytest.raises(StoreError, match="was not made by Collie"):
+        SqliteStore.open(campaign, read_only=read_only)
+
+
+def test_a_view_in_the_place_of_a_table_is_refused(campaign: Path) -> None:
+    spoil(campaign, "DROP TABLE runs", f"CREATE VIEW runs AS {ENDLESS}")
+    with pytest.raises(StoreError, match="was not made by Collie"):
+        SqliteStore.open(campaign, read_only=True)
+
+
+@pytest.mark.parametrize("identifier", ["../../up", "/tmp/up", "..", "a/b", "a\\nb", "", "a" * 65])
+def test_no_id_of_an_anomaly_leads_out_of_the_campaign(campaign: Path, identifier: str) -> None:
+    raw = {**codec.encode_anomaly(ANOMALY), "id": identifier}
+    spoil(campaign, "UPDATE anomalies SET anomaly = ?", values=(json.dumps(raw),))
+    before = {path for path in campaign.parent.parent.rglob("*") if campaign not in path.parents}
+    with pytest.raises(StoreError, match="is no id of an anomaly"), SqliteStore.open(campaign):
+        pass
+    assert {path for path in campaign.parent.parent.rglob("*") if campaign not in path.parents} == before
+
+
+def result(**changed: Any) -> str:
+    return json.dumps({**codec.encode_result(measured(1).result), **changed})
+
+
+def anomaly(**changed: Any) -> str:
+    return json.dumps({**codec.encode_anomaly(ANOMALY), **changed})
+
+
+WORKLOAD = codec.encode_anomaly(ANOMALY)["workload"]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("campaign.header", "[]"),
+        ("campaign.header", b"\x00\xff"),
+        ("campaign.header", "[" * 100_000),
+        ("campaign.header", json.dumps({**codec.encode_header(HEADER), "seed": "1"})),
+        ("campaign.calibration", '{"points": [{"qp_type": "RC"}]}'),
+        ("runs.result", result(hosts=[{"host": "a", "tx_pause_ratio": "much"}])),
+        ("runs.result", result(hosts=7)),
+        ("runs.result", result(window_seconds=None)),
+        ("runs.result", result(elapsed_seconds=1).replace("1", "1e999", 1)),
+        ("runs.result", '{"outcome": [], "elapsed_seconds": 1}'),
+        ("runs.workload", json.dumps({**WORKLOAD, "qps": 10**30})),
+        ("runs.workload", json.dumps({**WORKLOAD, "sge_count": 10**12})),
+        ("runs.workload", json.dumps({**WORKLOAD, "messages": [1] * 1023, "more_opcodes": ["SEND"] * 1020})),
+        ("runs.verdict", '{"outcome": "normal"}'),
+        ("runs.series", b"no zlib"),
+        ("runs.series", zlib.compress(b'{"shapes": [["x"]], "rows": [[0, "a", 7, 1]]}')),
+        ("runs.series", zlib.compress(b'{"shapes": [["x"]], "rows": [[0]]}')),
+        ("runs.series", "text"),
+        ("runs.finished_at_seconds", "late"),
+        ("runs.purpose", b"\x00"),
+        ("anomalies.anomaly", anomaly(severity="much")),
+        ("anomalies.anomaly", anomaly(features=[{"dimension": "__class__", "op": "==", "value": 1}])),
+        ("anomalies.anomaly", anomaly(features=[{"dimension": "qp_type", "op": ">=", "value": 1}])),
+        ("anomalies.anomaly", anomaly(features=[{"dimension": "qps", "op": "in", "value": 1}])),
+    ],
+)
+def test_a_value_that_no_collie_wrote_is_refused_in_words(campaign: Path, place: str, value: object) -> None:
+    table, column = place.split(".")
+    spoil(campaign, f"UPDATE {table} SET {column} = ?", values=(value,))
+    with pytest.raises(StoreError, match="holds what no Collie wrote") as caught:
+        use(campaign)
+    assert len(str(caught.value)) < 1000
+
+
+def test_samples_that_unpack_without_end_are_refused(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "MOST_BYTES", 1 << 20)
+    spoil(campaign, "UPDATE runs SET series = ?", values=(zlib.compress(bytes(1 << 21)),))
+    with pytest.raises(StoreError, match="longer than 1 MiB"):
+        use(campaign)
+
+
+def test_a_value_of_gigabytes_is_refused(campaign: Path) -> None:
+    spoil(campaign, "UPDATE runs SET result = zeroblob(65 << 20)")
+    with pytest.raises(StoreError, match="too big"):
+        use(campaign)
+
+
+def test_a_campaign_without_its_row_is_damaged(campaign: Path) -> None:
+    spoil(campaign, "DELETE FROM campaign")
+    with pytest.raises(StoreError, match="holds no campaign"):
+        use(campaign)
+
+
+def test_what_steers_a_terminal_or_ends_a_script_is_shown_as_text(campaign: Path) -> None:
+    hostile = "\x1b[2J</script><script>alert(1)</script>"
+    with SqliteStore.open(campaign) as store:
+        store.add_run(RunRecord(2, hostile, Workload(), SetupFailed(hostile, hostile, 1.0), 100.0))
+    with SqliteStore.open(campaign, read_only=True) as store:
+        page = render_report(store, ReportContext())
+    assert "\x1b" not in page
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"schema_version": 1, "standing": 7}', "\x00"])
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("status.json", lambda path: heartbeat.read_heartbeat(path)),
+        ("host.json", lambda path: load_fingerprints(path.parent)),
+    ],
+)
+def test_files_beside_the_record_are_read_or_refused(
+    tmp_path: Path, name: str, read: Callable[[Path], object], text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(StoreError, match=name):
+        read(tmp_path / name)
