@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from collie.agent.build import build as build_agent
 from collie.bundle import archive
 from collie.bundle.about import about
 from collie.bundle.catalogs import Catalogs
@@ -132,6 +134,10 @@ def test_a_bundle_is_read_and_nothing_of_it_is_run_or_unpacked(tmp_path: Path) -
         (changed(lambda raw: raw.update(name=7)), "7 is no text"),
         (changed(lambda raw: raw["thresholds"].update(pause_ratio="0")), "is no number"),
         (changed(lambda raw: raw["thresholds"].update(evil=1)), "something is missing or of a wrong kind"),
+        (changed(lambda raw: raw["thresholds"].update(pause_ratio=10**400)), "is not a number"),
+        (changed(lambda raw: raw.update(sentence="\ud800")), "steer a terminal"),
+        (changed(lambda raw: raw["anomaly"]["workload"].update(sge_count=10**12)), "too large"),
+        (changed(lambda raw: raw.update(fingerprints={"a": {"nic": 7}})), "is not keys and values"),
     ],
 )
 def test_a_bundle_that_is_wrong_is_refused_in_words(tmp_path: Path, content: bytes | None, said: str) -> None:
@@ -163,6 +169,23 @@ def test_a_damaged_file_is_refused_in_words_or_read_as_it_was(tmp_path: Path) ->
         except ContentError:
             refused += 1
     assert refused > 250
+
+
+def test_a_bundle_listens_on_nothing_and_its_agent_for_rdma_cm_alone() -> None:
+    """No stranger can speak to a bundle: it talks to its hosts over the ssh program, and opens no port."""
+    opening = {"listen", "bind", "create_server", "start_server", "serve_forever", "socketserver", "http"}
+    listeners = set()
+    with zipfile.ZipFile(io.BytesIO(archive.build(bundle(), Catalogs(()), build_agent()))) as file:
+        programs = {name: file.read(name) for name in file.namelist() if name.endswith(".py")}
+        with zipfile.ZipFile(io.BytesIO(file.read(archive.AGENT))) as inner:
+            programs |= {f"agent:{name}": inner.read(name) for name in inner.namelist() if name.endswith(".py")}
+    for name, source in programs.items():
+        for node in ast.walk(ast.parse(source)):
+            word = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+            if word in opening:
+                listeners.add(name)
+    assert listeners == {"agent:collie/agent/resources.py"}  # `connection: rdma_cm`, on the data address alone
+    assert len(programs) > 60
 
 
 # --- Hosts -----------------------------------------------------------------------------------------------------------

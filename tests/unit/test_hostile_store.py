@@ -1,4 +1,4 @@
-"""A campaign that somebody else made: nothing of it runs, nothing leaves its folder, and nothing of it fills the memory."""
+"""A campaign that somebody else made: nothing of it runs, leaves its folder, or fills the memory."""
 
 from __future__ import annotations
 
