@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -58,7 +59,9 @@ def _place(anomaly: str, exported: wiring.Exported, file: str | None) -> Path | 
 
 def _write(path: Path, exported: wiring.Exported) -> None:
     try:
-        path.write_bytes(exported.data)
+        # For its owner alone: a script names the addresses of its hosts. A bundle names none, and is for others.
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(exported.data)
         if not exported.printable:
             path.chmod(0o755)
     except OSError as error:

@@ -59,7 +59,11 @@ def write_page(text: str, path: Path) -> None:
     unfinished = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
+        unfinished.unlink(missing_ok=True)
+        # For its owner alone: why a host was lost names its address. Whoever publishes a page changes its mode.
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
         os.replace(unfinished, path)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None

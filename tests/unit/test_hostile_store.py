@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import sqlite3
 import zlib
 from collections.abc import Callable
@@ -13,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from collie.cli.logs import logged_to
 from collie.errors import StoreError
 from collie.ports import RunRecord, SetupFailed
-from collie.report.html import render_report
+from collie.report.html import render_report, write_report
 from collie.report.view import ReportContext
 from collie.store import SqliteStore, codec, heartbeat, series
 from collie.store.fingerprints import load as load_fingerprints
@@ -175,3 +178,20 @@ def test_files_beside_the_record_are_read_or_refused(
     (tmp_path / name).write_text(text)
     with pytest.raises(StoreError, match=name):
         read(tmp_path / name)
+
+
+def test_what_names_hosts_is_for_its_owner_alone(campaign: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with SqliteStore.open(campaign) as store:
+            store.add_run(measured(2))
+            write_report(store, tmp_path / "report.html")
+        with logged_to(campaign / "log"):
+            logging.getLogger("collie").info("host a (10.0.0.1) cannot be reached")
+    finally:
+        os.umask(before)
+    (tmp_path / "report.html").rename(campaign / "report.html")
+    written = {path.name: path.stat().st_mode & 0o777 for path in campaign.rglob("*") if path.is_file()}
+    assert {"campaign.sqlite", "results.jsonl", "mfs.json", "collie.log", "report.html"} <= written.keys()
+    del written["campaign.lock"]
+    assert set(written.values()) == {0o600}
