@@ -6,7 +6,7 @@
     scripts/acceptance/fuzz.py --list
 
 One process per target, as libFuzzer wants it. It ends at the first fault of Collie (anything but its own errors), at
-2 GiB of address space, or when one input takes longer than 30 s, and leaves the input in the folder for `--again`.
+2 GiB of address space, or when one input takes longer than 600 s, and leaves the input in the folder for `--again`.
 The targets, their seeds and the structural mutator are those of the quick test (collie/testing/hostile.py); bytes are
 mutated by libFuzzer, which keeps what reaches new code of Collie.
 """
@@ -93,7 +93,7 @@ def _fuzz(name: str, target: Target, folder: Path, inputs: int) -> int:
             return spoiled(data, rng)[:longest]
         return bytes(data[:1] + atheris.Mutate(data[1:], max(1, longest - 1)))
 
-    arguments = [sys.argv[0], f"-runs={inputs}", f"-max_len={LONGEST_INPUT_BYTES}", "-timeout=30", "-rss_limit_mb=2048"]
+    arguments = [sys.argv[0], f"-runs={inputs}", f"-max_len={LONGEST_INPUT_BYTES}", "-timeout=600", "-rss_limit_mb=2048"]
     arguments += [f"-artifact_prefix={folder}/", "-print_final_stats=1", "-verbosity=0", str(corpus)]
     atheris.Setup(arguments, tally.take, custom_mutator=mutated)
     atheris.Fuzz()
