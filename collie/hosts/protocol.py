@@ -236,21 +236,21 @@ class AgentClient:
 
     def _hear(self, line: str) -> None:
         try:
-            self._take(typed(Mapping[str, Any], read_json(line)))
+            self._take(typed(Mapping[str, Any], read_json(line)), len(line))
         except ValueError as error:
             # A start-up file of the shell that prints something is the usual reason.
             said = f"the agent, or the shell before it, said `{defused(line[:_SHOWN_CHARACTERS])}`"
             raise AgentGone(self._host, f"{said}, which is not of this protocol: {error!s:.300}") from error
 
-    def _take(self, message: dict[str, Any]) -> None:
-        """Take one message of the agent.
+    def _take(self, message: dict[str, Any], size: int) -> None:
+        """Take one message of the agent, of so many characters.
 
         Raises:
             ValueError: it is none of the protocol.
         """
         event = message.get("event")
         if event == "sample":
-            self._keep(parse_sample(message, self._monotonic()), len(line))
+            self._keep(parse_sample(message, self._monotonic()), size)
         elif event == "engine_died":
             self._engine_death = typed(str, message.get("message", "no message"))[:MOST_WORDS]
         elif event == "bye":

@@ -93,7 +93,13 @@ def _fuzz(name: str, target: Target, folder: Path, inputs: int) -> int:
             return spoiled(data, rng)[:longest]
         return bytes(data[:1] + atheris.Mutate(data[1:], max(1, longest - 1)))
 
-    arguments = [sys.argv[0], f"-runs={inputs}", f"-max_len={LONGEST_INPUT_BYTES}", "-timeout=600", "-rss_limit_mb=2048"]
+    arguments = [
+        sys.argv[0],
+        f"-runs={inputs}",
+        f"-max_len={LONGEST_INPUT_BYTES}",
+        "-timeout=600",
+        "-rss_limit_mb=2048",
+    ]
     arguments += [f"-artifact_prefix={folder}/", "-print_final_stats=1", "-verbosity=0", str(corpus)]
     atheris.Setup(arguments, tally.take, custom_mutator=mutated)
     atheris.Fuzz()

@@ -82,7 +82,7 @@ def asked(do: str, answer: Callable[[dict[str, Any]], str]) -> dict[str, Any]:
 )
 def test_a_line_that_is_none_of_the_protocol_ends_the_conversation(line: str) -> None:
     before = threading.excepthook
-    with pytest.raises(AgentGone, match="something else than the protocol has"):
+    with pytest.raises(AgentGone, match="which is not of this protocol"):
         asked("ping", lambda _: line)
     assert threading.excepthook is before
 
