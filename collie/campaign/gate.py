@@ -74,6 +74,7 @@ class GateCase:
         title: one line for people.
         workload: what runs.
         mfs: the conditions of the anomaly; of a neighbour, those that it keeps.
+        complete: all of its conditions are known; with some of them missing, other workloads that hold them say nothing.
         anomaly: what `collie reproduce` calls the anomaly that it is, or is a neighbour of.
         symptom: how the anomaly shows; None of a neighbour.
         beside: of a neighbour, whether a workload is healthy for the same reason: it breaks the same condition alone.
@@ -86,7 +87,12 @@ class GateCase:
     mfs: Mfs
     anomaly: str
     symptom: Symptom | None = None
+    complete: bool = True
     beside: Callable[[Workload], bool] | None = field(default=None, compare=False)
+
+    def explains(self, workload: Workload) -> bool:
+        """Whether a workload shows the same anomaly, by all that is known of it."""
+        return self.complete and self.mfs.covers(workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,11 +321,11 @@ class Gate:
         began = self._elapsed
         try:
             comparison = self._compare(case, share, limit)
-        except BudgetSpent:
+        except BudgetSpent as spent:
             if case.kind is Kind.NEIGHBOUR:  # one of many samples of what is healthy; an anomaly has to be answered
                 self._untested += 1
                 return
-            comparison = Comparison(Change.INCONCLUSIVE, "the budget was spent before enough pairs had been taken")
+            comparison = Comparison(Change.INCONCLUSIVE, f"{spent}, and too few pairs have been taken")
         self._results.append(CaseResult(case, comparison, share, self._elapsed - began))
         self._keep(case, comparison)
 
@@ -412,7 +418,7 @@ class Gate:
             if not stop.value.confirmed:
                 text = f"it did not show again: {verdict.reason}"
                 return Comparison(Change.HEALTHY, text, (), tuple(shown), 1.0 - self._chances.missed)
-        if any(known.mfs.covers(case.workload) for known in self._parts.cases if known.kind is Kind.BASELINE):
+        if any(known.explains(case.workload) for known in self._parts.cases if known.kind is Kind.BASELINE):
             text = f"an anomaly of the baseline explains it: {verdict.reason}"
             return Comparison(Change.STILL, text, (), tuple(shown))
         text = f"it shows, and the baseline never measured this workload: {verdict.reason}"
@@ -425,7 +431,7 @@ class Gate:
         overlooked it with no more than the chance that this decision has.
         """
         missed = self._parts.recipe.extraction.missed
-        inside = case.beside or (lambda workload: workload == case.workload or case.mfs.covers(workload))
+        inside = case.beside or (lambda workload: workload == case.workload or case.explains(workload))
         runs = sum(self._parts.record.healthy(inside).values())
         if missed**runs <= share:
             return comparison
@@ -443,7 +449,8 @@ class Gate:
         measurer = self._parts.candidate
         if measurer.budget.spent(measurer.elapsed_seconds, measurer.runs):
             return None
-        known = [result.case.mfs for result in self._results if result.change.shows and result.case.symptom]
+        shown = [result.case for result in self._results if result.change.shows]
+        known = [case.mfs for case in shown if case.symptom and case.complete]
         summary = self._parts.engine(known).run()
         rest = self._limit(1.0)
         for number, anomaly in enumerate((a for a in summary.anomalies if a.same_as is None), start=1):
@@ -468,7 +475,7 @@ class Gate:
                 found_at_run=self._parts.candidate.runs,
                 found_at_seconds=self._parts.candidate.elapsed_seconds,
                 extraction_runs=0,
-                complete=case.symptom is not None,
+                complete=case.symptom is not None and case.complete,
             )
         )
 
@@ -488,4 +495,13 @@ def _lies_in(space: Space, workload: Workload) -> bool:
 
 
 def _found(anomaly: Anomaly, reproduce: str) -> GateCase:
-    return GateCase(anomaly.id, Kind.FOUND, anomaly.sentence, anomaly.workload, anomaly.mfs, reproduce, anomaly.symptom)
+    return GateCase(
+        name=anomaly.id,
+        kind=Kind.FOUND,
+        title=anomaly.sentence,
+        workload=anomaly.workload,
+        mfs=anomaly.mfs,
+        anomaly=reproduce,
+        symptom=anomaly.symptom,
+        complete=anomaly.complete,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -231,21 +231,27 @@ def cases_of(baseline: Baseline, collection: str = "nsdi22") -> tuple[GateCase, 
         )
         for reference in load_references(collection)
     ]
-    names = {case.name for case in known}
-    own = [
-        GateCase(
-            name=f"{baseline.path.name}-{anomaly.id}" if _OF_A_SEARCH.fullmatch(anomaly.id) else anomaly.id,
-            kind=Kind.BASELINE,
-            title=anomaly.sentence,
-            workload=anomaly.workload,
-            mfs=anomaly.mfs,
-            anomaly=f"{baseline.path}/{anomaly.id}",
-            symptom=anomaly.symptom,
-        )
-        for anomaly in baseline.anomalies
-        if anomaly.same_as is None and anomaly.id not in names
-    ]
-    return (*known, *own)
+    published = {case.name for case in known}
+    own = [anomaly for anomaly in baseline.anomalies if anomaly.same_as is None and anomaly.id not in published]
+    replayed = {anomaly.id for anomaly in own if not _OF_A_SEARCH.fullmatch(anomaly.id)}
+    return (*known, *(_case_of(anomaly, baseline, replayed) for anomaly in own))
+
+
+def _case_of(anomaly: Anomaly, baseline: Baseline, replayed: Collection[str]) -> GateCase:
+    name = anomaly.id
+    # The baseline may be a gate itself, whose own baseline had the same name.
+    while _OF_A_SEARCH.fullmatch(name) or (name != anomaly.id and name in replayed):
+        name = f"{baseline.path.resolve().name}-{name}"
+    return GateCase(
+        name=name,
+        kind=Kind.BASELINE,
+        title=anomaly.sentence,
+        workload=anomaly.workload,
+        mfs=anomaly.mfs,
+        anomaly=f"{baseline.path}/{anomaly.id}",
+        symptom=anomaly.symptom,
+        complete=anomaly.complete,
+    )
 
 
 def _baseline_testbed(choice: GateChoice, baseline: Baseline, search: SearchChoice) -> TestbedChoice | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from collie.campaign.budget import Budget
+from collie.campaign.choice import SearchChoice
 from collie.campaign.engine import Engine
 from collie.campaign.gate import Gate, GateCase, GateParts, GateSummary, Kind, Record
 from collie.campaign.measure import Measurer
@@ -26,11 +27,12 @@ from collie.ports import CampaignHeader
 from collie.report.gate import GateContext, render_gate, render_gate_text
 from collie.report.junit import write_failed_junit, write_junit
 from collie.report.markdown import render_markdown, write_markdown
-from collie.search.anomaly import KnownAnomalies
+from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.search.strategy import build
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
+from collie.wiring.gates import Baseline, cases_of
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload
 
@@ -142,6 +144,18 @@ def test_known_anomalies_that_show_are_not_searched_again() -> None:
     assert not any(LOOPBACK.covers(workload) or MANY_SGES.covers(workload) for workload in searched)
 
 
+def test_what_is_not_explained_to_the_end_hides_nothing_and_stays_so() -> None:
+    cut_short = replace(A1, complete=False)
+    candidate = FakeTestbed(BOTH)
+    summary, store = gate(candidate, FakeTestbed(BOTH), (cut_short,), budget=150)
+    assert changes(summary)["a1"] is Change.STILL
+    assert next(anomaly for anomaly in store.anomalies() if anomaly.id == "a1").complete is False
+    assert any(LOOPBACK.covers(workload) for workload in candidate.measured[-60:]), "it is searched"
+    unknown = case("k", LOOPBACK, Kind.KNOWN, loopback=True, qps=2)
+    summary, _ = gate(FakeTestbed(BOTH), None, (unknown, cut_short), budget=20)
+    assert changes(summary)["k"] is Change.INCONCLUSIVE, "what may be another anomaly is not called still there"
+
+
 def test_the_budget_holds_for_both_sides_together() -> None:
     candidate, baseline = FakeTestbed(BOTH), FakeTestbed(BOTH)
     summary, _ = gate(candidate, baseline, budget=40)
@@ -164,6 +178,23 @@ def test_what_cannot_run_is_unsupported_and_nothing_run_is_told() -> None:
     outside = replace(A1, workload=A1.workload.with_(loopback=True, qps=10**6))
     summary, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), (outside,), budget=0)
     assert summary.exit_code(inconclusive_fails=True) == 5
+
+
+def found(identifier: str) -> Anomaly:
+    workload = trigger(loopback=True)
+    return Anomaly(
+        identifier, Symptom.PAUSE, 0.2, workload, workload, LOOPBACK, "pause", "a", 1, 30.0, 0, complete=True
+    )
+
+
+def test_every_case_of_a_gate_has_a_name_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "record").mkdir()
+    monkeypatch.chdir(tmp_path / "record")
+    anomalies = tuple(map(found, ("nsdi22-01", "record-a1", "a1", "a2")))
+    for path in (Path(), Path("record"), tmp_path / "record"):
+        names = [each.name for each in cases_of(Baseline(path, SearchChoice(), anomalies, Record(), Calibration(), {}))]
+        assert len(set(names)) == len(names) == 18 + 3
+        assert names[-3:] == ["record-a1", "record-record-a1", "record-a2"]
 
 
 # --- A baseline that only its record knows ---------------------------------------------------------------------------
