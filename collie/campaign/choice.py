@@ -13,6 +13,9 @@ from collie.workloads.pruning import Capabilities
 
 DEFAULT_SUBSYSTEM = "F"
 
+GATE = "gate"
+"""Under which name the settings of a campaign hold what only a gate has."""
+
 
 @dataclass(frozen=True)
 class TestbedChoice:
@@ -127,7 +130,7 @@ class SearchChoice:
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> SearchChoice:
         """Inverse of `to_settings`."""
-        values = dict(settings)
+        values = {name: value for name, value in settings.items() if name != GATE}
         values["testbed"] = TestbedChoice(**values["testbed"])
         values["safety"] = SafetyLimits(**values.get("safety", {}))
         if values.get("capabilities") is not None:

@@ -74,7 +74,7 @@ class GateCase:
         title: one line for people.
         workload: what runs.
         mfs: the conditions of the anomaly; of a neighbour, those that it keeps.
-        complete: all of its conditions are known; with some of them missing, other workloads that hold them say nothing.
+        complete: all of its conditions are known; where some are missing, the others say nothing of other workloads.
         anomaly: what `collie reproduce` calls the anomaly that it is, or is a neighbour of.
         symptom: how the anomaly shows; None of a neighbour.
         beside: of a neighbour, whether a workload is healthy for the same reason: it breaks the same condition alone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 import time
 from datetime import UTC, datetime
@@ -13,9 +14,19 @@ import click
 
 from collie import wiring
 from collie.campaign.budget import parse_budget
-from collie.campaign.choice import TestbedChoice
 from collie.campaign.gate import GateSummary
-from collie.cli.options import changed_testbed, print_json, safety_limits, safety_options, say_safety, testbed_options
+from collie.campaign.safety import replaced
+from collie.cli.complete import campaigns
+from collie.cli.options import (
+    changed_testbed,
+    existing_campaign,
+    print_json,
+    refuse_fixed,
+    safety_limits,
+    safety_options,
+    say_safety,
+    testbed_options,
+)
 from collie.cli.progress import ConsoleProgress
 from collie.errors import TestbedError, UsageError
 from collie.inventory.fingerprint import compare
@@ -27,9 +38,9 @@ _PASS, _FAIL = "pass", "fail"
 @click.command("gate")
 @click.option(
     "--baseline",
-    required=True,
     metavar="CAMPAIGN|FILE",
     help="A campaign to compare with, or the campaign.sqlite in it.",
+    shell_complete=campaigns,
 )
 @click.option("--baseline-hosts", metavar="FILE", help="Inventory where the baseline can be measured now, in turn.")
 @click.option(
@@ -54,6 +65,13 @@ _PASS, _FAIL = "pass", "fail"
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the answer is; 2 and 3 are no answers.")
 @click.option("--campaign", "directory", metavar="DIR", help="The record.  [default: campaigns/TIME-gate-NAME-SEED]")
+@click.option(
+    "--resume",
+    metavar="DIR",
+    help="Go on with a gate that was interrupted; what it began with stays.",
+    shell_complete=campaigns,
+)
+@click.option("--accept-changes", is_flag=True, help="With --resume: go on although the hosts are not what they were.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
 @safety_options
 @testbed_options
@@ -68,26 +86,16 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
     collie search --subsystem F --budget 6h --campaign baseline
     collie gate --baseline baseline --set firmware=22.31 --budget 6h --junit gate.xml
     collie gate --baseline baseline --hosts hosts.yaml --budget 30m --markdown summary.md
+    collie gate --resume campaigns/20261120T101500Z-gate-F-0 --junit gate.xml
     """
     started = time.monotonic()
-    baseline = wiring.read_baseline(options["baseline"])
-    choice = _choice(ctx, baseline, options)
-    directory = _directory(choice, options)
-    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    fails = options["inconclusive"] == _FAIL
-    context = GateContext(
-        baseline=options["baseline"],
-        candidate=_words(choice.search.testbed),
-        testbed_options=_testbed_words(choice.search.testbed),
-        under_test=choice.under_test,
-        differences=(),
-        campaign=str(directory),
-        started=stamp,
-        exit_code=3,
-        inconclusive_fails=fails,
-    )
+    for name in ("junit", "markdown"):
+        _require_writable(name, options[name])
+    choice, baseline, directory = _resumed(ctx, options) if options["resume"] else _chosen(ctx, options)
+    context = _context(choice, directory, options)
+    resumed = {"resumed": bool(options["resume"]), "accept_changes": options["accept_changes"]}
     try:
-        with ConsoleProgress() as progress, wiring.gate(choice, baseline, directory, progress) as opened:
+        with ConsoleProgress() as progress, wiring.gate(choice, baseline, directory, progress, **resumed) as opened:
             summary = opened.run()
             opened.release()
     except TestbedError as error:
@@ -95,12 +103,15 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
             from collie.report.junit import write_failed_junit
 
             write_failed_junit(options["junit"], context, str(error))
-        raise
-    code = summary.exit_code(inconclusive_fails=fails)
+        click.echo(f"collie: {error}{_go_on(directory)}", err=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        click.echo(f"interrupted{_go_on(directory)}", err=True)
+        return 130
+    code = summary.exit_code(inconclusive_fails=context.inconclusive_fails)
     differences = compare(baseline.fingerprints, opened.candidate.info.fingerprints)
     code = 0 if options["exit_zero"] and code in (1, 4) else code
     context = dataclasses.replace(context, differences=differences, exit_code=code, safety=opened.safety)
-    _write(summary, context, options)
     if output == "json":
         print_json(render_gate(summary, context, time.monotonic() - started))
     else:
@@ -108,15 +119,60 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
         click.echo(f"record  {directory}")
     for record in opened.safety:
         say_safety(record)
+    _write(summary, context, options)
     return 3 if any(record.left_behind for record in opened.safety) else code
 
 
-def _choice(ctx: click.Context, baseline: wiring.Baseline, options: dict[str, Any]) -> wiring.GateChoice:
+def _require_writable(name: str, path: Path | None) -> None:
+    """Refuse a file that could not be written hours later; its directory is made if need be.
+
+    Raises:
+        UsageError: it is a directory, its place cannot be one, or the user may not write there.
+    """
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise UsageError(f"--{name} {path} cannot be written: {path.parent} cannot be made a directory") from None
+    if path.is_dir():
+        raise UsageError(f"--{name} {path} is a directory; name a file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"--{name} {path} cannot be written: permission denied")
+
+
+def _go_on(directory: Path) -> str:
+    if not (directory / "campaign.sqlite").is_file():
+        return ""
+    return f"; what was measured is kept, go on with: collie gate --resume {shlex.quote(str(directory))}"
+
+
+_FREE_ON_RESUME = {
+    *("resume", "accept_changes", "junit", "markdown", "inconclusive", "exit_zero", "output"),
+    *("max_pause", "max_pause_per_second", "max_rate", "shared_port"),
+}
+
+
+def _resumed(ctx: click.Context, options: dict[str, Any]) -> tuple[wiring.GateChoice, wiring.Baseline, Path]:
+    refuse_fixed(ctx, _FREE_ON_RESUME)
+    directory = existing_campaign(options["resume"])
+    choice = wiring.recorded_gate(directory)
+    safety = replaced(choice.search.safety, safety_limits(options))
+    search = dataclasses.replace(choice.search, safety=safety, shared_port=options["shared_port"])
+    return dataclasses.replace(choice, search=search), wiring.read_baseline(choice.baseline), directory
+
+
+def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[wiring.GateChoice, wiring.Baseline, Path]:
+    if options["accept_changes"]:
+        raise UsageError("--accept-changes is about a gate that goes on; give it with --resume")
+    if not options["baseline"]:
+        raise UsageError("name a campaign to compare with by --baseline, or a gate to go on with by --resume")
     if options["budget"]:
         parse_budget(options["budget"])
     under_test = tuple(word.strip() for word in options["under_test"].split(",") if word.strip())
     if not under_test:
         raise UsageError("--under-test names nothing; write --under-test firmware, or leave it out")
+    baseline = wiring.read_baseline(options["baseline"])
     search = dataclasses.replace(
         baseline.choice,
         testbed=changed_testbed(baseline.choice.testbed, ctx),
@@ -127,25 +183,33 @@ def _choice(ctx: click.Context, baseline: wiring.Baseline, options: dict[str, An
         shared_port=options["shared_port"],
         capabilities=None,
     )
-    return wiring.GateChoice(search, options["baseline_hosts"], under_test, options["false_alarm"])
-
-
-def _directory(choice: wiring.GateChoice, options: dict[str, Any]) -> Path:
-    testbed = choice.search.testbed
-    name = Path(testbed.hosts or testbed.subsystem).stem
+    name = Path(search.testbed.hosts or search.testbed.subsystem).stem
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    return Path(options["directory"] or f"campaigns/{stamp}-gate-{name}-{options['seed']}")
+    directory = Path(options["directory"] or f"campaigns/{stamp}-gate-{name}-{options['seed']}")
+    chosen = wiring.GateChoice(
+        search, options["baseline"], options["baseline_hosts"], under_test, options["false_alarm"]
+    )
+    return chosen, baseline, directory
 
 
-def _testbed_words(testbed: TestbedChoice) -> list[str]:
-    if testbed.hosts is not None:
-        return ["--hosts", testbed.hosts]
-    settings = (word for key, value in testbed.settings.items() for word in ("--set", f"{key}={value}"))
-    return ["--subsystem", testbed.subsystem, *settings]
-
-
-def _words(testbed: TestbedChoice) -> str:
-    return shlex.join(_testbed_words(testbed))
+def _context(choice: wiring.GateChoice, directory: Path, options: dict[str, Any]) -> GateContext:
+    search = choice.search
+    testbed = search.testbed.arguments()
+    return GateContext(
+        baseline=choice.baseline,
+        candidate=shlex.join(testbed),
+        testbed_options=[
+            *testbed,
+            *(("--space", search.space) if search.space else ()),
+            *(("--recipe", search.recipe) if search.recipe else ()),
+        ],
+        under_test=choice.under_test,
+        differences=(),
+        campaign=str(directory),
+        started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        exit_code=3,
+        inconclusive_fails=options["inconclusive"] == _FAIL,
+    )
 
 
 def _write(summary: GateSummary, context: GateContext, options: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -221,6 +221,25 @@ def textfile(path: str | None) -> Path | None:
     if not Path(path).absolute().parent.is_dir():
         raise UsageError(f"--prometheus {path}: there is no directory {Path(path).parent}")
     return Path(path)
+
+
+def refuse_fixed(ctx: click.Context, free: Collection[str]) -> None:
+    """Refuse options that a campaign was begun with where it goes on.
+
+    Args:
+        ctx: of the command.
+        free: names of the parameters that may be given anew.
+
+    Raises:
+        UsageError: others stand on the command line.
+    """
+    given = [
+        option.opts[0]
+        for option in ctx.command.params
+        if option.name not in free and ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise UsageError(f"--resume goes on with what the campaign began with; leave out {', '.join(given)}")
 
 
 def existing_campaign(path: str) -> Path:

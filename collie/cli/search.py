@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice
@@ -20,6 +19,7 @@ from collie.cli.logs import logged_to
 from collie.cli.options import (
     existing_campaign,
     print_json,
+    refuse_fixed,
     safety_limits,
     safety_options,
     say_safety,
@@ -127,7 +127,7 @@ def _search(opened: wiring.OpenCampaign, directory: Path, options: dict[str, Any
 
 def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, Path]:
     if options["resume"]:
-        _refuse_what_is_fixed(ctx)
+        refuse_fixed(ctx, _FREE_ON_RESUME)
         directory = existing_campaign(options["resume"])
         choice = wiring.recorded_choice(directory)
         safety = replaced(choice.safety, safety_limits(options))
@@ -155,17 +155,6 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
 
 _SAFETY = {"max_pause", "max_pause_per_second", "max_rate", "shared_port", "accept_changes"}
 _FREE_ON_RESUME = {"resume", "budget", "score", "dry_run", "prometheus", "output", *_SAFETY}
-
-
-def _refuse_what_is_fixed(ctx: click.Context) -> None:
-    given = [
-        option.opts[0]
-        for option in ctx.command.params
-        if option.name not in _FREE_ON_RESUME
-        and ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise UsageError(f"--resume goes on with what the campaign began with; leave out {', '.join(given)}")
 
 
 def _dry_run(choice: SearchChoice, output: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from collie import wiring
+from collie.campaign.choice import GATE
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign, format_option, print_json, textfile
 from collie.errors import UsageError
@@ -17,6 +18,11 @@ from collie.report.standing import doing, found, hosts, pace, time_left
 from collie.workloads.units import format_seconds
 
 _BROKEN = {wiring.Life.DIED, wiring.Life.FAILED}
+_ENDED = {
+    "budget": "its budget is spent",
+    "pause budget": "the pause that it may cause is spent",
+    "coverage": "known anomalies cover the space",
+}
 
 
 @click.command("status")
@@ -84,7 +90,7 @@ def _life(status: wiring.CampaignStatus) -> str:
         case wiring.Life.DIED:
             return f"died: {process} gave its last sign of life {ago} and never said that it ended"
         case wiring.Life.ENDED:
-            return f"ended {ago} by its {heartbeat.ended_by}"
+            return f"ended {ago}: {_ENDED.get(str(heartbeat.ended_by), heartbeat.ended_by)}"
         case wiring.Life.INTERRUPTED:
             return f"interrupted {ago}"
         case _:
@@ -100,7 +106,8 @@ def _error(status: wiring.CampaignStatus) -> str:
 
 def _go_on(status: wiring.CampaignStatus) -> str:
     over = {*_BROKEN, wiring.Life.INTERRUPTED}
-    return f"collie search --resume {status.directory}" if status.life in over else ""
+    command = "gate" if GATE in status.header.settings else "search"
+    return f"collie {command} --resume {status.directory}" if status.life in over else ""
 
 
 def _as_json(status: wiring.CampaignStatus) -> dict[str, Any]:

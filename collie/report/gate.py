@@ -34,7 +34,7 @@ class GateContext:
     Attributes:
         baseline: as the user named it.
         candidate: the testbed, in words.
-        testbed_options: that choose the candidate on a command line.
+        testbed_options: that choose the candidate on a command line, and by what it is judged.
         under_test: in what the two may differ.
         differences: in what they differ.
         campaign: directory of the record.

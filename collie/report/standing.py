@@ -14,6 +14,7 @@ _PURPOSES = {
     "audit": "putting an explanation to the test",
     "calibrate": "calibrating",
     "reproduce": "reproducing",
+    "gate": "comparing with the baseline",
 }
 
 

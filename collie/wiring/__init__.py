@@ -1,5 +1,6 @@
 """The one package that names every concrete class: which testbed, which store, which content."""
 
+from collie.wiring.baselines import Baseline, read_baseline
 from collie.wiring.benches import NamedCase, bench, calibrate, case_named, workload_named
 from collie.wiring.campaigns import (
     OpenCampaign,
@@ -14,7 +15,7 @@ from collie.wiring.campaigns import (
 )
 from collie.wiring.checks import MeasuredHits, application_named, application_of_perftest, known_anomalies, measure_hits
 from collie.wiring.exports import EXPORTS, Exported, export
-from collie.wiring.gates import Baseline, GateChoice, OpenGate, gate, read_baseline
+from collie.wiring.gates import GateChoice, OpenGate, gate, recorded_gate
 from collie.wiring.hosts import check, diff, fingerprints_named, take_fingerprints, watch
 from collie.wiring.parts import known_sets, limits_of, narrowed_space_of, recipe_of, space_named, space_of, system_clock
 from collie.wiring.status import CampaignStatus, Life, status, write_status_metrics
@@ -84,6 +85,7 @@ __all__ = [
     "read_campaign",
     "recipe_of",
     "recorded_choice",
+    "recorded_gate",
     "resume",
     "score",
     "severity_map",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collie.campaign.budget import Budget
-from collie.campaign.choice import SearchChoice
+from collie.campaign.choice import GATE, SearchChoice
 from collie.campaign.engine import Summary
 from collie.campaign.events import Both
 from collie.campaign.run import Campaign, strategy_generator
@@ -162,6 +162,8 @@ def resume(
     """
     store = SqliteStore.open(directory)
     try:
+        if GATE in store.header.settings:
+            raise StoreError(f"{directory} is the record of a gate; go on with it by: collie gate --resume {directory}")
         choice = SearchChoice.from_settings(store.header.settings)
         choice = dataclasses.replace(
             choice,
@@ -180,7 +182,9 @@ def resume(
         store.close()
         raise StoreError(f"{directory} was begun on {store.header.testbed['name']}, not on {testbed.info.name}")
     try:
-        _require_same_hardware(directory, store.directory.fingerprints, testbed.info.fingerprints, accept_changes)
+        require_same_hardware(
+            directory, store.directory.fingerprints, testbed.info.fingerprints, accept_changes=accept_changes
+        )
         look_around(testbed, shared_port=choice.shared_port)
     except BaseException:
         testbed.close()
@@ -190,7 +194,9 @@ def resume(
     return _open(choice, parts, testbed, store)
 
 
-def _require_same_hardware(directory: Path, folder: Path, now: Mapping[str, Fingerprint], accept_changes: bool) -> None:
+def require_same_hardware(
+    directory: Path, folder: Path, now: Mapping[str, Fingerprint], *, accept_changes: bool
+) -> None:
     """Refuse hosts that are not what they were when a campaign began; keep an accepted change beside what was.
 
     Raises:

@@ -104,7 +104,8 @@ def _campaign(settings: Settings, seed: int, directory: Path) -> wiring.Baseline
 def _gate(scenario: Scenario, baseline: wiring.Baseline, seed: int) -> dict[str, Any]:
     testbed = dataclasses.replace(baseline.choice.testbed, settings=dict(scenario.candidate))
     search = dataclasses.replace(baseline.choice, testbed=testbed, seed=seed + 100_000)
-    with wiring.gate(wiring.GateChoice(search, under_test=("settings",)), baseline, None, Silence()) as opened:
+    choice = wiring.GateChoice(search, str(baseline.path), under_test=("settings",))
+    with wiring.gate(choice, baseline, None, Silence()) as opened:
         summary = opened.run()
     alarmed = {result.case.name: result.case.workload for result in summary.alarms}
     return {

@@ -12,6 +12,8 @@ import click
 import pytest
 import yaml
 
+from collie import wiring
+from collie.campaign.events import Event, RunFinished
 from collie.cli.main import cli, run
 
 CI = Path(__file__).parents[2] / "docs" / "ci"
@@ -101,6 +103,66 @@ def test_hosts_that_cannot_be_reached_give_no_answer_and_a_junit_file(
 ) -> None:
     assert gate(baseline, tmp_path, "--hosts", str(tmp_path / "none.yaml")) == 2
     assert "none.yaml" in capsys.readouterr().err
+
+
+class Interrupting:
+    """A `ProgressSink` that presses Ctrl-C."""
+
+    def __init__(self, after: int) -> None:
+        self._after = after
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, RunFinished) and event.record.run == self._after:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_gate_goes_on_to_the_same_answer(
+    baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--subsystem", "F", "--budget", "100runs", "--format", "json"]
+    assert gate(baseline, tmp_path / "whole", *words) == 1
+    whole = json.loads(capsys.readouterr().out)
+    before, cut = wiring.read_baseline(baseline), tmp_path / "cut"
+    choice = wiring.recorded_gate(tmp_path / "whole" / "gate")
+    for after in (20, whole["candidate_runs"] - 5):  # in the replay, and in the search
+        with (
+            pytest.raises(KeyboardInterrupt),
+            wiring.gate(choice, before, cut, Interrupting(after), resumed=after > 20) as opened,
+        ):
+            opened.run()
+    assert run(["status", str(cut)]) == 0
+    assert f"collie gate --resume {cut}" in capsys.readouterr().out
+    assert run(["search", "--resume", str(cut)]) == 2
+    assert f"collie gate --resume {cut}" in capsys.readouterr().err
+    assert run(["gate", "--resume", str(cut), "--seed", "1"]) == 2
+    assert "--seed" in capsys.readouterr().err
+    assert run(["gate", "--resume", str(cut), "--format", "json", "--junit", str(tmp_path / "gate.xml")]) == 1
+    told = json.loads(capsys.readouterr().out)
+    same = ("candidate_runs", "baseline_runs", "elapsed_seconds", "search_ended_by", "counts")
+    assert [told[key] for key in same] == [whole[key] for key in same]
+    bare = [[{**case, "reproduce": ""} for case in each["cases"]] for each in (told, whole)]
+    assert bare[0] == bare[1], "but for the place of the record"
+    assert run(["status", str(cut)]) == 0
+    assert "None" not in capsys.readouterr().out
+    assert (tmp_path / "gate.xml").exists()
+
+
+def test_a_search_is_not_resumed_as_a_gate(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["gate", "--resume", baseline]) == 2
+    assert f"collie search --resume {baseline}" in capsys.readouterr().err
+    assert run(["gate"]) == 2
+    assert "--baseline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--junit", "--markdown"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
+    baseline: str, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file" / "gate.xml", tmp_path):
+        assert gate(baseline, tmp_path, option, str(path)) == 2
+        assert f"{option} {path}" in capsys.readouterr().err
+    assert not (tmp_path / "gate").exists()
 
 
 # --- The jobs in docs/ci ----------------------------------------------------------------------------------------------

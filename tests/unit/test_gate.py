@@ -32,7 +32,7 @@ from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.search.strategy import build
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
-from collie.wiring.gates import Baseline, cases_of
+from collie.wiring.baselines import Baseline, cases_of
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload
 

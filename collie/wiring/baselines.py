@@ -1,0 +1,196 @@
+"""Baselines of gates: what is on record, where it can be measured now, and whether it may be compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.gate import GateCase, Kind, Record
+from collie.content.anomalies import load_references
+from collie.detect.bounds import Calibration
+from collie.detect.symptom import Symptom
+from collie.errors import StoreError, UsageError
+from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
+from collie.inventory.under_test import EVERYTHING, beyond
+from collie.ports import Testbed
+from collie.search.anomaly import Anomaly
+from collie.store import fingerprints
+from collie.wiring.campaigns import read_campaign
+from collie.wiring.testbeds import open_testbed
+
+_OF_A_SEARCH = re.compile(r"a\d+")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A campaign that a gate compares with.
+
+    Attributes:
+        path: as `collie reproduce` takes it.
+        choice: that it was begun with.
+        anomalies: as it found them.
+        record: what it measured.
+        calibration: that it was judged by.
+        fingerprints: of its hosts.
+    """
+
+    path: Path
+    choice: SearchChoice
+    anomalies: tuple[Anomaly, ...]
+    record: Record
+    calibration: Calibration
+    fingerprints: Mapping[str, Fingerprint]
+
+
+def read_baseline(name: str) -> Baseline:
+    """Read a campaign as a baseline.
+
+    Args:
+        name: its directory, or the file `campaign.sqlite` in it.
+
+    Raises:
+        StoreError: there is no such campaign, or it kept no fingerprints.
+    """
+    path = Path(name)
+    directory = path.parent if path.name == "campaign.sqlite" else path
+    with read_campaign(directory) as store:
+        kept = fingerprints.load(store.directory.fingerprints)
+        if not kept:
+            raise StoreError(
+                f"{directory} kept no fingerprints, so nobody can say whether it may be compared with; begin a new one"
+            )
+        return Baseline(
+            directory,
+            SearchChoice.from_settings(store.header.settings),
+            store.anomalies(),
+            Record(store.runs()),
+            store.calibration(),
+            kept,
+        )
+
+
+def cases_of(baseline: Baseline, collection: str = "nsdi22") -> tuple[GateCase, ...]:
+    """Return what a gate replays: the known anomalies, then the baseline's own."""
+    known = [
+        GateCase(
+            name=reference.id,
+            kind=Kind.KNOWN,
+            title=reference.title,
+            workload=reference.trigger,
+            mfs=reference.conditions,
+            anomaly=reference.id,
+            symptom=Symptom(reference.symptom),
+        )
+        for reference in load_references(collection)
+    ]
+    published = {case.name for case in known}
+    own = [anomaly for anomaly in baseline.anomalies if anomaly.same_as is None and anomaly.id not in published]
+    replayed = {anomaly.id for anomaly in own if not _OF_A_SEARCH.fullmatch(anomaly.id)}
+    return (*known, *(_case_of(anomaly, baseline, replayed) for anomaly in own))
+
+
+def _case_of(anomaly: Anomaly, baseline: Baseline, replayed: Collection[str]) -> GateCase:
+    name = anomaly.id
+    # The baseline may be a gate itself, whose own baseline had the same name.
+    while _OF_A_SEARCH.fullmatch(name) or (name != anomaly.id and name in replayed):
+        name = f"{baseline.path.resolve().name}-{name}"
+    return GateCase(
+        name=name,
+        kind=Kind.BASELINE,
+        title=anomaly.sentence,
+        workload=anomaly.workload,
+        mfs=anomaly.mfs,
+        anomaly=f"{baseline.path}/{anomaly.id}",
+        symptom=anomaly.symptom,
+        complete=anomaly.complete,
+    )
+
+
+def testbed_of(baseline: Baseline, candidate: TestbedChoice, hosts: str | None) -> TestbedChoice | None:
+    """Return where a baseline can be measured now, None when nowhere; a simulated one always can.
+
+    Args:
+        baseline: which.
+        candidate: what it is compared with.
+        hosts: inventory that has it.
+
+    Raises:
+        UsageError: one of the two is simulated and the other is not, or a simulated one is said to be on hosts.
+    """
+    before = baseline.choice.testbed
+    if before.is_simulated != candidate.is_simulated:
+        kinds = ("a simulated subsystem", "real hosts")
+        raise UsageError(
+            f"the baseline was measured on {kinds[not before.is_simulated]} and the candidate is "
+            f"{kinds[not candidate.is_simulated]}; choose the candidate by --hosts or --subsystem"
+        )
+    if before.is_simulated:
+        if hosts:
+            raise UsageError("--baseline-hosts is for real hosts; a simulated baseline is measured anew by itself")
+        return before
+    if hosts is None:
+        return None
+    return dataclasses.replace(candidate, hosts=hosts)
+
+
+def require_alike(
+    baseline: Baseline, testbed: Testbed | None, chosen: TestbedChoice, candidate: Testbed, under_test: Sequence[str]
+) -> None:
+    """Refuse to compare hosts that differ in more than what is under test.
+
+    A simulated subsystem is told by its settings and by a digest of all its quantities, which settings change: it is
+    excused where the candidate with the settings of the baseline is the baseline.
+
+    Args:
+        baseline: as its campaign found it.
+        testbed: where it is measured now; None when its record answers.
+        chosen: how the user chose the candidate.
+        candidate: what was opened for that.
+        under_test: in what the two may differ.
+
+    Raises:
+        UsageError: they do; or the baseline is not what it was.
+    """
+    before = baseline.choice.testbed
+    follows: tuple[str, ...] = ()
+    if testbed is not None:
+        said = f"the baseline is not what it was when {baseline.path} measured it"
+        _refuse(
+            said,
+            compare(baseline.fingerprints, testbed.info.fingerprints),
+            under_test if EVERYTHING in under_test else (),
+        )
+    if before.is_simulated:
+        set_back = dataclasses.replace(chosen, settings=before.settings, noise=before.noise)
+        found = compare(baseline.fingerprints, _fingerprints_of(set_back))
+        follows = () if any(host.changes_results for host in found) else ("subsystem.hardware",)
+    _refuse(
+        "baseline and candidate differ in more than what is under test",
+        compare(baseline.fingerprints, candidate.info.fingerprints),
+        under_test,
+        follows,
+    )
+
+
+def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str], follows: Sequence[str] = ()) -> None:
+    """Refuse differences beyond what is under test, and beyond fields that only follow from others."""
+    unlike = [(host, each) for host in found for each in beyond(host.differences, (*under_test, *follows))]
+    if unlike:
+        fields = ",".join(dict.fromkeys(each.field for _, each in unlike))
+        told = "\n  ".join(f"{host.b}: {each}" for host, each in unlike)
+        raise UsageError(
+            f"{what} (then and now):\n  {told}\nMake them alike, or say that this is under test as well: "
+            f"--under-test {','.join((*dict.fromkeys(under_test), fields))}"
+        )
+
+
+def _fingerprints_of(choice: TestbedChoice) -> Mapping[str, Fingerprint]:
+    testbed = open_testbed(choice, 0)
+    try:
+        return testbed.info.fingerprints
+    finally:
+        testbed.close()
