@@ -14,7 +14,7 @@ import click
 
 from collie import wiring
 from collie.campaign.budget import parse_budget
-from collie.campaign.gate import GateSummary
+from collie.campaign.gate.summary import GateSummary
 from collie.campaign.safety import replaced
 from collie.cli.complete import campaigns
 from collie.cli.options import (

@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from collie.campaign.gate import CaseResult, GateSummary, Kind
+from collie.campaign.gate.cases import Kind
+from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.safety import SafetyRecord
-from collie.detect.compare import Change, Comparison, Effect, Interval, Reading, Sign
+from collie.detect.compare import Change, Comparison, Effect, Spread
+from collie.detect.reading import Reading, Sign
 from collie.inventory.fingerprint import HostDifference
 from collie.report.json_output import SCHEMA_VERSION, Json, features, plain, render_differences, render_safety
 from collie.report.quantities import percent, runs
@@ -104,15 +106,15 @@ def describe_effect(effect: Effect | None) -> str:
         return ""
     parts = []
     if effect.throughput_ratio is not None:
-        parts.append(f"throughput x{_interval(effect.throughput_ratio, '{:.2f}')}")
+        parts.append(f"throughput x{_spread(effect.throughput_ratio, '{:.2f}')}")
     if effect.pause_difference is not None:
-        points = Interval(*(100 * value for value in effect.pause_difference))
-        parts.append(f"pause {_interval(points, '{:+.1f}')} points")
-    parts.append(f"severity {_interval(effect.severity, '{:+.2f}')}")
+        points = Spread(*(100 * value for value in effect.pause_difference))
+        parts.append(f"pause {_spread(points, '{:+.1f}')} points")
+    parts.append(f"severity {_spread(effect.severity, '{:+.2f}')}")
     return ", ".join(parts)
 
 
-def _interval(found: Interval, form: str) -> str:
+def _spread(found: Spread, form: str) -> str:
     if found.low == found.high:
         return form.format(found.middle)
     return f"{form.format(found.middle)} ({form.format(found.low)} to {form.format(found.high)})"
@@ -212,13 +214,13 @@ def _effect(effect: Effect | None) -> Json | None:
     if effect is None:
         return None
 
-    def interval(found: Interval | None) -> Json | None:
+    def spread(found: Spread | None) -> Json | None:
         return None if found is None else {"median": found.middle, "low": found.low, "high": found.high}
 
     return {
-        "severity_difference": interval(effect.severity),
-        "throughput_ratio": interval(effect.throughput_ratio),
-        "pause_ratio_difference": interval(effect.pause_difference),
+        "severity_difference": spread(effect.severity),
+        "throughput_ratio": spread(effect.throughput_ratio),
+        "pause_ratio_difference": spread(effect.pause_difference),
         "interval_coverage": effect.coverage,
     }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult
 
-from collie.campaign.gate import CaseResult, GateSummary
+from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
 from collie.report.gate import GateContext, confidence, describe_effect, effort

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from collie.campaign.gate import CaseResult, GateSummary
+from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
 from collie.report.gate import ORDER, GateContext, anomalies, confidence, describe_effect, effort, headline, neighbours

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.gate import GateCase, Kind, Record
+from collie.campaign.gate.cases import GateCase, Kind
+from collie.campaign.gate.record import Record
 from collie.content.anomalies import load_references
 from collie.detect.bounds import Calibration
 from collie.detect.symptom import Symptom

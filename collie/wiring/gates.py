@@ -14,7 +14,8 @@ from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, SearchChoice, TestbedChoice
 from collie.campaign.engine import Engine
 from collie.campaign.events import Both, Event
-from collie.campaign.gate import Gate, GateParts, GateSummary
+from collie.campaign.gate.loop import Gate, GateParts
+from collie.campaign.gate.summary import GateSummary
 from collie.campaign.measure import Measurer
 from collie.campaign.run import strategy_generator
 from collie.campaign.safety import Guard, SafetyRecord, record_of

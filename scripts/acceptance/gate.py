@@ -22,10 +22,11 @@ from typing import Any
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.gate import Kind
+from collie.campaign.gate.cases import Kind
 from collie.cli.progress import Silence
-from collie.detect.compare import Change, Reading, Sign, reading_of, resolution, sign_of
+from collie.detect.compare import Change
 from collie.detect.judge import Thresholds
+from collie.detect.reading import Reading, Sign, reading_of, resolution, sign_of
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import Measured
 from collie.simulator.truth import Truth

@@ -13,7 +13,10 @@ import pytest
 from collie.campaign.budget import Budget
 from collie.campaign.choice import SearchChoice
 from collie.campaign.engine import Engine
-from collie.campaign.gate import Gate, GateCase, GateParts, GateSummary, Kind, Record
+from collie.campaign.gate.cases import GateCase, Kind
+from collie.campaign.gate.loop import Gate, GateParts
+from collie.campaign.gate.record import Record
+from collie.campaign.gate.summary import GateSummary
 from collie.campaign.measure import Measurer
 from collie.campaign.run import strategy_generator
 from collie.content.spaces import load_space
@@ -221,6 +224,13 @@ def test_new_needs_as_many_healthy_runs_on_record_as_the_chance_asks_for(times: 
     record = recorded(FakeTestbed(), [A1.workload], times)
     candidate = FakeTestbed((Planted(LOOPBACK),))
     summary, _ = gate(candidate, None, (replace(A1, kind=Kind.KNOWN),), record=record, budget=8)
+    assert changes(summary)["a1"] is change
+
+
+@pytest.mark.parametrize(("times", "change"), [(1, Change.INCONCLUSIVE), (3, Change.WORSE)])
+def test_worse_needs_a_reading_on_record_that_no_single_disturbance_made(times: int, change: Change) -> None:
+    record = recorded(FakeTestbed(BOTH), [A1.workload], times)
+    summary, _ = gate(FakeTestbed((Planted(LOOPBACK, severity=0.6),)), None, (A1,), record=record, budget=8)
     assert changes(summary)["a1"] is change
 
 

@@ -1,49 +1,27 @@
-"""The gate: what has become of the anomalies of a baseline, and is there a new one?
-
-1. The known anomalies, then the baseline's own, are compared pair by pair (`detect.compare`).
-2. So are their healthy neighbours: each with one condition of an explanation broken. A healthy candidate needs no pair.
-3. The search looks for what is new with what is left of the budget, but for what it takes to compare its finds. What is
-   known to show is not searched again.
-
-The baseline answers from a testbed of its own, or from its record. A record answers each question with the one reading
-that it has of that very workload. It cannot be asked again, so a healthy reading of it counts as evidence only as often
-as the baseline measured healthy there (`Record.healthy`); without enough of it nothing is called new.
-"""
+"""The loop of a gate: replay, search, compare what was found."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.engine import Engine, Summary
+from collie.campaign.gate.cases import GateCase, Kind, found, neighbours
+from collie.campaign.gate.record import Record
+from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.measure import Measurer
-from collie.detect.compare import (
-    Chances,
-    Change,
-    Comparison,
-    PairRule,
-    Reading,
-    Resolution,
-    Shares,
-    Side,
-    compare,
-    reading_of,
-    resolution,
-    rule_for,
-    typical,
-)
+from collie.detect.compare import Change, Comparison, Side, compare
 from collie.detect.confirm import confirm
-from collie.detect.symptom import Symptom, Verdict, inconclusive
-from collie.ports import CampaignStore, HostLost, Measured, RunRecord, SetupFailed
+from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
+from collie.detect.reading import Reading, Resolution, reading_of, resolution
+from collie.detect.symptom import Verdict, inconclusive
+from collie.ports import CampaignStore, HostLost, Measured, SetupFailed
 from collie.search.anomaly import Anomaly
-from collie.search.breaking import broken
 from collie.search.recipe import Recipe
 from collie.workloads.dimension import Ordered, Vector
-from collie.workloads.feature import Condition, Mfs, Op
+from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -53,169 +31,6 @@ _NEIGHBOUR_SHARE = 0.4
 """Share of what the anomalies leave of the budget that their healthy neighbours may take."""
 _RESERVE = 0.15
 """Share of what is left for the search that is kept back to compare its finds."""
-
-
-class Kind(StrEnum):
-    """Where a case comes from."""
-
-    KNOWN = "known"
-    BASELINE = "baseline"
-    NEIGHBOUR = "neighbour"
-    FOUND = "found"
-
-
-@dataclass(frozen=True, slots=True)
-class GateCase:
-    """One workload to compare.
-
-    Attributes:
-        name: unique within a gate.
-        kind: where it comes from.
-        title: one line for people.
-        workload: what runs.
-        mfs: the conditions of the anomaly; of a neighbour, those that it keeps.
-        complete: all of its conditions are known; where some are missing, the others say nothing of other workloads.
-        anomaly: what `collie reproduce` calls the anomaly that it is, or is a neighbour of.
-        symptom: how the anomaly shows; None of a neighbour.
-        beside: of a neighbour, whether a workload is healthy for the same reason: it breaks the same condition alone.
-    """
-
-    name: str
-    kind: Kind
-    title: str
-    workload: Workload
-    mfs: Mfs
-    anomaly: str
-    symptom: Symptom | None = None
-    complete: bool = True
-    beside: Callable[[Workload], bool] | None = field(default=None, compare=False)
-
-    def explains(self, workload: Workload) -> bool:
-        """Whether a workload shows the same anomaly, by all that is known of it."""
-        return self.complete and self.mfs.covers(workload)
-
-
-@dataclass(frozen=True, slots=True)
-class CaseResult:
-    """What a gate says of one case.
-
-    Attributes:
-        case: which.
-        comparison: what was seen.
-        share: chance of a false alarm that the decision had.
-        elapsed_seconds: testbed time that it took, on both sides.
-    """
-
-    case: GateCase
-    comparison: Comparison
-    share: float
-    elapsed_seconds: float
-
-    @property
-    def change(self) -> Change:
-        """What has become of it."""
-        return self.comparison.change
-
-
-@dataclass(frozen=True, slots=True)
-class GateSummary:
-    """How a gate ended.
-
-    Attributes:
-        results: in the order of their comparison.
-        untested: neighbours for which the budget was not enough.
-        false_alarm: declared chance of any false alarm.
-        chances: declared of single pairs.
-        runs: of the candidate, and of the baseline.
-        elapsed_seconds: testbed time of both.
-        search: how the search ended; None when nothing was left for it.
-        paired: the baseline was measured too, and did not answer from its record.
-    """
-
-    results: tuple[CaseResult, ...]
-    untested: int
-    false_alarm: float
-    chances: Chances
-    runs: tuple[int, int]
-    elapsed_seconds: float
-    search: Summary | None
-    paired: bool
-
-    def of(self, change: Change) -> tuple[CaseResult, ...]:
-        """Return the cases of which the gate says this."""
-        return tuple(result for result in self.results if result.change is change)
-
-    @property
-    def alarms(self) -> tuple[CaseResult, ...]:
-        """What is new or worse."""
-        return tuple(result for result in self.results if result.change.is_alarm)
-
-    def exit_code(self, *, inconclusive_fails: bool) -> int:
-        """Return 0 passed, 1 new or worse, 4 inconclusive, 5 nothing was run."""
-        if not any(self.runs):
-            return 5
-        if self.alarms:
-            return 1
-        return 4 if inconclusive_fails and self.of(Change.INCONCLUSIVE) else 0
-
-
-class Record:
-    """What a baseline measured before, by workload."""
-
-    def __init__(self, runs: Iterable[RunRecord] = ()) -> None:
-        self._readings: dict[Workload, list[Reading]] = {}
-        for run in runs:
-            if run.verdict is not None and isinstance(run.result, Measured):
-                reading = reading_of(run.verdict, run.result.measurement)
-                self._readings.setdefault(run.workload, []).append(reading)
-
-    def reading(self, workload: Workload) -> Reading | None:
-        """Return the typical reading of a workload; None where the baseline never measured it."""
-        return typical(self._readings.get(workload, ()))
-
-    def healthy(self, inside: Callable[[Workload], bool]) -> dict[Workload, int]:
-        """Return the workloads of a region that the baseline saw healthy, and how often; none that was ever anomalous.
-
-        Args:
-            inside: says whether a workload belongs to the region.
-        """
-        return {
-            workload: sum(reading.verdict.is_normal for reading in readings)
-            for workload, readings in self._readings.items()
-            if inside(workload)
-            and any(reading.verdict.is_normal for reading in readings)
-            and not any(reading.verdict.is_anomalous for reading in readings)
-        }
-
-
-def neighbours(case: GateCase, space: Space, record: Record | None) -> list[GateCase]:
-    """Return the healthy neighbours of an anomaly: for each condition, a workload that breaks it and keeps the others.
-
-    Args:
-        case: the anomaly; satisfies its conditions.
-        space: gives values.
-        record: of a baseline that cannot be measured; then only what it saw healthy is a neighbour.
-    """
-    found = []
-    for condition in case.mfs.conditions:
-        others = tuple(other for other in case.mfs.conditions if other != condition)
-        beside = partial(_breaks_alone, condition, others)
-        if record is None:
-            workload = broken(case.workload, case.mfs, condition, space)
-        else:
-            workload = next(iter(record.healthy(beside)), None)
-        if workload is not None:
-            name = f"{case.name}/without-{condition.dimension}{_ENDS.get(condition.op, '')}"
-            title = f"healthy neighbour of {case.name}: without {condition}"
-            found.append(GateCase(name, Kind.NEIGHBOUR, title, workload, Mfs(others), case.anomaly, beside=beside))
-    return found
-
-
-_ENDS = {Op.AT_LEAST: "-min", Op.AT_MOST: "-max"}
-
-
-def _breaks_alone(condition: Condition, others: Sequence[Condition], workload: Workload) -> bool:
-    return not condition.holds(workload) and all(other.holds(workload) for other in others)
 
 
 @dataclass(frozen=True)
@@ -337,9 +152,7 @@ class Gate:
             return self._alone(case, limit)
         rule = rule_for(share, self._chances.differ, self._chances.missed)
         comparison = self._pairs(case, rule, recorded, limit)
-        if recorded is not None and comparison.change is Change.NEW:
-            return self._trusted(case, comparison, share)
-        return comparison
+        return comparison if recorded is None else self._trusted(case, comparison, share)
 
     def _pairs(self, case: GateCase, rule: PairRule, recorded: Reading | None, limit: Budget) -> Comparison:
         pairs = compare(
@@ -425,20 +238,11 @@ class Gate:
         return Comparison(Change.INCONCLUSIVE, text, (), tuple(shown))
 
     def _trusted(self, case: GateCase, comparison: Comparison, share: float) -> Comparison:
-        """Take back that something is new where the record says too seldom that the baseline was healthy there.
-
-        A run overlooks an anomaly with a declared chance; so many healthy runs have to agree that all of them
-        overlooked it with no more than the chance that this decision has.
-        """
-        missed = self._parts.recipe.extraction.missed
-        inside = case.beside or (lambda workload: workload == case.workload or case.explains(workload))
-        runs = sum(self._parts.record.healthy(inside).values())
-        if missed**runs <= share:
+        """Take back that something is new or worse where the record says too little to be held against it."""
+        doubt = self._parts.record.doubt(comparison.change, case.workload, case.is_alike, share, self._parts.recipe)
+        if doubt is None:
             return comparison
-        text = (
-            f"the candidate shows it, but the baseline's record has only {runs} healthy runs to say that it did not; "
-            f"measure the baseline beside it (--baseline-hosts): {comparison.reason}"
-        )
+        text = f"{doubt}; measure the baseline beside it (--baseline-hosts): {comparison.reason}"
         return replace(comparison, change=Change.INCONCLUSIVE, reason=text, confidence=None)
 
     # --- Search ----------------------------------------------------------------------------------------------------
@@ -454,7 +258,7 @@ class Gate:
         summary = self._parts.engine(known).run()
         rest = self._limit(1.0)
         for number, anomaly in enumerate((a for a in summary.anomalies if a.same_as is None), start=1):
-            self._decide(_found(anomaly, self._parts.name_found(anomaly.id)), shares.of_find(number), rest)
+            self._decide(found(anomaly, self._parts.name_found(anomaly.id)), shares.of_find(number), rest)
         return summary
 
     def _keep(self, case: GateCase, comparison: Comparison) -> None:
@@ -492,16 +296,3 @@ def _lies_in(space: Space, workload: Workload) -> bool:
         return True
 
     return space.allows(workload) and all(map(within, space.dimensions))
-
-
-def _found(anomaly: Anomaly, reproduce: str) -> GateCase:
-    return GateCase(
-        name=anomaly.id,
-        kind=Kind.FOUND,
-        title=anomaly.sentence,
-        workload=anomaly.workload,
-        mfs=anomaly.mfs,
-        anomaly=reproduce,
-        symptom=anomaly.symptom,
-        complete=anomaly.complete,
-    )

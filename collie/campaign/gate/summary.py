@@ -1,0 +1,74 @@
+"""How a gate ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from collie.campaign.engine import Summary
+from collie.campaign.gate.cases import GateCase
+from collie.detect.compare import Change, Comparison
+from collie.detect.pair_rule import Chances
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """What a gate says of one case.
+
+    Attributes:
+        case: which.
+        comparison: what was seen.
+        share: chance of a false alarm that the decision had.
+        elapsed_seconds: testbed time that it took, on both sides.
+    """
+
+    case: GateCase
+    comparison: Comparison
+    share: float
+    elapsed_seconds: float
+
+    @property
+    def change(self) -> Change:
+        """What has become of it."""
+        return self.comparison.change
+
+
+@dataclass(frozen=True, slots=True)
+class GateSummary:
+    """How a gate ended.
+
+    Attributes:
+        results: in the order of their comparison.
+        untested: neighbours for which the budget was not enough.
+        false_alarm: declared chance of any false alarm.
+        chances: declared of single pairs.
+        runs: of the candidate, and of the baseline.
+        elapsed_seconds: testbed time of both.
+        search: how the search ended; None when nothing was left for it.
+        paired: the baseline was measured too, and did not answer from its record.
+    """
+
+    results: tuple[CaseResult, ...]
+    untested: int
+    false_alarm: float
+    chances: Chances
+    runs: tuple[int, int]
+    elapsed_seconds: float
+    search: Summary | None
+    paired: bool
+
+    def of(self, change: Change) -> tuple[CaseResult, ...]:
+        """Return the cases of which the gate says this."""
+        return tuple(result for result in self.results if result.change is change)
+
+    @property
+    def alarms(self) -> tuple[CaseResult, ...]:
+        """What is new or worse."""
+        return tuple(result for result in self.results if result.change.is_alarm)
+
+    def exit_code(self, *, inconclusive_fails: bool) -> int:
+        """Return 0 passed, 1 new or worse, 4 inconclusive, 5 nothing was run."""
+        if not any(self.runs):
+            return 5
+        if self.alarms:
+            return 1
+        return 4 if inconclusive_fails and self.of(Change.INCONCLUSIVE) else 0
