@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
+from .requests import MAX_ENDS
 from .verbs import WC_STATUS
 
 ATTENTION, ITERATIONS, IDLE_POLLS, QUEUE_EMPTY, POSTS, FLUSHED, POST_ERRORS, QUEUE_OUTSTANDING, QUEUE_LIMIT = range(9)
@@ -21,7 +22,7 @@ POSTED_MESSAGES, POSTED_BYTES, COMPLETED_MESSAGES, DELIVERED_MESSAGES, DELIVERED
 RETURNED_MESSAGES, RETURNED_BYTES = 6, 7
 END_WORDS = 8
 
-WORDS = FIRST_END + 16 * END_WORDS
+WORDS = FIRST_END + MAX_ENDS * END_WORDS
 
 
 class EndLayout(NamedTuple):

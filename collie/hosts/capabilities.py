@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from collie.agent.memory import USABLE_PART
 from collie.hosts.facts import DeviceFacts, HostFacts, RdmaPort
 from collie.inventory.hosts import Host
 from collie.workloads.pruning import Capabilities, Restriction
@@ -38,9 +39,6 @@ _TRANSPORTS: Mapping[str, tuple[QpType, ...]] = {
 by the driver that an RDMA device's PCI device is bound to: of bnxt_re and irdma that is the network driver.
 EFA's reliable datagrams are a type of its own, which no workload here asks for."""
 
-USABLE_MEMORY = 0.8
-"""Part of the available memory that an agent agrees to pin."""
-
 
 def capabilities(group: Sequence[tuple[Host, HostFacts, RdmaPort]]) -> Capabilities:
     """Return what hosts that measure together can do: what the least of them can.
@@ -62,8 +60,8 @@ def _of_host(host: Host, facts: HostFacts, port: RdmaPort) -> Iterator[Restricti
     if device is not None:
         yield from _of_device(where, device, port)
     if facts.memory_available_bytes is not None:
-        most = int(USABLE_MEMORY * facts.memory_available_bytes)
-        yield Restriction("pinned_bytes", f"{USABLE_MEMORY:.0%} of what is available on {host.name}", at_most=most)
+        most = int(USABLE_PART * facts.memory_available_bytes)
+        yield Restriction("pinned_bytes", f"{USABLE_PART:.0%} of what is available on {host.name}", at_most=most)
     for name in ("numa_node", "peer_numa_node"):
         nodes = max(1, len(port.numa_nodes))
         known = f"{host.name} has {nodes} NUMA node{'s' * (nodes > 1)}"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from collie.agent.requests import MAX_ENDS
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement, Watch, cut_short
 from collie.errors import HostUnreachable, TestbedError
@@ -26,8 +27,8 @@ from collie.hosts.processes import processes
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.samples import AgentSample
 from collie.hosts.session import HostSession
-from collie.hosts.victim import MOST_ENDS, RESPONDER, victim_flow
 from collie.hosts.victim import NAME as VICTIM
+from collie.hosts.victim import RESPONDER, victim_flow
 from collie.hosts.window import Recording, WindowPolicy, measurement
 from collie.ports import Clock
 from collie.workloads.plan import flows, is_peer
@@ -249,7 +250,7 @@ class Run:
 
     def _prepare_request(self, party: Party) -> dict[str, Any]:
         ends = self._ends(party.role)
-        if len(ends) > MOST_ENDS:
+        if len(ends) > MAX_ENDS:
             raise Impossible(f"host {party.session.host.name} has no room for a victim beside so many flows")
         forced = party.session.host.data_path
         return ({"data_path": forced} if forced else {}) | {

@@ -25,8 +25,6 @@ NAME = "victim"
 REQUESTER, RESPONDER = f"{NAME}/requester", f"{NAME}/responder"
 ALONE_RUNS = 3
 """Of the victim alone; their median is what it delivers undisturbed."""
-MOST_ENDS = 16
-"""Ends of flows that an agent has room for."""
 LEAST_MTU = 1024
 """Where no host tells the active MTU of its port: what any Ethernet carries."""
 
