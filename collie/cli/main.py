@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -33,6 +34,7 @@ _COMMANDS = {
 }
 
 _DEBUG_VARIABLE = "COLLIE_DEBUG"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 EXIT_CODES = """\b
 Exit codes:
@@ -99,14 +101,23 @@ def run(argv: list[str] | None = None) -> int:
         # The reader of our output has gone (`collie ... | head`); keep Python from complaining while it shuts down.
         sys.stdout = None
         return 0
-    except Exception as error:
-        # The one boundary for what nobody foresaw: exit 1 would say that the answer is bad.
-        if os.environ.get(_DEBUG_VARIABLE):
-            traceback.print_exc()
-        click.echo(
-            f"collie: unforeseen {type(error).__name__}: {error}\nThis is a fault of Collie; {_DEBUG_VARIABLE}=1 shows "
-            "where. Campaigns are kept and can be resumed.",
-            err=True,
-        )
+    except OSError as error:
+        if error.errno not in _FULL:
+            return _unforeseen(error)
+        click.echo(f"collie: what this command prints or keeps could not be written: {error.strerror}", err=True)
         return 3
+    except Exception as error:
+        return _unforeseen(error)
     return result if isinstance(result, int) else 0
+
+
+def _unforeseen(error: Exception) -> int:
+    """Say what nobody foresaw, called while it is handled; exit 1 would say that the answer is bad."""
+    if os.environ.get(_DEBUG_VARIABLE):
+        traceback.print_exc()
+    click.echo(
+        f"collie: unforeseen {type(error).__name__}: {error}\nThis is a fault of Collie; {_DEBUG_VARIABLE}=1 shows "
+        "where. Campaigns are kept and can be resumed.",
+        err=True,
+    )
+    return 3

@@ -68,11 +68,10 @@ def _target(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     try:
-        file = Path(path).open("w", encoding="utf-8", newline="")  # noqa: SIM115 - closed below, opened for its error
-    except OSError as error:
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:  # of this file: the record has errors of its own
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    with file:
-        yield file
 
 
 def _write_json(lines: Iterator[str], store: SqliteStore, file: TextIO, *, one: bool) -> None:

@@ -71,7 +71,7 @@ def load_references(collection: str = "nsdi22", overlay: Path | None = None) -> 
     files = {name: path for name, path in available(Kind.ANOMALY, overlay).items() if _collection(name) == collection}
     if not files:
         known = sorted({_collection(name) for name in available(Kind.ANOMALY, overlay)})
-        message = f"no collection of anomalies has this name; known: {', '.join(known) or 'none'}"
+        message = f"neither a campaign nor a collection of anomalies has this name; known: {', '.join(known) or 'none'}"
         raise ContentError([Problem(collection, 0, message)])
     found: list[ReferenceAnomaly] = []
     problems: list[Problem] = []

@@ -51,20 +51,24 @@ def write_report(store: CampaignStore, path: Path, context: ReportContext | None
 
 
 def write_page(text: str, path: Path) -> None:
-    """Write a page, whole or not at all.
+    """Write a page, whole or not at all; into what is no file, such as /dev/stdout, as it is.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.new")
+    target = Path(os.path.realpath(path))  # a link stays one
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and not target.is_file():
+            target.write_text(text, encoding="utf-8", errors="backslashreplace")
+            return
+        unfinished = target.with_name(f".{target.name}.new")
+        target.parent.mkdir(parents=True, exist_ok=True)
         unfinished.unlink(missing_ok=True)
         # For its owner alone: why a host was lost names its address. Whoever publishes a page changes its mode.
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
-        os.replace(unfinished, path)
+        os.replace(unfinished, target)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 

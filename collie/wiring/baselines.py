@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +21,11 @@ from collie.inventory.under_test import EVERYTHING, beyond
 from collie.ports import Testbed
 from collie.search.anomaly import Anomaly
 from collie.store import fingerprints
+from collie.store.heartbeat import State, read_heartbeat
 from collie.wiring.campaigns import read_campaign
 from collie.wiring.testbeds import open_testbed
+
+logger = logging.getLogger(__name__)
 
 _OF_A_SEARCH = re.compile(r"a\d+")
 
@@ -59,6 +63,9 @@ def read_baseline(name: str) -> Baseline:
     path = Path(name)
     directory = path.parent if path.name == "campaign.sqlite" else path
     with read_campaign(directory) as store:
+        said = read_heartbeat(store.directory.status)
+        if said is not None and said.state is State.RUNNING:
+            logger.warning("%s has not ended; the gate compares with what is on record so far", directory)
         kept = fingerprints.load(store.directory.fingerprints)
         if not kept:
             raise StoreError(
@@ -165,7 +172,7 @@ def require_alike(
             compare(baseline.fingerprints, testbed.info.fingerprints),
             under_test if EVERYTHING in under_test else (),
         )
-    if before.is_simulated:
+    if before.is_simulated and before.subsystem == chosen.subsystem:  # another one may not know these settings
         set_back = dataclasses.replace(chosen, settings=before.settings, noise=before.noise)
         found = compare(baseline.fingerprints, _fingerprints_of(set_back))
         follows = () if any(host.changes_results for host in found) else ("subsystem.hardware",)

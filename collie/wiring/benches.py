@@ -175,6 +175,10 @@ def case_named(name: str) -> NamedCase:
         return _bundled(Path(name))
     if _is_prototype(name):
         return _found_by_prototype(name)
+    if (Path(name) / "campaign.sqlite").is_file():
+        with read_campaign(Path(name)) as store:
+            found = ", ".join(anomaly.id for anomaly in store.anomalies()) or "none"
+        raise UsageError(f"{name} is a whole campaign; name one of its anomalies as {name.rstrip('/')}/ID: {found}")
     return _found(name) if "/" in name else _published(name)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +149,58 @@ def test_an_interrupted_gate_goes_on_to_the_same_answer(
     assert run(["status", str(cut)]) == 0
     assert "None" not in capsys.readouterr().out
     assert (tmp_path / "gate.xml").exists()
+
+
+def test_another_subsystem_is_refused_for_what_it_is(
+    baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(baseline, tmp_path, "--subsystem", "H") == 2
+    assert "subsystem.subsystem: F and H" in capsys.readouterr().err
+
+
+def test_a_campaign_without_the_name_of_an_anomaly_is_told_which_it_has(
+    baseline: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("reproduce", "export"):
+        assert run([command, baseline]) == 2
+        assert f"{baseline}/ID: a1" in capsys.readouterr().err
+
+
+def test_what_a_campaign_could_not_explain_is_not_passed_over_in_silence(
+    baseline: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run(["check", "rpc-library", "--against", baseline]) in (0, 1)
+    with wiring.read_campaign(Path(baseline)) as store:
+        unexplained = [each.id for each in store.anomalies() if not each.mfs.conditions and each.same_as is None]
+    assert unexplained, "40 runs end before the second anomaly is explained"
+    assert all(f"{baseline}/{name}" in caplog.text for name in unexplained)
+
+
+def test_a_baseline_that_still_runs_is_named(baseline: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    running = tmp_path / "running"
+    shutil.copytree(baseline, running)
+    status = json.loads((running / "status.json").read_text())
+    (running / "status.json").write_text(json.dumps({**status, "state": "running"}))
+    wiring.read_baseline(str(running))
+    assert f"{running} has not ended" in caplog.text
+
+
+class Full(io.StringIO):
+    """A file on a full disk."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(("words", "code"), [(["-o", "/dev/full"], 2), ([], 3)])
+def test_a_full_disk_is_no_fault_of_collie(
+    baseline: str, words: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout", Full())
+    assert run(["runs", baseline, "--format", "csv", *words]) == code
+    said = capsys.readouterr().err
+    assert "No space left" in said
+    assert "unforeseen" not in said
 
 
 def test_a_search_is_not_resumed_as_a_gate(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:

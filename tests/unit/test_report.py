@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import UsageError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference, Significance
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
-from collie.report.html import render_report, write_report
+from collie.report.html import render_report, write_page, write_report
 from collie.report.unanswered import unanswered
 from collie.report.view import ReportContext, campaign_view
 from collie.search.telling import Telling
@@ -211,6 +212,21 @@ def test_the_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
     with pytest.raises(UsageError, match="cannot be written"):
         write_report(MemoryStore(HEADER), path / "report.html")
+
+
+def test_a_page_goes_through_a_link_and_into_a_pipe(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "latest.html", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "one.html")
+    for text in ("first", "second"):
+        write_page(text, link)
+        assert (link.is_symlink(), (tmp_path / "one.html").read_text()) == (True, text)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_page("into the pipe", pipe)
+        assert (pipe.is_fifo(), os.read(reader, 99)) == (True, b"into the pipe"), "it is not replaced by a file"
+    finally:
+        os.close(reader)
 
 
 def test_until_counters_tell_those_that_rose_are_on_the_page() -> None:
