@@ -1,4 +1,4 @@
-"""What a user says about a search: written into the campaign, so that a resumed one is the same."""
+"""What a user says about a search or a gate: written into the campaign, so that a resumed one is the same."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from collie.inventory.safety import SafetyLimits
 from collie.workloads.pruning import Capabilities
 
 DEFAULT_SUBSYSTEM = "F"
+
+_USUAL_UNDER_TEST = ("firmware",)
+_USUAL_FALSE_ALARM = 0.01
 
 GATE = "gate"
 """Under which name the settings of a campaign hold what only a gate has."""
@@ -137,6 +140,58 @@ class SearchChoice:
             values["capabilities"] = Capabilities.from_plain(values["capabilities"])
         values["fix"], values["limit"] = tuple(values["fix"]), tuple(values["limit"])
         return cls(**values)
+
+
+@dataclass(frozen=True)
+class GateChoice:
+    """What a user says about a gate; kept with its record, so that a resumed one is the same.
+
+    Attributes:
+        search: of the candidate: its testbed, and space and recipe of the baseline.
+        baseline: campaign to compare with.
+        baseline_hosts: inventory on which the baseline can be measured now; None without one.
+        under_test: in what the two may differ.
+        false_alarm: chance of any false alarm.
+    """
+
+    search: SearchChoice
+    baseline: str
+    baseline_hosts: str | None = None
+    under_test: tuple[str, ...] = _USUAL_UNDER_TEST
+    false_alarm: float = _USUAL_FALSE_ALARM
+
+    def with_absolute_paths(self) -> GateChoice:
+        """Return the same choice for a reader in any working directory."""
+        there = SearchChoice(TestbedChoice(hosts=self.baseline_hosts)).with_absolute_paths().testbed.hosts
+        return dataclasses.replace(
+            self,
+            search=self.search.with_absolute_paths(),
+            baseline=str(Path(self.baseline).absolute()),
+            baseline_hosts=there,
+        )
+
+    def arguments(self) -> list[str]:
+        """Return the words behind `collie gate` that say the same, without what is usual or the baseline's."""
+        own = [
+            ("baseline", self.baseline),
+            ("baseline-hosts", self.baseline_hosts),
+            ("under-test", None if self.under_test == _USUAL_UNDER_TEST else ",".join(self.under_test)),
+            ("false-alarm", None if self.false_alarm == _USUAL_FALSE_ALARM else self.false_alarm),
+        ]
+        search = dataclasses.replace(self.search, space=None, recipe=None, known=None, fix=(), limit=())
+        return [*_words(own), *search.arguments()]
+
+    def to_settings(self) -> dict[str, Any]:
+        """Return plain values from which `from_settings` makes the same choice; those of a search, and one more."""
+        own = dataclasses.asdict(dataclasses.replace(self, search=SearchChoice()))
+        del own["search"]
+        return {**self.search.to_settings(), GATE: own}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> GateChoice:
+        """Inverse of `to_settings`."""
+        own = settings[GATE]
+        return cls(SearchChoice.from_settings(settings), **{**own, "under_test": tuple(own["under_test"])})
 
 
 def _words(options: Iterable[tuple[str, object]]) -> Iterator[str]:

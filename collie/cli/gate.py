@@ -14,6 +14,7 @@ import click
 
 from collie import wiring
 from collie.campaign.budget import parse_budget
+from collie.campaign.choice import GateChoice
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.safety import replaced
 from collie.cli.complete import campaigns
@@ -153,7 +154,7 @@ _FREE_ON_RESUME = {
 }
 
 
-def _resumed(ctx: click.Context, options: dict[str, Any]) -> tuple[wiring.GateChoice, wiring.Baseline, Path]:
+def _resumed(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, wiring.Baseline, Path]:
     refuse_fixed(ctx, _FREE_ON_RESUME)
     directory = existing_campaign(options["resume"])
     choice = wiring.recorded_gate(directory)
@@ -162,7 +163,7 @@ def _resumed(ctx: click.Context, options: dict[str, Any]) -> tuple[wiring.GateCh
     return dataclasses.replace(choice, search=search), wiring.read_baseline(choice.baseline), directory
 
 
-def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[wiring.GateChoice, wiring.Baseline, Path]:
+def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, wiring.Baseline, Path]:
     if options["accept_changes"]:
         raise UsageError("--accept-changes is about a gate that goes on; give it with --resume")
     if not options["baseline"]:
@@ -186,13 +187,11 @@ def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[wiring.GateCho
     name = Path(search.testbed.hosts or search.testbed.subsystem).stem
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     directory = Path(options["directory"] or f"campaigns/{stamp}-gate-{name}-{options['seed']}")
-    chosen = wiring.GateChoice(
-        search, options["baseline"], options["baseline_hosts"], under_test, options["false_alarm"]
-    )
+    chosen = GateChoice(search, options["baseline"], options["baseline_hosts"], under_test, options["false_alarm"])
     return chosen, baseline, directory
 
 
-def _context(choice: wiring.GateChoice, directory: Path, options: dict[str, Any]) -> GateContext:
+def _context(choice: GateChoice, directory: Path, options: dict[str, Any]) -> GateContext:
     search = choice.search
     testbed = search.testbed.arguments()
     return GateContext(

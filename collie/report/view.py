@@ -32,7 +32,7 @@ class ReportContext:
         dropped: what was left out of the space because the testbed cannot do it.
         fingerprints: of the testbed by host, host A first, as the campaign ended; empty when none was kept.
         changes: how the testbed changed while the campaign was resumed, as the user accepted.
-        search: words of the command that begins the same search again; empty when nobody knows.
+        search: words of the command that begins the same search or gate again; empty when nobody knows.
     """
 
     place: str = "CAMPAIGN"

@@ -15,7 +15,7 @@ from collie.wiring.campaigns import (
 )
 from collie.wiring.checks import MeasuredHits, application_named, application_of_perftest, known_anomalies, measure_hits
 from collie.wiring.exports import EXPORTS, Exported, export
-from collie.wiring.gates import GateChoice, OpenGate, gate, recorded_gate
+from collie.wiring.gates import OpenGate, gate, recorded_gate
 from collie.wiring.hosts import check, diff, fingerprints_named, take_fingerprints, watch
 from collie.wiring.parts import known_sets, limits_of, narrowed_space_of, recipe_of, space_named, space_of, system_clock
 from collie.wiring.status import CampaignStatus, Life, status, write_status_metrics
@@ -46,7 +46,6 @@ __all__ = [
     "Baseline",
     "CampaignStatus",
     "Exported",
-    "GateChoice",
     "Life",
     "MapChoice",
     "MeasuredHits",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collie.campaign.budget import Budget
-from collie.campaign.choice import GATE, SearchChoice
+from collie.campaign.choice import GATE, GateChoice, SearchChoice
 from collie.campaign.engine import Summary
 from collie.campaign.events import Both
 from collie.campaign.run import Campaign, strategy_generator
@@ -295,8 +295,14 @@ def _report_context(store: SqliteStore, wall_seconds: float | None = None) -> Re
         dropped=dropped,
         fingerprints=fingerprints.load(store.directory.fingerprints),
         changes=fingerprints.changes(store.directory.fingerprints),
-        search=("collie", "search", *choice.arguments()),
+        search=("collie", *_command(store.header.settings)),
     )
+
+
+def _command(settings: Mapping[str, Any]) -> list[str]:
+    if GATE in settings:
+        return ["gate", *GateChoice.from_settings(settings).arguments()]
+    return ["search", *SearchChoice.from_settings(settings).arguments()]
 
 
 def describe(choice: SearchChoice) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from collie.campaign.budget import Budget
-from collie.campaign.choice import GATE, SearchChoice, TestbedChoice
+from collie.campaign.choice import GATE, GateChoice, TestbedChoice
 from collie.campaign.engine import Engine
 from collie.campaign.events import Both, Event
 from collie.campaign.gate.loop import Gate, GateParts
@@ -44,47 +44,6 @@ class _Unwatched:
 
     def on_event(self, event: Event) -> None:
         """Show nothing."""
-
-
-@dataclass(frozen=True)
-class GateChoice:
-    """What a user says about a gate; kept with its record, so that a resumed one is the same.
-
-    Attributes:
-        search: of the candidate: its testbed, and space and recipe of the baseline.
-        baseline: campaign to compare with.
-        baseline_hosts: inventory on which the baseline can be measured now; None without one.
-        under_test: in what the two may differ.
-        false_alarm: chance of any false alarm.
-    """
-
-    search: SearchChoice
-    baseline: str
-    baseline_hosts: str | None = None
-    under_test: tuple[str, ...] = ("firmware",)
-    false_alarm: float = 0.01
-
-    def with_absolute_paths(self) -> GateChoice:
-        """Return the same choice for a reader in any working directory."""
-        there = SearchChoice(TestbedChoice(hosts=self.baseline_hosts)).with_absolute_paths().testbed.hosts
-        return dataclasses.replace(
-            self,
-            search=self.search.with_absolute_paths(),
-            baseline=str(Path(self.baseline).absolute()),
-            baseline_hosts=there,
-        )
-
-    def to_settings(self) -> dict[str, Any]:
-        """Return plain values from which `from_settings` makes the same choice; those of a search, and one more."""
-        own = dataclasses.asdict(dataclasses.replace(self, search=SearchChoice()))
-        del own["search"]
-        return {**self.search.to_settings(), GATE: own}
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> GateChoice:
-        """Inverse of `to_settings`."""
-        own = settings[GATE]
-        return cls(SearchChoice.from_settings(settings), **{**own, "under_test": tuple(own["under_test"])})
 
 
 def recorded_gate(directory: Path) -> GateChoice:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from collie import wiring
-from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.choice import GateChoice, SearchChoice, TestbedChoice
 from collie.campaign.gate.cases import Kind
 from collie.cli.progress import Silence
 from collie.detect.compare import Change
@@ -105,7 +105,7 @@ def _campaign(settings: Settings, seed: int, directory: Path) -> wiring.Baseline
 def _gate(scenario: Scenario, baseline: wiring.Baseline, seed: int) -> dict[str, Any]:
     testbed = dataclasses.replace(baseline.choice.testbed, settings=dict(scenario.candidate))
     search = dataclasses.replace(baseline.choice, testbed=testbed, seed=seed + 100_000)
-    choice = wiring.GateChoice(search, str(baseline.path), under_test=("settings",))
+    choice = GateChoice(search, str(baseline.path), under_test=("settings",))
     with wiring.gate(choice, baseline, None, Silence()) as opened:
         summary = opened.run()
     alarmed = {result.case.name: result.case.workload for result in summary.alarms}

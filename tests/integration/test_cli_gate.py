@@ -149,6 +149,8 @@ def test_an_interrupted_gate_goes_on_to_the_same_answer(
     assert run(["status", str(cut)]) == 0
     assert "None" not in capsys.readouterr().out
     assert (tmp_path / "gate.xml").exists()
+    assert run(["report", str(cut)]) == 0
+    assert f"collie gate --baseline {baseline}" in (cut / "report.html").read_text()
 
 
 def test_another_subsystem_is_refused_for_what_it_is(
