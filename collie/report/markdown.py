@@ -66,7 +66,7 @@ def _section(change: Change, found: Sequence[CaseResult], context: GateContext) 
 
 
 def _escaped(text: str) -> str:
-    return " ".join(re.sub(r"[\\|*_`]", r"\\\g<0>", text.replace("<", "&lt;").replace(">", "&gt;")).split())
+    return " ".join(re.sub(r"[\\|*_`~\[\]]", r"\\\g<0>", text.replace("<", "&lt;").replace(">", "&gt;")).split())
 
 
 def _code(text: str) -> str:

@@ -377,6 +377,13 @@ def test_markdown_is_added_and_keeps_its_tables_whole(mixed: GateSummary, tmp_pa
     assert "&lt;ever&gt;" in render_markdown(mixed, CONTEXT)
 
 
+def test_what_hosts_say_makes_no_link_and_no_picture(mixed: GateSummary) -> None:
+    result = mixed.results[0]
+    told = replace(result, comparison=replace(result.comparison, reason="see ![x](http://a.example) ~~not~~"))
+    text = render_markdown(replace(mixed, results=(told,)), CONTEXT)
+    assert r"see !\[x\](http://a.example) \~\~not\~\~" in text
+
+
 def test_json_and_text_tell_every_case(mixed: GateSummary) -> None:
     document = render_gate(mixed, replace(CONTEXT, exit_code=1), 1.5)
     assert (document["passed"], document["exit_code"], document["false_alarm_chance"]) == (False, 1, 0.01)

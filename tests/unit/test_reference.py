@@ -12,7 +12,7 @@ from collie.cli.main import cli
 ROOT = Path(__file__).resolve().parents[2]
 
 
-PAGES: dict[str, str] = runpy.run_path(str(ROOT / "scripts" / "generate_reference.py"), run_name="reference")["pages"]()
+PAGES: dict[str, str] = runpy.run_path(str(ROOT / "scripts" / "generate_reference"), run_name="reference")["pages"]()
 
 
 @pytest.mark.parametrize("name", PAGES)
