@@ -182,6 +182,7 @@ def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, wi
         seed=options["seed"],
         safety=safety_limits(options),
         shared_port=options["shared_port"],
+        pairs=1,
         capabilities=None,
     )
     name = Path(search.testbed.hosts or search.testbed.subsystem).stem
