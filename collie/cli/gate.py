@@ -110,7 +110,8 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
         click.echo(f"interrupted{_go_on(directory)}", err=True)
         return 130
     code = summary.exit_code(inconclusive_fails=context.inconclusive_fails)
-    differences = compare(baseline.fingerprints, opened.candidate.info.fingerprints)
+    now = opened.candidate.info.fingerprints
+    differences = compare(baseline.fingerprints_of(now), now)
     code = 0 if options["exit_zero"] and code in (1, 4) else code
     context = dataclasses.replace(context, differences=differences, exit_code=code, safety=opened.safety)
     if output == "json":

@@ -278,6 +278,13 @@ def test_only_what_is_under_test_may_differ(under_test: tuple[str, ...], left: l
     assert [each.field for each in beyond(difference(THEN, NOW), under_test)] == left
 
 
+def test_of_a_baseline_of_several_pairs_only_the_hosts_of_the_gate_are_compared() -> None:
+    four = dict.fromkeys("abcd", THEN)
+    baseline = Baseline(Path(), SearchChoice(), (), Record(), Calibration(), four)
+    assert set(baseline.fingerprints_of({"a": THEN, "b": THEN})) == {"a", "b"}
+    assert baseline.fingerprints_of({"a": THEN, "x": THEN}) == four, "who is unknown is compared with nobody"
+
+
 def test_settings_do_not_excuse_another_subsystem() -> None:
     found: list[Difference] = list(
         difference(
