@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from collie.search.hypotheses import Hypotheses
 from collie.search.limits import Limits
-from collie.search.plainness import oddity, place
+from collie.search.plainness import Plainness
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.feature import PRODUCTS
 from collie.workloads.space import Space
@@ -71,6 +71,7 @@ class Candidates:
     def __init__(self, space: Space, limits: Limits, rng: Random, possible: Callable[[Workload], bool]) -> None:
         self._space = space
         self._limits = limits
+        self._plainness = Plainness(space)
         self._rng = rng
         self._possible = possible
         self._simplest: Workload | None = None
@@ -107,8 +108,9 @@ class Candidates:
         self._points = np.array([candidate.point for candidate in self._near])
 
     def _candidate(self, workload: Workload) -> Candidate:
+        plainness = self._plainness
         return Candidate(
-            workload, self._limits.coordinates(workload), oddity(workload, self._space), place(workload, self._space)
+            workload, self._limits.coordinates(workload), plainness.oddity(workload), plainness.place(workload)
         )
 
     def _made(self, simplest: Workload, picked: Mapping[str, Any]) -> Workload | None:

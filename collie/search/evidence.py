@@ -13,7 +13,7 @@ from collie.detect.symptom import Symptom, Verdict
 from collie.search.candidates import Candidate
 from collie.search.hypotheses import Hypotheses
 from collie.search.limits import Limits
-from collie.search.plainness import oddity, place
+from collie.search.plainness import Plainness
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
@@ -106,11 +106,11 @@ class Evidence:
         self.limits = Limits(space, finding)
         self._finding = finding
         self._symptom = symptom
-        self._space = space
+        self._plainness = Plainness(space)
         self._votes = {finding: _Votes(shows=1, margin=_SURE_MARGIN)}
         self._met: dict[Workload, float] = {}
         self._silent: set[Workload] = set()
-        self._places = [place(finding, space)]
+        self._places = [self._plainness.place(finding)]
         self._hides = [False]
         own = [verdict.signature for workload, verdict in measured if workload == finding and verdict.is_anomalous]
         self._cause = next((signature for signature in own if signature and signature.raised), None)
@@ -159,8 +159,9 @@ class Evidence:
 
     def chance_hidden(self, candidates: list[Candidate]) -> Floats:
         """Return for each candidate the chance that another anomaly hides the answer, by what was met nearby."""
-        places = np.array([candidate.place for candidate in candidates])
-        distances = np.abs(places[:, None] - np.array(self._places)[None]).sum(axis=2)
+        met = np.array(self._places)
+        # One by one, as all differences at once do not fit the caches.
+        distances = np.array([np.abs(met - candidate.place).sum(axis=1) for candidate in candidates])
         near = np.exp(-_NEARNESS * distances)
         return np.asarray((near @ np.array(self._hides)) / (near.sum(axis=1) + _OPEN_UNLESS_MET))
 
@@ -168,7 +169,7 @@ class Evidence:
         """Return the plainest workload that shows oftener than not; of those inside a set, if there are any."""
         shown = [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
         inside = [workload for workload in shown if mfs is not None and mfs.covers(workload)]
-        return min(inside or shown or [self._finding], key=lambda workload: oddity(workload, self._space))
+        return min(inside or shown or [self._finding], key=self._plainness.oddity)
 
     def is_sure(self, workload: Workload, accepting: int) -> bool:
         """Whether a workload showed so clearly, or so often, that the finding may be moved there."""
@@ -195,5 +196,5 @@ class Evidence:
         return passed, passed + sum(votes.healthy for votes in inside) + sum(weight < 0 for weight in met)
 
     def _note(self, workload: Workload, *, hides: bool) -> None:
-        self._places.append(place(workload, self._space))
+        self._places.append(self._plainness.place(workload))
         self._hides.append(hides)

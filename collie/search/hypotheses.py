@@ -59,8 +59,7 @@ class Hypotheses:
         self._bars = np.full((_SIZE, len(limits)), -np.inf)
         self._points = points
         self._gains = np.where(weights > 0, self._shows, self._healthy) * weights
-        for sweep in range(_START_SWEEPS):
-            self._sweep(min(1.0, 0.1 + 1.2 * sweep / _START_SWEEPS))
+        self._sweep([min(1.0, 0.1 + 1.2 * sweep / _START_SWEEPS) for sweep in range(_START_SWEEPS)])
 
     def learn(self, point: Floats, weight: float) -> None:
         """Take in one more run.
@@ -76,8 +75,7 @@ class Hypotheses:
         self._chosen, self._bars = self._chosen[kept], self._bars[kept]
         self._points = np.vstack([self._points, point])
         self._gains = np.append(self._gains, gain)
-        for _ in range(_SWEEPS if likelihood.mean() >= _SURPRISE else 4 * _SWEEPS):
-            self._sweep(1.0)
+        self._sweep([1.0] * (_SWEEPS if likelihood.mean() >= _SURPRISE else 4 * _SWEEPS))
 
     def inside(self, points: Floats) -> Flags:
         """Tell for each hypothesis and workload whether it lies inside.
@@ -88,28 +86,40 @@ class Hypotheses:
         Returns:
             Shape (hypotheses, workloads).
         """
-        return np.asarray((points[None] >= self._bars[:, None]).all(axis=2))
+        found = np.ones((_SIZE, len(points)), dtype=bool)
+        for column, bars in zip(points.T, self._bars.T, strict=True):
+            found &= column >= bars[:, None]
+        return found
 
     def best(self) -> tuple[int, ...]:
         """Return the most probable explanation that climbing from the sample finds: an index for each limit."""
-        for _ in range(_CLIMBS):
-            self._sweep(1.0, climb=True)
+        self._sweep([1.0] * _CLIMBS, climb=True)
         prior = sum(limit.log_prior[self._chosen[:, index]] for index, limit in enumerate(self._limits))
         score = prior + self.inside(self._points) @ self._gains
         return tuple(int(index) for index in self._chosen[int(np.argmax(score))])
 
-    def _sweep(self, heat: float, *, climb: bool = False) -> None:
-        """Redraw every limit of every hypothesis; with `climb`, take the likeliest value instead of drawing."""
-        failing = self._points.T[:, None] < self._bars.T[:, :, None]
+    def _sweep(self, heats: Sequence[float], *, climb: bool = False) -> None:
+        """Redraw every limit of every hypothesis, once for each weight that the evidence is to have.
+
+        With `climb`, take the likeliest value instead of drawing.
+        """
+        above = [
+            column[:, None] >= limit.thresholds for limit, column in zip(self._limits, self._points.T, strict=True)
+        ]
+        failing = (self._points.T[:, None] < self._bars.T[:, :, None]).view(np.int8)
         failed = failing.sum(axis=0, dtype=np.int8)
-        for index in self._rng.permutation(len(self._limits)).tolist():
-            limit, column = self._limits[index], self._points[:, index]
-            failed -= failing[index]
-            gains = np.where(column[:, None] >= limit.thresholds, heat * self._gains[:, None], 0.0).astype(np.float32)
-            scores = (failed == 0).astype(np.float32) @ gains + limit.log_prior
-            if not climb:
-                scores -= np.log(self._rng.standard_exponential(scores.shape))  # the largest is a draw by their softmax
-            picked = scores.argmax(axis=1)
-            self._chosen[:, index] = picked
-            self._bars[:, index] = limit.thresholds[picked]
-            failed += column < self._bars[:, index, None]
+        for heat in heats:
+            gains = (heat * self._gains).astype(np.float32)[:, None]
+            for index in self._rng.permutation(len(self._limits)).tolist():
+                limit = self._limits[index]
+                others_hold = (failed == failing[index]).astype(np.float32)
+                scores = others_hold @ np.where(above[index], gains, np.float32(0.0)) + limit.log_prior
+                if not climb:
+                    # The largest is a draw by their softmax.
+                    scores -= np.log(self._rng.standard_exponential(scores.shape))
+                picked = scores.argmax(axis=1)
+                self._chosen[:, index] = picked
+                self._bars[:, index] = limit.thresholds[picked]
+                failed -= failing[index]
+                failing[index] = self._points[:, index] < self._bars[:, index, None]
+                failed += failing[index]

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -63,6 +65,18 @@ class Limit:
         return float(value != self.values[0])
 
 
+class _Standings(dict[Any, tuple[float, ...]]):
+    """Where each value of a feature stands that was met so far: its coordinates in the limits of that feature."""
+
+    def __init__(self, limits: tuple[Limit, ...]) -> None:
+        super().__init__()
+        self._limits = limits
+
+    def __missing__(self, value: Any) -> tuple[float, ...]:
+        self[value] = standing = tuple(limit.coordinate(value) for limit in self._limits)
+        return standing
+
+
 class Limits:
     """Every limit that a finding may have in a space.
 
@@ -74,12 +88,16 @@ class Limits:
     def __init__(self, space: Space, finding: Workload) -> None:
         self._space = space
         self.limits = tuple(_limits(space, finding))
-        self._features = tuple(dict.fromkeys(limit.feature for limit in self.limits))
+        self._standings = {
+            feature: _Standings(tuple(limits)) for feature, limits in groupby(self.limits, attrgetter("feature"))
+        }
 
     def coordinates(self, workload: Workload) -> Floats:
         """Return where a workload stands, shape (limits)."""
-        values = {feature: feature_value(workload, feature) for feature in self._features}
-        return np.array([limit.coordinate(values[limit.feature]) for limit in self.limits])
+        found: list[float] = []
+        for feature, standings in self._standings.items():
+            found += standings[feature_value(workload, feature)]
+        return np.array(found)
 
     def conditions(self, chosen: Sequence[int], shown: Iterable[Workload]) -> list[Condition]:
         """Return a conjunction in words.

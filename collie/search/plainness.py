@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from collie.workloads.dimension import Choice, Ordered
+from collie.workloads.dimension import Choice, Dimension, Ordered
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -16,30 +17,55 @@ _MORE_MESSAGES = 0.5
 """What a step from plain, and a further message, count beside a dimension that is not plain."""
 
 
-def oddity(workload: Workload, space: Space) -> float:
-    """Return how far a workload is from plain: the dimensions that are not, and a little for how far each is."""
-    total = 0.0
-    for name, dimension in space.dimensions.items():
-        value = workload.get(name)
-        if value == dimension.plain:
-            continue
-        total += 1.0
-        if isinstance(dimension, Ordered):
-            total += _STEP * abs(bisect_left(dimension.ladder, value) - bisect_left(dimension.ladder, dimension.plain))
-        elif not isinstance(dimension, Choice):
-            total += _MORE_MESSAGES * (len(value) - 1)
-    return total
+class Plainness:
+    """How far the workloads of a space are from plain, and from one another.
+
+    Args:
+        space: dimensions and their plain values.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self._dimensions = tuple(space.dimensions.values())
+        self._places = {name: _Places(dimension) for name, dimension in space.dimensions.items()}
+
+    def oddity(self, workload: Workload) -> float:
+        """Return how far a workload is from plain: the dimensions that are not, and a little for how far each is."""
+        total = 0.0
+        for dimension in self._dimensions:
+            value = workload.get(dimension.name)
+            if value == dimension.plain:
+                continue
+            total += 1.0
+            if isinstance(dimension, Ordered):
+                ladder = dimension.ladder
+                total += _STEP * abs(bisect_left(ladder, value) - bisect_left(ladder, dimension.plain))
+            elif not isinstance(dimension, Choice):
+                total += _MORE_MESSAGES * (len(value) - 1)
+        return total
+
+    def place(self, workload: Workload) -> NDArray[np.float64]:
+        """Return coordinates in which a dimension end to end, or another choice, is a distance of 1 (city blocks)."""
+        found: list[float] = []
+        for name, places in self._places.items():
+            found += places[workload.get(name)]
+        return np.array(found)
 
 
-def place(workload: Workload, space: Space) -> NDArray[np.float64]:
-    """Return coordinates in which a dimension from end to end, or another choice, is a distance of 1 (city blocks)."""
-    found: list[float] = []
-    for name, dimension in space.dimensions.items():
-        value = workload.get(name)
-        if isinstance(dimension, Choice):
-            found += [0.5 * (value == other) for other in dimension.values]
-            continue
-        ladder = dimension.ladder if isinstance(dimension, Ordered) else dimension.element.ladder
-        sizes = (value,) if isinstance(dimension, Ordered) else (min(value), max(value))
-        found += [bisect_left(ladder, size) / max(1, len(ladder) - 1) for size in sizes]
-    return np.array(found)
+class _Places(dict[Any, tuple[float, ...]]):
+    """The coordinates of each value of a dimension that was met so far."""
+
+    def __init__(self, dimension: Dimension) -> None:
+        super().__init__()
+        self._dimension = dimension
+
+    def __missing__(self, value: Any) -> tuple[float, ...]:
+        self[value] = place = _place(self._dimension, value)
+        return place
+
+
+def _place(dimension: Dimension, value: Any) -> tuple[float, ...]:
+    if isinstance(dimension, Choice):
+        return tuple(0.5 * (value == other) for other in dimension.values)
+    ladder = dimension.ladder if isinstance(dimension, Ordered) else dimension.element.ladder
+    sizes = (value,) if isinstance(dimension, Ordered) else (min(value), max(value))
+    return tuple(bisect_left(ladder, size) / max(1, len(ladder) - 1) for size in sizes)

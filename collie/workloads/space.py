@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from collie.workloads.constraint import VERBS, Constraint, Limits, within
@@ -30,6 +30,38 @@ DRAW_ORDER = (
 """Drawn first, because other dimensions depend on them: each later draw is uniform over what the earlier ones allow."""
 
 _MOST_TRIES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One dimension in the order of drawing.
+
+    Attributes:
+        dimension: to be drawn.
+        candidates: what may be drawn, before constraints.
+        checks: of the constraints that read it, and else only what was drawn before.
+    """
+
+    dimension: Dimension
+    candidates: tuple[Any, ...]
+    checks: tuple[Callable[[Any], str | None], ...]
+
+    def fitting(self, draft: SimpleNamespace) -> list[Any]:
+        """Return the candidates that go with what was drawn before."""
+        return [value for value in self.candidates if self._fits(draft, value)] if self.checks else [*self.candidates]
+
+    def admits(self, draft: SimpleNamespace, value: Any) -> bool:
+        """Whether a value, or each size of a list, is among those that go with what was drawn before."""
+        each = [(size,) for size in value] if isinstance(self.dimension, Vector) else [value]
+        return all(one in self.candidates and self._fits(draft, one) for one in each)
+
+    def _fits(self, draft: SimpleNamespace, value: Any) -> bool:
+        setattr(draft, self.dimension.name, value)
+        # A loop, as this is the innermost of a search: all() would take twice the time.
+        for check in self.checks:  # noqa: SIM110
+            if check(draft) is not None:
+                return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -56,9 +88,11 @@ class Space:
         plain = {name: dimension.plain for name, dimension in self.dimensions.items()}
         object.__setattr__(self, "base", Workload(**{**plain, **self.fixed}))
         object.__setattr__(self, "constraints", VERBS + within(self.limits) + self.rules)
+        object.__setattr__(self, "_steps", tuple(self._in_order_of_drawing()))
 
     base: Workload = field(init=False)
     constraints: tuple[Constraint, ...] = field(init=False, repr=False)
+    _steps: tuple[_Step, ...] = field(init=False, repr=False, compare=False)
 
     @property
     def whole(self) -> Space:
@@ -90,7 +124,10 @@ class Space:
 
     def allows(self, workload: Workload) -> bool:
         """Whether a workload breaks no constraint."""
-        return all(constraint.check(workload) is None for constraint in self.constraints)
+        for constraint in self.constraints:  # noqa: SIM110 (asked for every workload of a search: all() takes longer)
+            if constraint.check(workload) is not None:
+                return False
+        return True
 
     def sample(self, rng: Random) -> Workload:
         """Draw a workload: each dimension uniformly from its ladder, as far as earlier draws allow.
@@ -149,17 +186,16 @@ class Space:
         Returns:
             None when the values first settled leave nothing for a later dimension.
         """
+        values = {name: wanted.get(name, dimension.plain) for name, dimension in self.dimensions.items()}
 
         def pick(dimension: Dimension, fitting: list[Any]) -> Any:
-            value = wanted.get(dimension.name, dimension.plain)
+            value = values[dimension.name]
             if isinstance(dimension, Vector):
                 sizes = [size for (size,) in fitting]
                 return tuple(min(sizes, key=lambda size: abs(size - item)) for item in value)
-            if value in fitting:
-                return value
             return fitting[0] if isinstance(dimension, Choice) else min(fitting, key=lambda other: abs(other - value))
 
-        return self._draw(pick)
+        return self._draw(pick, values)
 
     def mutate(self, workload: Workload, rng: Random) -> Workload:
         """Return a valid workload that differs in exactly one dimension.
@@ -178,24 +214,33 @@ class Space:
                     return candidate
         raise ValueError(f"space {self.name}: a workload has no valid neighbour; widen a dimension or a limit")
 
-    def _draw(self, pick: Callable[[Dimension, list[Any]], Any]) -> Workload | None:
-        """Choose dimension by dimension among the values that the choices so far allow; None in a dead end."""
+    def _in_order_of_drawing(self) -> Iterator[_Step]:
         first = [name for name in DRAW_ORDER if name in self.dimensions]
         order = first + [name for name in self.dimensions if name not in first]
         free = set(order)
-        draft = SimpleNamespace(**{name: self.base.get(name) for name in _FIELDS})
         for name in order:
             free.discard(name)
-            ready = [c for c in self.constraints if name in c.fields and not (c.fields & free)]
+            ready = tuple(c.check for c in self.constraints if name in c.fields and not (c.fields & free))
             dimension = self.dimensions[name]
-            fitting = []
-            for value in dimension.candidates():
-                setattr(draft, name, value)
-                if all(constraint.check(draft) is None for constraint in ready):
-                    fitting.append(value)
+            yield _Step(dimension, dimension.candidates(), ready)
+
+    def _draw(
+        self, pick: Callable[[Dimension, list[Any]], Any], wanted: Mapping[str, Any] = MappingProxyType({})
+    ) -> Workload | None:
+        """Choose dimension by dimension among the values that the choices so far allow; None in a dead end.
+
+        What is wanted and allowed is taken; the rest is picked.
+        """
+        draft = SimpleNamespace(**{name: self.base.get(name) for name in _FIELDS})
+        for step in self._steps:
+            name = step.dimension.name
+            if name in wanted and step.admits(draft, wanted[name]):
+                setattr(draft, name, wanted[name])
+                continue
+            fitting = step.fitting(draft)
             if not fitting:
                 return None
-            setattr(draft, name, pick(dimension, fitting))
+            setattr(draft, name, pick(step.dimension, fitting))
         workload = Workload(**vars(draft))
         return workload if self.allows(workload) else None
 

@@ -7,9 +7,11 @@ decides which fields vary and over which values; fields that it does not name ke
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import lru_cache
 from math import lcm
+from operator import attrgetter
 from typing import Any
 
 GRH_BYTES = 40
@@ -192,7 +194,7 @@ class Workload:
 
     def with_(self, **changes: Any) -> Workload:
         """Return a copy with some fields changed."""
-        return replace(self, **changes)
+        return Workload(**{**dict(zip(FIELD_NAMES, _values(self), strict=True)), **changes})
 
     @property
     def directions(self) -> int:
@@ -237,10 +239,7 @@ class Workload:
 
     def segments(self) -> tuple[tuple[int, ...], ...]:
         """Return the bytes of each scatter/gather entry, for each work request of one turn; an atomic has one entry."""
-        return tuple(
-            (size,) if opcode.is_atomic else split_message(size, self.sge_count, self.sge_split)
-            for opcode, size in self.turn
-        )
+        return segments(self.opcode, self.more_opcodes, self.messages, self.sge_count, self.sge_split)
 
 
 def request_turn(
@@ -258,6 +257,21 @@ def payloads(opcode: Opcode, more_opcodes: tuple[Opcode, ...], messages: tuple[i
     if not more_opcodes and not opcode.is_atomic:
         return messages  # of almost every workload, and asked for many times
     return tuple(size for _, size in request_turn(opcode, more_opcodes, messages))
+
+
+@lru_cache(maxsize=4096)  # a search asks for the same few again and again, as most of its workloads differ elsewhere
+def segments(
+    opcode: Opcode,
+    more_opcodes: tuple[Opcode, ...],
+    messages: tuple[int, ...],
+    sge_count: int,
+    sge_split: str | tuple[int, ...],
+) -> tuple[tuple[int, ...], ...]:
+    """Return the bytes of each scatter/gather entry, for each work request of one turn; an atomic has one entry."""
+    return tuple(
+        (size,) if each.is_atomic else split_message(size, sge_count, sge_split)
+        for each, size in request_turn(opcode, more_opcodes, messages)
+    )
 
 
 def split_message(message_bytes: int, sge_count: int, sge_split: str | tuple[int, ...]) -> tuple[int, ...]:
@@ -287,6 +301,7 @@ def split_message(message_bytes: int, sge_count: int, sge_split: str | tuple[int
 FIELD_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Workload))
 """Names of all dimensions that any space may vary, in the order of the paper: topology, memory, transport, pattern."""
 
+_values = attrgetter(*FIELD_NAMES)
 
 _FIRST_FIELDS = frozenset(
     {
