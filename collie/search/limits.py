@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.feature import DERIVED, PRODUCTS, Condition, Op, feature_value
 from collie.workloads.space import Space
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Workload, reader
 
 Floats = NDArray[np.float64]
 
@@ -68,9 +68,9 @@ class Limit:
 class _Standings(dict[Any, tuple[float, ...]]):
     """Where each value of a feature stands that was met so far: its coordinates in the limits of that feature."""
 
-    def __init__(self, limits: tuple[Limit, ...]) -> None:
+    def __init__(self, limits: Iterable[Limit]) -> None:
         super().__init__()
-        self._limits = limits
+        self._limits = tuple(limits)
 
     def __missing__(self, value: Any) -> tuple[float, ...]:
         self[value] = standing = tuple(limit.coordinate(value) for limit in self._limits)
@@ -88,15 +88,16 @@ class Limits:
     def __init__(self, space: Space, finding: Workload) -> None:
         self._space = space
         self.limits = tuple(_limits(space, finding))
-        self._standings = {
-            feature: _Standings(tuple(limits)) for feature, limits in groupby(self.limits, attrgetter("feature"))
-        }
+        standings = {feature: _Standings(limits) for feature, limits in groupby(self.limits, attrgetter("feature"))}
+        self._fields = reader([feature for feature in standings if feature not in DERIVED])
+        self._standings = [(DERIVED.get(feature), standing) for feature, standing in standings.items()]
 
     def coordinates(self, workload: Workload) -> Floats:
         """Return where a workload stands, shape (limits)."""
         found: list[float] = []
-        for feature, standings in self._standings.items():
-            found += standings[feature_value(workload, feature)]
+        fields = iter(self._fields(workload))
+        for derived, standings in self._standings:
+            found += standings[derived(workload) if derived else next(fields)]
         return np.array(found)
 
     def conditions(self, chosen: Sequence[int], shown: Iterable[Workload]) -> list[Condition]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from collie.workloads.dimension import Choice, Dimension, Ordered
 from collie.workloads.space import Space
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Workload, reader
 
 _STEP = 0.05
 _MORE_MESSAGES = 0.5
@@ -26,13 +26,13 @@ class Plainness:
 
     def __init__(self, space: Space) -> None:
         self._dimensions = tuple(space.dimensions.values())
-        self._places = {name: _Places(dimension) for name, dimension in space.dimensions.items()}
+        self._places = tuple(_Places(dimension) for dimension in self._dimensions)
+        self._values = reader(tuple(space.dimensions))
 
     def oddity(self, workload: Workload) -> float:
         """Return how far a workload is from plain: the dimensions that are not, and a little for how far each is."""
         total = 0.0
-        for dimension in self._dimensions:
-            value = workload.get(dimension.name)
+        for dimension, value in zip(self._dimensions, self._values(workload), strict=True):
             if value == dimension.plain:
                 continue
             total += 1.0
@@ -46,8 +46,8 @@ class Plainness:
     def place(self, workload: Workload) -> NDArray[np.float64]:
         """Return coordinates in which a dimension end to end, or another choice, is a distance of 1 (city blocks)."""
         found: list[float] = []
-        for name, places in self._places.items():
-            found += places[workload.get(name)]
+        for places, value in zip(self._places, self._values(workload), strict=True):
+            found += places[value]
         return np.array(found)
 
 

@@ -52,8 +52,9 @@ class _Step:
 
     def admits(self, draft: SimpleNamespace, value: Any) -> bool:
         """Whether a value, or each size of a list, is among those that go with what was drawn before."""
-        each = [(size,) for size in value] if isinstance(self.dimension, Vector) else [value]
-        return all(one in self.candidates and self._fits(draft, one) for one in each)
+        if isinstance(self.dimension, Vector):
+            return all((size,) in self.candidates and self._fits(draft, (size,)) for size in value)
+        return value in self.candidates and self._fits(draft, value)
 
     def _fits(self, draft: SimpleNamespace, value: Any) -> bool:
         setattr(draft, self.dimension.name, value)
@@ -164,7 +165,7 @@ class Space:
 
     def could_hold(self, values: Mapping[str, Any]) -> bool:
         """Whether no constraint forbids these values together that reads no other dimension of the space."""
-        draft = SimpleNamespace(**{name: self.base.get(name) for name in _FIELDS})
+        draft = SimpleNamespace(**self.base.named())
         vars(draft).update(values)
         return all(c.check(draft) is None for c in self.constraints if c.fields & set(self.dimensions) <= set(values))
 
@@ -231,7 +232,7 @@ class Space:
 
         What is wanted and allowed is taken; the rest is picked.
         """
-        draft = SimpleNamespace(**{name: self.base.get(name) for name in _FIELDS})
+        draft = SimpleNamespace(**self.base.named())
         for step in self._steps:
             name = step.dimension.name
             if name in wanted and step.admits(draft, wanted[name]):

@@ -6,7 +6,7 @@ decides which fields vary and over which values; fields that it does not name ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import lru_cache
@@ -194,7 +194,11 @@ class Workload:
 
     def with_(self, **changes: Any) -> Workload:
         """Return a copy with some fields changed."""
-        return Workload(**{**dict(zip(FIELD_NAMES, _values(self), strict=True)), **changes})
+        return Workload(**{**self.named(), **changes})
+
+    def named(self) -> dict[str, Any]:
+        """Return every field by its name."""
+        return dict(zip(FIELD_NAMES, _values(self), strict=True))
 
     @property
     def directions(self) -> int:
@@ -301,7 +305,13 @@ def split_message(message_bytes: int, sge_count: int, sge_split: str | tuple[int
 FIELD_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Workload))
 """Names of all dimensions that any space may vary, in the order of the paper: topology, memory, transport, pattern."""
 
-_values = attrgetter(*FIELD_NAMES)
+
+def reader(names: Sequence[str]) -> Callable[[Workload], tuple[Any, ...]]:
+    """Return what reads several fields at once, which a search does for every workload that it looks at."""
+    return attrgetter(*names) if len(names) > 1 else lambda workload: tuple(workload.get(name) for name in names)
+
+
+_values = reader(FIELD_NAMES)
 
 _FIRST_FIELDS = frozenset(
     {
