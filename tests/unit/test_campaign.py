@@ -187,16 +187,20 @@ RECIPES.append(Recipe("late", strategy=StrategyName.GUIDED, put_off=2, audits=2,
 def test_a_resumed_campaign_ends_as_if_it_had_never_stopped(recipe: Recipe) -> None:
     planted = (Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5))
     budget = Budget(runs=150)
-    whole = search(_Mortal(planted, 1000), budget=budget, recipe=recipe)
+    unbroken = MemoryStore(HEADER)
+    whole = search(_Mortal(planted, 1000), budget=budget, recipe=recipe, store=unbroken)
+    store = MemoryStore(HEADER)
+    done = 0
     for killed_after in (1, 7, 31, 60, 149):
-        store = MemoryStore(HEADER)
         with pytest.raises(TestbedError):
-            search(_Mortal(planted, killed_after), budget=budget, recipe=recipe, store=store)
-        testbed = _Mortal(planted, 1000)
-        resumed = search(testbed, budget=budget, recipe=recipe, store=store)
-        assert resumed == whole, killed_after
-        assert testbed.runs == 150 - killed_after
-        assert store.anomalies() == whole.anomalies
+            search(_Mortal(planted, killed_after - done), budget=budget, recipe=recipe, store=store)
+        done = killed_after
+        assert [run.workload for run in store.runs()] == [run.workload for run in unbroken.runs()][:done]
+    testbed = _Mortal(planted, 1000)
+    assert search(testbed, budget=budget, recipe=recipe, store=store) == whole
+    assert testbed.runs == 150 - done
+    assert list(store.runs()) == list(unbroken.runs())
+    assert store.anomalies() == whole.anomalies
 
 
 def test_a_record_of_another_search_is_refused() -> None:
