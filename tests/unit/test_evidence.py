@@ -14,7 +14,7 @@ from collie.search.candidates import Candidates
 from collie.search.evidence import Evidence, weigh
 from collie.search.hypotheses import Hypotheses
 from collie.search.limits import Limits
-from collie.search.plainness import oddity, place
+from collie.search.plainness import Plainness
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import QpType, Workload
@@ -129,9 +129,9 @@ def test_where_another_anomaly_was_met_it_is_expected_again() -> None:
 
 
 def test_oddity_and_distance() -> None:
-    base = SPACE.plainest()
-    assert oddity(base, SPACE) == 0.0
-    assert 1.0 < oddity(base.with_(qps=16), SPACE) < oddity(base.with_(qps=512), SPACE) < 2.0
-    assert oddity(base.with_(qps=16, mtu=1024), SPACE) > 2.0
-    assert np.abs(place(base, SPACE) - place(base.with_(loopback=True), SPACE)).sum() == 1.0
-    assert np.abs(place(base.with_(qps=1), SPACE) - place(base.with_(qps=20_000), SPACE)).sum() == 1.0
+    base, plainness = SPACE.plainest(), Plainness(SPACE)
+    assert plainness.oddity(base) == 0.0
+    assert 1.0 < plainness.oddity(base.with_(qps=16)) < plainness.oddity(base.with_(qps=512)) < 2.0
+    assert plainness.oddity(base.with_(qps=16, mtu=1024)) > 2.0
+    assert np.abs(plainness.place(base) - plainness.place(base.with_(loopback=True))).sum() == 1.0
+    assert np.abs(plainness.place(base.with_(qps=1)) - plainness.place(base.with_(qps=20_000))).sum() == 1.0
