@@ -5,7 +5,7 @@ Fields are those of a hosts file of Collie, and so are the checks; a hosts file 
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,10 @@ from collie.inventory.hosts import (
     check_program,
     word,
 )
+from collie.untrusted import read_json
 
+MOST_BYTES = 512 << 10
+"""Of a hosts file, as for those in YAML; of a longer one the rest is not read, and what remains is no JSON."""
 FORM = "[USER@]HOST[:PORT],DEVICE,DATA_ADDRESS[,FIELD=VALUE...]"
 
 
@@ -57,7 +60,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "device": _text(word("RDMA device")),
     "port": _whole(1, 65535),
     "user": _text(word("user")),
-    "identity_file": _text(lambda text: str(Path(text).expanduser())),
+    "identity_file": _text(os.path.expanduser),
     "host_key": _text(check_host_key),
     "jump": _text(check_jump),
     "ib_port": _whole(1, 255),
@@ -147,7 +150,8 @@ def _host(name: str, raw: Mapping[str, Any]) -> Host:
 def _from_file(path: Path) -> list[Host]:
     """Read `{"version": 1, "hosts": {NAME: {...}}, "pairs": [[NAME, NAME]]}`; without pairs all hosts, in order."""
     try:
-        raw = json.loads(path.read_text())
+        with path.open("rb") as file:
+            raw = read_json(file.read(MOST_BYTES).decode())
         if unknown := raw.keys() - {"version", "hosts", "pairs"}:
             raise ValueError(f"unknown key {min(unknown)!r}; a bundle knows version, hosts and pairs")
         hosts = {name: _named(name, fields) for name, fields in raw["hosts"].items()}

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from collie.errors import StoreError
 from collie.inventory.safety import SafetyLimits
+from collie.untrusted import typed
 from collie.workloads.pruning import Capabilities
 
 DEFAULT_SUBSYSTEM = "F"
@@ -132,14 +134,19 @@ class SearchChoice:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> SearchChoice:
-        """Inverse of `to_settings`."""
-        values = {name: value for name, value in settings.items() if name != GATE}
-        values["testbed"] = TestbedChoice(**values["testbed"])
-        values["safety"] = SafetyLimits(**values.get("safety", {}))
-        if values.get("capabilities") is not None:
-            values["capabilities"] = Capabilities.from_plain(values["capabilities"])
-        values["fix"], values["limit"] = tuple(values["fix"]), tuple(values["limit"])
-        return cls(**values)
+        """Inverse of `to_settings`.
+
+        Raises:
+            StoreError: they are none: somebody else made that campaign.
+        """
+        said = {name: value for name, value in settings.items() if name not in (GATE, "capabilities")}
+        known = settings.get("capabilities")
+        try:
+            chosen: SearchChoice = typed(cls, said)
+            capabilities = None if known is None else Capabilities.from_plain(known)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StoreError(f"the settings of the campaign are those of no search: {error!s:.300}") from None
+        return dataclasses.replace(chosen, capabilities=capabilities)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli.logs import logged_to
 from collie.errors import StoreError
 from collie.ports import RunRecord, SetupFailed
@@ -195,3 +196,24 @@ def test_what_names_hosts_is_for_its_owner_alone(campaign: Path, tmp_path: Path)
     assert {"campaign.sqlite", "results.jsonl", "mfs.json", "collie.log", "report.html"} <= written.keys()
     del written["campaign.lock"]
     assert set(written.values()) == {0o600}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"testbed": 7},
+        {"testbed": {"hosts": ["x"]}},
+        {"fix": [1]},
+        {"more": 1},
+        {"seed": "1"},
+        {"capabilities": {"a": 7}},
+    ],
+)
+def test_settings_of_no_search_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(StoreError, match="those of no search"):
+        SearchChoice.from_settings({**SearchChoice().to_settings(), **settings})
+
+
+def test_settings_of_a_search_come_back() -> None:
+    chosen = SearchChoice(TestbedChoice(hosts="lab", settings={"a": "1"}), fix=("qps=1",), seed=3)
+    assert SearchChoice.from_settings(json.loads(json.dumps(chosen.to_settings()))) == chosen
