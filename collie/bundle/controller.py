@@ -35,6 +35,7 @@ from collie.report.json_output import render_reproduction, render_safety
 from collie.report.trials import trial_lines
 from collie.ssh.openssh import OpenSshRemote
 from collie.store.memory import MemoryStore
+from collie.untrusted import defused
 
 EXIT_CODES = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 """As `collie reproduce` has them."""
@@ -184,4 +185,4 @@ class _Lines:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(defused(text), file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ import click
 
 import collie
 from collie.errors import CollieError
+from collie.untrusted import defused
 
 _COMMANDS = {
     "search": ("collie.cli.search", "Search for anomalies; confirm and explain what is found."),
@@ -95,7 +96,7 @@ def run(argv: list[str] | None = None) -> int:
         error.show()
         return 2
     except CollieError as error:
-        click.echo(f"collie: {error}", err=True)
+        click.echo(f"collie: {defused(str(error))}", err=True)
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`collie ... | head`); keep Python from complaining while it shuts down.

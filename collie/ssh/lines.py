@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from collie.untrusted import defused
+
 KEPT_STDERR_LINES = 50
 MOST_OUTPUT_BYTES = 16 << 20
 """Of a command that runs to its end: a digest, a version, a list of modules."""
@@ -64,4 +66,4 @@ class Tail:
     def text(self) -> str:
         """Return the last lines, the unfinished one included."""
         partial = self._partial.decode("utf-8", errors="replace")
-        return "\n".join([*self._lines, partial] if partial else self._lines)
+        return defused("\n".join([*self._lines, partial] if partial else self._lines))

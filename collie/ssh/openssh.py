@@ -25,6 +25,7 @@ from collie.ports import Completed
 from collie.ssh.lines import MOST_OUTPUT_BYTES
 from collie.ssh.local import CLOSE_SECONDS, LocalChannel
 from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
+from collie.untrusted import defused
 
 CONNECT_SECONDS = 10
 OPENING_SECONDS = 25.0
@@ -129,7 +130,7 @@ class OpenSshRemote:
             raise _failure(self._host, stderr)
         if status in TIMED_OUT and time.monotonic() - started >= timeout_seconds:
             raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds)
-        return Completed(status, stdout, stderr)
+        return Completed(status, stdout, defused(stderr))
 
     def _communicate(
         self, process: subprocess.Popen[bytes], data: bytes | None, timeout_seconds: float
@@ -240,7 +241,7 @@ def _feed(stdin: IO[bytes], data: bytes) -> None:
 
 def _failure(host: Host, stderr: str) -> TestbedError:
     """Name what `ssh` says that went wrong."""
-    words = " | ".join(line.strip() for line in stderr.strip().splitlines()[-3:]) or "ssh ended without a word"
+    words = " | ".join(line.strip() for line in defused(stderr).strip().splitlines()[-3:]) or "ssh ended without a word"
     if "host key verification failed" in stderr.lower():
         return HostKeyMismatch(
             host.name,

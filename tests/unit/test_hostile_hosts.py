@@ -18,7 +18,7 @@ from collie.hosts.protocol import AgentClient, AgentGone, StepFailed
 from collie.hosts.samples import parse_sample
 from collie.inventory.hosts import Host
 from collie.ssh import LocalRemote
-from collie.ssh.lines import LONGEST_LINE_BYTES, LineBuffer
+from collie.ssh.lines import LONGEST_LINE_BYTES, LineBuffer, Tail
 from collie.ssh.local import MOST_WAITING_LINES
 from collie.ssh.openssh import OpenSshRemote
 
@@ -207,3 +207,11 @@ def test_what_a_command_prints_over_ssh_is_bounded(tmp_path: Path, monkeypatch: 
     with pytest.raises(HostUnreachable, match="more than 16 MiB"):
         remote.run(["true"], 60.0)
     remote.close()
+
+
+def test_the_last_words_of_a_command_steer_no_terminal(here: LocalRemote) -> None:
+    channel = here.open(["printf", "%b", "\\033[2Jdone\\n"])
+    assert channel.read_line(60.0) == "\x1b[2Jdone"  # data: whoever reads it knows what it should be
+    tail = Tail()
+    tail.feed(b"\x1b]0;owned\x07 no such file\n")
+    assert tail.text() == "\ufffd]0;owned\ufffd no such file"
