@@ -151,9 +151,14 @@ def parse_document(text: str, name: str) -> Document:
 def _refused(text: str, name: str) -> Iterator[Problem]:
     """Walk the events, which no nesting overflows, for what may not reach the composer."""
     depth = documents = 0
+    anchors: set[str] = set()
     try:
         for event in yaml.parse(text, Loader=yaml.BaseLoader):
             line = event.start_mark.line + 1 if event.start_mark else 0
+            if not isinstance(event, yaml.AliasEvent) and (anchor := getattr(event, "anchor", None)):
+                if anchor in anchors:
+                    yield Problem(name, line, f"&{anchor} stands twice; leave it out, as aliases are refused")
+                anchors.add(anchor)
             if isinstance(event, yaml.AliasEvent):
                 yield Problem(name, line, f"*{event.anchor} is an alias; write the value out")
             elif isinstance(event, yaml.ScalarEvent) and STEERING.search(event.value):

@@ -75,6 +75,11 @@ def test_text_that_steers_a_terminal_is_refused_and_not_repeated(text: str) -> N
     assert str(caught.value).isprintable()
 
 
+def test_an_anchor_that_stands_twice_is_refused() -> None:
+    with pytest.raises(ContentError, match="file.yaml:2: &a stands twice"):
+        parse_document("a: &a 1\nb: &a 2", "file.yaml")
+
+
 def test_aliases_that_multiply_are_refused_before_they_do() -> None:
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
