@@ -76,7 +76,7 @@ def test_text_that_steers_a_terminal_is_refused_and_not_repeated(text: str) -> N
 
 
 def test_an_anchor_that_stands_twice_is_refused() -> None:
-    with pytest.raises(ContentError, match="file.yaml:2: &a stands twice"):
+    with pytest.raises(ContentError, match=r"file\.yaml:2: &a stands twice"):
         parse_document("a: &a 1\nb: &a 2", "file.yaml")
 
 
