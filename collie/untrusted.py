@@ -28,8 +28,8 @@ _MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")
 
 _DEEPEST = 40
 """Levels. Nothing that Collie writes has ten."""
-_MOST = 1 << 64
-"""Whole numbers are counters of 64 bits, sizes and identifiers; a longer one is nothing that anybody counted."""
+_MOST = 1 << 128
+"""Whole numbers are counters of 64 bits, sizes, and seeds, which may be longer; all fit into a float."""
 
 
 def defused(text: str) -> str:
@@ -82,7 +82,7 @@ def typed(kind: Any, raw: Any) -> Any:
     Args:
         kind: `bool`, `int`, `float`, `str`, `None`, `Any`, an enumeration of texts, a union, `tuple[X, ...]`,
             `tuple[X, Y]`, `Sequence[X]`, `Mapping[str, X]`, a dataclass (no other keys than its fields), or a
-            `TypedDict` (other keys are left out). A number is finite and within 64 bits.
+            `TypedDict` (other keys are left out). A number is finite, a whole one within 128 bits.
         raw: from `read_json`.
 
     Raises:
