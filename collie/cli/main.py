@@ -25,6 +25,7 @@ _COMMANDS = {
     "runs": ("collie.cli.runs", "List the runs of a campaign; CSV and JSON lines."),
     "check": ("collie.cli.check", "Say which known anomalies an application can hit, and what to change."),
     "gate": ("collie.cli.gate", "Refuse a firmware that is worse than a baseline: exit code, JUnit, Markdown."),
+    "fleet": ("collie.cli.fleet", "Say which host of a fleet is the odd one."),
     "report": ("collie.cli.report", "Write the HTML report of a campaign."),
     "space": ("collie.cli.space", "Show or validate a space of workloads."),
     "subsystem": ("collie.cli.subsystem", "List, show, check and map simulated subsystems."),
@@ -41,7 +42,8 @@ EXIT_CODES = """\b
 Exit codes:
   0    done; findings of `search` and `measure` are their result
   1    the answer is bad: an anomaly was not reproduced, an application hits a known one, a gate found
-       something new or worse, a subsystem file claims what is not so, two hosts differ
+       something new or worse, a subsystem file claims what is not so, two hosts differ,
+       a host of a fleet is odd
   2    bad usage or bad input
   3    could not measure: a host, the lab or something on it is missing, a campaign died, or Collie itself
        failed

@@ -79,7 +79,7 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
     end_seconds = max(view.elapsed_seconds, 1.0)
     shown = view.driven[:MOST_PANELS]
     return (
-        _environment()
+        environment()
         .get_template("campaign.html.j2")
         .render(
             view=view,
@@ -100,7 +100,7 @@ def render_comparison(compared: Comparison) -> str:
     tracks = [(f"Anomalies known in {side.name}", side.found) for side in (compared.here, compared.there)]
     end_seconds = max(compared.here.elapsed_seconds, compared.there.elapsed_seconds, 1.0)
     return (
-        _environment()
+        environment()
         .get_template("comparison.html.j2")
         .render(
             compared=compared,
@@ -118,7 +118,8 @@ def _compared_facts(compared: Comparison) -> list[tuple[str, str, str]]:
     return [(mine.name, mine.text, its.text) for mine, its in zip(here, there, strict=True)]
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return what renders every page: escaping, strict, with the filters that words quantities."""
     environment = Environment(
         loader=PackageLoader("collie.report"),
         autoescape=True,

@@ -36,7 +36,7 @@ STEADY: Final = (
 )
 """Resources of one host that hold senders back."""
 TRANSMIT, TAGS, CONTEXT, TRANSLATION = 1, 3, 4, 5
-CREDITS, STAGING, PEER_READS = 6, 7, 11
+CREDITS, STAGING, MEMORY, PEER_READS = 6, 7, 8, 11
 
 ARRIVAL: Final = (
     "receive engine",

@@ -13,13 +13,14 @@ Three flows at most: from the payload's source to its sink, back, and from the s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from collie.simulator.costs import ARRIVAL, STEADY, Costs, HostCosts, Ways, costs_of
 from collie.simulator.numbers import MANY, ONE, Numbers, Quantity, Vector
 from collie.simulator.subsystem import Subsystem
 from collie.simulator.traffic import Traffic, stack, traffic_of
-from collie.workloads.workload import Workload
+from collie.workloads.workload import Opcode, Workload
 
 _ROUNDING = 1e-6
 """A utilisation this little above 1 is 1."""
@@ -54,6 +55,7 @@ class HostLoad(NamedTuple):
         upstream: the same of PCIe upstream.
         accepted: share of the arrivals that is taken.
         kept: share of what was taken that was not dropped for a late receive.
+        pauses: whether this host asks its peer to stop when it cannot take more.
     """
 
     steady: Vector
@@ -62,10 +64,11 @@ class HostLoad(NamedTuple):
     upstream: Quantity
     accepted: Quantity
     kept: Quantity
+    pauses: bool
 
 
 class _Arrivals(NamedTuple):
-    """What a host makes of its arrivals: the trailing fields of `HostLoad`."""
+    """What a host makes of its arrivals: the last fields of `HostLoad` but one."""
 
     arrival: Vector
     upstream: Quantity
@@ -81,7 +84,9 @@ class State(NamedTuple):
         costs: of one message.
         forth, back, loop: the flows; those that a workload does not have carry nothing.
         source, sink: load of the payload's source and of its sink.
-        lossless: whether overload pauses the peer; otherwise packets are lost.
+        lossless: whether overload pauses the peer; otherwise packets are lost. A host without flow control neither asks
+            for pause nor heeds it, so that both need it.
+        wrong: share of the packets between the hosts that arrive with a wrong bit.
         numbers: one point or many.
     """
 
@@ -93,6 +98,7 @@ class State(NamedTuple):
     source: HostLoad
     sink: HostLoad
     lossless: bool
+    wrong: Quantity
     numbers: Numbers
 
     def by_host(self, source: Quantity, sink: Quantity) -> tuple[Quantity, Quantity]:
@@ -121,9 +127,12 @@ class State(NamedTuple):
 
     def pause_ratio(self) -> tuple[Quantity, Quantity]:
         """Share of the time for which hosts a and b ask their peer to stop."""
-        if not self.lossless:
-            return self.by_host(0.0, 0.0)
-        return self.by_host(1.0 - self.source.accepted, 1.0 - self.sink.accepted)
+        return self.by_host(*(1.0 - load.accepted if load.pauses else 0.0 for load in (self.source, self.sink)))
+
+    def pauses(self) -> tuple[bool, bool]:
+        """Whether hosts a and b ask their peer to stop when they cannot take more."""
+        source, sink = self.source.pauses, self.sink.pauses
+        return (source, sink) if source == sink else self.by_host(source, sink)
 
     def loss_ratio(self) -> tuple[Quantity, Quantity]:
         """Share of the arriving packets that hosts a and b drop."""
@@ -146,8 +155,25 @@ class State(NamedTuple):
 
 
 def evaluate(subsystem: Subsystem, workload: Workload) -> State:
-    """Compute the steady state of a workload."""
-    return _solve(subsystem, traffic_of(subsystem, workload), ONE)
+    """Compute the steady state of a workload between two hosts of one kind."""
+    traffic = traffic_of(subsystem, workload)
+    return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, ONE), ONE)
+
+
+def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> State:
+    """Compute the steady state of a workload between two hosts that may be unlike.
+
+    Both use the path MTU that either port lets through. Each host's costs are those of its own hardware; the state's
+    traffic is as the payload's sink sees it.
+    """
+    if a is b:
+        return evaluate(a, workload)
+    workload = replace(workload, mtu=min(workload.mtu, a.wire.maximum_mtu, b.wire.maximum_mtu))
+    source, sink = (b, a) if workload.opcode is Opcode.READ else (a, b)
+    sent, traffic = traffic_of(source, workload), traffic_of(sink, workload)
+    leaving, coming = costs_of(source, sent, ONE), costs_of(sink, traffic, ONE)
+    costs = coming._replace(source=leaving.source, fetch_limit=min(leaving.fetch_limit, coming.fetch_limit))
+    return _solve((source, sink), traffic, costs, ONE)
 
 
 def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> State:
@@ -155,37 +181,44 @@ def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> State:
 
     What the methods of the state return are arrays in their order; a quantity that is 0 at all points may be a number.
     """
-    return _solve(subsystem, stack([traffic_of(subsystem, workload) for workload in workloads]), MANY)
+    traffic = stack([traffic_of(subsystem, workload) for workload in workloads])
+    return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, MANY), MANY)
 
 
-def _solve(subsystem: Subsystem, t: Traffic, n: Numbers) -> State:
-    costs, capacity = costs_of(subsystem, t, n), subsystem.pcie.bytes_per_second
-    yields = t.loop if subsystem.loopback.rate_limited else t.loop * (1.0 - t.streamed)
+def _solve(subsystems: tuple[Subsystem, Subsystem], t: Traffic, costs: Costs, n: Numbers) -> State:
+    """Solve for the subsystems of the payload's source and of its sink."""
+    capacities = subsystems[0].pcie.bytes_per_second, subsystems[1].pcie.bytes_per_second
+    pauses = subsystems[0].receive_buffer.lossless, subsystems[1].receive_buffer.lossless
+    yields = t.loop if subsystems[1].loopback.rate_limited else t.loop * (1.0 - t.streamed)
     limits = _limits(t, costs, n)
     eager = (limits[0], limits[1], limits[2] * (1.0 - yields))
     held = _held_back(costs, eager, n)
-    offered = _fit_upstream(costs, held, (1.0, 1.0), capacity, n)
-    at_source = _receive_side(costs.source, (offered[1], offered[0], 0.0), costs, capacity, n)
-    at_sink = _receive_side(costs.sink, offered, costs, capacity, n)
+    offered = _fit_upstream(costs, held, (1.0, 1.0), capacities, n)
+    at_source = _receive_side(costs.source, (offered[1], offered[0], 0.0), costs, capacities[0], n)
+    at_sink = _receive_side(costs.sink, offered, costs, capacities[1], n)
     if n.anywhere(at_source.accepted + at_sink.accepted < 2.0):
         # What is not taken is not written either: once more, with the writes that there really are.
-        offered = _fit_upstream(costs, held, (at_source.accepted, at_sink.accepted), capacity, n)
-        at_source = _receive_side(costs.source, (offered[1], offered[0], 0.0), costs, capacity, n)
-        at_sink = _receive_side(costs.sink, offered, costs, capacity, n)
-    lossless = subsystem.receive_buffer.lossless
+        offered = _fit_upstream(costs, held, (at_source.accepted, at_sink.accepted), capacities, n)
+        at_source = _receive_side(costs.source, (offered[1], offered[0], 0.0), costs, capacities[0], n)
+        at_sink = _receive_side(costs.sink, offered, costs, capacities[1], n)
+    lossless = pauses[0] and pauses[1]
     forth = _taken(limits[0], offered[0], at_sink, t, lossless)
     back = _taken(limits[1], offered[1], at_source, t, lossless)
+    wrong: Quantity = 0.0
+    if errors := subsystems[0].wire.bit_error_ratio + subsystems[1].wire.bit_error_ratio:
+        wrong = wrong_packets(errors, t)
+        forth, back = _repeated(forth, costs.source, t, wrong), _repeated(back, costs.sink, t, wrong)
     # What goes round inside the NIC meets no network: it can always be held back.
     loop = _taken(limits[2], offered[2], at_sink, t, lossless=True)
     source_steady = _busy(costs.source.steady, forth.sent, back.sent, 0.0, n)
     sink_steady = _busy(costs.sink.steady, back.sent, forth.sent, loop.sent, n)
     if n.anywhere(yields):
-        rest = yields * _left_over(costs, limits[2], (forth, back), (sink_steady, at_sink.arrival), capacity, n)
+        rest = yields * _left_over(costs, limits[2], (forth, back), (sink_steady, at_sink.arrival), capacities[1], n)
         loop = Flow(limits[2], loop.offered + rest, loop.sent + rest, loop.delivered + rest)
         sink_steady = [busy + rest * cost for busy, cost in zip(sink_steady, costs.sink.steady.loop, strict=True)]
-    source = HostLoad(source_steady, 0.0, *at_source)
-    sink = HostLoad(sink_steady, loop.sent * costs.loopback, *at_sink)
-    return State(t, costs, forth, back, loop, source, sink, lossless, n)
+    source = HostLoad(source_steady, 0.0, *at_source, pauses[0])
+    sink = HostLoad(sink_steady, loop.sent * costs.loopback, *at_sink, pauses[1])
+    return State(t, costs, forth, back, loop, source, sink, lossless, wrong, n)
 
 
 def _limits(t: Traffic, costs: Costs, n: Numbers) -> Rates:
@@ -224,7 +257,9 @@ def _held_back(costs: Costs, limits: Rates, n: Numbers) -> Rates:
     return forth, back, loop
 
 
-def _fit_upstream(costs: Costs, rates: Rates, taken: tuple[Quantity, Quantity], capacity: float, n: Numbers) -> Rates:
+def _fit_upstream(
+    costs: Costs, rates: Rates, taken: tuple[Quantity, Quantity], capacities: tuple[float, float], n: Numbers
+) -> Rates:
     """Slow down senders whose requests do not fit PCIe upstream beside the writes of what their host receives.
 
     First everybody gives way alike; then, if a host still asks for too much because its peer did not slow down, its
@@ -234,13 +269,13 @@ def _fit_upstream(costs: Costs, rates: Rates, taken: tuple[Quantity, Quantity], 
         costs: of a message on both hosts.
         rates: messages/s of the flows.
         taken: share of what comes in that source and sink take.
-        capacity: bytes/s of PCIe upstream.
+        capacities: bytes/s of PCIe upstream, of source and sink.
         n: one point or many.
     """
     forth, back, loop = rates
     for leave in (False, True):
-        source = _upstream_share(costs, back * taken[0], forth, capacity, n, leave=leave)
-        sink = _upstream_share(costs, forth * taken[1], back + loop, capacity, n, leave=leave)
+        source = _upstream_share(costs, back * taken[0], forth, capacities[0], n, leave=leave)
+        sink = _upstream_share(costs, forth * taken[1], back + loop, capacities[1], n, leave=leave)
         forth, back, loop = forth * source, back * sink, loop * sink
     return forth, back, loop
 
@@ -288,6 +323,26 @@ def _taken(limit: Quantity, offered: Quantity, load: _Arrivals, t: Traffic, loss
     # A lost RC packet costs the rest of its window (go back N): what was sent twice was not delivered once.
     again = 1.0 - t.is_rc * (1.0 - load.accepted)
     return Flow(limit, offered, offered, accepted * load.kept * again)
+
+
+def wrong_packets(bit_error_ratio: float, t: Traffic) -> Quantity:
+    """Return the share of packets of which at least one bit is wrong."""
+    return 1.0 - (1.0 - bit_error_ratio) ** (8.0 * t.wire / t.packets)
+
+
+def _repeated(flow: Flow, sender: HostCosts, t: Traffic, wrong: Quantity) -> Flow:
+    """Return a flow whose packets arrive wrong now and then.
+
+    The receiver drops such a packet. Of RC it then takes nothing of that queue pair until the packet comes again, so
+    what is in flight is sent twice (go back N); one in 1 + wrong x in flight is new.
+    """
+    new = t.is_rc / (1.0 + wrong * in_flight(flow, sender, t)) + (1.0 - t.is_rc) * (1.0 - wrong)
+    return flow._replace(delivered=flow.delivered * new)
+
+
+def in_flight(flow: Flow, sender: HostCosts, t: Traffic) -> Quantity:
+    """Return the packets of one queue pair that are on their way at once, the one in hand included."""
+    return 1.0 + flow.sent * t.packets * sender.trip / t.qps
 
 
 def _left_over(

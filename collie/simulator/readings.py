@@ -15,6 +15,7 @@ from collie.simulator.costs import (
     CONTEXT,
     CREDITS,
     ENGINE,
+    MEMORY,
     ORDERED_WRITES,
     PEER_READS,
     PEER_WRITES,
@@ -27,7 +28,7 @@ from collie.simulator.costs import (
     HostCosts,
 )
 from collie.simulator.demand import receive_queues
-from collie.simulator.model import Flow, HostLoad, State
+from collie.simulator.model import Flow, HostLoad, State, in_flight, wrong_packets
 from collie.simulator.numbers import Numbers, Quantity, Vector
 from collie.simulator.subsystem import Cache, Subsystem
 
@@ -68,13 +69,45 @@ _WQE_CACHE_SHARPNESS: Final = 2.0
 _WQE_CACHE_CONFLICTS: Final = 0.05
 
 
+UNLIKE_COUNTERS: Final = ("rx_crc_errors", "out_of_sequence", "packets_sent_again", "memory_stalled")
+"""In the order of `unlike_counters`: what hosts of a simulated fleet show besides."""
+
+
 def counters(subsystem: Subsystem, state: State) -> tuple[Vector, Vector]:
-    """Return the advance per second of every counter, of hosts a and b."""
-    shared = _near_misses(subsystem, state)
+    """Return the advance per second of every counter, of hosts a and b of one kind."""
+    shared = _near_misses(subsystem, state, lossless=state.lossless)
     source, sink = _port(state)
     source += _diagnostics(subsystem, state, shared, state.source, state.costs.source, state.back, state.forth, None)
     sink += _diagnostics(subsystem, state, shared, state.sink, state.costs.sink, state.forth, state.back, state.loop)
     return state.numbers.exchange(state.traffic.is_read, source, sink)
+
+
+def unlike_counters(a: Subsystem, b: Subsystem, state: State) -> tuple[Vector, Vector]:
+    """Return the advance per second of every counter, the `UNLIKE_COUNTERS` last, of two hosts that may be unlike."""
+    of_source, of_sink = (b, a) if state.traffic.is_read else (a, b)
+    source, sink = _port(state)
+    for readings, host, load, costs, coming, leaving, loop in (
+        (source, of_source, state.source, state.costs.source, state.back, state.forth, None),
+        (sink, of_sink, state.sink, state.costs.sink, state.forth, state.back, state.loop),
+    ):
+        shared = _near_misses(host, state, lossless=load.pauses)
+        readings += _diagnostics(host, state, shared, load, costs, coming, leaving, loop)
+        readings += _faults(host, state, load, costs, coming, leaving)
+    return state.numbers.exchange(state.traffic.is_read, source, sink)
+
+
+def _faults(
+    host: Subsystem, state: State, load: HostLoad, costs: HostCosts, coming: Flow, leaving: Flow
+) -> list[Quantity]:
+    """Return what only a fault moves: wrong bits of the host's own cable, what follows them, and crowded memory."""
+    t = state.traffic
+    arrivals, departures = coming.sent * t.packets, leaving.sent * t.packets
+    return [
+        arrivals * wrong_packets(host.wire.bit_error_ratio, t),
+        arrivals * state.wrong * t.is_rc,
+        departures * state.wrong * in_flight(leaving, costs, t) * t.is_rc,
+        _stalled(state.numbers, load.steady[MEMORY]),
+    ]
 
 
 def _port(state: State) -> tuple[list[Quantity], list[Quantity]]:
@@ -85,8 +118,10 @@ def _port(state: State) -> tuple[list[Quantity], list[Quantity]]:
     forth_packets = forth * traffic.packets + back * costs.answers
     back_packets = back * traffic.packets + forth * costs.answers
     source_pause = sink_pause = 0.0
-    if state.lossless:
-        source_pause, sink_pause = 1e6 * (1.0 - state.source.accepted), 1e6 * (1.0 - state.sink.accepted)
+    if state.source.pauses:
+        source_pause = 1e6 * (1.0 - state.source.accepted)
+    if state.sink.pauses:
+        sink_pause = 1e6 * (1.0 - state.sink.accepted)
     return (
         [forth_bytes, back_bytes, forth_packets, back_packets, source_pause, sink_pause],
         [back_bytes, forth_bytes, back_packets, forth_packets, sink_pause, source_pause],
@@ -114,7 +149,7 @@ class _NearMisses(NamedTuple):
     bursts: float
 
 
-def _near_misses(subsystem: Subsystem, state: State) -> _NearMisses:
+def _near_misses(subsystem: Subsystem, state: State, *, lossless: bool) -> _NearMisses:
     t, n = state.traffic, state.numbers
     reads, acks, buffer = subsystem.reads, subsystem.acknowledgements, subsystem.receive_buffer
     late = reading_lists = spilled = answered = 0.0
@@ -133,7 +168,7 @@ def _near_misses(subsystem: Subsystem, state: State) -> _NearMisses:
         spilled=spilled,
         answered=answered,
         lookups=1.0 / n.least(t.wqe_batch, subsystem.translation_cache.look_ahead_messages),
-        bursts=(buffer.xoff_bytes if state.lossless else buffer.size_bytes) / _BURST_BYTES,
+        bursts=(buffer.xoff_bytes if lossless else buffer.size_bytes) / _BURST_BYTES,
     )
 
 

@@ -41,6 +41,10 @@ class Wire(Part):
     """From the sender's egress to the receiver and back to the sender, both NICs and one switch, without PCIe."""
     minimum_mtu: Bytes = 256
     """Path MTU below which a connection cannot be set; a workload that asks for less gets this."""
+    maximum_mtu: Bytes = 4096
+    """Largest path MTU that the port's Ethernet MTU leaves room for; a connection takes the lower one of both ends."""
+    bit_error_ratio: HalfShare = 0.0
+    """Bits that arrive wrong over the cable of this port, either way, after forward error correction."""
 
 
 class Engine(Part):

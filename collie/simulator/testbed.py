@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from operator import mul
 from typing import Final, NamedTuple, overload
@@ -15,13 +16,13 @@ from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurem
 from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import Measured, OtherUse, RunResult, SetupFailed, TestbedInfo, Unsupported
-from collie.simulator.model import State, evaluate
+from collie.simulator.model import State, evaluate, evaluate_between
 from collie.simulator.noise import Chance, chance
-from collie.simulator.readings import COUNTERS, PORT_COUNTERS, counters
+from collie.simulator.readings import COUNTERS, PORT_COUNTERS, UNLIKE_COUNTERS, counters, unlike_counters
 from collie.simulator.specification import specification
-from collie.simulator.subsystem import Subsystem, SubsystemFile, capabilities, lacks
+from collie.simulator.subsystem import SubsystemFile, capabilities, lacks
 from collie.workloads.plan import HOST_A, HOST_B
-from collie.workloads.pruning import Capabilities
+from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.workload import Workload
 
 HOSTS: Final = (HOST_A, HOST_B)
@@ -51,12 +52,24 @@ class SimulatedTestbed:
         catalog: describes the counters (`counters/simulated/catalog.yaml`).
         seed: of the noise; a run's noise depends on it and on the run's number alone.
         noise: factor on every spread and on the share of failed and unstable runs; 0 switches all of it off.
+        peer: host B, where it may be unlike host A (`faults.py`); both then show `UNLIKE_COUNTERS` besides.
     """
 
-    def __init__(self, subsystem: SubsystemFile, catalog: Catalog, *, seed: int = 0, noise: float = 1.0) -> None:
+    def __init__(
+        self,
+        subsystem: SubsystemFile,
+        catalog: Catalog,
+        *,
+        seed: int = 0,
+        noise: float = 1.0,
+        peer: SubsystemFile | None = None,
+    ) -> None:
         self._subsystem = subsystem.hardware
+        self._peer = None if peer is None else self._subsystem if peer is subsystem else peer.hardware
         self._settings = {name: setting.value for name, setting in subsystem.settings.items()}
-        self._catalog = catalog
+        self._names = COUNTERS if peer is None else COUNTERS + UNLIKE_COUNTERS
+        shown = set(self._names)
+        self._catalog = replace(catalog, counters=tuple(each for each in catalog.counters if each.name in shown))
         self._seed = seed
         self._noise = noise
         self._closed = False
@@ -85,7 +98,11 @@ class SimulatedTestbed:
     @property
     def capabilities(self) -> Capabilities:
         """What the subsystem and the model of it have."""
-        return capabilities(self._subsystem)
+        able = capabilities(self._subsystem)
+        if self._peer is None:
+            return able
+        mtu = min(self._subsystem.wire.maximum_mtu, self._peer.wire.maximum_mtu)
+        return Capabilities((*able.restrictions, Restriction("mtu", f"the active MTU of a port is {mtu}", at_most=mtu)))
 
     def specification(self, workload: Workload) -> Bound:
         """Return what the data sheet promises."""
@@ -102,13 +119,33 @@ class SimulatedTestbed:
         elapsed = elapsed_seconds(workload)
         if reason := lacks(self._subsystem, workload):
             return Unsupported(reason, 1.0)
-        luck = chance(self._seed, run, self._noise, len(COUNTERS), len(_RAMP)) if self._noise > 0 else None
+        luck = chance(self._seed, run, self._noise, len(self._names), len(_RAMP)) if self._noise > 0 else None
         if luck and luck.failure:
             cause, detail = luck.failure
             return SetupFailed(cause, f"run {run}: {detail}", elapsed / 2)
-        measured = replayed(_measurement(self._subsystem, workload, luck), watch)
+        measured = replayed(self._measurement(workload, luck), watch)
         unused = len(_RAMP) * SAMPLE_SECONDS - measured.window_seconds if measured.stopped else 0.0
         return Measured(measured, elapsed - unused)
+
+    def _measurement(self, workload: Workload, luck: Chance | None) -> Measurement:
+        if self._peer is None:
+            state = evaluate(self._subsystem, workload)
+            readings = counters(self._subsystem, state)
+        else:
+            state = evaluate_between(self._subsystem, self._peer, workload)
+            readings = unlike_counters(self._subsystem, self._peer, state)
+        shown, (a, b) = _shown(state), readings
+        if luck is not None:
+            shown = _disturbed(shown, luck)
+            a, b = _spread(a, shown.pause, luck, 0), _spread(b, shown.pause, luck, 1)
+        hosts = _hosts(shown, (dict(zip(self._names, a, strict=True)), dict(zip(self._names, b, strict=True))))
+        return Measurement(
+            hosts=hosts,
+            window_seconds=WINDOW_SAMPLES * SAMPLE_SECONDS,
+            stable=luck is None or luck.stable,
+            health=_health(workload, luck),
+            series=_Series(hosts, luck),
+        )
 
     def other_uses(self) -> tuple[OtherUse, ...]:
         """Return nothing: these ports are nobody else's."""
@@ -141,7 +178,9 @@ def noiseless_hosts(state: State) -> tuple[HostMeasurement, HostMeasurement]:
 
 
 def _shown(state: State) -> _Shown:
-    pause = state.pause_ratio() if state.lossless else (None, None)
+    pause_a, pause_b = state.pause_ratio()
+    pauses_a, pauses_b = state.pauses()
+    pause = (pause_a if pauses_a else None, pause_b if pauses_b else None)
     (a, b), (a_bps, b_bps), (a_pps, b_pps) = state.receives(), state.delivered_bps(), state.delivered_pps()
     bps, pps = (a_bps if a else None, b_bps if b else None), (a_pps if a else None, b_pps if b else None)
     return _Shown(bps, pps, pause, state.loss_ratio())
@@ -152,22 +191,6 @@ def _hosts(shown: _Shown, readings: tuple[_Counters, _Counters]) -> tuple[HostMe
     return (
         HostMeasurement(HOST_A, a_bps, a_pps, a_pause, b_pause, a_loss, readings[0]),
         HostMeasurement(HOST_B, b_bps, b_pps, b_pause, a_pause, b_loss, readings[1]),
-    )
-
-
-def _measurement(subsystem: Subsystem, workload: Workload, luck: Chance | None) -> Measurement:
-    state = evaluate(subsystem, workload)
-    shown, (a, b) = _shown(state), counters(subsystem, state)
-    if luck is not None:
-        shown = _disturbed(shown, luck)
-        a, b = _spread(a, shown.pause, luck, 0), _spread(b, shown.pause, luck, 1)
-    hosts = _hosts(shown, (dict(zip(COUNTERS, a, strict=True)), dict(zip(COUNTERS, b, strict=True))))
-    return Measurement(
-        hosts=hosts,
-        window_seconds=WINDOW_SAMPLES * SAMPLE_SECONDS,
-        stable=luck is None or luck.stable,
-        health=_health(workload, luck),
-        series=_Series(hosts, luck),
     )
 
 
@@ -246,7 +269,9 @@ def _host_series(measured: HostMeasurement, luck: Chance | None, host: int) -> l
     samples = []
     for index, ramp in enumerate(_RAMP):
         factor = ramp if around is None else ramp * around[index]
-        readings: dict[str, float | None] = dict(zip(COUNTERS, [value * factor for value in values], strict=True))
+        readings: dict[str, float | None] = dict(
+            zip(measured.counters, [value * factor for value in values], strict=True)
+        )
         readings["delivered_bps"] = None if delivered is None else delivered * factor
         readings["tx_pause_ratio"] = None
         if pause is not None:

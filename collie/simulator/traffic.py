@@ -146,7 +146,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> Traffic:
     operation, qp_type, mtu = (
         _OPERATIONS[workload.opcode],
         workload.qp_type,
-        max(workload.mtu, subsystem.wire.minimum_mtu),
+        min(max(workload.mtu, subsystem.wire.minimum_mtu), subsystem.wire.maximum_mtu),
     )
     is_read, is_ud, is_rc = workload.opcode is Opcode.READ, qp_type is QpType.UD, qp_type is QpType.RC
     sizes, count = workload.messages, len(workload.messages)

@@ -15,6 +15,15 @@ from collie.wiring.campaigns import (
 )
 from collie.wiring.checks import MeasuredHits, application_named, application_of_perftest, known_anomalies, measure_hits
 from collie.wiring.exports import EXPORTS, Exported, export
+from collie.wiring.fleets import (
+    MOST_SIMULATED,
+    SIMULATED_HOSTS,
+    FaultKind,
+    FleetChoice,
+    FleetResult,
+    fleet,
+    simulated_names,
+)
 from collie.wiring.gates import OpenGate, gate, recorded_gate
 from collie.wiring.hosts import check, diff, fingerprints_named, take_fingerprints, watch
 from collie.wiring.parts import known_sets, limits_of, narrowed_space_of, recipe_of, space_named, space_of, system_clock
@@ -43,9 +52,15 @@ from collie.wiring.testbeds import (
 __all__ = [
     "EXPORTS",
     "LAB",
+    "MOST_SIMULATED",
+    "SIMULATED_HOSTS",
     "Baseline",
     "CampaignStatus",
     "Exported",
+    "FaultKind",
+    "FleetChoice",
+    "FleetResult",
+    "GateChoice",
     "Life",
     "MapChoice",
     "MeasuredHits",
@@ -68,6 +83,7 @@ __all__ = [
     "export",
     "fingerprints_named",
     "first_pair",
+    "fleet",
     "gate",
     "kept_calibration",
     "known_anomalies",
@@ -88,6 +104,7 @@ __all__ = [
     "resume",
     "score",
     "severity_map",
+    "simulated_names",
     "space_named",
     "space_of",
     "status",

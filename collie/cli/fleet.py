@@ -1,0 +1,125 @@
+"""`collie fleet`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from collie import wiring
+from collie.campaign.choice import SearchChoice
+from collie.cli.options import (
+    print_json,
+    safety_limits,
+    safety_options,
+    say_safety,
+    testbed_choice,
+    testbed_options,
+)
+from collie.errors import UsageError
+from collie.fleet.battery import FEWEST_HOSTS
+from collie.fleet.judge import FALSE_ALARM
+from collie.report.fleet import FleetReport, fleet_json, fleet_text, render_fleet
+from collie.report.html import write_page
+from collie.report.json_output import render_safety
+
+
+@click.command("fleet")
+@click.option(
+    "--count",
+    type=click.IntRange(2, wiring.MOST_SIMULATED),
+    help=f"Hosts of the simulated fleet.  [default: {wiring.SIMULATED_HOSTS}]",
+)
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="HOST=KIND",
+    help=f"Make a simulated host unlike: {', '.join(wiring.FaultKind)}.",
+)
+@click.option("--repeat", type=click.IntRange(min=1), help="Run the battery so often.  [default: by fleet size]")
+@click.option(
+    "--false-alarm",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=FALSE_ALARM,
+    show_default=True,
+    help="Chance that a fleet with nothing odd is accused, at most.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
+@click.option("-o", "page", metavar="FILE", help="Write a page with a heat map of all hosts.")
+@safety_options
+@testbed_options
+def command(
+    count: int | None,
+    faults: tuple[str, ...],
+    repeat: int | None,
+    false_alarm: float,
+    seed: int,
+    page: str | None,
+    output: str,
+    **options: Any,
+) -> int:
+    """Say which host of a fleet is the odd one: the same short battery on every host, each compared with its peers.
+
+    Exits 1 when a host is odd, 3 when a host could not be measured, 4 when there are too few to tell.
+
+    \b
+    collie fleet --hosts hosts.yaml -o fleet.html
+    collie fleet --subsystem F --count 40 --fault host-007=pcie_half_width
+    """
+    search = SearchChoice(
+        testbed_choice(options), seed=seed, safety=safety_limits(options), shared_port=options["shared_port"]
+    )
+    choice = wiring.FleetChoice(search, count, _faults(faults), repeat, false_alarm)
+    result = wiring.fleet(choice, lambda text: click.echo(text, err=True))
+    survey = result.survey
+    report = FleetReport(
+        result.name,
+        len(result.hosts),
+        result.verdict,
+        survey.failures,
+        survey.unsupported,
+        survey.runs,
+        survey.elapsed_seconds,
+    )
+    if page:
+        write_page(render_fleet(report), Path(page))
+    if output == "json":
+        print_json({**fleet_json(report), **({"safety": render_safety(result.safety)} if result.safety else {})})
+    else:
+        click.echo(fleet_text(report))
+    say_safety(result.safety)
+    if len(result.hosts) < FEWEST_HOSTS:
+        click.echo(f"{len(result.hosts)} hosts are too few to tell which is odd; {FEWEST_HOSTS} can", err=True)
+    return _exit_code(result)
+
+
+def _exit_code(result: wiring.FleetResult) -> int:
+    if result.safety and result.safety.left_behind:
+        return 3
+    if result.verdict and result.verdict.odd:
+        return 1
+    if len(result.hosts) < FEWEST_HOSTS:
+        return 4
+    return 3 if result.verdict is None or result.verdict.unjudged else 0
+
+
+def _faults(words: Iterable[str]) -> dict[str, wiring.FaultKind]:
+    """Read `HOST=KIND` words.
+
+    Raises:
+        UsageError: a word is none, or there is no such fault.
+    """
+    found: dict[str, wiring.FaultKind] = {}
+    for word in words:
+        host, sign, kind = word.partition("=")
+        if not sign or not host:
+            raise UsageError(f"--fault {word!r} is not HOST=KIND")
+        if kind not in list(wiring.FaultKind):
+            raise UsageError(f"--fault {word}: there is no fault {kind!r}; one of {', '.join(wiring.FaultKind)}")
+        if host in found:
+            raise UsageError(f"--fault {word}: host {host} has a fault already; a host can have one")
+        found[host] = wiring.FaultKind(kind)
+    return found

@@ -1,0 +1,177 @@
+"""The battery: the same short runs for every host, after the self-checks of MegaScale (Jiang et al., NSDI '24).
+
+A host sends to its neighbours around a ring, to itself beside what a neighbour sends, and takes what several send at
+once. Probes go from plain to special: each special one asks more of one component, which is then the suspect when a
+host is odd there and nowhere before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+from typing import Final
+
+from collie.inventory.hosts import MOST_HOSTS
+from collie.workloads.plan import HOST_B, ROLES
+from collie.workloads.workload import Direction, Workload
+
+FEWEST_HOSTS: Final = 4
+"""A host is compared with runs that it had no part in; with three hosts these are one pair's."""
+FEWEST_PEER_READINGS: Final = 12
+"""Readings of its peers that a host is compared with, where repeating gives them: a median and a spread of less say so
+little that only a host beyond all reason would stand out (`judge.bar`)."""
+_NEIGHBOURS: Final = 2
+"""Every host meets so many on either side. It is blamed for what it shows with all of them, so that it takes four
+faulty ones around a sound one to have it blamed in their place."""
+_EVERYBODY: Final = 5
+"""Hosts up to which everybody meets everybody: an odd host has a part in most runs of so small a fleet, and a sound one
+that never met it would be what differs."""
+_CROWD_SHARE: Final = 10
+"""At most one in so many hosts has a part in one run of all to one, so that few of the runs have an odd one in it."""
+
+
+class Stage(StrEnum):
+    """Who sends to whom."""
+
+    RING = "ring"
+    """Neighbours to each other, both ways: both hosts are under test."""
+    LOOPBACK = "loopback"
+    """A host to itself, beside what its neighbour sends to it."""
+    ALL_TO_ONE = "all to one"
+    """Several hosts to one, which is under test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One workload of the battery.
+
+    Attributes:
+        name: in messages and reports.
+        stage: who sends to whom.
+        workload: what is sent.
+        stresses: the component of which it asks more than the probes before it; None for a plain one.
+    """
+
+    name: str
+    stage: Stage
+    workload: Workload
+    stresses: str | None = None
+
+    @property
+    def under_test(self) -> tuple[str, ...]:
+        """The roles whose readings count."""
+        return ROLES[:2] if self.stage is Stage.RING else (HOST_B,)
+
+
+def _both_ways(name: str, stresses: str | None = None, **fields: object) -> Probe:
+    workload = Workload(direction=Direction.BIDIRECTIONAL, **fields)  # type: ignore[arg-type]
+    return Probe(name, Stage.RING, workload, stresses)
+
+
+BATTERY: Final = (
+    _both_ways("stream", mtu=4096, qps=8, mr_bytes=4 << 20, wqe_batch=8, messages=(64 << 10,)),
+    _both_ways("small messages", mtu=4096, qps=16, wqe_batch=16, messages=(64,)),
+    _both_ways(
+        "segments",
+        "PCIe",
+        mtu=4096,
+        qps=8,
+        mr_bytes=4 << 20,
+        wqe_batch=8,
+        sge_count=3,
+        sge_split=(128, 64 << 10),
+        messages=(66_688,),
+    ),
+    _both_ways(
+        "mixed sizes", "acknowledgement unit", mtu=1024, qps=320, wqe_batch=64, messages=(64 << 10, 128, 128, 128)
+    ),
+    Probe(
+        "loopback",
+        Stage.LOOPBACK,
+        Workload(loopback=True, mtu=4096, qps=8, mr_bytes=4 << 20, wqe_batch=16, messages=(256 << 10,)),
+        "receive buffer",
+    ),
+    Probe(
+        "all to one",
+        Stage.ALL_TO_ONE,
+        Workload(requesters=MOST_HOSTS - 1, mtu=4096, qps=2, mr_bytes=4 << 20, wqe_batch=8, messages=(64 << 10,)),
+        "receive buffer",
+    ),
+)
+"""`segments` puts short segments behind long ones, which strict ordering of PCIe writes makes wait (paper, #9); `mixed
+sizes` puts answers to short messages of many queue pairs beside long ones (paper, #10); `loopback` and `all to one`
+bring a host more than it takes, so that its flow control has to act (paper, #13)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hosts that measure together.
+
+    Attributes:
+        hosts: by role: a, b, c, ...
+        probes: that they run, in order.
+    """
+
+    hosts: tuple[str, ...]
+    probes: tuple[Probe, ...]
+
+
+def repeats(hosts: int) -> int:
+    """Return how often the battery is run: small fleets have few peers, and make up for it by repeating."""
+    apart = len(_steps(hosts)) * (hosts - 2)  # ordered pairs that a host has no part in
+    return max(1, math.ceil(FEWEST_PEER_READINGS / apart))
+
+
+def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tuple[Group, ...], ...]:
+    """Return who measures with whom, once through the battery: the groups of one round share no host.
+
+    Args:
+        hosts: in the order of the ring; at least `FEWEST_HOSTS`.
+        battery: the probes.
+    """
+    probes = tuple(battery)
+    pairwise = tuple(probe for probe in probes if probe.stage is not Stage.ALL_TO_ONE)
+    many = tuple(probe for probe in probes if probe.stage is Stage.ALL_TO_ONE)
+    pairs = [Group(hosts_, pairwise) for hosts_ in _pairs(hosts)] if pairwise else []
+    crowds = [Group(hosts_, many) for hosts_ in _crowds(hosts)] if many else []
+    return tuple(chain(_disjoint(pairs), _disjoint(crowds)))
+
+
+def _steps(hosts: int) -> range:
+    """Return how far along the ring the neighbours are that a host sends to."""
+    return range(1, hosts if hosts <= _EVERYBODY else _NEIGHBOURS + 1)
+
+
+def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
+    count = len(hosts)
+    return [(host, hosts[(index + step) % count]) for step in _steps(count) for index, host in enumerate(hosts)]
+
+
+def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return groups of several hosts that send to one, role b; everybody is that one twice, with other senders."""
+    senders = min(MOST_HOSTS, len(hosts) // _CROWD_SHARE) - 1
+    if senders < 2:
+        return []
+    found = []
+    for index, host in enumerate(hosts):
+        others = [hosts[(index + step) % len(hosts)] for step in range(1, 2 * senders + 1)]
+        for chosen in (others[:senders], others[senders:]):
+            found.append((chosen[0], host, *chosen[1:]))
+    return found
+
+
+def _disjoint(groups: Iterable[Group]) -> list[tuple[Group, ...]]:
+    """Put each group into the first round that has none of its hosts."""
+    made: list[list[Group]] = []
+    taken: list[set[str]] = []
+    for group in groups:
+        free = next((index for index, busy in enumerate(taken) if busy.isdisjoint(group.hosts)), len(made))
+        if free == len(made):
+            made.append([])
+            taken.append(set())
+        made[free].append(group)
+        taken[free].update(group.hosts)
+    return [tuple(each) for each in made]

@@ -1,0 +1,313 @@
+"""Which host is the odd one, after Minder (Deng et al., NSDI '25): machines that do the same show the same.
+
+Terms. A *metric* is a counter, or what the generator delivered, within one probe of the battery. A *reading* is a
+metric of one host in one run, as a series of samples. The *peers* of a host are the readings of the others in runs that
+the host had no part in: a fault shows at both ends of a run, so what a host's own partners read proves nothing against
+it.
+
+A reading *deviates* by (reading - median of the peers) / spread of the peers; the spread is their median absolute
+deviation, scaled to a normal distribution's standard deviation, and never less than what nobody would call unusual
+(`LEAST_SPREAD`) or than one event in the window. The deviation of a host has to *last*: it is the least of `LASTING`
+consecutive samples, on one side, and of that the least over all runs of the host. So it is what the host shows whomever
+it is paired with, and a neighbour of an odd host, which is odd in one pair of four, stays at its place.
+
+False alarms. A fleet with nothing odd is accused with a chance of at most `false_alarm`. With N hosts, M metrics
+compared and W stretches of `LASTING` samples in a window, 2 N M W deviations could exceed the bar by chance (on either
+side); each may do so with a chance of `false_alarm / (2 N M W)`, and the bar is where Student's t has that tail
+(`spread.bar`). That the deviation has to hold in every run of the host comes on top. It is not counted, as healthy
+hosts differ a little too, and one that does so does it in all of its runs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collie.counters.catalog import Catalog, Kind
+from collie.fleet.battery import Probe, Stage
+from collie.fleet.reading import DELIVERED, PACKET_BYTES, Reading
+from collie.fleet.spread import SPREAD_OF_NORMAL, bar, freedom
+
+FALSE_ALARM: Final = 0.01
+"""Chance that a fleet with nothing odd is accused, unless the user states another: one such fleet in a hundred."""
+LASTING: Final = 4
+"""Consecutive samples for which a deviation has to last: what makes a window stable elsewhere in Collie."""
+LEAST_SPREAD: Final = 0.02
+"""Of the median: traffic differs by so much from run to run without anybody calling it unusual (`counters.unusual`)."""
+FEWEST_RUNS: Final = 2
+"""Of a host, before it can be told from its partner."""
+SMALLER_PACKETS: Final = 0.5**0.5
+"""Path MTUs are powers of two: packets smaller than this share of the peers' are nearer to another path MTU."""
+
+_DERIVED: Final = {DELIVERED: ("throughput", "bit/s"), PACKET_BYTES: ("path MTU", "bytes")}
+"""Component and unit of what is no counter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What is compared: a name as in `Reading.samples`, within a probe."""
+
+    probe: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.probe})"
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A metric of a host against its peers.
+
+    Attributes:
+        metric: which.
+        component: the part that it points at, by the catalog.
+        unit: of the values.
+        value: median over the host's runs.
+        median: of the peers.
+        low, high: the healthy range: what chance explains among the peers.
+        score: lasting deviation over the bar; at 1 chance is no explanation any more. Negative where the host reads
+            less than its peers.
+    """
+
+    metric: Metric
+    component: str
+    unit: str
+    value: float
+    median: float
+    low: float
+    high: float
+    score: float
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether chance is no explanation."""
+        return abs(self.score) >= 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One host.
+
+    Attributes:
+        host: its name.
+        signs: everything compared, the largest deviation first.
+        telling: what gives it away; of a host that is not odd, the metric in which it comes nearest to that.
+        component: what is at fault, as far as the battery tells; None unless the host is odd.
+    """
+
+    host: str
+    signs: tuple[Sign, ...]
+    telling: Sign
+    component: str | None
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether it is not like the others."""
+        return self.component is not None
+
+    @property
+    def score(self) -> float:
+        """The largest deviation over its bar, whatever its side."""
+        return abs(self.signs[0].score)
+
+    @property
+    def odd_signs(self) -> tuple[Sign, ...]:
+        """The metrics in which it is odd, what gives it away first."""
+        return tuple(sorted((sign for sign in self.signs if sign.is_odd), key=lambda sign: sign is not self.telling))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetVerdict:
+    """All hosts.
+
+    Attributes:
+        standings: the oddest host first.
+        unjudged: hosts of which too little was read to compare them.
+        metrics: compared.
+        false_alarm: chance that a fleet with nothing odd is accused, at most.
+    """
+
+    standings: tuple[Standing, ...]
+    unjudged: tuple[str, ...]
+    metrics: int
+    false_alarm: float
+
+    @property
+    def odd(self) -> tuple[Standing, ...]:
+        """The hosts that are not like the others, the oddest first."""
+        return tuple(standing for standing in self.standings if standing.is_odd)
+
+
+def judge(
+    readings: Iterable[Reading],
+    hosts: Sequence[str],
+    battery: Sequence[Probe],
+    catalog: Catalog,
+    false_alarm: float = FALSE_ALARM,
+) -> FleetVerdict:
+    """Compare every host with its peers, in every metric.
+
+    One of several that send to the same host may be what is odd about the run: where several did, a run counts only
+    when no sender was found odd with its neighbours.
+
+    Args:
+        readings: of all runs.
+        hosts: that should have been measured.
+        battery: the probes, plain ones first.
+        catalog: describes the counters.
+        false_alarm: chance that a fleet with nothing odd is accused; above 0 and below 1.
+    """
+    taken = list(readings)
+    crowds = {probe.name for probe in battery if probe.stage is Stage.ALL_TO_ONE}
+    if any(reading.probe in crowds for reading in taken):
+        pairwise = _compared(
+            [reading for reading in taken if reading.probe not in crowds], hosts, battery, catalog, false_alarm
+        )
+        odd = {standing.host for standing in pairwise.odd}
+        taken = [reading for reading in taken if reading.probe not in crowds or odd.isdisjoint(reading.partners)]
+    return _compared(taken, hosts, battery, catalog, false_alarm)
+
+
+def _compared(
+    readings: Sequence[Reading], hosts: Sequence[str], battery: Sequence[Probe], catalog: Catalog, false_alarm: float
+) -> FleetVerdict:
+    columns = _columns(readings)
+    stretches = max((column.stretches for column in columns.values()), default=1)
+    tail = false_alarm / (2 * max(1, len(hosts)) * max(1, len(columns)) * stretches)
+    signs: dict[str, list[Sign]] = {host: [] for host in hosts}
+    for metric, column in columns.items():
+        component, unit = _component(metric, catalog)
+        for host, value, peers, score in column.deviations(tail):
+            signs[host].append(Sign(metric, component, unit, value, *peers, score))
+    standings = [_standing(host, found, battery, catalog) for host, found in signs.items() if found]
+    standings.sort(key=lambda standing: -standing.score)
+    unjudged = tuple(host for host, found in signs.items() if not found)
+    return FleetVerdict(tuple(standings), unjudged, len(columns), false_alarm)
+
+
+def _component(metric: Metric, catalog: Catalog) -> tuple[str, str]:
+    """Return the component that a metric points at, and its unit."""
+    counter = catalog.find(metric.name)
+    if counter is None:
+        return _DERIVED[metric.name]
+    return counter.component, counter.unit.value if counter.gauge else f"{counter.unit.value}/s"
+
+
+class _Peers(NamedTuple):
+    """What the peers of a host read: median, and the range that chance explains."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One metric: every reading of it.
+
+    Attributes:
+        hosts, runs: of each reading.
+        series: the samples of each reading.
+        levels: mean of each reading.
+        one_event: per second: what one event in the window comes to.
+    """
+
+    hosts: tuple[str, ...]
+    runs: NDArray[np.int64]
+    series: tuple[tuple[float, ...], ...]
+    levels: NDArray[np.float64]
+    one_event: float
+
+    @property
+    def stretches(self) -> int:
+        """In how many places of a window a deviation may last long enough."""
+        return max(max(1, len(samples) - LASTING + 1) for samples in self.series)
+
+    def deviations(self, tail: float) -> Iterator[tuple[str, float, _Peers, float]]:
+        """Yield host, its level, its peers and its score, for each host of which enough is known."""
+        own: dict[str, list[int]] = defaultdict(list)
+        for index, host in enumerate(self.hosts):
+            own[host].append(index)
+        for host, mine in own.items():
+            runs = self.runs[mine]
+            peers = self.levels[~np.isin(self.runs, runs)]
+            if len(np.unique(runs)) < FEWEST_RUNS or len(peers) <= FEWEST_RUNS:
+                continue
+            middle = float(np.median(peers))
+            spread = SPREAD_OF_NORMAL * float(np.median(np.abs(peers - middle)))
+            allowed = max(spread, LEAST_SPREAD * abs(middle), self.one_event) * bar(tail, freedom(len(peers)))
+            risen = min(_lasting([value - middle for value in self.series[index]]) for index in mine)
+            fallen = min(_lasting([middle - value for value in self.series[index]]) for index in mine)
+            score = (risen if risen >= fallen else -fallen) / allowed
+            known = _Peers(middle, max(0.0, middle - allowed), middle + allowed)
+            yield host, float(np.median(self.levels[mine])), known, score
+
+
+def _lasting(deviations: Sequence[float]) -> float:
+    """Return the largest deviation to the upper side that lasts; 0 where none does."""
+    first_ends = range(min(LASTING, len(deviations)), len(deviations) + 1)
+    return max(0.0, max(min(deviations[max(0, end - LASTING) : end]) for end in first_ends))
+
+
+def _columns(readings: Iterable[Reading]) -> dict[Metric, _Column]:
+    """Sort readings by metric; one that reads the same everywhere tells nobody apart, and is left out."""
+    by_metric: dict[Metric, list[tuple[Reading, tuple[float, ...]]]] = defaultdict(list)
+    for reading in readings:
+        for name, samples in reading.samples.items():
+            by_metric[Metric(reading.probe, name)].append((reading, samples))
+    found = {}
+    for metric, entries in by_metric.items():
+        levels = np.asarray([sum(samples) / len(samples) for _, samples in entries])
+        if levels.min() < levels.max():
+            found[metric] = _Column(
+                tuple(reading.host for reading, _ in entries),
+                np.asarray([reading.run for reading, _ in entries]),
+                tuple(samples for _, samples in entries),
+                levels,
+                1.0 / min(reading.window_seconds for reading, _ in entries),
+            )
+    return found
+
+
+def _standing(host: str, signs: list[Sign], battery: Sequence[Probe], catalog: Catalog) -> Standing:
+    signs.sort(key=lambda sign: -abs(sign.score))
+    odd = [sign for sign in signs if sign.is_odd]
+    telling, component = _diagnosis(odd, battery, catalog) if odd else (signs[0], None)
+    return Standing(host, tuple(signs), telling, component)
+
+
+def _diagnosis(odd: Sequence[Sign], battery: Sequence[Probe], catalog: Catalog) -> tuple[Sign, str]:
+    """Return what gives a host away, and the component at fault: causes before what follows from them.
+
+    1. A counter of errors moves: wrong bits make for losses, repetitions and a slower flow.
+    2. Packets are smaller: that makes more work for every unit that handles packets.
+    3. Otherwise the plainest probe in which the host is odd tells. In a plain one it is the counter of a resource that
+       has risen most, or what deviates most when none has; in a special one the component that the probe stresses.
+
+    Args:
+        odd: not empty, the largest deviation first.
+        battery: the probes, plain ones first.
+        catalog: describes the counters.
+    """
+    kinds = {counter.name: counter.kind for counter in catalog.counters}
+    order = [probe.name for probe in battery]
+    odd = sorted(odd, key=lambda sign: order.index(sign.metric.probe))
+    for sign in odd:
+        if kinds.get(sign.metric.name) is Kind.ERROR and sign.score > 0:
+            return sign, sign.component
+    plain = {probe.name for probe in battery if probe.stresses is None}
+    for sign in odd:
+        smaller = sign.value < SMALLER_PACKETS * sign.median
+        if sign.metric.name == PACKET_BYTES and sign.metric.probe in plain and smaller:
+            return sign, sign.component
+    plainest = odd[0].metric.probe
+    there = [sign for sign in odd if sign.metric.probe == plainest]
+    risen = [sign for sign in there if kinds.get(sign.metric.name) is Kind.DIAGNOSTIC and sign.score > 0]
+    telling = (risen or there)[0]
+    stresses = next(probe.stresses for probe in battery if probe.name == plainest)
+    return telling, stresses or telling.component

@@ -1,0 +1,210 @@
+"""What a fleet's judgement looks like: text, JSON, a page with a heat map. Pure but for `html.py`, which writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from collie import __version__
+from collie.fleet.judge import FleetVerdict, Sign, Standing
+from collie.report.html import environment
+from collie.report.quantities import percent, runs
+from collie.report.scale import engineering
+from collie.workloads.units import format_seconds
+
+MOST_SHOWN: Final = 40
+"""Hosts in text and in the picture: all odd ones, and as many of the others, those first that come nearest."""
+_BEYOND: Final = 1000.0
+"""Bars beyond which nothing is told apart any more."""
+_LEVELS: Final = (0.25, 0.5, 1.0, 10.0)
+"""Scores from which a cell of the picture is darker."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReport:
+    """What is to be shown.
+
+    Attributes:
+        name: of the fleet, in words.
+        hosts: how many it has.
+        verdict: None when nothing could be judged.
+        failures: what went wrong, by the host or hosts concerned.
+        not_run: probes that were left out, and why.
+        runs: made.
+        elapsed_seconds: of testbed time.
+    """
+
+    name: str
+    hosts: int
+    verdict: FleetVerdict | None
+    failures: Mapping[str, str]
+    not_run: Mapping[str, str]
+    runs: int
+    elapsed_seconds: float
+
+    @property
+    def headline(self) -> str:
+        """The answer in a few words."""
+        if self.verdict is None:
+            return "nothing could be judged"
+        odd = self.verdict.odd
+        if not odd:
+            return "no host is odd"
+        return f"{len(odd)} odd host{'s' * (len(odd) > 1)}: {', '.join(standing.host for standing in odd[:5])}" + (
+            f" and {len(odd) - 5} more" if len(odd) > 5 else ""
+        )
+
+    @property
+    def shown(self) -> tuple[Standing, ...]:
+        """The hosts that are shown one by one."""
+        if self.verdict is None:
+            return ()
+        return self.verdict.standings[: max(MOST_SHOWN, len(self.verdict.odd))]
+
+
+def fleet_text(report: FleetReport) -> str:
+    """Return the ranking for a terminal."""
+    lines = [f"{report.name}: {report.headline}"]
+    if verdict := report.verdict:
+        for rank, standing in enumerate(verdict.odd, start=1):
+            lines += ["", *_odd_lines(rank, standing)]
+        if others := verdict.standings[len(verdict.odd) :]:
+            lines += ["", _rest(others)]
+        for host in verdict.unjudged:
+            lines.append(f"not judged: {host}: {report.failures.get(host, 'too few of its runs could be read')}")
+    lines += [f"left out: {probe}: {reason}" for probe, reason in report.not_run.items()]
+    return "\n".join([*lines, "", _effort(report)] if report.runs else lines)
+
+
+def _rest(others: Sequence[Standing]) -> str:
+    nearest = others[0]
+    near = f"nearest to being odd is {nearest.host}, at {score(nearest.score)} of the bar: {in_words(nearest.telling)}"
+    return f"{len(others)} like each other; {near}"
+
+
+def _effort(report: FleetReport) -> str:
+    effort = f"{runs(report.runs)}, {format_seconds(report.elapsed_seconds)} of testbed time"
+    if report.verdict is None:
+        return effort
+    chance = percent(report.verdict.false_alarm)
+    compared = f"{report.verdict.metrics} metrics of {report.hosts} hosts"
+    return f"{effort}, {compared}; a fleet with nothing odd is accused with a chance of at most {chance}"
+
+
+def _odd_lines(rank: int, standing: Standing) -> list[str]:
+    more = len(standing.odd_signs) - 1
+    lines = [
+        f"{rank}. {standing.host}: {standing.component}, {score(abs(standing.telling.score))} times the bar",
+        f"   {in_words(standing.telling)}",
+    ]
+    return [*lines, f"   and {more} more metric{'s' * (more > 1)}"] if more else lines
+
+
+def in_words(sign: Sign) -> str:
+    """Say what a host reads, and what is healthy."""
+    healthy = f"{engineering(sign.low)} to {engineering(sign.high)}"
+    return f"{sign.metric} {engineering(sign.value)} {sign.unit}, healthy {healthy}"
+
+
+def score(value: float) -> str:
+    """Write a deviation in bars."""
+    if value >= _BEYOND:
+        return f"over {_BEYOND:.0f}"
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
+
+
+def fleet_json(report: FleetReport) -> dict[str, Any]:
+    """Return the JSON object of a fleet; values of signs are in the unit that stands beside them."""
+    verdict = report.verdict
+    return {
+        "schema_version": 1,
+        "fleet": report.name,
+        "hosts": report.hosts,
+        "runs": report.runs,
+        "elapsed_seconds": report.elapsed_seconds,
+        "metrics": verdict.metrics if verdict else None,
+        "false_alarm_ratio": verdict.false_alarm if verdict else None,
+        "odd": [standing.host for standing in verdict.odd] if verdict else None,
+        "ranking": [_standing(standing) for standing in verdict.standings] if verdict else [],
+        "unjudged": list(verdict.unjudged) if verdict else [],
+        "failures": dict(report.failures),
+        "not_run": dict(report.not_run),
+    }
+
+
+def _standing(standing: Standing) -> dict[str, Any]:
+    return {
+        "host": standing.host,
+        "odd": standing.is_odd,
+        "score": standing.score,
+        "component": standing.component,
+        "signs": [_sign(sign) for sign in standing.odd_signs or (standing.telling,)],
+    }
+
+
+def _sign(sign: Sign) -> dict[str, Any]:
+    return {
+        "probe": sign.metric.probe,
+        "metric": sign.metric.name,
+        "component": sign.component,
+        "unit": sign.unit,
+        "value": sign.value,
+        "peers_median": sign.median,
+        "healthy_low": sign.low,
+        "healthy_high": sign.high,
+        "score": sign.score,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One host and one component in the picture.
+
+    Attributes:
+        level: how dark, 0 to 4; from 3 on odd. None where nothing could be compared.
+        words: for who cannot see it.
+    """
+
+    level: int | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """Hosts by components: the largest deviation of each host in the metrics of each component."""
+
+    components: tuple[str, ...]
+    rows: tuple[tuple[Standing, tuple[Cell, ...]], ...]
+
+
+def heat_map(standings: Sequence[Standing]) -> HeatMap:
+    """Return the picture of some hosts; the components in which somebody is oddest stand first."""
+    most: dict[str, float] = {}
+    for sign in (sign for standing in standings for sign in standing.signs):
+        most[sign.component] = max(most.get(sign.component, 0.0), abs(sign.score))
+    components = tuple(sorted(most, key=lambda name: -most[name]))
+    return HeatMap(components, tuple((standing, _cells(standing, components)) for standing in standings))
+
+
+def _cells(standing: Standing, components: Sequence[str]) -> tuple[Cell, ...]:
+    largest: dict[str, Sign] = {}
+    for sign in standing.signs:  # the largest deviation comes first
+        largest.setdefault(sign.component, sign)
+    return tuple(_cell(standing.host, name, largest.get(name)) for name in components)
+
+
+def _cell(host: str, component: str, sign: Sign | None) -> Cell:
+    if sign is None:
+        return Cell(None, f"{host}, {component}: nothing to compare")
+    level = sum(abs(sign.score) >= bound for bound in _LEVELS)
+    return Cell(level, f"{host}, {component}: {score(abs(sign.score))} of the bar; {in_words(sign)}")
+
+
+def render_fleet(report: FleetReport) -> str:
+    """Return the page of a fleet: one HTML file that opens offline."""
+    return (
+        environment()
+        .get_template("fleet.html.j2")
+        .render(report=report, map=heat_map(report.shown), version=__version__, in_words=in_words, score=score)
+    )

@@ -1,0 +1,125 @@
+"""Hosts of a simulated fleet that are not like the others: what is wrong with each, as quantities of its hardware.
+
+A fault changes what a host is made of or set to, and nothing else: what its counters then show, and its peers', follows
+from the model (`model.evaluate_between`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from collie.errors import UsageError
+from collie.simulator.subsystem import SubsystemFile
+
+MTU_OF_ETHERNET_1500: Final = 1024
+"""The path MTU that fits an Ethernet MTU of 1500 bytes (IBTA 1.4, RoCEv2 annex)."""
+BIT_ERROR_RATIO: Final = 1e-9
+"""Of a bad cable after forward error correction; IEEE 802.3 allows 1e-12."""
+MEMORY_LEFT: Final = 0.2
+"""Share of the memory's bandwidth that a program on a busy channel leaves to the NIC."""
+
+
+class FaultKind(StrEnum):
+    """What may be wrong with one host of a simulated fleet."""
+
+    PCIE_HALF_WIDTH = "pcie_half_width"
+    """The slot was trained at half its lanes."""
+    WRONG_MTU = "wrong_mtu"
+    """The port was left at the Ethernet MTU of 1500 bytes."""
+    RELAXED_ORDERING_OFF = "relaxed_ordering_off"
+    """PCIe writes wait for earlier ones."""
+    BIT_ERRORS = "bit_errors"
+    """The cable turns bits over; RC sends again."""
+    PFC_OFF = "pfc_off"
+    """Flow control is off on this side: it neither asks for pause nor heeds it."""
+    BUSY_MEMORY = "busy_memory"
+    """Another program keeps a memory channel busy."""
+    OLD_FIRMWARE = "old_firmware"
+    """The NIC has the firmware before the fleet's."""
+
+
+COMPONENTS: Final[Mapping[FaultKind, str]] = {
+    FaultKind.PCIE_HALF_WIDTH: "PCIe",
+    FaultKind.WRONG_MTU: "path MTU",
+    FaultKind.RELAXED_ORDERING_OFF: "PCIe",
+    FaultKind.BIT_ERRORS: "cable",
+    FaultKind.PFC_OFF: "receive buffer",
+    FaultKind.BUSY_MEMORY: "memory",
+    FaultKind.OLD_FIRMWARE: "acknowledgement unit",
+}
+"""The component that is at fault, as catalogs name them: ground truth, for scoring alone. The receive buffer is where
+flow control is decided; F's older firmware differs in its acknowledgement unit (paper, #10)."""
+
+
+_TUNED: Final = ("firmware", "relaxed_ordering")
+
+
+def tuned(subsystem: SubsystemFile) -> SubsystemFile:
+    """Return a subsystem as whoever runs a fleet of it sets it: the last firmware, relaxed ordering wherever it helps.
+
+    A subsystem file describes the hardware as the paper found it, which is what two of the faults go back to.
+    """
+    wanted = {name: tuple(subsystem.settings[name].options)[-1] for name in _TUNED if name in subsystem.settings}
+    return subsystem.with_settings(wanted)
+
+
+def faulty(subsystem: SubsystemFile, kind: FaultKind) -> SubsystemFile:
+    """Return what one host is made of and set to, that is otherwise like a fleet's.
+
+    Args:
+        subsystem: of the fleet.
+        kind: what is wrong with the host.
+
+    Raises:
+        UsageError: nothing on this subsystem can be wrong in that way, or it is so on the whole fleet.
+    """
+    return _CHANGES[kind](subsystem)
+
+
+def _narrow(subsystem: SubsystemFile) -> SubsystemFile:
+    if subsystem.pcie.lanes == 1:
+        raise UsageError(f"subsystem {subsystem.name} has one PCIe lane; it cannot be trained at half its width")
+    return subsystem.with_part("pcie", lanes=subsystem.pcie.lanes // 2)
+
+
+def _small_mtu(subsystem: SubsystemFile) -> SubsystemFile:
+    return subsystem.with_part("wire", maximum_mtu=MTU_OF_ETHERNET_1500)
+
+
+def _bad_cable(subsystem: SubsystemFile) -> SubsystemFile:
+    return subsystem.with_part("wire", bit_error_ratio=BIT_ERROR_RATIO)
+
+
+def _busy_memory(subsystem: SubsystemFile) -> SubsystemFile:
+    return subsystem.with_part("memory", bandwidth_bps=MEMORY_LEFT * subsystem.memory.bandwidth_bps)
+
+
+def _before(name: str) -> Callable[[SubsystemFile], SubsystemFile]:
+    """Return the fault of a setting that stands at the first of its options."""
+
+    def change(subsystem: SubsystemFile) -> SubsystemFile:
+        setting = subsystem.settings.get(name)
+        if setting is None or setting.value == next(iter(setting.options)):
+            raise UsageError(f"subsystem {subsystem.name} has no other {name.replace('_', ' ')} to fall back to")
+        return subsystem.with_settings({name: next(iter(setting.options))})
+
+    return change
+
+
+def _without_pfc(subsystem: SubsystemFile) -> SubsystemFile:
+    if not subsystem.hardware.receive_buffer.lossless:
+        raise UsageError(f"PFC is off on all of subsystem {subsystem.name}; no side of it can lack it")
+    return subsystem.with_part("receive_buffer", lossless=False)
+
+
+_CHANGES: Final[Mapping[FaultKind, Callable[[SubsystemFile], SubsystemFile]]] = {
+    FaultKind.PCIE_HALF_WIDTH: _narrow,
+    FaultKind.WRONG_MTU: _small_mtu,
+    FaultKind.RELAXED_ORDERING_OFF: _before("relaxed_ordering"),
+    FaultKind.BIT_ERRORS: _bad_cable,
+    FaultKind.PFC_OFF: _without_pfc,
+    FaultKind.BUSY_MEMORY: _busy_memory,
+    FaultKind.OLD_FIRMWARE: _before("firmware"),
+}

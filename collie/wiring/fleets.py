@@ -1,0 +1,142 @@
+"""Fleets: simulated ones with faults, and the hosts of an inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.fleet import Battery, OpenGroup, Survey, Told
+from collie.campaign.safety import Guard, SafetyRecord, record_of
+from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
+from collie.errors import TestbedError, UsageError
+from collie.fleet.battery import BATTERY, FEWEST_HOSTS, Probe, Stage, repeats, rounds
+from collie.fleet.judge import FALSE_ALARM, FleetVerdict, judge
+from collie.inventory.hosts import Pair
+from collie.ports import Testbed
+from collie.simulator.faults import FaultKind, faulty, tuned
+from collie.simulator.testbed import SimulatedTestbed
+from collie.wiring.parts import limits_of
+from collie.wiring.testbeds import look_around, open_inventory, subsystem_of
+
+SIMULATED_HOSTS: Final = 16
+MOST_SIMULATED: Final = 10_000
+_MOST_LANES: Final = 64
+"""Groups of real hosts that measure at once: each has a thread and two SSH connections of this computer."""
+
+
+@dataclass(frozen=True)
+class FleetChoice:
+    """What a user says about a fleet.
+
+    Attributes:
+        search: the testbed, the seed of its noise, the safety limits.
+        simulated_hosts: how many, on the simulator; None for `SIMULATED_HOSTS`.
+        faults: of simulated hosts, by name.
+        repeat: times that the battery is run; None for as often as a fleet of that size needs.
+        false_alarm: chance that a fleet with nothing odd is accused, at most.
+    """
+
+    search: SearchChoice = field(default_factory=SearchChoice)
+    simulated_hosts: int | None = None
+    faults: Mapping[str, FaultKind] = field(default_factory=dict)
+    repeat: int | None = None
+    false_alarm: float = FALSE_ALARM
+
+
+@dataclass(frozen=True)
+class FleetResult:
+    """What came of a fleet.
+
+    Attributes:
+        name: of the fleet, in words.
+        hosts: all of it, in order of the ring.
+        battery: the probes.
+        survey: what was read.
+        verdict: of it; None when nothing was read at all.
+        safety: what was done to the network; None on a simulation without limits.
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+    battery: tuple[Probe, ...]
+    survey: Survey
+    verdict: FleetVerdict | None
+    safety: SafetyRecord | None
+
+
+def simulated_names(count: int) -> tuple[str, ...]:
+    """Return the names of the hosts of a simulated fleet: `host-001`, ..."""
+    return tuple(f"host-{number:03d}" for number in range(1, count + 1))
+
+
+def fleet(choice: FleetChoice, tell: Told) -> FleetResult:
+    """Run the battery on a fleet and judge every host.
+
+    Raises:
+        UsageError: options contradict each other, or there is no such host or fault.
+        ContentError: a subsystem or inventory file is wrong.
+        TestbedError: somebody else uses a port under test.
+    """
+    if choice.search.testbed.is_simulated:
+        name, hosts, battery, open_group, lanes = _simulated(choice)
+    else:
+        name, hosts, battery, open_group, lanes = _real(choice)
+    guard = Guard(limits_of(choice.search))
+    if len(hosts) < FEWEST_HOSTS:
+        return FleetResult(name, hosts, battery, Survey(), None, None)
+    plan = rounds(hosts, battery) * (choice.repeat or repeats(len(hosts)))
+    survey = Battery(open_group, guard, lanes, tell).run(plan)
+    verdict = judge(survey.readings, hosts, battery, survey.catalog, choice.false_alarm) if survey.catalog else None
+    return FleetResult(name, hosts, battery, survey, verdict, record_of(guard, survey.left_behind))
+
+
+_Opened = tuple[str, tuple[str, ...], tuple[Probe, ...], OpenGroup, int]
+
+
+def _simulated(choice: FleetChoice) -> _Opened:
+    testbed = choice.search.testbed
+    count = SIMULATED_HOSTS if choice.simulated_hosts is None else choice.simulated_hosts
+    hosts = simulated_names(count)
+    if strangers := [host for host in choice.faults if host not in hosts]:
+        raise UsageError(f"the simulated fleet has no host {strangers[0]}; it has {hosts[0]} to {hosts[-1]}")
+    plain = tuned(subsystem_of(TestbedChoice(subsystem=testbed.subsystem))).with_settings(testbed.settings)
+    unlike = {kind: faulty(plain, kind) for kind in set(choice.faults.values())}
+    catalog = load_catalog("simulated")
+
+    def open_group(group: tuple[str, ...]) -> Testbed:
+        a, b = (unlike[choice.faults[host]] if host in choice.faults else plain for host in group)
+        return SimulatedTestbed(a, catalog, seed=choice.search.seed, noise=testbed.noise, peer=b)
+
+    # The simulator has two hosts at a time and a network that is never congested: nothing for several to meet in.
+    battery = tuple(probe for probe in BATTERY if probe.stage is not Stage.ALL_TO_ONE)
+    return f"simulated subsystem {plain.name}, {count} hosts", hosts, battery, open_group, 1
+
+
+def _real(choice: FleetChoice) -> _Opened:
+    testbed = choice.search.testbed
+    if choice.simulated_hosts is not None or choice.faults:
+        raise UsageError("--count and --fault are about simulated fleets; the inventory names the real hosts")
+    if testbed.settings:
+        raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
+    from collie.hosts.testbed import HostsTestbed
+    from collie.ssh.remote import SshRemote
+
+    assert testbed.hosts is not None
+    inventory = open_inventory(testbed.hosts)
+
+    def open_group(group: tuple[str, ...]) -> Testbed:
+        a, b, *others = (inventory.host(name) for name in group)
+        opened = HostsTestbed(
+            Pair(a, b, tuple(others)), connect=SshRemote, catalog_for=find_catalog, discover=discover_catalog
+        )
+        try:
+            look_around(opened, shared_port=choice.search.shared_port)
+        except TestbedError:
+            opened.close()
+            raise
+        return opened
+
+    hosts = tuple(host.name for host in inventory.hosts)
+    return f"{len(hosts)} hosts of {testbed.hosts}", hosts, BATTERY, open_group, min(_MOST_LANES, len(hosts) // 2 or 1)
