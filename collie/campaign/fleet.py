@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from collie.campaign.safety import Guard
 from collie.counters.catalog import Catalog
@@ -39,7 +39,7 @@ class Survey:
         catalog: of the counters; None when no group could be opened.
         readings: of all hosts.
         failures: what went wrong, by the host or hosts concerned.
-        unsupported: probes that no host could run, and why.
+        left_out: probes of which nothing could be read, and why.
         runs: made.
         elapsed_seconds: of testbed time: groups of one round measure at once.
         left_behind: queue pairs of ours that a host still lists; None where it could not be asked.
@@ -48,7 +48,7 @@ class Survey:
     catalog: Catalog | None = None
     readings: list[Reading] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
-    unsupported: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     runs: int = 0
     elapsed_seconds: float = 0.0
     left_behind: dict[str, int | None] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class _Outcome:
     catalog: Catalog | None = None
     readings: list[Reading] = field(default_factory=list)
     failure: tuple[str, str] | None = None
-    unsupported: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     runs: int = 0
     elapsed_seconds: float = 0.0
     left: Mapping[str, int | None] = field(default_factory=dict)
@@ -102,8 +102,8 @@ class Battery:
                 for group, outcome in zip(able, outcomes, strict=True):
                     gone |= _added(survey, group, outcome)
                 survey.elapsed_seconds += max((outcome.elapsed_seconds for outcome in outcomes), default=0.0)
-        able_probes = {reading.probe for reading in survey.readings}
-        survey.unsupported = {name: why for name, why in survey.unsupported.items() if name not in able_probes}
+        read = {reading.probe for reading in survey.readings}
+        survey.left_out = {name: why for name, why in survey.left_out.items() if name not in read}
         return survey
 
     def _measure(self, group: Group, number: int) -> _Outcome:
@@ -139,19 +139,18 @@ class Battery:
             result = self._guarded(testbed, workload, run)
             outcome.runs += 1
             outcome.elapsed_seconds += result.elapsed_seconds
-            if isinstance(result, Unsupported):
-                outcome.unsupported[probe.name] = result.reason
-                return
             if isinstance(result, HostLost):
                 raise TestbedError(f"host {result.host} was lost: {result.detail}")
-            if isinstance(result, SetupFailed):
-                self._tell(f"{','.join(group.hosts)}, {probe.name}: {result.detail}")
-                continue
-            read = list(readings_of(result.measurement, group.hosts, probe, run, testbed.info.catalog))
-            if read:
+            is_last = run == number + ATTEMPTS - 1
+            if isinstance(result, Measured) and (result.measurement.stable or is_last):
+                read = list(readings_of(result.measurement, group.hosts, probe, run, testbed.info.catalog))
                 outcome.readings += read
+                if read:
+                    return
+            outcome.left_out[probe.name] = _why_nothing(result)
+            if isinstance(result, Unsupported):
                 return
-            self._tell(f"{','.join(group.hosts)}, {probe.name}: {_why_nothing(result)}")
+            self._tell(f"{','.join(group.hosts)}, {probe.name}: {outcome.left_out[probe.name]}")
 
     def _guarded(self, testbed: Testbed, workload: Workload, run: int) -> RunResult:
         with self._accounting:
@@ -166,7 +165,7 @@ def _added(survey: Survey, group: Group, outcome: _Outcome) -> set[str]:
     """Add what came of a group; return the hosts that are gone."""
     survey.catalog = survey.catalog or outcome.catalog
     survey.readings += outcome.readings
-    survey.unsupported |= outcome.unsupported
+    survey.left_out |= outcome.left_out
     survey.runs += outcome.runs
     survey.left_behind |= outcome.left
     if outcome.failure is None:
@@ -176,13 +175,12 @@ def _added(survey: Survey, group: Group, outcome: _Outcome) -> set[str]:
     return {named} & set(group.hosts)
 
 
-def _why_nothing(result: Measured) -> str:
-    measured = result.measurement
-    if measured.stopped:
-        return f"stopped: {measured.stopped}"
-    if measured.problems:
-        return "; ".join(measured.problems)
-    return measured.health.reason if not measured.health.driven else "the window does not show one level"
+def _why_nothing(result: Measured | SetupFailed | Unsupported) -> str:
+    if isinstance(result, Unsupported):
+        return result.reason
+    if isinstance(result, SetupFailed):
+        return result.detail
+    return f"stopped: {result.measurement.stopped}" if result.measurement.stopped else "the window shows no one level"
 
 
 def fitted(workload: Workload, able: Capabilities) -> Workload:
@@ -190,7 +188,7 @@ def fitted(workload: Workload, able: Capabilities) -> Workload:
 
     So it is with the path MTU, which a connection takes from the port that lets less through.
     """
-    changes = {}
+    changes: dict[str, Any] = {}
     for restriction in able.restrictions:
         value = changes.get(restriction.name, getattr(workload, restriction.name, None))
         if restriction.at_most is not None and isinstance(value, int) and value > restriction.at_most:

@@ -41,6 +41,11 @@ from collie.report.json_output import render_safety
 )
 @click.option("--repeat", type=click.IntRange(min=1), help="Run the battery so often.  [default: by fleet size]")
 @click.option(
+    "--pairs",
+    type=click.IntRange(1, wiring.MOST_PAIRS),
+    help="Pairs of real hosts that measure at once.  [default: all that share no host]",
+)
+@click.option(
     "--false-alarm",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=FALSE_ALARM,
@@ -55,6 +60,7 @@ def command(
     count: int | None,
     faults: tuple[str, ...],
     repeat: int | None,
+    pairs: int | None,
     false_alarm: float,
     seed: int,
     page: str | None,
@@ -72,7 +78,7 @@ def command(
     search = SearchChoice(
         testbed_choice(options), seed=seed, safety=safety_limits(options), shared_port=options["shared_port"]
     )
-    choice = wiring.FleetChoice(search, count, _faults(faults), repeat, false_alarm)
+    choice = wiring.FleetChoice(search, count, _faults(faults), repeat, pairs, false_alarm)
     result = wiring.fleet(choice, lambda text: click.echo(text, err=True))
     survey = result.survey
     report = FleetReport(
@@ -80,7 +86,7 @@ def command(
         len(result.hosts),
         result.verdict,
         survey.failures,
-        survey.unsupported,
+        survey.left_out,
         survey.runs,
         survey.elapsed_seconds,
     )

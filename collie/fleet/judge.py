@@ -5,11 +5,12 @@ metric of one host in one run, as a series of samples. The *peers* of a host are
 the host had no part in: a fault shows at both ends of a run, so what a host's own partners read proves nothing against
 it.
 
-A reading *deviates* by (reading - median of the peers) / spread of the peers; the spread is their median absolute
-deviation, scaled to a normal distribution's standard deviation, and never less than what nobody would call unusual
-(`LEAST_SPREAD`) or than one event in the window. The deviation of a host has to *last*: it is the least of `LASTING`
-consecutive samples, on one side, and of that the least over all runs of the host. So it is what the host shows whomever
-it is paired with, and a neighbour of an odd host, which is odd in one pair of four, stays at its place.
+A reading *deviates* by (reading - median of the peers) / spread of the peers; of logarithms where all peers read
+something, so that half as much is as far off as twice as much. The spread is their median absolute deviation, scaled to
+a normal distribution's standard deviation, and never less than what nobody would call unusual (`LEAST_SPREAD`) or than
+one event in the window. The deviation of a host has to *last*: it is the least of `LASTING` consecutive samples, on one
+side, and of that the least over all runs of the host. So it is what the host shows whomever it is paired with, and a
+neighbour of an odd host, which is odd in one pair of four, stays at its place.
 
 False alarms. A fleet with nothing odd is accused with a chance of at most `false_alarm`. With N hosts, M metrics
 compared and W stretches of `LASTING` samples in a window, 2 N M W deviations could exceed the bar by chance (on either
@@ -20,6 +21,7 @@ hosts differ a little too, and one that does so does it in all of its runs.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +45,8 @@ FEWEST_RUNS: Final = 2
 """Of a host, before it can be told from its partner."""
 SMALLER_PACKETS: Final = 0.5**0.5
 """Path MTUs are powers of two: packets smaller than this share of the peers' are nearer to another path MTU."""
+_LARGEST: Final = 700.0
+"""Logarithm up to which there are numbers."""
 
 _DERIVED: Final = {DELIVERED: ("throughput", "bit/s"), PACKET_BYTES: ("path MTU", "bytes")}
 """Component and unit of what is no counter."""
@@ -238,14 +242,45 @@ class _Column:
             peers = self.levels[~np.isin(self.runs, runs)]
             if len(np.unique(runs)) < FEWEST_RUNS or len(peers) <= FEWEST_RUNS:
                 continue
-            middle = float(np.median(peers))
-            spread = SPREAD_OF_NORMAL * float(np.median(np.abs(peers - middle)))
-            allowed = max(spread, LEAST_SPREAD * abs(middle), self.one_event) * bar(tail, freedom(len(peers)))
-            risen = min(_lasting([value - middle for value in self.series[index]]) for index in mine)
-            fallen = min(_lasting([middle - value for value in self.series[index]]) for index in mine)
+            scale = _Scale(peers, self.one_event)
+            allowed = scale.spread * bar(tail, freedom(len(peers)))
+            own = [[scale.place(value) - scale.middle for value in self.series[index]] for index in mine]
+            risen = min(_lasting(deviations) for deviations in own)
+            fallen = min(_lasting([-deviation for deviation in deviations]) for deviations in own)
             score = (risen if risen >= fallen else -fallen) / allowed
-            known = _Peers(middle, max(0.0, middle - allowed), middle + allowed)
+            known = _Peers(*(scale.value(scale.middle + step) for step in (0.0, -allowed, allowed)))
             yield host, float(np.median(self.levels[mine])), known, score
+
+
+class _Scale:
+    """How far apart values are: by their ratio where all peers read something, else by their difference.
+
+    By difference nothing can lie more than its own median below it, however little is left of a rate.
+
+    Args:
+        peers: their levels.
+        one_event: what one event in the window comes to: less is not told from it.
+
+    Attributes:
+        middle: median of the peers, as a place.
+        spread: of the peers, between places.
+    """
+
+    def __init__(self, peers: NDArray[np.float64], one_event: float) -> None:
+        self._one_event = one_event
+        self._by_ratio = float(peers.min()) > one_event
+        places = np.log(peers) if self._by_ratio else peers
+        self.middle = float(np.median(places))
+        least = LEAST_SPREAD if self._by_ratio else max(LEAST_SPREAD * abs(self.middle), one_event)
+        self.spread = max(SPREAD_OF_NORMAL * float(np.median(np.abs(places - self.middle))), least)
+
+    def place(self, value: float) -> float:
+        """Return where a value lies."""
+        return math.log(max(value, self._one_event)) if self._by_ratio else value
+
+    def value(self, place: float) -> float:
+        """Return the value at a place; none is below zero."""
+        return math.exp(min(place, _LARGEST)) if self._by_ratio else max(0.0, place)
 
 
 def _lasting(deviations: Sequence[float]) -> float:

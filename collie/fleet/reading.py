@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from collie.counters.catalog import Catalog, Role
-from collie.detect.measurement import Measurement
+from collie.detect.measurement import Measurement, Sample
 from collie.fleet.battery import Probe
 from collie.workloads.plan import ROLES
 
@@ -25,8 +26,8 @@ class Reading:
         run: number of the run; partners have the same.
         partners: the other hosts of the run.
         probe: name of the probe.
-        samples: by metric, one value per second, or as often as counters are read: `DELIVERED`, `PACKET_BYTES`, and
-            counters by name, as advance per second or as level.
+        samples: by metric, one value per second of the window: `DELIVERED`, `PACKET_BYTES`, and counters by name, as
+            advance per second or as level.
         window_seconds: length of the window.
     """
 
@@ -41,7 +42,10 @@ class Reading:
 def readings_of(
     measurement: Measurement, hosts: Sequence[str], probe: Probe, run: int, catalog: Catalog
 ) -> Iterator[Reading]:
-    """Yield what the hosts under test read in a run; nothing of a run that proves nothing.
+    """Yield what the hosts under test read in a run; nothing of one that was stopped.
+
+    What voids a verdict about a workload voids nothing here: an error counter that moved, or a host that could not
+    drive the traffic, is what makes a host unlike its peers.
 
     Args:
         measurement: of the run.
@@ -50,33 +54,46 @@ def readings_of(
         run: its number.
         catalog: describes the counters.
     """
-    if not measurement.stable or measurement.stopped or measurement.problems or not measurement.health.driven:
+    if measurement.stopped:
         return
     end = max((sample.seconds for sample in measurement.series), default=0.0)
+    begin, window = end - measurement.window_seconds, measurement.window_seconds
     packets = next((counter.name for counter in catalog.of_role(Role.RX_PACKETS)), None)
     for role, host in zip(ROLES, hosts, strict=False):
         if role not in probe.under_test:
             continue
-        window = [
-            sample.values
-            for sample in measurement.series
-            if sample.host == role and sample.seconds > end - measurement.window_seconds
-        ]
-        samples = _columns(window)
+        own = [sample for sample in measurement.series if sample.host == role and sample.seconds > begin]
+        samples = _columns(_by_second(own, begin, window))
         if packets in samples and DELIVERED in samples and all(samples[packets]):
             samples[PACKET_BYTES] = tuple(
                 bps / 8.0 / count for bps, count in zip(samples[DELIVERED], samples[packets], strict=True)
             )
         partners = tuple(other for other in hosts if other != host)
-        yield Reading(host, run, partners, probe.name, samples, measurement.window_seconds)
+        yield Reading(host, run, partners, probe.name, samples, window)
 
 
-def _columns(window: Sequence[Mapping[str, float | None]]) -> dict[str, tuple[float, ...]]:
+def _by_second(samples: Sequence[Sample], begin: float, window_seconds: float) -> list[list[Sample]]:
+    """Sort samples into seconds: a counter that its driver refreshes once a second stands still in between."""
+    count = max(1, int(window_seconds + 0.5))
+    seconds: list[list[Sample]] = [[] for _ in range(count)]
+    for sample in samples:
+        place = (sample.seconds - begin) / window_seconds * count
+        seconds[min(count - 1, max(0, math.ceil(place - 1e-9) - 1))].append(sample)  # a sample ends its period
+    return [second for second in seconds if second]
+
+
+def _columns(seconds: Sequence[Sequence[Sample]]) -> dict[str, tuple[float, ...]]:
     """Return each metric over the window; one that is unknown at any moment is left out, as unknown is not zero."""
+    names = dict.fromkeys(name for second in seconds for sample in second for name in sample.values)
     found = {}
-    for name in window[0] if window else ():
-        column = [values.get(name) for values in window]
+    for name in names:
+        column = [_mean([sample.values.get(name) for sample in second]) for second in seconds]
         known = tuple(value for value in column if value is not None)
         if len(known) == len(column) and name != _RATIO_OF_A_COUNTER:
             found[name] = known
     return found
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None

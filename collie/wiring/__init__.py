@@ -16,6 +16,7 @@ from collie.wiring.campaigns import (
 from collie.wiring.checks import MeasuredHits, application_named, application_of_perftest, known_anomalies, measure_hits
 from collie.wiring.exports import EXPORTS, Exported, export
 from collie.wiring.fleets import (
+    MOST_PAIRS,
     MOST_SIMULATED,
     SIMULATED_HOSTS,
     FaultKind,
@@ -52,6 +53,7 @@ from collie.wiring.testbeds import (
 __all__ = [
     "EXPORTS",
     "LAB",
+    "MOST_PAIRS",
     "MOST_SIMULATED",
     "SIMULATED_HOSTS",
     "Baseline",

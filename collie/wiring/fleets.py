@@ -20,9 +20,22 @@ from collie.simulator.testbed import SimulatedTestbed
 from collie.wiring.parts import limits_of
 from collie.wiring.testbeds import look_around, open_inventory, subsystem_of
 
+__all__ = [
+    "MOST_PAIRS",
+    "MOST_SIMULATED",
+    "SIMULATED_HOSTS",
+    "FaultKind",
+    "FleetChoice",
+    "FleetResult",
+    "fleet",
+    "simulated_names",
+]
+
 SIMULATED_HOSTS: Final = 16
 MOST_SIMULATED: Final = 10_000
-_MOST_LANES: Final = 64
+_WINDOW_SECONDS: Final = 5.0
+"""Of runs on real hosts: a deviation has to last, so a window has to be longer than that (`judge.LASTING`)."""
+MOST_PAIRS: Final = 64
 """Groups of real hosts that measure at once: each has a thread and two SSH connections of this computer."""
 
 
@@ -35,6 +48,7 @@ class FleetChoice:
         simulated_hosts: how many, on the simulator; None for `SIMULATED_HOSTS`.
         faults: of simulated hosts, by name.
         repeat: times that the battery is run; None for as often as a fleet of that size needs.
+        pairs: groups of real hosts that measure at once; None for all that share no host.
         false_alarm: chance that a fleet with nothing odd is accused, at most.
     """
 
@@ -42,6 +56,7 @@ class FleetChoice:
     simulated_hosts: int | None = None
     faults: Mapping[str, FaultKind] = field(default_factory=dict)
     repeat: int | None = None
+    pairs: int | None = None
     false_alarm: float = FALSE_ALARM
 
 
@@ -121,6 +136,7 @@ def _real(choice: FleetChoice) -> _Opened:
     if testbed.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
     from collie.hosts.testbed import HostsTestbed
+    from collie.hosts.window import WindowPolicy
     from collie.ssh.remote import SshRemote
 
     assert testbed.hosts is not None
@@ -129,7 +145,11 @@ def _real(choice: FleetChoice) -> _Opened:
     def open_group(group: tuple[str, ...]) -> Testbed:
         a, b, *others = (inventory.host(name) for name in group)
         opened = HostsTestbed(
-            Pair(a, b, tuple(others)), connect=SshRemote, catalog_for=find_catalog, discover=discover_catalog
+            Pair(a, b, tuple(others)),
+            connect=SshRemote,
+            catalog_for=find_catalog,
+            discover=discover_catalog,
+            policy=WindowPolicy(window_seconds=_WINDOW_SECONDS),
         )
         try:
             look_around(opened, shared_port=choice.search.shared_port)
@@ -139,4 +159,5 @@ def _real(choice: FleetChoice) -> _Opened:
         return opened
 
     hosts = tuple(host.name for host in inventory.hosts)
-    return f"{len(hosts)} hosts of {testbed.hosts}", hosts, BATTERY, open_group, min(_MOST_LANES, len(hosts) // 2 or 1)
+    lanes = choice.pairs or min(MOST_PAIRS, max(1, len(hosts) // 2))
+    return f"{len(hosts)} hosts of {testbed.hosts}", hosts, BATTERY, open_group, lanes

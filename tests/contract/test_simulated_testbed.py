@@ -9,6 +9,7 @@ from collie.content.anomalies import load_reference
 from collie.content.catalogs import load_catalog
 from collie.content.subsystems import load_subsystem
 from collie.errors import TestbedError
+from collie.simulator.faults import FaultKind, faulty
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
 from collie.testing.testbed_suite import TestbedSuite
@@ -34,6 +35,14 @@ class TestSilentTestbed(TestSimulatedTestbed):
     def testbed(self) -> ports.Testbed:
         subsystem = load_subsystem("F", SubsystemFile)
         return SimulatedTestbed(subsystem, load_catalog("simulated"), noise=0)
+
+
+class TestUnlikeTestbed(TestSimulatedTestbed):
+    @pytest.fixture
+    def testbed(self) -> ports.Testbed:
+        subsystem = load_subsystem("F", SubsystemFile)
+        peer = faulty(subsystem, FaultKind.BIT_ERRORS)
+        return SimulatedTestbed(subsystem, load_catalog("simulated"), seed=5, peer=peer)
 
 
 def test_a_closed_testbed_measures_no_more() -> None:

@@ -1,0 +1,262 @@
+"""The detector of odd hosts, on readings made up: what it has to find, and what must not mislead it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.fleet.battery import BATTERY, FEWEST_HOSTS, Probe, Stage, repeats, rounds
+from collie.fleet.judge import FleetVerdict, judge
+from collie.fleet.reading import DELIVERED, PACKET_BYTES, Reading
+from collie.fleet.spread import bar, freedom
+from collie.workloads.workload import Workload
+
+CATALOG = Catalog(
+    "made-up",
+    (
+        Counter("rx_packets", "model", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
+        Counter("stalls", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "PCIe"),
+        Counter("wrong", "model", Unit.PACKETS, Kind.ERROR, "cable"),
+    ),
+)
+PLAIN = Probe("plain", Stage.RING, Workload())
+SPECIAL = Probe("special", Stage.RING, Workload(), "acknowledgement unit")
+NOISE = 0.03
+SECONDS = 5
+
+Level = Callable[[str, str, str, int], float]
+"""Factor on a metric, by host, partner, metric and second."""
+
+
+def _names(count: int) -> tuple[str, ...]:
+    return tuple(f"h{index}" for index in range(count))
+
+
+def _as_ever(_host: str, _partner: str, _metric: str, _second: int) -> float:
+    return 1.0
+
+
+def _readings(
+    hosts: tuple[str, ...], seed: int, level: Level = _as_ever, probe: str = "plain", first_run: int = 0
+) -> list[Reading]:
+    """Return what a ring reads: run by run, a level that differs by chance, and seconds around it."""
+    rng = Random(f"{seed} {probe}")
+    pairs = [group.hosts for groups in rounds(hosts, [PLAIN]) * repeats(len(hosts)) for group in groups]
+    return [
+        Reading(
+            host,
+            first_run + run,
+            (partner,),
+            probe,
+            {
+                metric: tuple(
+                    base * factor * rng.gauss(1.0, 0.01) * level(host, partner, metric, second)
+                    for second in range(SECONDS)
+                )
+                for metric, base in (("stalls", 1e6), (DELIVERED, 1e11))
+                for factor in [rng.gauss(1.0, NOISE)]
+            },
+            float(SECONDS),
+        )
+        for run, pair in enumerate(pairs)
+        for host, partner in (pair, pair[::-1])
+    ]
+
+
+def _judged(readings: Iterable[Reading], hosts: tuple[str, ...], *probes: Probe) -> FleetVerdict:
+    return judge(readings, hosts, probes or (PLAIN,), CATALOG)
+
+
+def _odd(verdict: FleetVerdict) -> list[str]:
+    return [standing.host for standing in verdict.odd]
+
+
+sizes = st.integers(FEWEST_HOSTS, 24)
+seeds = st.integers(0, 10**6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes, seeds)
+def test_a_fleet_with_nothing_odd_is_not_accused(size: int, seed: int) -> None:
+    hosts = _names(size)
+    verdict = _judged(_readings(hosts, seed), hosts)
+    assert _odd(verdict) == []
+    assert {standing.host for standing in verdict.standings} == set(hosts)
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes, seeds, st.sampled_from([0.2, 4.0]), st.data())
+def test_the_odd_host_is_named_and_not_its_partners(size: int, seed: int, factor: float, data: st.DataObject) -> None:
+    hosts = _names(size)
+    odd = data.draw(st.sampled_from(hosts))
+    # A fault shows at both ends of a run.
+    read = _readings(hosts, seed, lambda host, partner, _m, _s: factor if odd in (host, partner) else 1.0)
+    verdict = _judged(read, hosts)
+    assert _odd(verdict) == [odd]
+    telling = verdict.odd[0].telling
+    assert not telling.low <= telling.value <= telling.high
+    assert telling.low <= telling.median <= telling.high
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(6, 24), seeds, st.data())
+def test_one_odd_pair_accuses_nobody(size: int, seed: int, data: st.DataObject) -> None:
+    hosts = _names(size)
+    index = data.draw(st.integers(0, size - 1))
+    pair = {hosts[index], hosts[(index + 1) % size]}
+    read = _readings(hosts, seed, lambda host, partner, _m, _s: 9.0 if {host, partner} == pair else 1.0)
+    assert _odd(_judged(read, hosts)) == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(sizes, seeds, st.integers(0, SECONDS - 1))
+def test_what_does_not_last_accuses_nobody(size: int, seed: int, second: int) -> None:
+    hosts = _names(size)
+    read = _readings(
+        hosts, seed, lambda host, _p, _m, now: 50.0 if (host, now // 2) == (hosts[0], second // 2) else 1.0
+    )
+    assert _odd(_judged(read, hosts)) == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(sizes, seeds)
+def test_neither_order_nor_unit_matters(size: int, seed: int) -> None:
+    hosts = _names(size)
+    read = _readings(hosts, seed, lambda host, *_rest: 2.0 if host == hosts[1] else 1.0)
+    shuffled = Random(seed).sample(read, len(read))
+    one, other = _judged(read, hosts), _judged(shuffled, hosts)
+    assert [(each.host, each.telling) for each in one.standings] == [
+        (each.host, each.telling) for each in other.standings
+    ]
+    larger = [
+        Reading(
+            each.host,
+            each.run,
+            each.partners,
+            each.probe,
+            {name: tuple(1000.0 * value for value in samples) for name, samples in each.samples.items()},
+            each.window_seconds,
+        )
+        for each in read
+    ]
+    assert [each.score for each in _judged(larger, hosts).standings] == pytest.approx(
+        [each.score for each in one.standings]
+    )
+
+
+def test_a_sound_host_between_odd_ones_is_not_blamed() -> None:
+    hosts = _names(20)
+    odd = {hosts[4], hosts[6]}
+    read = _readings(hosts, 1, lambda host, partner, _m, _s: 5.0 if odd & {host, partner} else 1.0)
+    assert set(_odd(_judged(read, hosts))) == odd
+
+
+def test_a_host_without_enough_runs_is_not_judged() -> None:
+    hosts = _names(8)
+    read = [each for each in _readings(hosts, 1) if "h3" not in (each.host, *each.partners) or each.run == 3]
+    verdict = _judged(read, hosts)
+    assert verdict.unjudged == ("h3",)
+
+
+def test_a_counter_that_stands_still_elsewhere_gives_a_host_away() -> None:
+    hosts = _names(8)
+
+    def with_errors(reading: Reading) -> Reading:
+        errors = (40.0,) * SECONDS if reading.host == "h2" else (0.0,) * SECONDS
+        samples = {**reading.samples, "wrong": errors}
+        return Reading(reading.host, reading.run, reading.partners, reading.probe, samples, reading.window_seconds)
+
+    verdict = _judged(map(with_errors, _readings(hosts, 1)), hosts)
+    assert _odd(verdict) == ["h2"]
+    assert verdict.odd[0].component == "cable"
+    assert verdict.odd[0].telling.low == 0.0
+
+
+def test_smaller_packets_are_a_cause_before_the_work_that_they_make() -> None:
+    hosts = _names(8)
+
+    def with_packets(reading: Reading) -> Reading:
+        packet_bytes = 1024.0 if "h2" in (reading.host, *reading.partners) else 4096.0
+        samples = {**reading.samples, PACKET_BYTES: (packet_bytes,) * SECONDS}
+        return Reading(reading.host, reading.run, reading.partners, reading.probe, samples, reading.window_seconds)
+
+    level: Level = lambda host, partner, metric, _s: 90.0 if metric == "stalls" and "h2" in (host, partner) else 1.0  # noqa: E731
+    verdict = _judged(map(with_packets, _readings(hosts, 1, level)), hosts)
+    assert [(standing.host, standing.component) for standing in verdict.odd] == [("h2", "path MTU")]
+
+
+def test_a_resource_that_runs_short_is_a_cause_before_the_throughput_that_it_costs() -> None:
+    hosts = _names(8)
+
+    def level(host: str, partner: str, metric: str, _second: int) -> float:
+        if host != "h5":
+            return 0.1 if partner == "h5" and metric == DELIVERED else 1.0
+        return 0.1 if metric == DELIVERED else 1.6
+
+    verdict = _judged(_readings(hosts, 1, level), hosts)
+    assert [(standing.host, standing.component) for standing in verdict.odd] == [("h5", "PCIe")]
+
+
+def test_what_is_odd_in_a_special_probe_alone_is_the_component_that_it_stresses() -> None:
+    hosts = _names(8)
+    odd: Level = lambda host, *_rest: 3.0 if host == "h1" else 1.0  # noqa: E731
+    special = _readings(hosts, 1, odd, "special", first_run=1000)
+    verdict = _judged([*_readings(hosts, 1), *special], hosts, PLAIN, SPECIAL)
+    assert [(standing.host, standing.component) for standing in verdict.odd] == [("h1", "acknowledgement unit")]
+    both = _judged([*_readings(hosts, 1, odd), *special], hosts, PLAIN, SPECIAL)
+    assert both.odd[0].component == "PCIe"
+
+
+def test_a_sink_is_not_blamed_for_an_odd_sender() -> None:
+    hosts = _names(40)
+    crowd = next(probe for probe in BATTERY if probe.stage is Stage.ALL_TO_ONE)
+    odd = {hosts[3], hosts[5]}  # the sinks before them have one of them in each of their runs
+    read = _readings(hosts, 1, lambda host, partner, _m, _s: 5.0 if odd & {host, partner} else 1.0)
+    groups = [group.hosts for groups in rounds(hosts, [crowd]) for group in groups]
+    rng = Random(3)
+    for run, (first, sink, *others) in enumerate(groups, start=10_000):
+        senders = (first, *others)
+        level = 1e6 * rng.gauss(1.0, NOISE) * (2.0 if odd & {sink, *senders} else 1.0)
+        read.append(Reading(sink, run, senders, crowd.name, {"stalls": (level,) * SECONDS}, float(SECONDS)))
+    assert set(_odd(_judged(read, hosts, PLAIN, crowd))) == odd
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(FEWEST_HOSTS, 60))
+def test_every_host_has_its_runs_and_no_round_has_a_host_twice(size: int) -> None:
+    hosts = _names(size)
+    met: dict[str, set[str]] = {host: set() for host in hosts}
+    taken: dict[str, int] = dict.fromkeys(hosts, 0)
+    for groups in rounds(hosts):
+        in_round = [host for group in groups for host in group.hosts]
+        assert len(in_round) == len(set(in_round))
+        for group in groups:
+            assert len(set(group.hosts)) == len(group.hosts)
+            if any(probe.stage is Stage.ALL_TO_ONE for probe in group.probes):
+                taken[group.hosts[1]] += 1
+            else:
+                for host in group.hosts:
+                    met[host] |= set(group.hosts) - {host}
+    assert all(len(others) >= min(4, size - 1) for others in met.values())
+    assert len(set(taken.values())) == 1
+    assert (size >= 30) == (taken[hosts[0]] == 2)
+
+
+@pytest.mark.parametrize(
+    ("tail", "degrees", "expected"), [(0.05, 1, 6.314), (0.01, 2, 6.965), (0.01, 5, 3.365), (0.005, 30, 2.750)]
+)
+def test_the_bar_is_that_of_the_tables_of_student_s_t(tail: float, degrees: int, expected: float) -> None:
+    assert bar(tail, degrees) == pytest.approx(expected, abs=5e-4)
+
+
+@settings(deadline=None)
+@given(st.floats(1e-12, 0.1), st.integers(1, 500))
+def test_the_bar_is_higher_for_less_chance_and_for_fewer_peers(tail: float, degrees: int) -> None:
+    assert bar(tail / 2.0, degrees) > bar(tail, degrees)
+    assert bar(tail, degrees) >= bar(tail, degrees + 1) * (1.0 - 1e-3)  # Student's t becomes the normal distribution
+    assert freedom(degrees) >= 1
