@@ -84,16 +84,20 @@ def _by_second(samples: Sequence[Sample], begin: float, window_seconds: float) -
 
 def _columns(seconds: Sequence[Sequence[Sample]]) -> dict[str, tuple[float, ...]]:
     """Return each metric over the window; one that is unknown at any moment is left out, as unknown is not zero."""
-    names = dict.fromkeys(name for second in seconds for sample in second for name in sample.values)
+    means = [second[0].values if len(second) == 1 else _means(second) for second in seconds]
     found = {}
-    for name in names:
-        column = [_mean([sample.values.get(name) for sample in second]) for second in seconds]
+    for name in means[0] if means else ():
+        column = [values.get(name) for values in means]
         known = tuple(value for value in column if value is not None)
         if len(known) == len(column) and name != _RATIO_OF_A_COUNTER:
             found[name] = known
     return found
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
+def _means(second: Sequence[Sample]) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for name in second[0].values:
+        column = [sample.values.get(name) for sample in second]
+        known = [value for value in column if value is not None]
+        found[name] = sum(known) / len(known) if len(known) == len(column) else None
+    return found

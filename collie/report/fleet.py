@@ -95,7 +95,7 @@ def _effort(report: FleetReport) -> str:
 def _odd_lines(rank: int, standing: Standing) -> list[str]:
     more = len(standing.odd_signs) - 1
     lines = [
-        f"{rank}. {standing.host}: {standing.component}, {score(abs(standing.telling.score))} times the bar",
+        f"{rank}. {standing.host}: {standing.component}, {score(standing.score)} times the bar",
         f"   {in_words(standing.telling)}",
     ]
     return [*lines, f"   and {more} more metric{'s' * (more > 1)}"] if more else lines

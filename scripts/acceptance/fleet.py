@@ -14,7 +14,9 @@ import argparse
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
 from random import Random
 
 from collie import wiring
@@ -22,6 +24,8 @@ from collie.campaign.choice import SearchChoice
 from collie.simulator.faults import COMPONENTS, FaultKind
 
 MOST_FAULTY = 5
+HEALTHY = 500
+"""What is added to the seeds of fleets without a fault."""
 LEAST_PRECISION = LEAST_RECALL = 0.95
 LEAST_NAMED = 0.9
 MINDER = "Minder (Deng et al., NSDI '25), on production machines: precision 0.904, F1 0.893"
@@ -89,18 +93,19 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=200)
     parser.add_argument("--fleets", type=int, default=40)
     parser.add_argument("--healthy", type=int, default=20)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=1)
     options = parser.parse_args()
     score, began = Score(), time.monotonic()
-    for seed in range(options.first_seed, options.first_seed + options.fleets):
-        faults = faults_of(seed, options.hosts)
-        accused = judged(seed, options.hosts, faults)
-        add(score, faults, accused)
-        print(f"fleet {seed}: {dict(faults)} accused: {accused}", file=sys.stderr, flush=True)
-    for seed in range(options.first_seed, options.first_seed + options.healthy):
-        accused = judged(500 + seed, options.hosts, {})
-        score.accused_healthy += bool(accused)
-        print(f"healthy fleet {500 + seed}: accused: {accused}", file=sys.stderr, flush=True)
+    seeds = range(options.first_seed, options.first_seed + options.fleets)
+    sound = range(HEALTHY + options.first_seed, HEALTHY + options.first_seed + options.healthy)
+    drawn = [faults_of(seed, options.hosts) for seed in seeds] + [{} for _ in sound]
+    with ProcessPoolExecutor(options.processes) as executor:
+        answers = executor.map(judged, [*seeds, *sound], repeat(options.hosts), drawn)
+        for seed, faults, accused in zip([*seeds, *sound], drawn, answers, strict=True):
+            add(score, faults, accused)
+            score.accused_healthy += bool(accused) and not faults
+            print(f"fleet {seed}: {len(faults)} faulty, accused: {accused}", file=sys.stderr, flush=True)
     print("| fault | hosts | found | right component |\n|---|---|---|---|")
     for kind in FaultKind:
         print(f"| {kind} | {score.faulty[kind]} | {score.found[kind]} | {score.named[kind]} |")
