@@ -71,8 +71,8 @@ def fleet_text(report: FleetReport) -> str:
             lines += ["", *_odd_lines(rank, standing)]
         if others := verdict.standings[len(verdict.odd) :]:
             lines += ["", _rest(others)]
-        for host in verdict.unjudged:
-            lines.append(f"not judged: {host}: {report.failures.get(host, 'too few of its runs could be read')}")
+        lines += [f"not judged: {host}" for host in verdict.unjudged]
+    lines += [f"{who}: {cause}" for who, cause in report.failures.items()]
     lines += [f"left out: {probe}: {reason}" for probe, reason in report.not_run.items()]
     return "\n".join([*lines, "", _effort(report)] if report.runs else lines)
 
