@@ -62,7 +62,6 @@ __all__ = [
     "FaultKind",
     "FleetChoice",
     "FleetResult",
-    "GateChoice",
     "Life",
     "MapChoice",
     "MeasuredHits",
