@@ -16,7 +16,7 @@ from collie.errors import StoreError
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
 from collie.store import MemoryStore, SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, StoreSuite, measured
-from collie.testing.strategies import anomalies, calibrations, headers, run_records, verdicts
+from collie.testing.strategies import anomalies, calibrations, headers, run_records, texts, verdicts
 
 
 class TestMemoryStore(StoreSuite):
@@ -50,7 +50,7 @@ class StoresAgree(RuleBasedStateMachine):
     def add_run(self, record: RunRecord) -> None:
         self._both(lambda store: store.add_run(record))
 
-    @rule(run=st.integers(1, 6), verdict=st.none() | verdicts(), driven=st.none() | st.text(max_size=5))
+    @rule(run=st.integers(1, 6), verdict=st.none() | verdicts(), driven=st.none() | texts)
     def annotate(self, run: int, verdict: Any, driven: str | None) -> None:
         self._both(lambda store: store.annotate(run, verdict, driven))
 

@@ -69,6 +69,8 @@ SEARCH_KEYS = [
     "next_hour_chance",
     "trust",
     "lost_machines",
+    "pairs",
+    "pairs_set_aside",
     "anomalies",
 ]
 ANOMALY_KEYS = [
