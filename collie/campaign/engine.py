@@ -358,11 +358,12 @@ class Engine:
         confirmed, _ = await self._drive(lane, probes, "confirm")
         suspect.taken = False
         elsewhere = lane is not suspect.lane
-        if elsewhere and not suspect.refuted and not confirmed.confirmed:
+        if elsewhere and not confirmed.confirmed and not suspect.refuted and suspect.lane in self._measurer.lanes:
             suspect.refuted = True
             return
         self._suspects.remove(suspect)
-        found = confirmed.confirmed and not suspect.refuted
+        of_one_pair = suspect.refuted and not elsewhere and confirmed.confirmed
+        found = confirmed.confirmed and not of_one_pair
         if found:
             self._confirmed(suspect, self._anomaly(suspect, symptom, confirmed))
         elif not confirmed.confirmed:
@@ -371,7 +372,7 @@ class Engine:
             self._sink.on_event(SuspicionDropped(suspect.run, suspect.suspicion))
         for seen in (suspect, *suspect.alike):
             self._tell(seen, found=found)
-        if confirmed.confirmed and not found:
+        if of_one_pair:
             self.set_aside(lane, f"{suspect.suspicion.reason}; another pair does not show it")
             raise _SetAside
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.signals import heed_interrupts
+
 SEARCH = ["search", "--subsystem", "F", "--seed", "1"]
 
 
@@ -253,11 +255,6 @@ def test_a_campaign_is_never_written_over(searched: tuple[Path, dict[str, Any]])
     assert (folder / "one" / "campaign.sqlite").read_bytes() == before
 
 
-def _heed_interrupts() -> None:
-    """A shell starts background jobs with SIGINT ignored, and children inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "collie", *SEARCH, "--budget", "100000h", "--campaign", "long"]
     process = subprocess.Popen(
@@ -266,7 +263,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=_heed_interrupts,
+        preexec_fn=heed_interrupts,
     )
     deadline = time.monotonic() + 60
     while _runs(tmp_path / "long" / "campaign.sqlite") < 20:

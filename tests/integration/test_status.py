@@ -17,6 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from collie.cli.main import run
+from tests.integration.signals import heed_interrupts
 
 _RUNS = 3
 
@@ -36,7 +37,8 @@ def search(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         "--prometheus",
         "one.prom",
     ]
-    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(argv, cwd=tmp_path, stdout=null, stderr=null, preexec_fn=heed_interrupts)
     deadline = time.monotonic() + 60
     while not (tmp_path / "one" / "status.json").exists():
         assert process.poll() is None, "the search ended"
