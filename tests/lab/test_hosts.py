@@ -234,15 +234,15 @@ CONTROLLER = """
 import sys
 from collie.content.catalogs import load_catalog
 from collie.content.inventory import load_inventory
-from collie.hosts import HostsTestbed
+from collie.hosts import HostsTestbed, WindowPolicy
 from collie.ssh import SshRemote
 from collie.workloads.workload import Workload
 
-testbed = HostsTestbed(load_inventory(sys.argv[1]).pairs[0], SshRemote, load_catalog)
+long = WindowPolicy(window_seconds=120.0)
+testbed = HostsTestbed(load_inventory(sys.argv[1]).pairs[0], SshRemote, load_catalog, policy=long)
 testbed.info
 print(*(session.request("hello", 30, protocol=2)["pid"] for session in testbed._sessions.values()), flush=True)
-while True:
-    testbed.measure(Workload(qps=4), 1)
+testbed.measure(Workload(qps=4), 1)
 """
 
 
@@ -251,13 +251,15 @@ def test_a_killed_controller_leaves_no_agent_and_no_queue_pair(
 ) -> None:
     argv = [sys.executable, "-c", CONTROLLER, str(lab_inventory)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as controller:
-        assert controller.stdout is not None
-        first, second = (int(word) for word in controller.stdout.readline().split())
-        deadline = time.monotonic() + 30
-        while not all(queue_pairs(remote) for remote in remotes):
-            assert time.monotonic() < deadline, "no run began"
-            time.sleep(0.1)
-        controller.kill()
+        try:
+            assert controller.stdout is not None
+            first, second = (int(word) for word in controller.stdout.readline().split())
+            deadline = time.monotonic() + 30
+            while not all(queue_pairs(remote) for remote in remotes):
+                assert time.monotonic() < deadline, "no run began"
+                time.sleep(0.1)
+        finally:
+            controller.kill()
     assert_nothing_is_left(remotes, (first, second))
 
 
