@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Dict, Tuple
 
-from .faults import bad_request
+from .faults import AgentFault, bad_request
 
 DEFAULT_DEADLINE_SECONDS = 10.0
 MAX_ENDS = 16
@@ -85,7 +85,7 @@ def parse_request(line: bytes) -> Request:
             raise bad_request("not a JSON object")
         request_id = data.get("id")
         return _check(data)
-    except Exception as error:
+    except AgentFault as error:
         error.request_id = request_id if isinstance(request_id, int) else None  # type: ignore[attr-defined]
         raise
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from collie.campaign.lanes import Lane
-from collie.campaign.measure import Measurer, delivered
-from collie.detect.bounds import Calibration, CalibrationPoint, at_best_port
+from collie.campaign.measure import Measurer, best_rate
+from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.ports import HostLost, Measured, Unsupported
 from collie.workloads.dimension import Choice
 from collie.workloads.space import Space
@@ -91,9 +91,8 @@ async def _calibrating(
         if isinstance(result, Unsupported | HostLost):
             rates.pop(workload, None)
         elif isinstance(result, Measured) and not result.measurement.stopped:
-            received = delivered(workload, result.measurement)
-            best = at_best_port(workload, received).bps if received else 0.0
-            if best > 0 and workload in rates:
+            best = best_rate(workload, result.measurement)
+            if best is not None and workload in rates:
                 rates[workload].append(best)
 
 

@@ -144,7 +144,7 @@ class Track:
         Raises:
             TestbedError: a testbed is gone.
             StoreError: the record is of another campaign than the one that this program would run.
-            Exception: whatever else a course raises; of several the first lane's.
+            Exception: whatever else a course raises.
         """
         under_way: dict[Lane, _UnderWay] = {}
         results: dict[Lane, T] = {}

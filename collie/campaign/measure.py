@@ -20,7 +20,7 @@ from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import RunFinished
 from collie.campaign.lanes import Course, Lane, Track, Turn, alone
 from collie.campaign.safety import Guard
-from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds
+from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, at_best_port
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Levels, Ordinary, Signature
@@ -335,3 +335,9 @@ def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Boun
         if host.delivered_bps is not None and host.delivered_pps is not None:
             found[name] = Bound(host.delivered_bps, host.delivered_pps, "plain sibling")
     return found
+
+
+def best_rate(workload: Workload, measurement: Measurement) -> float | None:
+    """Return the bits/s at the receiving host that got most; None where no reading is known, or nothing arrived."""
+    received = delivered(workload, measurement)
+    return (at_best_port(workload, received).bps or None) if received else None

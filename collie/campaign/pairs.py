@@ -17,8 +17,8 @@ from statistics import median
 
 from collie.campaign.calibrate import plan
 from collie.campaign.lanes import Lane
-from collie.campaign.measure import Measurer, delivered
-from collie.detect.bounds import NOTHING_EXPECTED, at_best_port
+from collie.campaign.measure import Measurer, best_rate
+from collie.detect.bounds import NOTHING_EXPECTED
 from collie.detect.judge import Thresholds, judge
 from collie.ports import Measured
 from collie.workloads.space import Space
@@ -61,8 +61,7 @@ async def _plain_rates(
         result = await measurer.running(lane, workload, "qualify")
         if not isinstance(result, Measured):
             continue
-        received = delivered(workload, result.measurement)
-        if received and (best := at_best_port(workload, received).bps) > 0:
+        if (best := best_rate(workload, result.measurement)) is not None:
             rates[workload] = best
         verdict = judge(workload, result.measurement, NOTHING_EXPECTED, thresholds)
         if verdict.is_anomalous:
