@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,11 +34,13 @@ while [ -e "$2" ]; do
     read before rest </proc/uptime
     rdma -j statistic show link "$1"
     read after rest </proc/uptime
-    echo "$before $after"
+    echo "@ $before $after"
     sleep 0.4
 done
 """
 """The machine's uptime is the clock of the samples, as it never sleeps. Python would take the traffic's CPU."""
+READING = re.compile(r"(?P<shown>[^@]+)@ (?P<before>\S+) (?P<after>\S+)\n")
+"""What the tool shows is one line, or, by iproute2 6.15, several."""
 WORKLOAD = Workload(messages=(4096,), mtu=1024, qps=2, send_wq_depth=16, sq_sig_all=True, timeout=18)
 """Every message is four packets and has a completion of its own, little is under way at any moment, nothing is late."""
 POLICY = WindowPolicy(window_seconds=8.0, patience_seconds=0.0)
@@ -66,13 +69,12 @@ class Tool(threading.Thread):
         done = remote.run(["sh", "-c", READER, "sh", self._port, FLAG], 120)
         remote.close()
         assert done.status == 0, done.stderr
-        lines = done.stdout.splitlines()
-        spans = [tuple(map(float, moments.split())) for moments in lines[1::2]]
-        longest = LONGEST_READING * median(after - before for before, after in spans)
+        read = [
+            (float(found["before"]), float(found["after"]), found["shown"]) for found in READING.finditer(done.stdout)
+        ]
+        longest = LONGEST_READING * median(after - before for before, after, _ in read)
         self.readings = [
-            ((before + after) / 2, json.loads(shown)[0])
-            for shown, (before, after) in zip(lines[::2], spans, strict=True)
-            if after - before <= longest
+            ((before + after) / 2, json.loads(shown)[0]) for before, after, shown in read if after - before <= longest
         ]
 
     def __enter__(self) -> Tool:
