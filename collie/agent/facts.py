@@ -154,6 +154,9 @@ def port_facts(port_path: str) -> Dict[str, Any]:
     }
 
 
+_SOFTWARE = ("rxe", "siw")
+
+
 def driver_of(name: str, root: str = INFINIBAND) -> Optional[str]:
     """Return the name of the kernel driver of an RDMA device, None where nothing tells."""
     device_path = os.path.join(root, name)
@@ -161,7 +164,12 @@ def driver_of(name: str, root: str = INFINIBAND) -> Optional[str]:
         return os.path.basename(os.readlink(os.path.join(device_path, "device", "driver")))
     except OSError:
         # Software devices have no parent device, and no link that names their driver.
-        return next((driver for driver in ("rxe", "siw") if name.startswith(driver) or _is(device_path, driver)), None)
+        return next((driver for driver in _SOFTWARE if name.startswith(driver) or _is(device_path, driver)), None)
+
+
+def is_software(name: str, root: str = INFINIBAND) -> bool:
+    """Whether an RDMA device is the host's own CPU."""
+    return driver_of(name, root) in _SOFTWARE
 
 
 def _is(device_path: str, driver: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import facts
 from .engines import Engines
+from .kworkers import KernelWorkers
 from .link import link
 from .sampler import CounterReader, Values, host_cpu, received_packets
 
@@ -25,6 +26,7 @@ class Run:
         self.data_path: Optional[str] = None
         self.plans: Dict[str, Dict[str, Any]] = {}
         self.first_packets: Optional[int] = None
+        self._workers = KernelWorkers() if facts.is_software(device) else None
         self._progress: Dict[str, Any] = {}
 
     def flows(self, counters: Dict[str, Values], now: float) -> Dict[str, Any]:
@@ -69,6 +71,10 @@ class Run:
             return False
         return bool(now - since > STALLED_SECONDS)
 
+    def device_cpu_seconds(self) -> Optional[float]:
+        """Return what kernel threads took in which the device may work; None where it works beside the CPU."""
+        return self._workers.cpu_seconds() if self._workers else None
+
     def health(self) -> Dict[str, Any]:
         """Return the ``health`` object of a sample."""
         engines = self.engines
@@ -95,6 +101,7 @@ def take(reader: Optional[CounterReader], run: Optional[Run]) -> Dict[str, Any]:
         sample["flows"] = run.flows(counters, clock)
         sample["health"] = run.health()
         sample["link"] = link(run.device, run.port, run.netdev)
+        sample["host"]["device_cpu_seconds"] = run.device_cpu_seconds()
     else:
         sample["phase"] = "idle"
     sample["clock_end"] = time.monotonic()

@@ -132,10 +132,12 @@ def _waited(sample: AgentSample) -> float | None:
 
 
 def _foreign(sample: AgentSample) -> float | None:
-    """Return what processes but the generator and the agent have run since boot, in seconds; None when unknown."""
-    own = sample.engine.cpu_seconds if sample.engine else None
+    """Return what all but the generator, the agent and the device has run since boot, in seconds; None when unknown."""
+    generator = sample.engine.cpu_seconds if sample.engine else None
     user, system = (sample.host_cpu_seconds.get(kind) for kind in ("user", "system"))
-    return None if own is None or user is None or system is None else user + system - own - sample.agent_cpu_seconds
+    if generator is None or user is None or system is None:
+        return None
+    return user + system - generator - sample.agent_cpu_seconds - sample.device_cpu_seconds
 
 
 def _spare(sample: AgentSample) -> float | None:

@@ -76,6 +76,7 @@ class AgentSample:
         link: what the port's link is, by the protocol's names; None for what is unknown. Empty without a run.
         host_cpu_seconds: what all CPUs together spent, by kind, since boot; empty when unknown.
         agent_cpu_seconds: what the agent itself took, the generator not included; 0 from an agent that does not say.
+        device_cpu_seconds: what kernel threads took in which a software device may work; 0 where that is unknown.
     """
 
     clock: float
@@ -87,6 +88,7 @@ class AgentSample:
     link: Mapping[str, str | int | None] = field(default_factory=dict)
     host_cpu_seconds: Mapping[str, float] = field(default_factory=dict)
     agent_cpu_seconds: float = 0.0
+    device_cpu_seconds: float = 0.0
 
 
 def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
@@ -114,7 +116,7 @@ def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
         ValueError: the agent speaks another protocol.
     """
     said: _Sample = typed(_Sample, raw)
-    health = said.get("health")
+    health, host = said.get("health"), said.get("host", {})
     return AgentSample(
         clock=(said["clock"] + said["clock_end"]) / 2,
         arrived=arrived,
@@ -123,8 +125,9 @@ def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
         counters=said.get("counters", {}),
         dropped=said.get("dropped_samples", 0),
         link=said.get("link", {}),
-        host_cpu_seconds=said.get("host", {}).get("cpu_seconds", {}),
-        agent_cpu_seconds=said.get("host", {}).get("agent_cpu_seconds", 0.0),
+        host_cpu_seconds=host.get("cpu_seconds", {}),
+        agent_cpu_seconds=host.get("agent_cpu_seconds", 0.0),
+        device_cpu_seconds=host.get("device_cpu_seconds") or 0.0,
     )
 
 
@@ -164,6 +167,7 @@ class _Health(_HealthSaid, total=False):
 class _Host(TypedDict, total=False):
     cpu_seconds: Mapping[str, float]
     agent_cpu_seconds: float
+    device_cpu_seconds: float | None
 
 
 class _SampleSaid(TypedDict):

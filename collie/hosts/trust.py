@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -36,7 +36,7 @@ class Standstill:
 
 def standstills(
     host: HostMeasurement,
-    hosts: Sequence[HostMeasurement],
+    delivered: Mapping[str, float],
     workload: Workload,
     catalog: Catalog,
     samples: Sequence[AgentSample],
@@ -45,12 +45,12 @@ def standstills(
 
     Args:
         host: what it showed.
-        hosts: what every host showed.
+        delivered: bits/s at each sink while every host's samples were in the window, its own and all others'.
         workload: what ran.
         catalog: by their canonical names, the counters that all RDMA traffic moves.
         samples: of the host, in the window.
     """
-    moving = _moved_by_traffic(host, hosts, workload)
+    moving = _moved_by_traffic(host.host, delivered, workload)
     found = []
     for counter in catalog.counters:
         if counter.canonical in moving and host.counters.get(counter.name) == 0:
@@ -62,15 +62,14 @@ def standstills(
     return tuple(found)
 
 
-def _moved_by_traffic(host: HostMeasurement, hosts: Sequence[HostMeasurement], workload: Workload) -> frozenset[str]:
+def _moved_by_traffic(role: str, delivered: Mapping[str, float], workload: Workload) -> frozenset[str]:
     """Return the canonical names of what a host's traffic must have moved. Loopback may pass a counter by."""
-    delivered = {one.host: one.delivered_bps or 0.0 for one in hosts}
     moved: frozenset[str] = frozenset()
     for flow in flows(workload):
         if not flow.is_loopback and delivered.get(flow.sink, 0.0) > 0:
-            if host.host == flow.sink:
+            if role == flow.sink:
                 moved |= _RECEIVED
-            elif host.host == flow.source:
+            elif role == flow.source:
                 moved |= _SENT
     return moved
 

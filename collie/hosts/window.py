@@ -120,7 +120,8 @@ def measurement(
         role: [entry for entry in placed[role] if begin <= entry[0] <= end + _SAME_MOMENT_SECONDS] for role in placed
     }
     hosts = _with_credit_waits([_host(role, window, placed, workload, catalog) for role in placed], workload, catalog)
-    still = {host.host: standstills(host, hosts, workload, catalog, _samples(window[host.host])) for host in hosts}
+    inside = {sink: _received_inside(sink, window, placed, workload) for sink in sinks(workload)}
+    still = {host.host: standstills(host, inside, workload, catalog, _samples(window[host.host])) for host in hosts}
     hosts = tuple(_without(host, [one.counter.name for one in still[host.host]], catalog, window) for host in hosts)
     seen = {role: _samples(window[role]) for role in window}
     health = generator_health(workload, seen, software=catalog.driver in SOFTWARE_DRIVERS)
@@ -234,6 +235,20 @@ def _received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> f
     if end <= begin or not advances or None in advances:
         return None
     return 8 * sum(advance for advance in advances if advance is not None) / (end - begin)
+
+
+def _received_inside(
+    sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload
+) -> float:
+    """Return a sink's rate without its first and last step, in bits/s; 0 where that is unknown.
+
+    Hosts are not sampled at the same moments: of traffic that ends with the first step, as when all queue pairs have
+    failed, another host may have no two samples.
+    """
+    inner = window[sink][1:-1]
+    if len(inner) < 2:
+        return 0.0
+    return _received_bps(_curves(sink, placed, workload), inner[0][0], inner[-1][0]) or 0.0
 
 
 def _is_stable(

@@ -103,7 +103,7 @@ def test_plain_traffic_is_not_anomalous(testbed: HostsTestbed) -> None:
 
 
 def test_a_receive_queue_that_is_too_short_is_an_rnr_storm(testbed: HostsTestbed) -> None:
-    found = verdict(testbed, SHORT_RECEIVES.with_(min_rnr_timer=10))
+    found = verdict(testbed, SHORT_RECEIVES.with_(rnr_retry=7, min_rnr_timer=10))
     assert (found.symptom, found.host) == (Symptom.RNR_STORM, "b"), found
     assert "RNR NAK" in found.reason
 

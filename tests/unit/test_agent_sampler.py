@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from array import array
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from collie.agent import devlink, ethtool, facts, report, sampler, totals
 from collie.agent.engines import Engines
 from collie.agent.faults import AgentFault
+from collie.agent.kworkers import KernelWorkers
 from collie.agent.link import link
 
 
@@ -159,6 +161,30 @@ def test_cpu_time_of_the_host_is_in_seconds(tmp_path: Path) -> None:
     write(tmp_path / "stat", "cpu  100 0 200 300 0 0 400 0 0 0")
     assert sampler.host_cpu(str(tmp_path / "stat"))["softirq"] == 4.0
     assert sampler.host_cpu(str(tmp_path / "gone")) == {}
+
+
+def test_kernel_workers_are_counted_though_they_come_and_go(tmp_path: Path) -> None:
+    hertz = os.sysconf("SC_CLK_TCK")
+
+    def worker(pid: int, name: str, seconds: float, start: int) -> None:
+        ticks = int(seconds * hertz)
+        fields = ["S", "2", *["0"] * 9, str(ticks), "0", *["0"] * 6, str(start), "0"]
+        write(tmp_path / str(pid) / "comm", name)
+        write(tmp_path / str(pid) / "stat", f"{pid} ({name}) {' '.join(fields)}")
+
+    children = tmp_path / "2" / "task" / "2" / "children"
+    workers = KernelWorkers(str(tmp_path))
+    assert workers.cpu_seconds() is None
+    worker(7, "kworker/u4:3-rxe_wq", 1.5, start=100)
+    worker(8, "kworker/0:1-events", 40.0, start=100)
+    worker(9, "ksoftirqd/0", 40.0, start=1)
+    write(children, "7 8 9 ")
+    assert workers.cpu_seconds() == 1.5
+    worker(7, "kworker/u4:3-events_unbound", 2.0, start=100)
+    write(children, "7 8 9 10 ")  # 10 has ended before it could be read
+    assert workers.cpu_seconds() == 2.0
+    worker(7, "kworker/u4:5", 0.25, start=900)  # another one, with the process id of one that is gone
+    assert workers.cpu_seconds() == 2.25
 
 
 class StillEngine:

@@ -347,6 +347,13 @@ def test_a_generator_whose_cpu_others_took_did_not_drive_the_run(
     assert health.cpu_wait_ratio == pytest.approx(cpu[1])
 
 
+def test_kernel_workers_of_a_software_device_are_no_other_processes() -> None:
+    a = host(0.0, {"a-b/requester": steady(1e6)}, cpu=(0.2, 0.01, 0.7, 0.0))
+    a = [replace(sample, device_cpu_seconds=0.45 * sample.clock) for sample in a]
+    b = host(0.0, {"a-b/responder": None})
+    assert generator_health(Workload(), {"a": a, "b": b}, software=True).driven
+
+
 def test_a_responder_that_waits_for_a_cpu_posts_its_receives_late() -> None:
     a = host(0.0, {"a-b/requester": None})
     b = host(0.0, {"a-b/responder": steady(1e6)}, cpu=(0.3, 0.5, 0.9, 0.0))
@@ -381,7 +388,7 @@ def test_a_sample_of_the_protocol_is_read() -> None:
         "health": {"iterations": 9, "idle_polls": 5, "queue_empty": 3, "posts": 64, "errors": {}, "post_errors": 0},
         "counters": {"hw_counters": {"rcvd_pkts": 1}, "counters": {}},
         "link": {"state": "4: ACTIVE", "pci_width": None},
-        "host": {"cpu_seconds": {"user": 1.5}, "agent_cpu_seconds": 0.25},
+        "host": {"cpu_seconds": {"user": 1.5}, "agent_cpu_seconds": 0.25, "device_cpu_seconds": 0.125},
         "dropped_samples": 0,
     }
     sample = parse_sample(raw, arrived=5.0)
@@ -391,6 +398,7 @@ def test_a_sample_of_the_protocol_is_read() -> None:
     assert sample.engine.idle_polls == 5
     assert sample.engine.wait_seconds is None
     assert (sample.link["state"], sample.host_cpu_seconds["user"], sample.agent_cpu_seconds) == ("4: ACTIVE", 1.5, 0.25)
+    assert sample.device_cpu_seconds == 0.125
     assert parse_sample({"clock": 1, "clock_end": 1, "counters": {}}, 0.0).engine is None
 
 
@@ -436,9 +444,14 @@ RDMA = Catalog(
 )
 
 
-def believed(a: dict[str, dict[str, Bytes | None]], b: dict[str, dict[str, Bytes | None]], catalog: Catalog = RDMA):  # type: ignore[no-untyped-def]
+def believed(  # type: ignore[no-untyped-def]
+    a: dict[str, dict[str, Bytes | None]],
+    b: dict[str, dict[str, Bytes | None]],
+    catalog: Catalog = RDMA,
+    delivered: Bytes | None = None,
+):
     samples = {
-        "a": host(50.0, {"a-b/requester": steady(1e6)}, counters=a),
+        "a": host(50.0, {"a-b/requester": delivered or steady(1e6)}, counters=a),
         "b": host(9000.0, {"a-b/responder": None}, counters=b),
     }
     return measurement(Workload(), Recording(samples, BEGAN), catalog, POLICY)
@@ -453,6 +466,16 @@ def test_a_counter_that_has_stopped_is_unknown_and_voids_the_run() -> None:
     assert measured.problems == ("host a: tx stood at 77 while traffic ran; it has stopped counting",)
     assert measured.host("a").counters["tx"] is None
     assert measured.host("b").counters["tx"] == 0  # b sends nothing
+
+
+def test_a_counter_stands_when_traffic_ends_as_the_window_begins() -> None:
+    """As when all queue pairs fail: a sent its last packet before the window, and b counts it in its first step."""
+    sent: dict[str, dict[str, Bytes | None]] = {"hw_counters": {"tx": lambda t: 1000 * min(t, 1.2)}}
+    received: dict[str, dict[str, Bytes | None]] = {"hw_counters": {"rx": lambda t: 1000 * min(t, 1.4)}}
+    measured = believed(sent, received, delivered=lambda t: 1e6 * min(t, 1.4))
+    assert measured.host("b").delivered_bps > 0
+    assert measured.problems == ()
+    assert measured.host("a").counters["tx"] == 0
 
 
 def test_a_counter_that_never_counts_is_unknown_and_only_noted() -> None:
