@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from collie.inventory.hosts import (
     MOST_HOSTS,
@@ -19,15 +19,19 @@ from collie.inventory.hosts import (
     check_ip_address,
     check_jump,
     check_program,
+    machine_of,
+    party_name,
     word,
 )
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 
 HostName = Annotated[str, AfterValidator(word("host name for an inventory"))]
-
+DeviceName = Annotated[str, AfterValidator(word("name for a device"))]
 
 MOST_LISTED = 4096
 """Hosts, and pairs, of one file."""
+MOST_DEVICES = 64
+"""Of one host."""
 
 _Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -42,35 +46,105 @@ class SpecificationEntry(BaseModel):
     packets_per_second: _Rate | None = None
 
 
+_DataAddress = Annotated[str, AfterValidator(check_ip_address)]
+_Device = Annotated[str, AfterValidator(word("RDMA device"))]
+_IbPort = Annotated[int, Field(ge=1, le=255)]
+_GidIndex = Annotated[int, Field(ge=0, le=1023)]
+_Processes = Annotated[int, Field(ge=1, le=64)]
+
+
+class DeviceEntry(BaseModel):
+    """One entry under `devices:` of a host that has several."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data_address: _DataAddress
+    device: _Device | None = None
+    """RDMA device, as `rdma link` names it; without it the key that the entry stands under."""
+    ib_port: _IbPort = 1
+    gid_index: _GidIndex | None = None
+    processes: _Processes | None = None
+    """That share the queue pairs of a run on this device; without it what the host says."""
+    specification: SpecificationEntry | None = None
+    """Caps what a healthy port is expected to deliver; without it what the host says."""
+
+
+def _address_alone(raw: Any) -> Any:
+    return {"data_address": raw} if isinstance(raw, str) else raw
+
+
+_Devices = Annotated[
+    dict[DeviceName, Annotated[DeviceEntry, BeforeValidator(_address_alone)]],
+    Field(min_length=1, max_length=MOST_DEVICES),
+]
+_OF_THE_ONE_DEVICE = ("device", "data_address", "ib_port", "gid_index")
+"""Fields of a host with one device."""
+
+
 class HostEntry(BaseModel):
     """One entry under `hosts:`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: Annotated[str, AfterValidator(check_address)]
-    data_address: Annotated[str, AfterValidator(check_ip_address)]
-    device: Annotated[str, AfterValidator(word("RDMA device"))]
+    data_address: _DataAddress | None = None
+    """Address of the RDMA port's network, never used for SSH; has to be there unless `devices` is."""
+    device: _Device | None = None
+    """RDMA device, as `rdma link` names it; has to be there unless `devices` is."""
+    devices: _Devices | None = None
+    """Several devices instead of one, by names of your choice: each is a party `HOST/NAME` of its own."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     user: Annotated[str, AfterValidator(word("user"))] | None = None
     identity_file: str | None = None
     host_key: Annotated[str, AfterValidator(check_host_key)] | None = None
     host_key_fingerprint: Annotated[str, AfterValidator(check_fingerprint)] | None = None
     jump: Annotated[str, AfterValidator(check_jump)] | None = None
-    ib_port: Annotated[int, Field(ge=1, le=255)] = 1
-    gid_index: Annotated[int, Field(ge=0, le=1023)] | None = None
+    ib_port: _IbPort = 1
+    gid_index: _GidIndex | None = None
     python: Annotated[str, AfterValidator(check_program)] = "/usr/bin/python3"
     data_path: Literal["native", "pyverbs"] | None = None
-    processes: Annotated[int, Field(ge=1, le=64)] | None = None
+    processes: _Processes | None = None
     specification: SpecificationEntry = SpecificationEntry()
 
-    def host(self, name: str) -> Host:
-        """Return the host that the entry describes."""
-        fields = self.model_dump(exclude={"specification"})
-        return Host(name=name, **fields, specification=HostSpecification(**self.specification.model_dump()))
+    def party_names(self, name: str) -> list[str]:
+        """Return the names of who takes part in measurements: the host of this name, or each of its devices."""
+        return [name] if self.devices is None else [party_name(name, key) for key in self.devices]
+
+    def ports(self) -> list[tuple[tuple[str, ...], DeviceEntry | HostEntry]]:
+        """Return what describes the port of each of them, and where below the host it stands."""
+        if self.devices is None:
+            return [((), self)]
+        return [(("devices", key), entry) for key, entry in self.devices.items()]
+
+    def parties(self, name: str) -> list[Host]:
+        """Return who takes part in measurements."""
+        shared = self.model_dump(exclude={"devices", "specification", *_OF_THE_ONE_DEVICE})
+        return [
+            Host(
+                **shared
+                | {
+                    "name": party,
+                    "device": port.device or where[-1],
+                    "data_address": port.data_address,
+                    "ib_port": port.ib_port,
+                    "gid_index": port.gid_index,
+                    "processes": port.processes or self.processes,
+                    "specification": HostSpecification(**(port.specification or self.specification).model_dump()),
+                }
+            )
+            for party, (where, port) in zip(self.party_names(name), self.ports(), strict=True)
+        ]
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.address == self.data_address:
+        own = [name for name in _OF_THE_ONE_DEVICE if name in self.model_fields_set]
+        if self.devices is not None and own:
+            raise ValueError(f"{own[0]} is of one device; give it to each of `devices`, or leave `devices` out")
+        if self.devices is None and (
+            missing := [name for name in ("device", "data_address") if not getattr(self, name)]
+        ):
+            raise ValueError(f"key {missing[0]!r} is missing; a host with several devices names them under `devices`")
+        if any(self.address == entry.data_address for _, entry in self.ports()):
             raise ValueError(
                 "address and data_address are the same; SSH would share the port under test: "
                 "address is the management address, data_address that of the RDMA port"
@@ -105,6 +179,15 @@ class SafetyEntry(BaseModel):
         )
 
 
+Location = tuple[str | int, ...]
+Misfit = tuple[Location, str]
+_OWN = {
+    "address": "each host has its own",
+    "data_address": "each port has its own",
+    "device": "name each port of a device once",
+}
+
+
 class InventoryFile(BaseModel):
     """A hosts file. `hosts.example.yaml` explains every line."""
 
@@ -113,7 +196,7 @@ class InventoryFile(BaseModel):
     version: Literal[1]
     """Of this format."""
     hosts: Annotated[dict[HostName, HostEntry], Field(min_length=1, max_length=MOST_LISTED)]
-    """Hosts by the name that messages and reports use."""
+    """Hosts by the name that messages and reports use; a device of several is `HOST/DEVICE`."""
     pairs: Annotated[
         tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_HOSTS)], ...],
         Field(max_length=MOST_LISTED),
@@ -122,38 +205,58 @@ class InventoryFile(BaseModel):
     safety: SafetyEntry = SafetyEntry()
     """What may be done to the network of these hosts; null lifts a limit."""
 
-    def misfits(self) -> list[tuple[tuple[str | int, ...], str]]:
+    def misfits(self) -> list[Misfit]:
         """Return what does not fit together: where it stands in the file, and what would be right."""
-        return [*self._shared_addresses(), *self._wrong_pairs()]
+        return [*self._claimed_twice(), *self._wrong_pairs()]
 
-    def _shared_addresses(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        seen: dict[tuple[str, ...], str] = {}
+    def _claimed_twice(self) -> Iterator[Misfit]:
+        owners: dict[tuple[str, ...], str] = {}
+        for place, claim, owner in self._claims():
+            other = owners.setdefault(claim, owner)
+            if other != owner:
+                what, value, *_ = claim
+                yield place, f"{what} {value} is that of host {other}; {_OWN[what]}"
+
+    def _claims(self) -> Iterator[tuple[Location, tuple[str, ...], str]]:
+        """Yield what only one may have: where it stands, what it is, and whose."""
         for name, entry in self.hosts.items():
-            management = ("address", entry.address, str(entry.port or 22), entry.jump or "")
-            for key in (management, ("data_address", entry.data_address)):
-                other = seen.setdefault(key, name)
-                if other != name:
-                    yield ("hosts", name, key[0]), f"{key[0]} {key[1]} is that of host {other}; each host has its own"
+            yield ("hosts", name, "address"), ("address", entry.address, str(entry.port or 22), entry.jump or ""), name
+            for party, (where, port) in zip(entry.party_names(name), entry.ports(), strict=True):
+                place: Location = ("hosts", name, *where)
+                device = port.device or where[-1]
+                yield (*place, "data_address"), ("data_address", str(port.data_address)), party
+                yield (*place, "device"), ("device", f"{device} port {port.ib_port}", name), party
 
-    def _wrong_pairs(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    def _wrong_pairs(self) -> Iterator[Misfit]:
+        known = {party: None for name, entry in self.hosts.items() for party in entry.party_names(name)}
+        some = _some(list(known))
         for index, pair in enumerate(self.pairs):
             for position, name in enumerate(pair):
-                if name not in self.hosts:
-                    yield ("pairs", index, position), f"{name!r} is not one of the hosts {self._known}"
+                if name not in known:
+                    yield ("pairs", index, position), self._stranger(name, some)
             if twice := next((name for name in pair if pair.count(name) > 1), None):
                 yield ("pairs", index), f"{twice!r} is paired with itself; name each host once"
             if pair in self.pairs[:index]:
                 yield ("pairs", index), f"the pair {', '.join(pair)} is listed twice; once is enough"
 
-    @property
-    def _known(self) -> str:
-        first = list(self.hosts)[:10]
-        return ", ".join(first) + (", ..." if len(self.hosts) > len(first) else "")
+    def _stranger(self, name: str, known: str) -> str:
+        """Say what is wrong with a name that is no party."""
+        host = machine_of(name)
+        if host not in self.hosts:
+            return f"{name!r} is not one of the hosts {known}"
+        there = _some(self.hosts[host].party_names(host))
+        if name == host:
+            return f"{name!r} has several devices; name one of {there}"
+        return f"host {host} lists no device {name!r}; it has {there}"
 
     def inventory(self) -> Inventory:
         """Return what the file says; two hosts and no pairs are one pair. There must be no misfits."""
-        hosts = {name: entry.host(name) for name, entry in self.hosts.items()}
+        hosts = {party.name: party for name, entry in self.hosts.items() for party in entry.parties(name)}
         pairs = self.pairs or ((tuple(hosts),) if len(hosts) == 2 else ())
         groups = ([hosts[name] for name in pair] for pair in pairs)
         formed = tuple(Pair(a, b, tuple(others)) for a, b, *others in groups)
         return Inventory(tuple(hosts.values()), formed, self.safety.limits())
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")

@@ -1,8 +1,11 @@
 """The inventory: hosts that Collie may touch, how to reach them, and which of them measure together.
 
-A host that no inventory names is never contacted. `inventory.file` is the hosts file as a person writes it; the checks
-of single values are here, for whoever reads them from elsewhere. A check returns the value, or raises a `ValueError`
-that says what would be right.
+A host that no inventory names is never contacted. What measures is a *party*: one RDMA port with an agent of its own. A
+host with one device is one party; each of several devices of a host is a party of its own (ADR 14), named
+`HOST/DEVICE`, and `machine_of` tells which host it is on.
+
+`inventory.file` is the hosts file as a person writes it; the checks of single values are here, for whoever reads them
+from elsewhere. A check returns the value, or raises a `ValueError` that says what would be right.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import base64
 import binascii
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
@@ -22,6 +25,30 @@ KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa
 
 _WORD = "[A-Za-z0-9][A-Za-z0-9._-]*"
 """Nothing of it is special to a shell, and no program takes it for an option. ssh makes a command of jump hosts."""
+_BELOW = "/"
+"""Between a host and one of its devices; no name of either holds it."""
+
+
+def party_name(host: str, device: str) -> str:
+    """Name a device of a host that has several: `server-1/mlx5_0`."""
+    return f"{host}{_BELOW}{device}"
+
+
+def machine_of(party: str) -> str:
+    """Return the host that a party is on: `server-1` of `server-1/mlx5_0`, and of `server-1`."""
+    return party.partition(_BELOW)[0]
+
+
+def sharing(parties: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the hosts that several parties are on, with those parties.
+
+    Args:
+        parties: by any key (a name, a role), the host that each is on.
+    """
+    by_host: dict[str, list[str]] = {}
+    for key, host in parties.items():
+        by_host.setdefault(host, []).append(key)
+    return {host: tuple(keys) for host, keys in by_host.items() if len(keys) > 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +71,7 @@ UNSPECIFIED = HostSpecification()
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One host.
+    """One host, or one of its devices where it has several: whoever takes part in a measurement.
 
     Attributes:
         name: in the inventory, in messages and in reports.
@@ -80,10 +107,18 @@ class Host:
     data_path: str | None = None
     processes: int | None = None
 
+    @property
+    def machine(self) -> str:
+        """The host itself, whichever of its devices this is."""
+        return machine_of(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two hosts that measure together: role A requests from or sends to role B.
+
+    Both may be devices of one host. What they send each other is loopback across ports: it leaves by one and comes back
+    by the other, and crosses the PCIe and the memory of that host twice.
 
     Attributes:
         others: hosts with the roles C, D, ... of workloads that need more than two.
@@ -102,6 +137,11 @@ class Pair:
     def name(self) -> str:
         """`lab-a,lab-b`."""
         return ",".join(host.name for host in self.hosts)
+
+    @property
+    def shared_hosts(self) -> dict[str, tuple[str, ...]]:
+        """Hosts that several of these are on, each with their names; what those exchange is loopback across ports."""
+        return sharing({host.name: host.machine for host in self.hosts})
 
 
 @dataclass(frozen=True, slots=True)
