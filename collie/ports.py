@@ -165,7 +165,7 @@ class Reviver(Protocol):
     """Whoever can bring back a host that answers nobody."""
 
     def revive(self, host: Host) -> None:
-        """Start a host again, and return when it answers.
+        """Start a host again, whichever of its devices this is, and return when it answers.
 
         Raises:
             TestbedError: it does not come back.

@@ -13,7 +13,7 @@ Two things say so:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.detect.measurement import GeneratorHealth
@@ -67,7 +67,11 @@ class Activity:
 
 
 def generator_health(
-    workload: Workload, window: Mapping[str, Sequence[AgentSample]], *, software: bool = False
+    workload: Workload,
+    window: Mapping[str, Sequence[AgentSample]],
+    *,
+    software: bool = False,
+    machines: Mapping[str, str] | None = None,
 ) -> GeneratorHealth:
     """Judge the generator on both hosts.
 
@@ -75,9 +79,13 @@ def generator_health(
         workload: what ran.
         window: by role, the samples of the stable part of the run.
         software: the device is the host's own CPU.
+        machines: by role, the host that it is on; without it each is on its own.
     """
     plan = flows(workload)
-    activities = {role: _activity(role, samples, plan, workload) for role, samples in window.items()}
+    activities = {
+        role: _activity(role, samples, plan, workload, list(_beside(role, window, machines or {})))
+        for role, samples in window.items()
+    }
     idle = [a.idle_poll_ratio for a in activities.values() if a.idle_poll_ratio is not None]
     empty = [a.empty_queue_ratio for a in activities.values() if a.empty_queue_ratio is not None]
     waiting = [a.waiting_ratio for a in activities.values() if a.waiting_ratio is not None]
@@ -101,7 +109,22 @@ def generator_health(
     )
 
 
-def _activity(role: str, samples: Sequence[AgentSample], plan: Sequence[Flow], workload: Workload) -> Activity:
+def _beside(
+    role: str, window: Mapping[str, Sequence[AgentSample]], machines: Mapping[str, str]
+) -> Iterator[Sequence[AgentSample]]:
+    """Yield the samples of the other agents of this run on a role's host: theirs are no foreign processes."""
+    for other, samples in window.items():
+        if other != role and role in machines and machines[role] == machines.get(other):
+            yield samples
+
+
+def _activity(
+    role: str,
+    samples: Sequence[AgentSample],
+    plan: Sequence[Flow],
+    workload: Workload,
+    beside: Sequence[Sequence[AgentSample]],
+) -> Activity:
     if len(samples) < 2 or (first := samples[0].engine) is None or (last := samples[-1].engine) is None:
         return Activity()
     iterations = last.iterations - first.iterations
@@ -114,7 +137,9 @@ def _activity(role: str, samples: Sequence[AgentSample], plan: Sequence[Flow], w
     empty = min(1.0, (last.queue_empty - first.queue_empty) / rounds) if rounds > 0 else None
     limit = last.queue_limit - first.queue_limit
     fill = (last.queue_outstanding - first.queue_outstanding) / limit if limit > 0 else None
-    waiting, foreign, spare = (_per_second(quantity, samples) for quantity in (_waited, _foreign, _spare))
+    waiting, busy, spare = (_per_second(quantity, samples) for quantity in (_waited, _busy, _spare))
+    ours = [_per_second(_ours, each) for each in (samples, *beside)]
+    foreign = None if busy is None or None in ours else max(0.0, busy - sum(filter(None, ours)))
     responds = any(flow.responder == role for flow in plan)
     receives = responds and any(opcode.consumes_receive for opcode in workload.opcodes)
     return Activity(idle, empty, waiting, foreign, spare, fill, last.data_path, receives)
@@ -122,6 +147,8 @@ def _activity(role: str, samples: Sequence[AgentSample], plan: Sequence[Flow], w
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:
     """Return how fast a quantity grew, at least 0: clocks of different grain make small ones seem to shrink."""
+    if len(samples) < 2:
+        return None
     begin, end = quantity(samples[0]), quantity(samples[-1])
     seconds = samples[-1].clock - samples[0].clock
     return None if begin is None or end is None or seconds <= 0 else max(0.0, (end - begin) / seconds)
@@ -131,13 +158,19 @@ def _waited(sample: AgentSample) -> float | None:
     return sample.engine.wait_seconds if sample.engine else None
 
 
-def _foreign(sample: AgentSample) -> float | None:
-    """Return what all but the generator, the agent and the device has run since boot, in seconds; None when unknown."""
-    generator = sample.engine.cpu_seconds if sample.engine else None
+def _busy(sample: AgentSample) -> float | None:
+    """Return what all processes of the host have run since boot, in seconds; None when unknown.
+
+    Without the threads in which a software device may work: they are the host's, whichever device of it works there.
+    """
     user, system = (sample.host_cpu_seconds.get(kind) for kind in ("user", "system"))
-    if generator is None or user is None or system is None:
-        return None
-    return user + system - generator - sample.agent_cpu_seconds - sample.device_cpu_seconds
+    return None if user is None or system is None else user + system - sample.device_cpu_seconds
+
+
+def _ours(sample: AgentSample) -> float | None:
+    """Return what the generator and its agent have run, in seconds; None when unknown."""
+    generator = sample.engine.cpu_seconds if sample.engine else None
+    return None if generator is None else generator + sample.agent_cpu_seconds
 
 
 def _spare(sample: AgentSample) -> float | None:

@@ -7,6 +7,7 @@ them. All hosts of a run have the same number, as queue pair i of one process me
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Iterable
 from math import ceil
 
@@ -23,13 +24,18 @@ def processes(workload: Workload, hosts: Iterable[tuple[Host, HostFacts, RdmaPor
     """Return how many processes each host uses for a workload.
 
     As many as the hosts file says, or one for every `QPS_PER_PROCESS` queue pairs as long as there is a CPU on the
-    NIC's NUMA node for each; the least of all hosts, and no more than an agent takes. One where queue pairs share a
-    receive queue, which no two processes can.
+    NIC's NUMA node for each, shared among the devices at that node that take part; the least of all hosts, and no more
+    than an agent takes. One where queue pairs share a receive queue, which no two processes can.
     """
     if workload.srq:
         return 1
+    hosts = tuple(hosts)
     wanted = ceil(workload.qps / QPS_PER_PROCESS)
-    allowed = (host.processes or min(wanted, most_processes(host, facts, port)) for host, facts, port in hosts)
+    parties = Tally((host.machine, port.numa_nodes[:1]) for host, _, port in hosts)
+    allowed = (
+        host.processes or min(wanted, most_processes(host, facts, port) // parties[host.machine, port.numa_nodes[:1]])
+        for host, facts, port in hosts
+    )
     return max(1, min(workload.qps, MAX_PROCESSES, *allowed))
 
 

@@ -53,7 +53,7 @@ _TOPOLOGY = ("requesters", "responders", "remote")
 
 @dataclass(frozen=True)
 class Party:
-    """One host in a run.
+    """One host in a run, or one of its devices where it has several.
 
     Attributes:
         role: `a`, `b`, ...
@@ -97,6 +97,7 @@ class Run:
         self._workload = workload
         self._executor = executor
         self._clock = clock
+        self._machines = {party.role: party.session.host.machine for party in parties}
         self._flows = (*flows(workload), *([victim_flow(workload)] if victim else []))
         told = (workload, victim) if victim else (workload,)
         self._uses_receives = any(opcode.consumes_receive for one in told for opcode in one.opcodes)
@@ -174,7 +175,8 @@ class Run:
     def _record(self, began: float, wanted: float, lookout: Lookout) -> Recording:
         """Return the samples once every host has been heard up to a moment of the run, or is too late."""
         while True:
-            recording = Recording({role: self._samples(party) for role, party in self._parties.items()}, began)
+            samples = {role: self._samples(party) for role, party in self._parties.items()}
+            recording = Recording(samples, began, self._machines)
             if lookout.show(recording):
                 return recording
             if recording.end >= wanted or self._clock.monotonic() > began + wanted + LATE_SECONDS:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from statistics import median
+from typing import Any
 
 from collie.counters.catalog import Catalog
 from collie.counters.discovery import discovered
@@ -26,6 +27,7 @@ from collie.hosts.run import Impossible, Party, Run, side_by_side
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.victim import ALONE_RUNS, LEAST_MTU, victim, why_none
 from collie.hosts.window import WindowPolicy
+from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host, Pair
 from collie.ports import (
     Clock,
@@ -46,6 +48,8 @@ from collie.workloads.workload import Workload
 logger = logging.getLogger(__name__)
 
 AGENT_ATTEMPTS = 2
+ACROSS_PORTS = "loopback across ports"
+"""The path of a link whose other end is on the same host."""
 
 
 class SystemClock:
@@ -73,7 +77,7 @@ class HostsTestbed:
     no command any more is brought back instead, and the run ends as `HostLost`.
 
     Args:
-        pair: hosts A and B, and C, D, ... where there are more.
+        pair: hosts A and B, and C, D, ... where there are more; devices of one host have an agent each.
         connect: makes the remote of a host.
         catalog_for: counters of a driver by its name, such as `rxe` or `mlx5_core`; None when nobody has described it.
         policy: warm-up, window and stability; the window grows where counters are refreshed seldom.
@@ -133,8 +137,13 @@ class HostsTestbed:
             fingerprints = side_by_side(
                 self._executor, {party.session.host.name: partial(fingerprint, party.session) for party in parties}
             )
+            description: dict[str, Any] = {"hosts": described}
+            if shared := self._pair.shared_hosts:
+                description["loopback_across_ports"] = {host: list(parties) for host, parties in shared.items()}
+                across = {party for parties in shared.values() for party in parties}
+                fingerprints |= {name: _across_ports(fingerprints[name]) for name in sorted(across)}
             self._info = TestbedInfo(
-                "hosts", self._pair.name, self._catalog_of(parties), {"hosts": described}, fingerprints=fingerprints
+                "hosts", self._pair.name, self._catalog_of(parties), description, fingerprints=fingerprints
             )
         return self._info
 
@@ -215,14 +224,17 @@ class HostsTestbed:
         gone = [session for role, session in suspects.items() if not answers[role]]
         if not gone:
             return None
-        names = ", ".join(session.host.name for session in gone)
+        lost = {session.host.machine: session.host for session in gone}  # several devices are still one host
+        names = ", ".join(lost)
         noticed = self._clock.monotonic() - started
         logger.warning("host %s answers nobody (%s); bringing it back", names, seen)
-        for session in gone:
-            session.close()
-            self._reviver.revive(session.host)
+        for session in self._sessions.values():
+            if session.host.machine in lost:
+                session.close()
+        for host in lost.values():
+            self._reviver.revive(host)
         detail = f"host {names} answers nobody, noticed {noticed:.0f} s after the run began: {seen}"
-        return HostLost(gone[0].host.name, detail, self._clock.monotonic() - started)
+        return HostLost(next(iter(lost)), detail, self._clock.monotonic() - started)
 
     def _measure(self, parties: Sequence[Party], workload: Workload, started: float, watch: Watch | None) -> RunResult:
         try:
@@ -293,3 +305,8 @@ class HostsTestbed:
             looks = ((party.session, party.port) for party in parties)
             self._catalog = catalog_of(looks, self._catalog_for, self._clock, self._discover)
         return self._catalog
+
+
+def _across_ports(taken: Fingerprint) -> Fingerprint:
+    """Return a fingerprint that says so: what was measured there must not be taken for traffic between hosts."""
+    return Fingerprint({**taken.values, "link": {**taken.values.get("link", {}), "path": ACROSS_PORTS}})

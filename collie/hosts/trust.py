@@ -40,6 +40,7 @@ def standstills(
     workload: Workload,
     catalog: Catalog,
     samples: Sequence[AgentSample],
+    machines: Mapping[str, str],
 ) -> tuple[Standstill, ...]:
     """Return a host's counters of RDMA traffic that stood still while traffic ran: what they say is unknown, not zero.
 
@@ -49,8 +50,9 @@ def standstills(
         workload: what ran.
         catalog: by their canonical names, the counters that all RDMA traffic moves.
         samples: of the host, in the window.
+        machines: by role, the host that it is on; empty where each is on its own.
     """
-    moving = _moved_by_traffic(host.host, delivered, workload)
+    moving = _moved_by_traffic(host.host, delivered, workload, machines)
     found = []
     for counter in catalog.counters:
         if counter.canonical in moving and host.counters.get(counter.name) == 0:
@@ -62,11 +64,17 @@ def standstills(
     return tuple(found)
 
 
-def _moved_by_traffic(role: str, delivered: Mapping[str, float], workload: Workload) -> frozenset[str]:
-    """Return the canonical names of what a host's traffic must have moved. Loopback may pass a counter by."""
+def _moved_by_traffic(
+    role: str, delivered: Mapping[str, float], workload: Workload, machines: Mapping[str, str]
+) -> frozenset[str]:
+    """Return the canonical names of what a host's traffic must have moved.
+
+    Loopback may pass a counter by; across ports, too, as two functions of one NIC may reach each other inside of it.
+    """
     moved: frozenset[str] = frozenset()
     for flow in flows(workload):
-        if not flow.is_loopback and delivered.get(flow.sink, 0.0) > 0:
+        on_one_host = flow.is_loopback or flow.is_across_ports(machines)
+        if not on_one_host and delivered.get(flow.sink, 0.0) > 0:
             if role == flow.sink:
                 moved |= _RECEIVED
             elif role == flow.source:

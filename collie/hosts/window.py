@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role
 from collie.counters.series import is_stable, rates
@@ -31,7 +31,7 @@ from collie.hosts.link import LINK_DOWN, link_change
 from collie.hosts.pause import Placed, SentPause, pause_ratio
 from collie.hosts.samples import AgentSample, names_in, snapshot
 from collie.hosts.trust import broken, standstills
-from collie.workloads.plan import HOST_A, Stream, sinks, streams
+from collie.workloads.plan import HOST_A, Stream, flows, sinks, streams
 from collie.workloads.workload import QpType, Workload
 
 
@@ -72,10 +72,13 @@ class Recording:
     Attributes:
         samples: by role, in order of time.
         began: the controller's clock when all hosts had started.
+        machines: by role, the host that it is on: several may be on one, each with a device of its own. Empty where
+            each is on its own.
     """
 
     samples: Mapping[str, Sequence[AgentSample]]
     began: float
+    machines: Mapping[str, str] = field(default_factory=dict)
 
     def placed(self, role: str) -> list[tuple[float, AgentSample]]:
         """Return a host's samples with their seconds since traffic began."""
@@ -119,12 +122,15 @@ def measurement(
     window = {
         role: [entry for entry in placed[role] if begin <= entry[0] <= end + _SAME_MOMENT_SECONDS] for role in placed
     }
+    machines = recording.machines
     hosts = _with_credit_waits([_host(role, window, placed, workload, catalog) for role in placed], workload, catalog)
     inside = {sink: _received_inside(sink, window, placed, workload) for sink in sinks(workload)}
-    still = {host.host: standstills(host, inside, workload, catalog, _samples(window[host.host])) for host in hosts}
+    still = {
+        host.host: standstills(host, inside, workload, catalog, _samples(window[host.host]), machines) for host in hosts
+    }
     hosts = tuple(_without(host, [one.counter.name for one in still[host.host]], catalog, window) for host in hosts)
     seen = {role: _samples(window[role]) for role in window}
-    health = generator_health(workload, seen, software=catalog.driver in SOFTWARE_DRIVERS)
+    health = generator_health(workload, seen, software=catalog.driver in SOFTWARE_DRIVERS, machines=machines)
     return Measurement(
         hosts,
         max(0.0, end - begin),
@@ -136,6 +142,7 @@ def measurement(
             *(f"host {role}: {one.text}" for role, found in still.items() for one in found if one.voids),
         ),
         notes=(
+            *_across_ports(workload, machines),
             *_notes(window, catalog),
             *victims.notes(seen),
             *(f"host {role}: {one.text}" for role, found in still.items() for one in found if not one.voids),
@@ -358,6 +365,16 @@ def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: b
         moved = rates(errors, [snapshot(sample, catalog) for _, sample in samples])
         problems += [f"host {role}: error counter {name} moved" for name, rate in moved.items() if rate]
     return problems
+
+
+def _across_ports(workload: Workload, machines: Mapping[str, str]) -> Iterator[str]:
+    """Say which flows are between devices of one host: their figures are about its PCIe and memory, too, twice over."""
+    by_host: dict[str, list[str]] = {}
+    for flow in flows(workload):
+        if flow.is_across_ports(machines):
+            by_host.setdefault(machines[flow.requester], []).append(flow.name)
+    for host, names in by_host.items():
+        yield f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} loopback across ports of {host}"
 
 
 def _notes(window: Mapping[str, Placed], catalog: Catalog) -> list[str]:

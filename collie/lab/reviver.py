@@ -25,6 +25,6 @@ class LabReviver:
     def revive(self, host: Host) -> None:
         """End the machine's QEMU and start it again."""
         try:
-            restart(host.name, state_dir=self._state_dir, say=self._say)
+            restart(host.machine, state_dir=self._state_dir, say=self._say)
         except LabError as error:
-            raise TestbedError(f"host {host.name} answers nobody and cannot be brought back: {error}") from error
+            raise TestbedError(f"host {host.machine} answers nobody and cannot be brought back: {error}") from error

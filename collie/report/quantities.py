@@ -55,12 +55,19 @@ def runs(count: int) -> str:
 
 
 def name_testbed(testbed: Mapping[str, object]) -> str:
-    """Name a testbed as a campaign's header describes it: `simulated subsystem F`, `hosts alice and bob`."""
+    """Name a testbed as a campaign's header describes it: `simulated subsystem F`, `hosts alice and bob`.
+
+    Where several devices of one host take part it says so: their traffic is no traffic between hosts.
+    """
     kind = str(testbed.get("kind", "testbed"))
     name = testbed.get("subsystem") or testbed.get("name")
     if name is None:
         return kind
-    return f"simulated subsystem {name}" if kind == "simulated" else f"{kind} {name}"
+    if kind == "simulated":
+        return f"simulated subsystem {name}"
+    shared = testbed.get("loopback_across_ports")
+    across = f" (loopback across ports of {', '.join(shared)})" if isinstance(shared, Mapping) and shared else ""
+    return f"{kind} {name}{across}"
 
 
 def show(dimension: str, value: Any) -> str:

@@ -45,7 +45,8 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
     kept = _all(folder)
     for position, (host, fingerprint) in enumerate(fingerprints.items()):
         number = max((each.number for each in kept if each.host == host), default=0) + 1
-        stem = re.sub(r"[^A-Za-z0-9._-]", "_", host)  # a subsystem's name is free text
+        # A subsystem's name is free text. `HOST/DEVICE` keeps apart from a host of the name `HOST_DEVICE`.
+        stem = re.sub(r"[^A-Za-z0-9._+-]", "_", host.replace("/", "+"))
         name = f"{stem}.json" if number == 1 else f"{stem}.{number}.json"
         content = encode(KeptFingerprint(host, position, number, fingerprint), taken)
         write_whole(folder / name, [json.dumps(content, indent=1), "\n"])

@@ -102,17 +102,19 @@ def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
     """Return the pairs that measure side by side.
 
     Raises:
-        UsageError: the inventory forms fewer, or a host is in two of them.
+        UsageError: the inventory forms fewer, or a host is in two of them: be it with two devices, as what crosses its
+            PCIe and its memory for one is missing to the other.
     """
     if not inventory.pairs:
         raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
     if len(inventory.pairs) < count:
         raise UsageError(f"--pairs {count}: the inventory names {len(inventory.pairs)}; add more under `pairs:`")
     chosen = inventory.pairs[:count]
-    for host, uses in Counter(host.name for pair in chosen for host in pair.hosts).items():
+    for host, uses in Counter(host for pair in chosen for host in {party.machine for party in pair.hosts}).items():
         if uses > 1:
             raise UsageError(
-                f"--pairs {count}: host {host} is in {uses} of these pairs, and can measure in one at a time"
+                f"--pairs {count}: host {host} is in {uses} of these pairs, and can measure in one at a time, "
+                "whichever its devices"
             )
     return chosen
 

@@ -57,6 +57,16 @@ class Flow:
         """Whether both ends are on one host."""
         return self.requester == self.responder
 
+    def is_across_ports(self, machines: Mapping[str, str]) -> bool:
+        """Whether it is loopback across ports: from one device of a host to another device of the same host.
+
+        Args:
+            machines: by role, the host that it is on; a role that is not in it is on a host of its own.
+        """
+        if self.is_loopback or self.requester not in machines:
+            return False
+        return machines[self.requester] == machines.get(self.responder)
+
     @property
     def name(self) -> str:
         """`a-b`: requester, then responder."""
