@@ -8,13 +8,13 @@ host is odd there and nowhere before.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
-from collie.inventory.hosts import MOST_HOSTS
+from collie.inventory.hosts import MOST_HOSTS, machine_of
 from collie.workloads.plan import HOST_B, ROLES
 from collie.workloads.workload import Direction, Workload
 
@@ -128,6 +128,10 @@ def repeats(hosts: int) -> int:
 def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tuple[Group, ...], ...]:
     """Return who measures with whom, once through the battery: the groups of one round share no host.
 
+    Devices of one host are in no group together, as loopback across ports is no peer of traffic between hosts; unless
+    the fleet is one host, where there is nothing else. Nor are they in two groups of one round: they share its PCIe and
+    its memory.
+
     Args:
         hosts: in the order of the ring; at least `FEWEST_HOSTS`.
         battery: the probes.
@@ -147,7 +151,14 @@ def _steps(hosts: int) -> range:
 
 def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
     count = len(hosts)
-    return [(host, hosts[(index + step) % count]) for step in _steps(count) for index, host in enumerate(hosts)]
+    around = ((host, hosts[(index + step) % count]) for step in _steps(count) for index, host in enumerate(hosts))
+    may_meet = _who_may_meet(hosts)
+    return [(host, other) for host, other in around if may_meet(host, other)]
+
+
+def _who_may_meet(hosts: Sequence[str]) -> Callable[[str, str], bool]:
+    all_on_one = len({machine_of(host) for host in hosts}) == 1
+    return lambda host, other: all_on_one or machine_of(host) != machine_of(other)
 
 
 def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
@@ -156,10 +167,13 @@ def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
     if senders < 2:
         return []
     found = []
+    may_meet = _who_may_meet(hosts)
     for index, host in enumerate(hosts):
-        others = [hosts[(index + step) % len(hosts)] for step in range(1, 2 * senders + 1)]
+        following = (*hosts[index + 1 :], *hosts[:index])
+        others = list(islice((other for other in following if may_meet(host, other)), 2 * senders))
         for chosen in (others[:senders], others[senders:]):
-            found.append((chosen[0], host, *chosen[1:]))
+            if len(chosen) == senders:
+                found.append((chosen[0], host, *chosen[1:]))
     return found
 
 
@@ -168,10 +182,11 @@ def _disjoint(groups: Iterable[Group]) -> list[tuple[Group, ...]]:
     made: list[list[Group]] = []
     taken: list[set[str]] = []
     for group in groups:
-        free = next((index for index, busy in enumerate(taken) if busy.isdisjoint(group.hosts)), len(made))
+        own = {machine_of(host) for host in group.hosts}
+        free = next((index for index, busy in enumerate(taken) if busy.isdisjoint(own)), len(made))
         if free == len(made):
             made.append([])
             taken.append(set())
         made[free].append(group)
-        taken[free].update(group.hosts)
+        taken[free] |= own
     return [tuple(each) for each in made]

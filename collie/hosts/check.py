@@ -32,6 +32,9 @@ _FAMILIES = {"debian": "debian ubuntu", "rhel": "rhel fedora centos rocky almali
 
 _MOST_SHOWN = 4
 
+_ACROSS_PORTS = {"accept_local": (1,), "rp_filter": (2, 0), "arp_ignore": (1, 2)}
+"""What the kernel's rules of a network device have to be so that another port of the host reaches it; best first."""
+
 
 class State(StrEnum):
     """How a finding stands."""
@@ -78,7 +81,7 @@ def check_hosts(
         archive: program to run as the agent; Collie's own by default.
         clock: of the controller.
         catalog_for: counters of a driver by its name; without it nobody looks at counters.
-        pairs: that measure together, and should be alike.
+        pairs: that measure together, and should be alike; of two devices of one host, that one reaches the other.
 
     Returns:
         All findings, in the order of the hosts, then of the pairs. What fails is a finding, never an exception.
@@ -86,7 +89,10 @@ def check_hosts(
     if not hosts:
         return ()
     archive, clock = archive or Archive.agent(), clock or SystemClock()
-    checks = [_HostCheck(host, connect(host), archive, clock, catalog_for) for host in hosts]
+    across = {name for pair in pairs for names in pair.shared_hosts.values() for name in names}
+    checks = [
+        _HostCheck(host, connect(host), archive, clock, catalog_for, across_ports=host.name in across) for host in hosts
+    ]
     with ThreadPoolExecutor(len(checks)) as executor:
         found = [finding for findings in executor.map(_HostCheck.findings, checks) for finding in findings]
     taken = {check.host.name: check.fingerprint for check in checks if check.fingerprint is not None}
@@ -109,8 +115,16 @@ class _HostCheck:
     """The check of one host: what needs only a shell first, then what the agent tells."""
 
     def __init__(
-        self, host: Host, remote: Remote, archive: Archive, clock: Clock, catalog_for: CatalogFor | None
+        self,
+        host: Host,
+        remote: Remote,
+        archive: Archive,
+        clock: Clock,
+        catalog_for: CatalogFor | None,
+        *,
+        across_ports: bool,
     ) -> None:
+        self._across_ports = across_ports
         self._catalog_for = catalog_for
         self.host = host
         self.fingerprint: Fingerprint | None = None
@@ -236,6 +250,32 @@ class _HostCheck:
             detail = f"{port.active_mtu}; workloads with a larger MTU will be unsupported"
             # 4096 of payload and the headers of IPv6, UDP, BTH and the longest extension, rounded up.
             yield Finding(self.host.name, "mtu", State.ADVICE, detail, f"ip link set {netdev} mtu 4200")
+        gid = matching_gid(port, self.host.data_address)
+        if self._across_ports and gid is not None and ":" not in self.host.data_address:
+            yield from self._other_ports(gid.netdev or netdev)
+
+    def _other_ports(self, netdev: str) -> Iterator[Finding]:
+        """Say whether the kernel lets another port of this host reach this one.
+
+        RoCE finds its peer by ARP. A kernel drops what comes in with an address of its own as the source, requests too;
+        and where both ports are in one segment, either answers for both unless told not to.
+        """
+        found = {rule: self._rule(rule, netdev) for rule in _ACROSS_PORTS}
+        if None in found.values():
+            return
+        wrong = [rule for rule, value in found.items() if value not in _ACROSS_PORTS[rule]]
+        if not wrong:
+            yield self._ok("other ports", f"{netdev} takes what other ports of {self.host.machine} send")
+            return
+        said = ", ".join(f"{rule} is {found[rule]}" for rule in wrong)
+        detail = f"{netdev} may not take what other ports of {self.host.machine} send: {said}"
+        settings = " ".join(f"net.ipv4.conf.{netdev}.{rule}={_ACROSS_PORTS[rule][0]}" for rule in wrong)
+        yield Finding(self.host.name, "other ports", State.ADVICE, detail, f"sysctl -w {settings}")
+
+    def _rule(self, rule: str, netdev: str) -> int | None:
+        """Return what holds for a network device: the larger of its own setting and that of all."""
+        words = self._run("cat", *(f"/proc/sys/net/ipv4/conf/{each}/{rule}" for each in ("all", netdev))).split()
+        return max(map(int, words)) if len(words) == 2 and all(word.isdigit() for word in words) else None
 
     def _gid(self, device: DeviceFacts, port: PortFacts, netdev: str) -> Finding:
         matching = matching_gid(port, self.host.data_address)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final
 
 from collie.campaign.choice import SearchChoice, TestbedChoice
@@ -13,7 +15,7 @@ from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
 from collie.errors import TestbedError, UsageError
 from collie.fleet.battery import BATTERY, FEWEST_HOSTS, Probe, Stage, repeats, rounds
 from collie.fleet.judge import FALSE_ALARM, FleetVerdict, judge
-from collie.inventory.hosts import Pair
+from collie.inventory.hosts import Pair, machine_of
 from collie.ports import Testbed
 from collie.simulator.faults import FaultKind, faulty, tuned
 from collie.simulator.testbed import SimulatedTestbed
@@ -158,6 +160,16 @@ def _real(choice: FleetChoice) -> _Opened:
             raise
         return opened
 
-    hosts = tuple(host.name for host in inventory.hosts)
+    hosts = _by_rail(host.name for host in inventory.hosts)
     lanes = choice.pairs or min(MOST_PAIRS, max(1, len(hosts) // 2))
     return f"{len(hosts)} hosts of {testbed.hosts}", hosts, BATTERY, open_group, lanes
+
+
+def _by_rail(parties: Iterable[str]) -> tuple[str, ...]:
+    """Return the ring: the first device of every host, then the second ones. So neighbours are on different hosts."""
+    number: Counter[str] = Counter()
+    placed = []
+    for party in parties:
+        placed.append((number[machine_of(party)], party))
+        number[machine_of(party)] += 1
+    return tuple(party for _, party in sorted(placed, key=itemgetter(0)))
