@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,6 +17,17 @@ def command() -> None:
     """Real verbs on this computer: two or more small virtual machines with Soft-RoCE. Needs QEMU and mmdebstrap."""
 
 
+def _numbers(words: Sequence[str]) -> dict[str, int] | None:
+    """Return what `NAME=N` say; None when nobody said anything."""
+    found = {}
+    for word in words:
+        name, _, number = word.partition("=")
+        if not name or not number.isdecimal() or len(number) > 2:
+            raise click.BadParameter(f"{word!r} is not of the form NAME=N, such as lab-a=2")
+        found[name] = int(number)
+    return found or None
+
+
 def _say(line: str) -> None:
     click.echo(line, err=True)
 
@@ -26,15 +38,25 @@ def _say(line: str) -> None:
     "--release", type=click.Choice(["bookworm", "trixie"]), default=None, help="Debian release.  [default: bookworm]"
 )
 @click.option("--mirror", metavar="URL", help="Where to get Debian's packages from, for the first build.")
+@click.option(
+    "--devices",
+    metavar="NAME=N",
+    multiple=True,
+    callback=lambda _ctx, _param, words: _numbers(words),
+    help="RoCE devices of a machine, such as lab-a=2; may be repeated.  [default: 1 each]",
+)
 @format_option
-def up(machines: int | None, release: str | None, mirror: str | None, output: str) -> int:
+def up(
+    machines: int | None, release: str | None, mirror: str | None, devices: Mapping[str, int] | None, output: str
+) -> int:
     """Build the image if there is none, start the machines, and write their inventory.
 
     \b
     collie lab up
     collie lab up --machines 4 --release trixie
+    collie lab up --devices lab-a=2
     """
-    status = lab.up(machines=machines, release=release, mirror=mirror, say=_say)
+    status = lab.up(machines=machines, release=release, mirror=mirror, devices=devices, say=_say)
     if output == "json":
         print_json(_as_json(status))
     else:
@@ -58,7 +80,7 @@ def status(output: str) -> int:
     else:
         for one in found.machines:
             state = "answers" if one.answering else "does not answer" if one.alive else "is down"
-            click.echo(f"{one.name}  {state}  ssh 127.0.0.1:{one.ssh_port}  RoCE {one.data_address}")
+            click.echo(f"{one.name}  {state}  ssh 127.0.0.1:{one.ssh_port}  RoCE {', '.join(one.data_addresses)}")
         if found.inventory:
             click.echo(f"inventory  {found.inventory}")
     return 0 if found.answering else 3
@@ -102,7 +124,8 @@ def _as_json(status: lab.LabStatus) -> dict[str, Any]:
                 "name": one.name,
                 "pid": one.pid,
                 "ssh_port": one.ssh_port,
-                "data_address": one.data_address,
+                "data_address": one.data_addresses[0],
+                "data_addresses": list(one.data_addresses),
                 "answering": one.answering,
             }
             for one in status.machines

@@ -141,7 +141,8 @@ def _check(lab: LabSpec, one: MachineSpec) -> str:
     """Return the shell command that tells whether a machine is ready; only fixed words and addresses are in it."""
     peer = lab.machines[one.index - 1 if one.index else 1]
     return (
-        "grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state || { echo rxe0 is not active; exit 1; }; "
+        f"for device in {' '.join(f'rxe{number}' for number in range(one.devices))}; do "
+        "grep -q ACTIVE /sys/class/infiniband/$device/ports/1/state || { echo $device is not active; exit 1; }; done; "
         f"ping -q -c 1 -W 3 {peer.data_address} >/dev/null || "
         f"{{ echo {peer.name} is not reached over the data network; exit 1; }}"
     )

@@ -41,18 +41,29 @@ card() {
     done
 }
 management=$(card "$(value management_mac)")
-data=$(card "$(value data_mac)")
-[ -n "$management" ] && [ -n "$data" ] || fail "a network card is missing"
+[ -n "$management" ] || fail "a network card is missing"
 ip link set lo up
 ip link set "$management" up
 ip address add 10.0.2.15/24 dev "$management"
-ip link set "$data" mtu 4200 up || fail "the data card refused an MTU of 4200"
-ip address add "$(value data_address)" dev "$data"
 
 # Thousands of queue pairs pin memory and open descriptors; sessions inherit these limits from sshd.
 ulimit -l unlimited -n 1048576 -u unlimited -s 8192
 modprobe -a rdma_rxe ib_uverbs rdma_ucm || fail "modules for RDMA are missing"
-rdma link add rxe0 type rxe netdev "$data" || fail "rxe0 was not created on $data"
+
+# Each card of the data network, as MAC=ADDRESS, carries a RoCE device. Where there are several, all are in one network:
+# each answers for its own address only, and takes what comes from another of this machine's addresses.
+read -r -a cards <<<"$(value data)"
+for number in "${!cards[@]}"; do
+    data=$(card "${cards[$number]%%=*}")
+    [ -n "$data" ] || fail "a network card is missing"
+    if [ "${#cards[@]}" -gt 1 ]; then
+        echo 1 >"/proc/sys/net/ipv4/conf/$data/arp_ignore"
+        echo 1 >"/proc/sys/net/ipv4/conf/$data/accept_local"
+    fi
+    ip link set "$data" mtu 4200 up || fail "the data card refused an MTU of 4200"
+    ip address add "${cards[$number]#*=}" dev "$data"
+    rdma link add "rxe$number" type rxe netdev "$data" || fail "rxe$number was not created on $data"
+done
 
 mkdir -p -m 0700 /root/.ssh
 value authorized_key >/root/.ssh/authorized_keys

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.inventory.hosts import MOST_HOSTS
+from collie.inventory.hosts import MOST_HOSTS, party_name
 from collie.lab.host import write_atomically
 from collie.lab.spec import LabSpec, MachineSpec, StateDir
 
@@ -41,15 +41,27 @@ def inventory_text(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> 
             "    user: root",
             f"    identity_file: {_scalar(str(state.identity.resolve()))}",
             f"    host_key: {host_key}",
-            f"    data_address: {machine.data_address}",
-            "    device: rxe0",
-            "    ib_port: 1",
-            "    gid_index: 1",
             "    python: /usr/bin/python3",
+            *_devices(machine),
         ]
-    together = ", ".join(machine.name for machine in spec.machines[:MOST_HOSTS])
-    lines += ["pairs:", f"  - [{together}]"]
+    lines += ["pairs:", f"  - [{', '.join(_parties(machine)[0] for machine in spec.machines[:MOST_HOSTS])}]"]
+    lines += [f"  - [{', '.join(_parties(machine))}]" for machine in spec.machines if machine.devices > 1]
     return "\n".join(lines) + "\n"
+
+
+def _devices(machine: MachineSpec) -> list[str]:
+    """Return the lines of a machine's RoCE devices; index 1 is the RoCE v2 GID of its address."""
+    if machine.devices == 1:
+        return ["    device: rxe0", f"    data_address: {machine.data_address}", "    ib_port: 1", "    gid_index: 1"]
+    entries = enumerate(machine.data_addresses)
+    return ["    devices:", *(f"      rxe{n}: {{data_address: {address}, gid_index: 1}}" for n, address in entries)]
+
+
+def _parties(machine: MachineSpec) -> list[str]:
+    """Return the names under which a machine measures."""
+    if machine.devices == 1:
+        return [machine.name]
+    return [party_name(machine.name, f"rxe{number}") for number in range(machine.devices)]
 
 
 def write_inventory(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from collie.lab.host import QEMU, Say, locked, private_directory, quiet, require
 from collie.lab.image import DEFAULT_RELEASE, Image, cached_image, default_cache_dir, ensure_image
 from collie.lab.keys import ensure_key, ssh_command, write_inventory
 from collie.lab.spec import (
+    MAXIMUM_DEVICES,
     MAXIMUM_MACHINES,
     SOCKET_DIR_PREFIX,
     LabSpec,
@@ -63,7 +65,7 @@ class MachineStatus:
     name: str
     pid: int | None
     ssh_port: int
-    data_address: str
+    data_addresses: tuple[str, ...]
     answering: bool
 
     @property
@@ -105,14 +107,16 @@ def up(
     mirror: str | None = None,
     memory_mib: int | None = None,
     vcpus: int | None = None,
+    devices: Mapping[str, int] | None = None,
     state_dir: Path | None = None,
     cache_dir: Path | None = None,
     say: Say = quiet,
 ) -> LabStatus:
-    """Bring a lab up and return when every machine answers and has an active RoCE device.
+    """Bring a lab up and return when every machine answers and its RoCE devices are active.
 
     What is None stays as it is, or takes its default when no lab is up. A lab that is up already is left alone;
-    machines that died are started again as they were, so the hosts file stays valid.
+    machines that died are started again as they were, so the hosts file stays valid. `devices` says of machines by
+    name how many RoCE devices they have; those that it does not name have one.
 
     Raises:
         LabError: a program, right, port or disk space is missing, or a machine does not come up; nothing that was
@@ -122,7 +126,7 @@ def up(
     state = StateDir(private_directory(state_dir or default_state_dir()))
     cache = private_directory(cache_dir or default_cache_dir())
     with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
-        wanted = Wanted(machines, release, memory_mib, vcpus)
+        wanted = Wanted(machines, release, memory_mib, vcpus, devices)
         spec = load_spec(state)
         if spec is not None and (differing := wanted.differing(spec)):
             if _pids(spec, state):
@@ -170,7 +174,7 @@ def status(state_dir: Path | None = None) -> LabStatus:
             name=one.name,
             pid=pids.get(one.name),
             ssh_port=one.ssh_port,
-            data_address=one.data_address,
+            data_addresses=one.data_addresses,
             answering=one.name in pids and banner(one.ssh_port),
         )
         for one in spec.machines
@@ -233,6 +237,7 @@ def _new_spec(state: StateDir, cache: Path, wanted: Wanted, mirror: str | None, 
         raise LabError(f"a machine needs at least {SMALLEST_MEMORY_MIB} MiB of memory, not {memory_mib}")
     if vcpus < 1:
         raise LabError(f"a machine needs at least 1 virtual processor, not {vcpus}")
+    devices = _devices([machine_name(index) for index in range(count)], wanted.devices or {})
     image = ensure_image(wanted.release or DEFAULT_RELEASE, cache_dir=cache, mirror=mirror, say=say)
     # A lab whose specification was lost may still run under these names.
     machine.stop([state.label(machine_name(index)) for index in range(MAXIMUM_MACHINES)])
@@ -243,10 +248,20 @@ def _new_spec(state: StateDir, cache: Path, wanted: Wanted, mirror: str | None, 
         memory_mib=memory_mib,
         vcpus=vcpus,
         sockets=str(choose_socket_dir(state)),
-        machines=tuple(MachineSpec(index, port) for index, port in enumerate(free_ports(count))),
+        machines=tuple(MachineSpec(index, port, devices[index]) for index, port in enumerate(free_ports(count))),
     )
     save_spec(state, spec)
     return spec
+
+
+def _devices(names: Sequence[str], wanted: Mapping[str, int]) -> list[int]:
+    """Return how many RoCE devices each machine has."""
+    for name, number in wanted.items():
+        if name not in names:
+            raise LabError(f"the lab has no machine {name!r} to give devices to; it has {', '.join(names)}")
+        if not 1 <= number <= MAXIMUM_DEVICES:
+            raise LabError(f"a machine has 1 to {MAXIMUM_DEVICES} RoCE devices, not {number}")
+    return [wanted.get(name, 1) for name in names]
 
 
 def _complete(spec: LabSpec, state: StateDir, cache: Path, mirror: str | None, say: Say) -> LabStatus:

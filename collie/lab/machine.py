@@ -12,7 +12,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -50,8 +50,7 @@ def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir)
     facts = {
         "name": f"string={machine.name}",
         "management_mac": f"string={machine.management_mac}",
-        "data_mac": f"string={machine.data_mac}",
-        "data_address": f"string={machine.data_address}/24",
+        "data": "string=" + " ".join(f"{mac}={address}/24" for mac, address in _cards(machine)),
         "hosts": f"file={_escaped(folder / 'hosts')}",
         "authorized_key": f"file={_escaped(state.identity.resolve().with_suffix('.pub'))}",
         "host_key": f"file={_escaped(state.host_key(machine.name).resolve())}",
@@ -70,13 +69,12 @@ def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir)
         *("-netdev", f"user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:{machine.ssh_port}-:22"),
         *("-device", f"virtio-net-pci,netdev=management,mac={machine.management_mac}"),
         *_data_network(lab, machine),
-        *("-device", f"virtio-net-pci,netdev=data,mac={machine.data_mac},host_mtu={DATA_MTU}"),
         *(part for key, value in facts.items() for part in ("-fw_cfg", f"name=opt/collie/{key},{value}")),
     )
 
 
 def _data_network(lab: LabSpec, machine: MachineSpec) -> tuple[str, ...]:
-    """Join a machine to its neighbours; with more than one, through a hub inside its QEMU."""
+    """Give a machine its RoCE cards and join it to its neighbours; several of either through a hub inside its QEMU."""
     joined = neighbours(machine.index, len(lab.machines))
 
     def link(identifier: str, peer: int) -> str:
@@ -84,12 +82,21 @@ def _data_network(lab: LabSpec, machine: MachineSpec) -> tuple[str, ...]:
         remote = _escaped(Path(lab.sockets) / f"{peer}-{machine.index}")
         return f"dgram,id={identifier},local.type=unix,local.path={local},remote.type=unix,remote.path={remote}"
 
-    if len(joined) == 1:
-        return ("-netdev", link("data", joined[0]))
+    def card(identifier: str, mac: str) -> tuple[str, str]:
+        return "-device", f"virtio-net-pci,netdev={identifier},mac={mac},host_mtu={DATA_MTU}"
+
+    if len(joined) == machine.devices == 1:
+        return ("-netdev", link("data", joined[0]), *card("data", *machine.data_macs))
     parts: list[str] = []
     for peer in joined:
         parts += ["-netdev", link(f"link{peer}", peer), "-netdev", f"hubport,id=port{peer},hubid=0,netdev=link{peer}"]
-    return (*parts, "-netdev", "hubport,id=data,hubid=0")
+    for number, mac in enumerate(machine.data_macs):
+        parts += ["-netdev", f"hubport,id=data{number},hubid=0", *card(f"data{number}", mac)]
+    return tuple(parts)
+
+
+def _cards(machine: MachineSpec) -> Iterator[tuple[str, str]]:
+    return zip(machine.data_macs, machine.data_addresses, strict=True)
 
 
 def start(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> None:

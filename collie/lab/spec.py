@@ -1,7 +1,8 @@
 """What a lab is: its machines, their places in the data network, and where each thing lies on disk.
 
-Topology: machines 0 and 1, 2 and 3, ... are pairs joined directly; the even ones are also joined to machine 0. A link
-is two datagram sockets in a private directory. Three kinds of link were measured between two machines: a TCP stream
+Topology: machines 0 and 1, 2 and 3, ... are pairs joined directly; the even ones are also joined to machine 0. All RoCE
+devices of a machine are in that one network, as two ports of a server are on one switch. A link is two datagram sockets
+in a private directory. Three kinds of link were measured between two machines: a TCP stream
 cannot be joined again after one end was killed; UDP loses a third of large messages because nothing slows the sender;
 datagrams over Unix sockets are as fast as the stream, lose nothing, survive a restart, and listen on no port at all.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from collie.errors import LabError
 from collie.lab.host import write_atomically
 
 MAXIMUM_MACHINES = 16
+MAXIMUM_DEVICES = 4  # of a machine: one more costs it a network card, and every frame of its network one more copy
 SOCKET_DIR_PREFIX = "collie-lab-"
 SOCKET_PATH_BYTES = 100  # the kernel takes 108 with the final zero; a socket's own name needs up to 6
 
@@ -29,10 +32,12 @@ class MachineSpec:
     Attributes:
         index: its place, from 0; addresses and links follow from it.
         ssh_port: the port on the controller's loopback interface that leads to its SSH server.
+        devices: how many RoCE devices it has: `rxe0`, `rxe1`, ...
     """
 
     index: int
     ssh_port: int
+    devices: int = 1
 
     @property
     def name(self) -> str:
@@ -41,8 +46,13 @@ class MachineSpec:
 
     @property
     def data_address(self) -> str:
-        """Address of its RoCE interface."""
-        return f"192.168.77.{self.index + 1}"
+        """Address of its first RoCE interface."""
+        return self.data_addresses[0]
+
+    @property
+    def data_addresses(self) -> tuple[str, ...]:
+        """Addresses of its RoCE interfaces."""
+        return tuple(f"192.168.77.{place}" for place in self._places)
 
     @property
     def management_mac(self) -> str:
@@ -50,9 +60,14 @@ class MachineSpec:
         return f"52:54:00:c0:11:{self.index + 1:02x}"
 
     @property
-    def data_mac(self) -> str:
-        """Ethernet address of the card that RoCE uses."""
-        return f"52:54:00:da:7a:{self.index + 1:02x}"
+    def data_macs(self) -> tuple[str, ...]:
+        """Ethernet addresses of the cards that RoCE uses."""
+        return tuple(f"52:54:00:da:7a:{place:02x}" for place in self._places)
+
+    @property
+    def _places(self) -> tuple[int, ...]:
+        """Numbers in the data network that no other card has."""
+        return tuple(number * MAXIMUM_MACHINES + self.index + 1 for number in range(self.devices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +92,17 @@ class LabSpec:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What somebody asked for; None where any answer will do."""
+    """What somebody asked for; None where any answer will do.
 
-    machines: int | None
-    release: str | None
-    memory_mib: int | None
-    vcpus: int | None
+    Attributes:
+        devices: how many RoCE devices machines have, by name; one, where a machine is not in it.
+    """
+
+    machines: int | None = None
+    release: str | None = None
+    memory_mib: int | None = None
+    vcpus: int | None = None
+    devices: Mapping[str, int] | None = None
 
     def differing(self, spec: LabSpec) -> str:
         """Name what a lab has otherwise than asked for; empty when it fits."""
@@ -91,8 +111,12 @@ class Wanted:
             ("release", self.release, spec.release),
             ("memory", self.memory_mib, spec.memory_mib),
             ("virtual processors", self.vcpus, spec.vcpus),
+            ("devices", self._devices(spec), [machine.devices for machine in spec.machines]),
         )
         return " and ".join(name for name, asked, present in rows if asked is not None and asked != present)
+
+    def _devices(self, spec: LabSpec) -> list[int] | None:
+        return None if self.devices is None else [self.devices.get(one.name, 1) for one in spec.machines]
 
 
 @dataclass(frozen=True, slots=True)

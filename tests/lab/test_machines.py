@@ -32,7 +32,7 @@ def pingpong(running: RunningLab, server: str, client: str) -> str:
         running.run(
             server, "for i in $(seq 300); do ss -Htln sport = 18515 | grep -q . && exit 0; sleep 0.1; done; exit 1"
         )
-        address = next(one.data_address for one in lab.status(running.state_dir).machines if one.name == server)
+        address = next(one.data_addresses[0] for one in lab.status(running.state_dir).machines if one.name == server)
         return running.run(client, f"timeout 60 ibv_rc_pingpong {options} {address}")
     finally:
         waiting.kill()

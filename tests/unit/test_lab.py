@@ -14,14 +14,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from collie.content.inventory import load_inventory
 from collie.errors import LabError
 from collie.lab import acceleration, boot, bringup, host, image, keys, lab, machine, spec
 
 KEYS = ("ssh-ed25519 AAAAfirst", "ssh-ed25519 AAAAsecond", "ssh-ed25519 AAAAthird", "ssh-ed25519 AAAAfourth")
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 
 
 def make_spec(count: int = 2, accelerator: str = "tcg") -> spec.LabSpec:
@@ -150,6 +153,40 @@ def test_the_hosts_file_pins_keys_and_separates_management_from_data(state: spec
     }
 
 
+def two_devices() -> spec.LabSpec:
+    first, *others = make_spec().machines
+    return dataclasses.replace(make_spec(), machines=(dataclasses.replace(first, devices=2), *others))
+
+
+def test_a_machine_with_two_devices_has_a_card_for_each_in_the_one_network(state: spec.StateDir) -> None:
+    argv = argv_of(two_devices(), 0, state)
+    cards = [value for value in argv if value.startswith("virtio-net-pci,netdev=data")]
+    ports = [value for value in argv if value.startswith("hubport,")]
+    macs = [re.search(r"mac=([0-9a-f:]+)", card)[1] for card in cards]  # type: ignore[index]
+    assert len(set(macs)) == 2
+    assert [re.search(r"id=(\w+),hubid=0", port)[1] for port in ports] == ["port1", "data0", "data1"]  # type: ignore[index]
+    told = next(value for value in argv if "opt/collie/data," in value).partition("string=")[2]
+    assert told == f"{macs[0]}=192.168.77.1/24 {macs[1]}=192.168.77.17/24"
+    assert not any(value.startswith("hubport") for value in argv_of(two_devices(), 1, state))
+
+
+def test_addresses_of_all_devices_of_the_largest_lab_differ() -> None:
+    machines = [spec.MachineSpec(index, 0, spec.MAXIMUM_DEVICES) for index in range(spec.MAXIMUM_MACHINES)]
+    assert len({address for one in machines for address in one.data_addresses}) == 64
+    assert len({mac for one in machines for mac in one.data_macs}) == 64
+
+
+def test_the_hosts_file_names_both_devices_of_a_machine(state: spec.StateDir) -> None:
+    state.inventory.write_text(keys.inventory_text(two_devices(), state, [KEY, KEY]))
+    inventory = load_inventory(state.inventory)
+    assert [(host.name, host.device, host.data_address, host.gid_index) for host in inventory.hosts] == [
+        ("lab-a/rxe0", "rxe0", "192.168.77.1", 1),
+        ("lab-a/rxe1", "rxe1", "192.168.77.17", 1),
+        ("lab-b", "rxe0", "192.168.77.2", 1),
+    ]
+    assert [pair.name for pair in inventory.pairs] == ["lab-a/rxe0,lab-b", "lab-a/rxe0,lab-a/rxe1"]
+
+
 @pytest.mark.parametrize(("count", "together"), [(2, 2), (3, 3), (4, 4), (16, 8)])
 def test_all_machines_measure_together_up_to_the_most_of_a_hosts_file(
     state: spec.StateDir, count: int, together: int
@@ -245,6 +282,8 @@ def test_wanted_names_what_differs() -> None:
     assert spec.Wanted(None, None, None, None).differing(make_spec()) == ""
     assert spec.Wanted(2, "bookworm", 768, 1).differing(make_spec()) == ""
     assert spec.Wanted(3, "trixie", None, None).differing(make_spec()) == "number of machines and release"
+    assert spec.Wanted(devices={"lab-a": 2}).differing(make_spec()) == "devices"
+    assert spec.Wanted(devices={"lab-b": 1}).differing(make_spec()) == ""
 
 
 def test_down_removes_a_socket_directory_only_if_the_lab_made_it(state: spec.StateDir, tmp_path: Path) -> None:
@@ -264,14 +303,16 @@ def test_down_removes_a_socket_directory_only_if_the_lab_made_it(state: spec.Sta
         ({"machines": 0}, "2 to 16 machines, not 0"),
         ({"memory_mib": 0}, "256 MiB"),
         ({"vcpus": 0}, "virtual processor"),
+        ({"devices": {"lab-c": 2}}, "no machine 'lab-c' to give devices to; it has lab-a, lab-b"),
+        ({"devices": {"lab-a": 5}}, "1 to 4 RoCE devices, not 5"),
     ],
 )
 def test_a_lab_that_cannot_be_is_refused_before_anything_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, int], complaint: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], complaint: str
 ) -> None:
     monkeypatch.setattr(host, "find_program", lambda name: f"/usr/bin/{name}")
     with pytest.raises(LabError, match=complaint):
-        lab.up(**arguments, state_dir=tmp_path / "state", cache_dir=tmp_path / "cache")  # type: ignore[arg-type]
+        lab.up(**arguments, state_dir=tmp_path / "state", cache_dir=tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
 
