@@ -4,6 +4,7 @@ It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`
 `behaviour.json` of the directory that it starts in (all keys optional)::
 
     {"data_paths": ["pyverbs"],        can use only these
+     "devices": ["rxe0", "rxe1"],      has these
      "die": "start",                   ends without an answer when asked to do this
      "die_times": 1,                   but only this many times, over all agents started there
      "hang": "connect",                never answers this
@@ -110,7 +111,10 @@ class FakeAgent:
                 for name in ("native", "pyverbs")
             },
             "numa_nodes": [0],
-            "devices": [{**DEVICE, "ports": [{**PORT, **self._behaviour.get("port", {})}]}],
+            "devices": [
+                {**DEVICE, "name": name, "ports": [{**PORT, **self._behaviour.get("port", {})}]}
+                for name in self._behaviour.get("devices", [DEVICE["name"]])
+            ],
             "clock": time.monotonic(),
         }
 

@@ -54,6 +54,10 @@ GROUP = Pair(
 )
 
 
+ONE_HOST = Pair(replace(PAIR.a, name="server/rxe0"), replace(PAIR.a, name="server/rxe1", device="rxe1"))
+"""Two devices of one host: two agents in one home directory."""
+
+
 @dataclass(frozen=True)
 class Rig:
     """A testbed whose hosts are directories of this machine."""
@@ -71,8 +75,8 @@ class Rig:
 
 def local(directory: Path) -> Callable[[Host], Remote]:
     def connect(host: Host) -> Remote:
-        (directory / host.name).mkdir(exist_ok=True)
-        return LocalRemote(host.name, directory / host.name)
+        (directory / host.machine).mkdir(exist_ok=True)
+        return LocalRemote(host.name, directory / host.machine)
 
     return connect
 
@@ -92,6 +96,16 @@ def group(tmp_path: Path) -> Iterator[Rig]:
         (tmp_path / host.name).mkdir()
     testbed = HostsTestbed(GROUP, local(tmp_path), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE)
     yield Rig(tmp_path, testbed)
+    testbed.close()
+
+
+@pytest.fixture
+def one_host(tmp_path: Path) -> Iterator[Rig]:
+    (tmp_path / "server").mkdir()
+    testbed = HostsTestbed(ONE_HOST, local(tmp_path), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE)
+    rig = Rig(tmp_path, testbed)
+    rig.behave("server", devices=["rxe0", "rxe1"])
+    yield rig
     testbed.close()
 
 
@@ -125,6 +139,68 @@ class TestGroupOfHosts(TestbedSuite):
     @pytest.fixture
     def testbed(self, group: Rig) -> ports.Testbed:
         return group.testbed
+
+
+class TestTwoDevicesOfOneHost(TestbedSuite):
+    """Loopback across ports is promised what every pair is."""
+
+    __test__ = True
+    workloads = (*TestbedSuite.workloads, Workload(direction=Direction.BIDIRECTIONAL, loopback=True))
+    unsupported = Workload(numa_node=1)
+
+    @pytest.fixture
+    def testbed(self, one_host: Rig) -> ports.Testbed:
+        return one_host.testbed
+
+    @pytest.fixture
+    def storm(self, one_host: Rig) -> Workload:
+        one_host.behave("server", devices=["rxe0", "rxe1"], counters={"hw_counters": {"tx_pause": 900_000}})
+        return Workload()
+
+
+def test_devices_of_one_host_are_parties_and_their_traffic_is_on_record_as_loopback(one_host: Rig) -> None:
+    info = one_host.testbed.info
+    assert info.name == "server/rxe0,server/rxe1"
+    assert list(info.description["hosts"]) == ["server/rxe0", "server/rxe1"]
+    assert info.description["loopback_across_ports"] == {"server": ["server/rxe0", "server/rxe1"]}
+    assert [taken.fields["link.path"] for taken in info.fingerprints.values()] == ["loopback across ports"] * 2
+    result = one_host.testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    assert _received(result) == {"a": None, "b": pytest.approx(8e9, rel=0.05)}
+    assert "a-b is loopback across ports of server" in result.measurement.notes
+    alone = one_host.testbed.measure(Workload(remote=False, loopback=True), 2)
+    assert isinstance(alone, Measured)
+    assert not any("across ports" in note for note in alone.measurement.notes)
+    assert one_host.testbed.close() == {"server/rxe0": 0, "server/rxe1": 0}
+
+
+def test_traffic_between_hosts_is_no_loopback(rig: Rig) -> None:
+    assert "loopback_across_ports" not in rig.testbed.info.description
+    assert "link.path" not in rig.testbed.info.fingerprints["left"].fields
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    assert not any("across ports" in note for note in result.measurement.notes)
+
+
+def test_of_a_group_only_devices_of_one_host_are_loopback(tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    mixed = Pair(ONE_HOST.a, PAIR.b, (ONE_HOST.b,))
+    testbed = HostsTestbed(mixed, local(tmp_path), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE)
+    Rig(tmp_path, testbed).behave("server", devices=["rxe0", "rxe1"])
+    paths = {name: taken.fields.get("link.path") for name, taken in testbed.info.fingerprints.items()}
+    result = testbed.measure(Workload(responders=2), 1)
+    testbed.close()
+    assert paths == {**dict.fromkeys(("server/rxe0", "server/rxe1"), "loopback across ports"), "right": None}
+    assert isinstance(result, Measured)
+    assert "a-c is loopback across ports of server" in result.measurement.notes
+
+
+def test_each_device_of_a_host_is_looked_at_for_others_and_named(one_host: Rig) -> None:
+    one_host.behave("server", devices=["rxe0", "rxe1"], qps=[STRANGER])
+    assert [(use.host, use.device) for use in one_host.testbed.other_uses() if use.forbids] == [
+        ("server/rxe0", "rxe0"),
+        ("server/rxe1", "rxe1"),
+    ]
 
 
 def with_victim(directory: Path, pair: Pair = PAIR, **behaviour: Any) -> Rig:
@@ -469,6 +545,25 @@ def test_a_host_that_locks_up_is_brought_back_and_its_run_is_a_finding(tmp_path:
     testbed.close()
 
 
+def test_a_host_with_two_devices_is_brought_back_once(tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    both = [Lockable(tmp_path / "server", host) for host in ONE_HOST.hosts]
+    testbed = HostsTestbed(
+        ONE_HOST,
+        lambda host: both[host is ONE_HOST.b],
+        lambda driver: CATALOG,
+        policy=QUICK,
+        archive=Archive.of(fake_agent_program().replace(b'[DEVICE["name"]]', b'["rxe0", "rxe1"]')),
+        reviver=both[0],
+    )
+    (tmp_path / "server" / "behaviour.json").write_text('{"devices": ["rxe0", "rxe1"], "die": "start"}')
+    lost = testbed.measure(Workload(), 1)
+    assert isinstance(lost, HostLost)
+    assert (lost.host, len(both[0].revived)) == ("server", 1)
+    assert isinstance(testbed.measure(Workload(), 2), Measured)
+    testbed.close()
+
+
 def test_an_agent_that_dies_on_a_host_that_answers_costs_no_host(rig: Rig) -> None:
     rig.testbed._reviver = Lockable(rig.directory / "nowhere", PAIR.b)
     rig.behave("right", die="start", die_times=1)
@@ -624,6 +719,49 @@ def test_watching_shows_rates_and_what_is_unusual(tmp_path: Path) -> None:
     assert reading.rates["send_err"] is None
     assert reading.unusual["rcvd_pkts"] is None  # nobody knows it yet
     readings.close()
+
+
+ACROSS = {"all/accept_local": 0, "all/rp_filter": 0, "all/arp_ignore": 0, "eth1/rp_filter": 0, "eth1/arp_ignore": 1}
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize(
+    ("rules", "state", "command"),
+    [
+        ({**ACROSS, "eth1/accept_local": 1}, State.OK, ""),
+        ({**ACROSS, "eth1/accept_local": 0, "all/accept_local": 1}, State.OK, ""),
+        ({**ACROSS, "eth1/accept_local": 0}, State.ADVICE, "sysctl -w net.ipv4.conf.eth1.accept_local=1"),
+        (
+            {**ACROSS, "eth1/accept_local": 1, "all/rp_filter": 1},
+            State.ADVICE,
+            "sysctl -w net.ipv4.conf.eth1.rp_filter=2",
+        ),
+        (ACROSS, None, ""),  # the kernel does not tell
+    ],
+)
+def test_check_says_whether_one_port_of_a_host_reaches_another(
+    tmp_path: Path, rules: dict[str, int], state: State | None, command: str
+) -> None:
+    class WithRules(LocalRemote):
+        def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+            if not argv[-1].startswith("/proc/sys/net/ipv4/conf/"):
+                return super().run(argv, timeout_seconds)
+            asked = [path.removeprefix("/proc/sys/net/ipv4/conf/") for path in argv[1:]]
+            known = [f"{rules[path]}\n" for path in asked if path in rules]
+            return Completed(0 if len(known) == len(asked) else 1, "".join(known), "")
+
+    (tmp_path / "server").mkdir()
+    (tmp_path / "server" / "behaviour.json").write_text('{"devices": ["rxe0", "rxe1"]}')
+    hosts = ONE_HOST.hosts
+
+    def connect(host: Host) -> Remote:
+        return WithRules(host.name, tmp_path / host.machine)
+
+    found = [one for one in check_hosts(hosts, connect, ARCHIVE, pairs=[ONE_HOST]) if one.item == "other ports"]
+    assert [(one.host, one.state, one.command) for one in found] == (
+        [] if state is None else [(host.name, state, command) for host in hosts]
+    )
+    assert not [one for one in check_hosts(hosts, connect, ARCHIVE) if one.item == "other ports"]
 
 
 STRANGER = {"qpn": 17, "type": "RC", "state": "RTS", "pid": 4711, "comm": "ib_write_bw"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
@@ -14,6 +14,7 @@ from collie.fleet.battery import BATTERY, FEWEST_HOSTS, Probe, Stage, repeats, r
 from collie.fleet.judge import FleetVerdict, judge
 from collie.fleet.reading import DELIVERED, PACKET_BYTES, Reading
 from collie.fleet.spread import bar, freedom
+from collie.inventory.hosts import machine_of
 from collie.workloads.workload import Workload
 
 CATALOG = Catalog(
@@ -260,3 +261,19 @@ def test_the_bar_is_higher_for_less_chance_and_for_fewer_peers(tail: float, degr
     assert bar(tail / 2.0, degrees) > bar(tail, degrees)
     assert bar(tail, degrees) >= bar(tail, degrees + 1) * (1.0 - 1e-3)  # Student's t becomes the normal distribution
     assert freedom(degrees) >= 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 12), st.integers(2, 8))
+def test_devices_of_one_host_meet_in_no_round_and_in_no_group(machines: int, devices: int) -> None:
+    fleet = [f"host-{machine}/mlx5_{device}" for device in range(devices) for machine in range(machines)]
+    assume(len(fleet) >= FEWEST_HOSTS)
+    seen: set[str] = set()
+    for groups in rounds(fleet):
+        busy = [machine_of(host) for group in groups for host in {machine_of(each): each for each in group.hosts}]
+        assert len(busy) == len(set(busy)), "two groups of a round on one host"
+        for group in groups:
+            sender, sink, *others = map(machine_of, group.hosts)
+            assert machines == 1 or sink not in {sender, *others}
+            seen.update(group.hosts)
+    assert seen == set(fleet)

@@ -68,6 +68,13 @@ def test_hosts_are_compared_by_name_else_in_order_and_nobody_is_left_out() -> No
     assert all(each.unknown for each in alone.differences)
 
 
+def test_a_device_of_a_host_has_a_file_of_its_own(tmp_path: Path) -> None:
+    taken = {"n/a_b": host(), "n_a/b": host(pcie__width=8), "n_a_b": host(pcie__width=4)}
+    fingerprints.save(tmp_path, taken, "2026-01-01T00:00:00Z")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["n+a_b.json", "n_a+b.json", "n_a_b.json"]
+    assert fingerprints.load(tmp_path) == taken
+
+
 def test_what_is_kept_is_read_again_and_a_change_stands_beside_it(tmp_path: Path) -> None:
     assert fingerprints.load(tmp_path) == {}
     # Names with dots and digits, host A behind host B in the alphabet.
@@ -87,7 +94,7 @@ def test_what_is_kept_is_read_again_and_a_change_stands_beside_it(tmp_path: Path
 
 def test_any_name_of_a_subsystem_makes_a_file(tmp_path: Path) -> None:
     fingerprints.save(tmp_path, {"our NIC/2": host()}, "2026-01-01T00:00:00Z")
-    assert [path.name for path in tmp_path.iterdir()] == ["our_NIC_2.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["our_NIC+2.json"]
     assert fingerprints.load(tmp_path) == {"our NIC/2": host()}
 
 

@@ -157,8 +157,8 @@ def test_the_gid_follows_the_data_address_whatever_its_form(address: str, index:
 def number_of_processes(workload: Workload, *hosts: tuple[int | None, dict[str, Any]]) -> int:
     """Of hosts with `processes` in the hosts file, and what the agent says of CPUs."""
     ready = []
-    for told, cpus in hosts:
-        facts, host = parse_facts(hello() | cpus), replace(HOST, processes=told)
+    for number, (told, cpus) in enumerate(hosts):
+        facts, host = parse_facts(hello() | cpus), replace(HOST, name=f"host-{number}", processes=told)
         ready.append((host, facts, rdma_port(host, facts)))
     return processes(workload, ready)
 
@@ -184,3 +184,14 @@ def test_hosts_use_as_many_processes_as_each_of_them_may(
     workload: Workload, hosts: list[tuple[int | None, dict[str, Any]]], expected: int
 ) -> None:
     assert number_of_processes(workload, *hosts) == expected
+
+
+def test_devices_of_one_host_share_the_cpus_of_their_node() -> None:
+    facts = parse_facts(hello() | MANY_CPUS)
+    first, second = (replace(HOST, name=f"server/{device}") for device in ("mlx5_0", "mlx5_1"))
+    port = rdma_port(HOST, facts)
+    many = Workload(qps=5000)
+    assert processes(many, [(first, facts, port), (second, facts, port)]) == 2
+    elsewhere = replace(port, numa_nodes=tuple(reversed(port.numa_nodes)))
+    assert processes(many, [(first, facts, port), (second, facts, elsewhere)]) == 4
+    assert processes(many, [(replace(first, processes=9), facts, port), (second, facts, elsewhere)]) == 9

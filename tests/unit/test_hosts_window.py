@@ -12,7 +12,7 @@ from collie.detect.measurement import Measurement, Victim, cut_short
 from collie.hosts.health import generator_health
 from collie.hosts.samples import AgentSample, EngineTotals, FlowTotals, parse_sample
 from collie.hosts.window import Recording, WindowPolicy, accounting_step_bytes, measurement
-from collie.workloads.plan import streams
+from collie.workloads.plan import flows, streams
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
 CATALOG = Catalog(
@@ -354,6 +354,29 @@ def test_kernel_workers_of_a_software_device_are_no_other_processes() -> None:
     assert generator_health(Workload(), {"a": a, "b": b}, software=True).driven
 
 
+def test_the_generator_of_another_device_of_the_host_is_no_foreign_process() -> None:
+    # All processes take 1.2 CPUs: 0.5 each of two generators, and 0.2 of whoever else.
+    a = host(0.0, {"a-b/requester": steady(1e6)}, engine=EMPTY, cpu=(0.5, 0.5, 1.2, 0.0))
+    b = host(0.0, {"a-b/responder": None}, cpu=(0.5, 0.5, 1.2, 0.0))
+    other = {"a": "server", "b": "another"}
+    assert "took 70% of a CPU" in generator_health(Workload(), {"a": a, "b": b}, machines=other).reason
+    same = dict.fromkeys("ab", "server")
+    assert generator_health(Workload(), {"a": a, "b": b}, machines=same).driven
+    silent = host(0.0, {"a-b/responder": None})  # does not tell its CPU time, so nobody knows whose the rest is
+    assert generator_health(Workload(), {"a": a, "b": silent}, machines=same).driven
+
+
+def test_kernel_workers_of_a_host_count_once_whichever_of_its_devices_work_there() -> None:
+    # All processes take 2 CPUs: 0.5 each of two generators, 0.6 of the kernel's workers, and 0.4 of whoever else.
+    cpu = (0.5, 0.5, 2.0, 0.0)
+    a = host(0.0, {"a-b/requester": steady(1e6)}, engine=EMPTY, cpu=cpu)
+    b = host(0.0, {"a-b/responder": None}, engine=EMPTY, cpu=cpu)
+    both = ([replace(sample, device_cpu_seconds=0.6 * sample.clock) for sample in samples] for samples in (a, b))
+    window = dict(zip("ab", both, strict=True))
+    health = generator_health(Workload(), window, machines=dict.fromkeys("ab", "server"))
+    assert "took 40% of a CPU" in health.reason
+
+
 def test_a_responder_that_waits_for_a_cpu_posts_its_receives_late() -> None:
     a = host(0.0, {"a-b/requester": None})
     b = host(0.0, {"a-b/responder": steady(1e6)}, cpu=(0.3, 0.5, 0.9, 0.0))
@@ -485,6 +508,26 @@ def test_a_counter_that_never_counts_is_unknown_and_only_noted() -> None:
     assert "host b: rx stood at 0 while traffic ran; the driver does not count it" in measured.notes
     assert measured.host("b").counters["rx"] is None
     assert measured.host("b").loss_ratio is None
+
+
+def test_loopback_across_ports_may_pass_counters_by_and_is_noted() -> None:
+    samples = {
+        "a": host(50.0, {"a-b/requester": steady(1e6)}, counters={"hw_counters": {"tx": at(77)}}),
+        "b": host(9000.0, {"a-b/responder": None}, counters={"hw_counters": {"rx": at(0)}}),
+    }
+    recording = Recording(samples, BEGAN, dict.fromkeys("ab", "server-1"))
+    measured = measurement(Workload(), recording, RDMA, POLICY)
+    assert measured.problems == ()
+    assert "a-b is loopback across ports of server-1" in measured.notes
+    assert measured.host("b").counters["rx"] == 0
+    assert measured.host("b").delivered_bps == pytest.approx(8e6)
+
+
+def test_only_flows_between_devices_of_one_host_are_loopback_across_ports() -> None:
+    workload = Workload(requesters=3, direction=Direction.BIDIRECTIONAL, loopback=True)
+    machines = {"a": "server-1", "b": "server-2", "c": "server-2", "d": "server-1"}
+    assert [flow.name for flow in flows(workload) if flow.is_across_ports(machines)] == ["c-b", "b-c"]
+    assert not any(flow.is_across_ports({}) for flow in flows(workload))
 
 
 def test_a_reset_voids_the_run_and_has_no_rate() -> None:

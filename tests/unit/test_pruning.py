@@ -177,3 +177,16 @@ def test_a_group_is_as_large_as_it_is() -> None:
     assert "requesters 2..3: 2 hosts measure together" in [str(drop) for drop in drops]
     four, _ = prune(soft_roce, capabilities([host(name) for name in ("a1", "b1", "c1", "d1")]))
     assert four.dimensions["requesters"] == soft_roce.dimensions["requesters"]
+
+
+def test_devices_of_one_host_share_its_memory() -> None:
+    able = capabilities([host("server/mlx5_0"), host("server/mlx5_1"), host("other")])
+    most = {
+        restriction.reason: restriction.at_most
+        for restriction in able.restrictions
+        if restriction.name == "pinned_bytes"
+    }
+    assert most == {
+        "80% of what is available on server, for each of 2 devices of it": int(0.4 * (1 << 30)),
+        "80% of what is available on other": int(0.8 * (1 << 30)),
+    }
