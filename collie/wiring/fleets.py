@@ -160,12 +160,12 @@ def _real(choice: FleetChoice) -> _Opened:
             raise
         return opened
 
-    hosts = _by_rail(host.name for host in inventory.hosts)
+    hosts = by_rail(host.name for host in inventory.hosts)
     lanes = choice.pairs or min(MOST_PAIRS, max(1, len(hosts) // 2))
     return f"{len(hosts)} hosts of {testbed.hosts}", hosts, BATTERY, open_group, lanes
 
 
-def _by_rail(parties: Iterable[str]) -> tuple[str, ...]:
+def by_rail(parties: Iterable[str]) -> tuple[str, ...]:
     """Return the ring: the first device of every host, then the second ones. So neighbours are on different hosts."""
     number: Counter[str] = Counter()
     placed = []

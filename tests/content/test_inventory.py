@@ -47,7 +47,7 @@ def problems(directory: Path, text: str) -> list[tuple[int, str]]:
 
 def test_the_example_in_the_repository_is_valid_and_names_every_field() -> None:
     inventory = load_inventory(EXAMPLE)
-    assert [pair.name for pair in inventory.pairs] == ["server-1,server-2"]
+    assert [pair.name for pair in inventory.pairs] == ["server-1,server-2", "server-3/mlx5_0,server-3/mlx5_1"]
     first = inventory.host("server-1")
     shortest = inventory.host("server-2")
     assert first.jump == "me@bastion.example.com:22"
@@ -80,6 +80,97 @@ def test_more_than_two_may_measure_together(tmp_path: Path) -> None:
     (group,) = load(tmp_path, third + "pairs:\n  - [lab-b, lab-c, lab-a]\n").pairs
     assert [host.name for host in group.hosts] == ["lab-b", "lab-c", "lab-a"]
     assert (group.a.name, group.b.name, group.name) == ("lab-b", "lab-c", "lab-b,lab-c,lab-a")
+
+
+DEVICES = """\
+version: 1
+hosts:
+  gpu-1:
+    address: mgmt-1
+    user: root
+    processes: 4
+    specification: {line_rate_bps: 100_000_000_000}
+    devices:
+      mlx5_0: 192.0.2.1
+      mlx5_1: {data_address: 192.0.2.2, gid_index: 3, processes: 2}
+      storage: {device: mlx4_0, ib_port: 2, data_address: 192.0.2.3, specification: {line_rate_bps: 40_000_000_000}}
+  gpu-2: {address: mgmt-2, data_address: 192.0.2.9, device: mlx5_0}
+pairs:
+  - [gpu-1/mlx5_0, gpu-2]
+  - [gpu-1/mlx5_0, gpu-1/storage]
+"""
+
+
+def test_each_of_several_devices_is_a_party_of_its_own(tmp_path: Path) -> None:
+    inventory = load(tmp_path, DEVICES)
+    first, second, storage, _ = inventory.hosts
+    assert [host.name for host in inventory.hosts] == ["gpu-1/mlx5_0", "gpu-1/mlx5_1", "gpu-1/storage", "gpu-2"]
+    assert [host.machine for host in inventory.hosts] == ["gpu-1", "gpu-1", "gpu-1", "gpu-2"]
+    assert {host.address for host in (first, second, storage)} == {"mgmt-1"}
+    assert [(host.device, host.ib_port, host.data_address) for host in inventory.hosts] == [
+        ("mlx5_0", 1, "192.0.2.1"),
+        ("mlx5_1", 1, "192.0.2.2"),
+        ("mlx4_0", 2, "192.0.2.3"),
+        ("mlx5_0", 1, "192.0.2.9"),
+    ]
+    assert [host.gid_index for host in inventory.hosts] == [None, 3, None, None]
+    assert [host.processes for host in inventory.hosts] == [4, 2, 4, None]
+    assert [host.specification.line_rate_bps for host in inventory.hosts] == [100e9, 100e9, 40e9, None]
+    assert inventory.host("gpu-1/storage") is storage
+
+
+def test_a_pair_knows_which_of_its_parties_are_on_one_host(tmp_path: Path) -> None:
+    between, within = load(tmp_path, DEVICES).pairs
+    assert between.shared_hosts == {}
+    assert within.shared_hosts == {"gpu-1": ("gpu-1/mlx5_0", "gpu-1/storage")}
+    assert within.name == "gpu-1/mlx5_0,gpu-1/storage"
+
+
+def test_two_devices_without_pairs_are_one_pair_and_three_are_none(tmp_path: Path) -> None:
+    alone = "version: 1\nhosts:\n  one: {address: m, devices: {a: 192.0.2.1, b: 192.0.2.2}}\n"
+    assert [pair.name for pair in load(tmp_path, alone).pairs] == ["one/a,one/b"]
+    assert load(tmp_path, DEVICES.partition("pairs:")[0]).pairs == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("mlx5_0: 192.0.2.1", "mlx5_0: here", 9, "'here' is no IP address"),
+        ("mlx5_0: 192.0.2.1", "mlx5_1: 192.0.2.1", 10, "stands twice"),
+        ("mlx5_0: 192.0.2.1", "mlx/0: 192.0.2.1", 9, "is no name for a device"),
+        (
+            "mlx5_0: 192.0.2.1",
+            "again: {device: mlx4_0, ib_port: 2, data_address: 192.0.2.1}",
+            11,
+            "device mlx4_0 port 2 is that of host gpu-1/again",
+        ),
+        ("mlx5_0: 192.0.2.1", "mlx5_0: 192.0.2.2", 10, "data_address 192.0.2.2 is that of host gpu-1/mlx5_0"),
+        ("192.0.2.9", "192.0.2.3", 12, "data_address 192.0.2.3 is that of host gpu-1/storage"),
+        ("gid_index: 3", "gid_indx: 3", 10, "did you mean 'gid_index'"),
+        ("mlx5_0: 192.0.2.1", "mlx5_0: {gid_index: 3}", 9, "key 'data_address' is missing"),
+        ("user: root", "device: mlx5_0", 3, "device is of one device"),
+        ("user: root", "gid_index: 1", 3, "gid_index is of one device"),
+        (", device: mlx5_0}", "}", 12, "key 'device' is missing; a host with several devices names them"),
+        ("mlx5_0: 192.0.2.1", "mlx5_0: mgmt-1", 9, "is no IP address"),
+        ("address: mgmt-1", "address: 192.0.2.1", 3, "SSH would share the port under test"),
+        ("[gpu-1/mlx5_0, gpu-2]", "[gpu-1, gpu-2]", 14, "name one of gpu-1/mlx5_0, gpu-1/mlx5_1, gpu-1/storage"),
+        (
+            "[gpu-1/mlx5_0, gpu-2]",
+            "[gpu-1/mlx5_7, gpu-2]",
+            14,
+            "host gpu-1 lists no device 'gpu-1/mlx5_7'; it has gpu-1/",
+        ),
+        ("[gpu-1/mlx5_0, gpu-2]", "[gpu-1/mlx5_0, gpu-2/mlx5_0]", 14, "host gpu-2 lists no device 'gpu-2/mlx5_0'"),
+        ("[gpu-1/mlx5_0, gpu-2]", "[gpu-2, gpu-2]", 14, "'gpu-2' is paired with itself"),
+        ("gpu-1/storage]", "gpu-1/mlx5_0]", 15, "'gpu-1/mlx5_0' is paired with itself"),
+    ],
+)
+def test_what_is_wrong_with_devices_is_told_once_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int, message: str
+) -> None:
+    assert old in DEVICES
+    found = problems(tmp_path, DEVICES.replace(old, new, 1))
+    assert sum(at == line and message in text for at, text in found) == 1, found
 
 
 def test_two_hosts_without_pairs_are_one_pair(tmp_path: Path) -> None:
