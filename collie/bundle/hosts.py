@@ -6,7 +6,9 @@ Fields are those of a hosts file of Collie, and so are the checks; a hosts file 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from collie.inventory.hosts import (
     check_ip_address,
     check_jump,
     check_program,
+    party_name,
     word,
 )
 from collie.untrusted import read_json
@@ -85,7 +88,12 @@ def pair_of(words: Sequence[str]) -> Pair:
     """
     if len(words) == 1 and words[0].endswith(".json"):
         return _checked(_from_file(Path(words[0])))
-    return _checked([host_of(text) for text in words])
+    hosts = [host_of(text) for text in words]
+    # Of several devices of one host, each is a party of its own.
+    places = Counter(host.name for host in hosts)
+    return _checked(
+        [replace(host, name=party_name(host.name, host.device)) if places[host.name] > 1 else host for host in hosts]
+    )
 
 
 def host_of(text: str) -> Host:
@@ -154,7 +162,7 @@ def _from_file(path: Path) -> list[Host]:
             raw = read_json(file.read(MOST_BYTES).decode())
         if unknown := raw.keys() - {"version", "hosts", "pairs"}:
             raise ValueError(f"unknown key {min(unknown)!r}; a bundle knows version, hosts and pairs")
-        hosts = {name: _named(name, fields) for name, fields in raw["hosts"].items()}
+        hosts = {host.name: host for name, fields in raw["hosts"].items() for host in _named(name, fields)}
         return [hosts[name] for name in (raw.get("pairs") or [list(hosts)])[0]]
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
@@ -165,11 +173,24 @@ def _from_file(path: Path) -> list[Host]:
     raise InventoryError([Problem(str(path), 0, message)])
 
 
-def _named(name: str, fields: Mapping[str, Any]) -> Host:
+def _named(name: str, fields: Mapping[str, Any]) -> list[Host]:
+    """Read an entry: the host, or each of its devices."""
     try:
-        return _host(word("host name for an inventory")(name), fields)
+        word("host name for an inventory")(name)
+        if "devices" not in fields:
+            return [_host(name, fields)]
+        shared = {field: value for field, value in fields.items() if field != "devices"}
+        return [
+            _host(party_name(name, word("name for a device")(key)), {**shared, "device": key, **_port(own)})
+            for key, own in fields["devices"].items()
+        ]
     except ValueError as error:
         raise ValueError(f"host {name}: {error}") from None
+
+
+def _port(raw: Any) -> Mapping[str, Any]:
+    """Return what describes a device; the address of its port alone is enough."""
+    return {"data_address": raw} if isinstance(raw, str) else raw
 
 
 def _checked(hosts: Sequence[Host]) -> Pair:

@@ -233,6 +233,16 @@ def test_a_hosts_file_in_json_is_one_that_collie_reads_too(tmp_path: Path) -> No
     assert pair_of([str(file)]) == load_inventory(file).pairs[0]
 
 
+def test_two_devices_of_one_host_are_two_parties_in_words_and_in_a_file(tmp_path: Path) -> None:
+    pair = pair_of(["root@one:22,mlx5_0,192.168.77.1", "root@one:22,mlx5_1,192.168.77.2"])
+    assert pair.name == "one:22/mlx5_0,one:22/mlx5_1"
+    assert list(pair.shared_hosts) == ["one:22"]
+    file = tmp_path / "hosts.json"
+    devices = {"mlx5_0": "192.168.77.1", "other": {"device": "mlx5_1", "data_address": "192.168.77.2", "gid_index": 3}}
+    file.write_text(json.dumps({"version": 1, "hosts": {"one": {"address": "10.0.0.1", "devices": devices}}}))
+    assert pair_of([str(file)]) == load_inventory(file).pairs[0]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -240,6 +250,8 @@ def test_a_hosts_file_in_json_is_one_that_collie_reads_too(tmp_path: Path) -> No
         "[]",
         "{}",
         '{"hosts": {}, "safety": {}}',
+        '{"hosts": {"a": {"devices": 1}}}',
+        '{"hosts": {"a": {"address": "h", "devices": {"d": [], "e/f": "10.0.0.1"}}}}',
         '{"hosts": {"a": {}}}',
         '{"hosts": {"a": {"user": 1}}}',
         "[" * 99999,
