@@ -75,6 +75,7 @@ _FILES: Mapping[str, tuple[Section, ...]] = {
     "Inventory: a hosts file": (
         Section("", file.InventoryFile),
         Section("hosts.NAME", file.HostEntry, hosts.Host),
+        Section("hosts.NAME.devices.NAME", file.DeviceEntry, hosts.Host, "Or its `data_address` alone."),
         Section("hosts.NAME.specification", file.SpecificationEntry, hosts.HostSpecification),
         Section("safety", file.SafetyEntry),
     ),
