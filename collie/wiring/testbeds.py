@@ -102,8 +102,8 @@ def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
     """Return the pairs that measure side by side.
 
     Raises:
-        UsageError: the inventory forms fewer, or a host is in two of them: be it with two devices, as what crosses its
-            PCIe and its memory for one is missing to the other.
+        UsageError: the inventory forms fewer; a host is in two of them, be it with two devices, as what crosses its PCIe
+            and its memory for one is missing to the other; or only some are loopback across ports.
     """
     if not inventory.pairs:
         raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
@@ -116,6 +116,12 @@ def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
                 f"--pairs {count}: host {host} is in {uses} of these pairs, and can measure in one at a time, "
                 "whichever its devices"
             )
+    across = [pair.name for pair in chosen if pair.shared_hosts]
+    if 0 < len(across) < count:
+        raise UsageError(
+            f"--pairs {count}: {across[0]} is loopback across the ports of one host, and not all of these pairs are; "
+            "what one campaign measures has to be alike"
+        )
     return chosen
 
 

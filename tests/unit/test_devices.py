@@ -31,8 +31,14 @@ def test_pairs_that_measure_at_once_share_no_host_whichever_its_devices() -> Non
         first_pairs(rails, 2)
 
 
-def test_a_pair_within_one_host_takes_part_beside_others() -> None:
+def test_pairs_within_one_host_each_measure_at_once() -> None:
     assert len(first_pairs(inventory(("s1/d0", "s1/d1"), ("s2/d0", "s2/d1")), 2)) == 2
+
+
+def test_loopback_across_ports_and_traffic_between_hosts_are_no_pairs_of_one_campaign() -> None:
+    mixed = inventory(("s1", "s2"), ("s3/d0", "s3/d1"))
+    with pytest.raises(UsageError, match=r"--pairs 2: s3/d0,s3/d1 is loopback across the ports of one host"):
+        first_pairs(mixed, 2)
 
 
 def test_the_ring_of_a_fleet_goes_rail_by_rail() -> None:
