@@ -102,8 +102,8 @@ def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
     """Return the pairs that measure side by side.
 
     Raises:
-        UsageError: the inventory forms fewer; a host is in two of them, be it with two devices, as what crosses its PCIe
-            and its memory for one is missing to the other; or only some are loopback across ports.
+        UsageError: the inventory forms fewer; or a host is in two of them, be it with two devices, as what crosses its
+            PCIe and its memory for one is missing to the other; or only some are loopback across ports.
     """
     if not inventory.pairs:
         raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
