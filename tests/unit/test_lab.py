@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from collie.cli.lab import command as lab_commands
 from collie.content.inventory import load_inventory
 from collie.errors import LabError
 from collie.lab import acceleration, boot, bringup, host, image, keys, lab, machine, spec
@@ -168,6 +170,13 @@ def test_a_machine_with_two_devices_has_a_card_for_each_in_the_one_network(state
     told = next(value for value in argv if "opt/collie/data," in value).partition("string=")[2]
     assert told == f"{macs[0]}=192.168.77.1/24 {macs[1]}=192.168.77.17/24"
     assert not any(value.startswith("hubport") for value in argv_of(two_devices(), 1, state))
+
+
+@pytest.mark.parametrize("word", ["lab-a", "=2", "lab-a=two", "lab-a=-1", "lab-a=100", "lab-a=\N{SUPERSCRIPT TWO}"])
+def test_devices_are_given_as_name_and_number(word: str) -> None:
+    done = CliRunner().invoke(lab_commands, ["up", "--devices", word])
+    assert done.exit_code == 2
+    assert "is not of the form NAME=N, such as lab-a=2" in done.output
 
 
 def test_addresses_of_all_devices_of_the_largest_lab_differ() -> None:
