@@ -160,8 +160,8 @@ filled again: with ``rounds_in_queue`` 1 (in the plan) that is every time and me
 ``queue_limit`` is how full send queues were at those moments: rounds outstanding, and rounds that fit, each summed over
 all of them. ``cpu_seconds`` of ``health`` is the engine's, ``cpu_user_seconds`` the part of it outside of the kernel,
 in clock ticks, and ``wait_seconds`` the time that it was ready to run and had no CPU (/proc/PID/schedstat; of several
-engines, on average). ``device_cpu_seconds`` is, with a software device, what unbound kernel workers took since boot, as
-some kernels let the device work there; else null. What of
+engines, on average). ``device_cpu_seconds`` is, with a software device, what unbound kernel workers and threads of NAPI
+took since boot, as some kernels let the device work there; else null. What of
 ``link`` differs between two samples changed during the run. ``errors`` are completions by status, but for flushed ones.
 
 ``delivered_*`` is what reached the *sink* of the flow: the responder, unless every request of the flow fetches its

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import facts
 from .engines import Engines
-from .kworkers import KernelWorkers
+from .kernel_threads import DeviceThreads
 from .link import link
 from .sampler import CounterReader, Values, host_cpu, received_packets
 
@@ -26,7 +26,7 @@ class Run:
         self.data_path: Optional[str] = None
         self.plans: Dict[str, Dict[str, Any]] = {}
         self.first_packets: Optional[int] = None
-        self._workers = KernelWorkers() if facts.is_software(device) else None
+        self._threads = DeviceThreads() if facts.is_software(device) else None
         self._progress: Dict[str, Any] = {}
 
     def flows(self, counters: Dict[str, Values], now: float) -> Dict[str, Any]:
@@ -73,7 +73,7 @@ class Run:
 
     def device_cpu_seconds(self) -> Optional[float]:
         """Return what kernel threads took in which the device may work; None where it works beside the CPU."""
-        return self._workers.cpu_seconds() if self._workers else None
+        return self._threads.cpu_seconds() if self._threads else None
 
     def health(self) -> Dict[str, Any]:
         """Return the ``health`` object of a sample."""

@@ -50,6 +50,11 @@ ip address add 10.0.2.15/24 dev "$management"
 ulimit -l unlimited -n 1048576 -u unlimited -s 8192
 modprobe -a rdma_rxe ib_uverbs rdma_ucm || fail "modules for RDMA are missing"
 
+# After 6.1 rdma_rxe answers from threads. Soft interrupts, where packets arrive, come before any thread: a machine that
+# is sent more than it can answer would do nothing but receive, and its agent would not be heard for seconds. In a thread
+# of its own receiving takes its turn. (Where rdma_rxe is itself a soft interrupt, the two are one.)
+case $(uname -r) in 6.1.*) works_in_threads= ;; *) works_in_threads=1 ;; esac
+
 # Each card of the data network, as MAC=ADDRESS, carries a RoCE device. Where there are several, all are in one network:
 # each answers for its own address only, and takes what comes from another of this machine's addresses.
 read -r -a cards <<<"$(value data)"
@@ -59,6 +64,10 @@ for number in "${!cards[@]}"; do
     if [ "${#cards[@]}" -gt 1 ]; then
         echo 1 >"/proc/sys/net/ipv4/conf/$data/arp_ignore"
         echo 1 >"/proc/sys/net/ipv4/conf/$data/accept_local"
+    fi
+    if [ -n "$works_in_threads" ]; then
+        echo 1 >"/sys/class/net/$data/threaded"
+        renice -n 10 -p $(pgrep "napi/$data-") >/dev/null
     fi
     ip link set "$data" mtu 4200 up || fail "the data card refused an MTU of 4200"
     ip address add "${cards[$number]#*=}" dev "$data"

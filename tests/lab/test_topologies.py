@@ -133,7 +133,7 @@ def test_receivers_count_what_was_sent(agents: list[RemoteAgent], workload: Work
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_every_receiver_is_measured(testbed: HostsTestbed, agents: list[RemoteAgent], name: str) -> None:
     opcode = Opcode.READ if name in READ_BY else Opcode.WRITE
-    workload = TOPOLOGIES[name].with_(opcode=opcode, qps=2, messages=(16384,), send_wq_depth=16)
+    workload = TOPOLOGIES[name].with_(opcode=opcode, qps=2, messages=(16384,), send_wq_depth=16, timeout=20)
     result = testbed.measure(workload, 1)
     assert isinstance(result, Measured), result
     assert result.measurement.problems == ()

@@ -13,7 +13,7 @@ import pytest
 from collie.agent import devlink, ethtool, facts, report, sampler, totals
 from collie.agent.engines import Engines
 from collie.agent.faults import AgentFault
-from collie.agent.kworkers import KernelWorkers
+from collie.agent.kernel_threads import DeviceThreads
 from collie.agent.link import link
 
 
@@ -163,7 +163,7 @@ def test_cpu_time_of_the_host_is_in_seconds(tmp_path: Path) -> None:
     assert sampler.host_cpu(str(tmp_path / "gone")) == {}
 
 
-def test_kernel_workers_are_counted_though_they_come_and_go(tmp_path: Path) -> None:
+def test_threads_of_a_software_device_are_counted_though_they_come_and_go(tmp_path: Path) -> None:
     hertz = os.sysconf("SC_CLK_TCK")
 
     def worker(pid: int, name: str, seconds: float, start: int) -> None:
@@ -173,18 +173,19 @@ def test_kernel_workers_are_counted_though_they_come_and_go(tmp_path: Path) -> N
         write(tmp_path / str(pid) / "stat", f"{pid} ({name}) {' '.join(fields)}")
 
     children = tmp_path / "2" / "task" / "2" / "children"
-    workers = KernelWorkers(str(tmp_path))
+    workers = DeviceThreads(str(tmp_path))
     assert workers.cpu_seconds() is None
     worker(7, "kworker/u4:3-rxe_wq", 1.5, start=100)
     worker(8, "kworker/0:1-events", 40.0, start=100)
     worker(9, "ksoftirqd/0", 40.0, start=1)
-    write(children, "7 8 9 ")
-    assert workers.cpu_seconds() == 1.5
+    worker(11, "napi/eth1-8194", 3.0, start=9)
+    write(children, "7 8 9 11 ")
+    assert workers.cpu_seconds() == 4.5
     worker(7, "kworker/u4:3-events_unbound", 2.0, start=100)
     write(children, "7 8 9 10 ")  # 10 has ended before it could be read
-    assert workers.cpu_seconds() == 2.0
+    assert workers.cpu_seconds() == 5.0
     worker(7, "kworker/u4:5", 0.25, start=900)  # another one, with the process id of one that is gone
-    assert workers.cpu_seconds() == 2.25
+    assert workers.cpu_seconds() == 5.25
 
 
 class StillEngine:
