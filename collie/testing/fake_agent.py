@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 GID = "0000:0000:0000:0000:0000:ffff:c000:0201"
+GID_ENTRY = {"index": 3, "gid": GID, "address": "192.0.2.1", "type": "RoCE v2", "netdev": "eth1"}
 PORT = {
     "port": 1,
     "state": "ACTIVE",
@@ -43,7 +44,7 @@ PORT = {
     "active_mtu": 4096,
     "netdev": "eth1",
     "link_layer": "Ethernet",
-    "gids": [{"index": 3, "gid": GID, "address": "192.0.2.1", "type": "RoCE v2", "netdev": "eth1"}],
+    "gids": [GID_ENTRY],
 }
 DEVICE = {"name": "rxe0", "driver": "rxe", "numa_node": None, "open_error": None}
 

@@ -6,11 +6,14 @@ Two records of one seed on the simulator are equal, but for the fields that say 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 UNLIKE: Mapping[str, tuple[str, ...]] = {
@@ -77,10 +80,20 @@ def rows(campaign: Path, table: str = "runs") -> dict[int, tuple[Any, ...]]:
     Raises:
         sqlite3.DatabaseError: it cannot be read.
     """
-    database = campaign / "campaign.sqlite"
-    if not database.exists():
+    if not (campaign / "campaign.sqlite").exists():
         return {}
-    with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
+    if os.access(campaign, os.W_OK):
+        return _rows(campaign, table)
+    with TemporaryDirectory() as place:  # SQLite wants to write beside what it reads
+        copy = Path(place)
+        for path in campaign.glob("campaign.sqlite*"):
+            shutil.copyfile(path, copy / path.name)
+        return _rows(copy, table)
+
+
+def _rows(folder: Path, table: str) -> dict[int, tuple[Any, ...]]:
+    uri = f"{(folder / 'campaign.sqlite').absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=10)) as connection:
         return {row[0]: row[1:] for row in connection.execute(_TABLES[table])}
 
 

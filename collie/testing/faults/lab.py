@@ -1,0 +1,407 @@
+"""Faults that strike campaigns on lab machines: real verbs, real SSH, real machines that die.
+
+Each function strikes once, lets its fault heal, and returns in a few words what came of it. A controller that lives
+through a fault goes on to the next one; one that ended is resumed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from collie.testing.faults.kills import CAMPAIGN
+from collie.testing.faults.lab_hosts import LabHosts, Unanswered
+from collie.testing.faults.processes import Controller, Hung, collie_command
+from collie.testing.faults.records import rows
+from collie.testing.faults.simulated import cause_named, filled
+from collie.testing.faults.trial import Missed, Trial
+
+SILENCE_SECONDS = 20.0
+"""Within which nothing of a controller that has died is left: its agents' lease is 6 s, and emulated CPUs are slow."""
+GO_ON_SECONDS = 150.0
+"""Within which a controller goes on, or gives up: it waits for a host for up to half a minute, and then tries again."""
+HEAL_SECONDS = 120.0
+_OUTCOME, _RESULT, _VERDICT = 2, 5, 7
+
+
+@dataclass
+class LabCampaign:
+    """A campaign on lab machines, and the process that runs it from fault to fault.
+
+    Args:
+        trial: of the campaign.
+        hosts: of the lab.
+
+    Attributes:
+        controller: the process; None before the first fault and after one that ended it.
+    """
+
+    trial: Trial
+    hosts: LabHosts
+    controller: Controller | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def rng(self) -> Random:
+        """Of the trial."""
+        return self.trial.rng
+
+    def live(self) -> Controller:
+        """Return a process that has just put a run on record.
+
+        Raises:
+            Missed: it ended before.
+        """
+        if self.controller is None or not self.controller.running:
+            self.leave()
+            self.controller = self._stack.enter_context(self.trial.controller())
+        before = len(rows(self.trial.campaign))
+        self.trial.wait_for(self.controller, lambda: len(rows(self.trial.campaign)) > before)
+        time.sleep(self.rng.uniform(0.0, 3.0))  # into the next run
+        self.trial.note()
+        return self.controller
+
+    def leave(self) -> None:
+        """Let go of a process that has ended."""
+        self._stack.close()
+        self.controller = None
+
+    def victim(self) -> str:
+        """Choose a host."""
+        return self.rng.choice(self.hosts.names)
+
+    def said(self) -> str:
+        """Return everything that the campaign has said of itself: standard error, log, results of failed runs."""
+        failed = [str(row[_RESULT]) for row in rows(self.trial.campaign).values() if row[_OUTCOME] != "measured"]
+        heard = self.controller.said if self.controller else ""
+        return "\n".join([self.trial.log, *failed, heard])
+
+    def goes_on(self, cause: str, before: str, runs: int = 2) -> str:
+        """Wait until the controller goes on or gives up; the cause has to be in what it has said since.
+
+        Args:
+            cause: pattern of it.
+            before: what had been said before the fault.
+            runs: that have to be put on record after the fault.
+        """
+        trial, controller = self.trial, self.controller
+        assert controller is not None
+        at = len(rows(trial.campaign))
+        deadline = time.monotonic() + GO_ON_SECONDS
+        while controller.running and len(rows(trial.campaign)) < at + runs and time.monotonic() < deadline:
+            time.sleep(0.2)
+        more = len(rows(trial.campaign)) - at
+        new = self.said().removeprefix(before) if self.said().startswith(before) else self.said()
+        if controller.running:
+            trial.expect(more >= runs, f"{more} runs within {GO_ON_SECONDS:g} s: {new[-500:]}")
+            trial.expect(_names(cause, new), f"went on and names no cause ({cause}): {new[-800:]}")
+            trial.note()
+            return "went on; the record names it"
+        ended = trial.end(controller)
+        trial.expect(ended.code == 3, f"exit {ended.code}: {ended.err[-500:]}")
+        trial.expect(_names(cause, ended.err), f"ended and names no cause ({cause}): {ended.err[-500:]}")
+        said = trial.inspect()
+        trial.expect(said.get("state") == "failed" and _names(cause, str(said.get("error"))), f"status: {said}")
+        self.leave()
+        return "ended with exit 3, naming it; resumed"
+
+    def heal(self) -> None:
+        """Wait until the lab is well again."""
+        self.trial.expect(self.hosts.wait_until_healed(HEAL_SECONDS), f"the lab has not healed in {HEAL_SECONDS:g} s")
+
+    def check(self) -> None:
+        """Check what must hold after every fault."""
+        self.trial.check_reported()
+        if self.controller is None or not self.controller.running:
+            left = self.hosts.wait_until_nothing_is_left(SILENCE_SECONDS)
+            self.trial.expect(not left, f"left on hosts without a controller: {left}")
+            self.trial.check()
+            return
+        for name in self.hosts.names:
+            try:
+                agents = self.hosts.first_agents(name)
+            except Unanswered as silent:
+                self.trial.expect(False, str(silent))
+                continue
+            self.trial.expect(len(agents) <= 1, f"{name} has {len(agents)} agents of one controller")
+
+    def finish(self) -> None:
+        """Interrupt the process, go on for two more runs, and look that nothing is left."""
+        if self.controller is not None and self.controller.running:
+            self.controller.send(signal.SIGTERM)
+            ended = self.trial.end(self.controller)
+            self.trial.expect(ended.code == 130, f"exit {ended.code} after SIGTERM: {ended.err[-500:]}")
+        self.leave()
+        budget = f"{len(rows(self.trial.campaign)) + 2}runs"
+        words = ("search", "--resume", CAMPAIGN, "--format", "json", "--budget", budget)
+        ended = collie_command(words, self.trial.folder, self.trial.deadline_seconds)
+        self.trial.expect(ended.code == 0, f"to the end: exit {ended.code}: {ended.err[-500:]}")
+        if ended.code == 0:
+            left = json.loads(ended.out)["safety"]["queue_pairs_left"]
+            self.trial.expect(set(left.values()) == {0}, f"queue pairs left: {left}")
+        self.check()
+        self.trial.inspect()
+
+
+def _names(cause: str, text: str) -> bool:
+    return re.search(cause, text) is not None
+
+
+LabFault = Callable[[LabCampaign], str]
+
+# --- The controller ---------------------------------------------------------------------------------------------------
+
+
+def controller_killed(campaign: LabCampaign) -> str:
+    """SIGKILL during a run: its agents are silent and gone within seconds."""
+    controller = campaign.live()
+    controller.send(signal.SIGKILL)
+    campaign.trial.end(controller)
+    campaign.leave()
+    left = campaign.hosts.wait_until_nothing_is_left(SILENCE_SECONDS)
+    campaign.trial.expect(not left, f"left {SILENCE_SECONDS:g} s after SIGKILL: {left}")
+    campaign.trial.inspect()
+    return "hosts silent and empty; resumed"
+
+
+def controller_stopped(campaign: LabCampaign) -> str:
+    """SIGSTOP for longer than the agents' lease, and SIGCONT."""
+    controller, before = campaign.live(), campaign.said()
+    controller.send(signal.SIGSTOP)
+    try:
+        left = campaign.hosts.wait_until_nothing_is_left(SILENCE_SECONDS)
+        campaign.trial.expect(not left, f"left {SILENCE_SECONDS:g} s after SIGSTOP: {left}")
+        campaign.trial.inspect()
+    finally:
+        controller.send(signal.SIGCONT)
+    return campaign.goes_on(r"agent|lease|cannot be reached", before)
+
+
+def controller_interrupted(campaign: LabCampaign) -> str:
+    """SIGINT or SIGTERM during a run, once or twice."""
+    controller = campaign.live()
+    number = campaign.rng.choice([signal.SIGINT, signal.SIGTERM])
+    controller.send(number)
+    if campaign.rng.random() < 0.3:
+        time.sleep(campaign.rng.uniform(0.0, 1.0))
+        controller.send(number)
+    ended = campaign.trial.end(controller)
+    campaign.trial.expect(ended.code == 130, f"exit {ended.code} after {number.name}: {ended.err[-500:]}")
+    said = campaign.trial.inspect()
+    campaign.trial.expect(said.get("state") == "interrupted", f"status says {said.get('state')}")
+    campaign.leave()
+    return "cleaned up, exit 130; resumed"
+
+
+def disk_full(campaign: LabCampaign) -> str:
+    """The disk of the campaign fills during a run."""
+    controller = campaign.live()
+    with filled(campaign.trial.folder, campaign.rng.choice([0, 4096])):
+        ended = campaign.trial.end(controller)
+        campaign.trial.expect(campaign.trial.is_readable(), "the campaign could not be read on a full disk")
+    campaign.leave()
+    return cause_named(campaign.trial, ended, r"disk is full|No space left")
+
+
+def two_controllers(campaign: LabCampaign) -> str:
+    """A second campaign begins on the same hosts, and a second process on the same campaign."""
+    controller = campaign.live()
+    refused = campaign.trial.ask(*campaign.trial.course.resume)
+    named = f"in use by process {controller.process.pid}"
+    campaign.trial.expect(refused.code == 2 and named in refused.err, f"on one campaign: {refused}")
+    words = ("search", "--hosts", str(campaign.hosts.inventory), "--budget", "1runs", "--campaign", "second")
+    second = collie_command(words, campaign.trial.folder, campaign.trial.deadline_seconds)
+    campaign.trial.expect(not second.traceback, f"a traceback: {second.err[-800:]}")
+    campaign.trial.expect(
+        second.code == 3 and _names("is in use", second.err), f"on one host: exit {second.code}: {second.err[-500:]}"
+    )
+    campaign.goes_on("", campaign.said(), runs=1)
+    return "both were refused, naming who is there; the first went on"
+
+
+# --- Hosts ------------------------------------------------------------------------------------------------------------
+
+
+def agent_killed(campaign: LabCampaign) -> str:
+    """SIGKILL of a process of the agent on one host: itself, or what drives the traffic."""
+    campaign.live()
+    before, name = campaign.said(), campaign.victim()
+    agents = campaign.hosts.agents(name)
+    if not agents:
+        raise Missed
+    campaign.hosts.kill(name, [campaign.rng.choice(agents).pid], signal.SIGKILL)
+    return campaign.goes_on(rf"{name}|died|engine", before)
+
+
+def agent_stopped(campaign: LabCampaign) -> str:
+    """SIGSTOP of the agent on one host for longer than its controller waits."""
+    campaign.live()
+    before, name = campaign.said(), campaign.victim()
+    pids = " ".join(str(each.pid) for each in campaign.hosts.agents(name))
+    if not pids:
+        raise Missed
+    campaign.hosts.briefly(name, f"kill -STOP {pids}", f"kill -CONT {pids}", 25.0)
+    return campaign.goes_on(rf"{name}|timeout", before)
+
+
+def sshd_killed(campaign: LabCampaign) -> str:
+    """SIGKILL of the SSH server's process that serves the controller on one host."""
+    campaign.live()
+    before, name = campaign.said(), campaign.victim()
+    sessions = campaign.hosts.sessions(name)
+    if not sessions:
+        raise Missed
+    campaign.hosts.kill(name, [each.pid for each in sessions], signal.SIGKILL)
+    return campaign.goes_on(rf"{name}", before)
+
+
+def sshd_stopped(campaign: LabCampaign) -> str:
+    """SIGSTOP of the same, for some seconds or for longer than the agents' lease."""
+    campaign.live()
+    before, name = campaign.said(), campaign.victim()
+    pids = " ".join(str(each.pid) for each in campaign.hosts.sessions(name))
+    if not pids:
+        raise Missed
+    campaign.hosts.briefly(name, f"kill -STOP {pids}", f"kill -CONT {pids}", 15.0)
+    return campaign.goes_on(rf"{name}|timeout", before)
+
+
+def machine_killed(campaign: LabCampaign) -> str:
+    """SIGKILL of a virtual machine; `collie lab up` starts it again."""
+    campaign.live()
+    before, name = campaign.said(), campaign.victim()
+    campaign.hosts.signal_machine(name, signal.SIGKILL)
+    try:
+        return campaign.goes_on(name, before)
+    finally:
+        campaign.hosts.bring_back()
+
+
+def machine_stopped(campaign: LabCampaign) -> str:
+    """SIGSTOP of a virtual machine, for longer than the controller takes for a hiccup, and SIGCONT."""
+    campaign.live()
+    before, name = campaign.said(), campaign.victim()
+    campaign.hosts.signal_machine(name, signal.SIGSTOP)
+    try:
+        time.sleep(campaign.rng.uniform(12.0, 18.0))
+    finally:
+        campaign.hosts.signal_machine(name, signal.SIGCONT)
+    return campaign.goes_on(rf"{name}|timeout", before)
+
+
+def machine_clock_stepped(campaign: LabCampaign) -> str:
+    """The time of day of one machine jumps by an hour to a year, and comes back."""
+    campaign.live()
+    name = campaign.victim()
+    seconds = campaign.rng.choice([-1, 1]) * campaign.rng.choice([3_600, 86_400, 31_557_600])
+    campaign.hosts.run(name, f"date -s @$(( $(date +%s) + {seconds} ))")
+    try:
+        campaign.goes_on("", campaign.said())
+    finally:
+        campaign.hosts.run(name, f"date -s @{int(time.time())}")
+    return "went on: nothing on hosts depends on the time of day"
+
+
+# --- Networks ---------------------------------------------------------------------------------------------------------
+
+
+def controller_network_cut(campaign: LabCampaign) -> str:
+    """Nothing passes between controller and one host for longer than the agents' lease."""
+    campaign.live()
+    before, name = campaign.said(), campaign.victim()
+    campaign.hosts.shape(name, "loss 100%", campaign.rng.uniform(12.0, 18.0), management=True)
+    return campaign.goes_on(rf"{name}|timeout", before)
+
+
+def controller_network_slow(campaign: LabCampaign) -> str:
+    """What a host sends to the controller takes longer."""
+    campaign.live()
+    name = campaign.victim()
+    delay = campaign.rng.choice([50, 200, 800])
+    campaign.hosts.shape(name, f"delay {delay}ms", 12.0, management=True)
+    outcome = campaign.goes_on("", campaign.said())
+    return "went on: later, and nothing else" if outcome.startswith("went on") else outcome
+
+
+def host_network_cut(campaign: LabCampaign) -> str:
+    """Nothing passes from one host to the other for some runs."""
+    return _between_hosts(campaign, "loss 100%")
+
+
+def host_network_lossy(campaign: LabCampaign) -> str:
+    """What one host sends to the other comes late, and a part of it never."""
+    return _between_hosts(campaign, campaign.rng.choice(["loss 30%", "delay 300ms", "loss 10% delay 50ms"]))
+
+
+def _between_hosts(campaign: LabCampaign, netem: str) -> str:
+    campaign.live()
+    seen = set(rows(campaign.trial.campaign))
+    campaign.hosts.shape(campaign.victim(), netem, 14.0, management=False)
+    outcome = campaign.goes_on("", campaign.said(), runs=3)
+    new = {number: row for number, row in rows(campaign.trial.campaign).items() if number not in seen}
+    odd = [row for row in new.values() if row[_OUTCOME] != "measured" or _is_odd(row[_VERDICT])]
+    campaign.trial.expect(bool(odd), f"{netem} between hosts shows in none of the runs {sorted(new)}")
+    return (
+        "went on; runs meanwhile say that they failed, or what was lost" if outcome.startswith("went on") else outcome
+    )
+
+
+def _is_odd(verdict: Any) -> bool:
+    return verdict is not None and json.loads(verdict)["outcome"] != "normal"
+
+
+LAB: Mapping[str, LabFault] = {
+    fault.__name__: fault
+    for fault in (
+        controller_killed,
+        controller_stopped,
+        controller_interrupted,
+        disk_full,
+        two_controllers,
+        agent_killed,
+        agent_stopped,
+        sshd_killed,
+        sshd_stopped,
+        machine_killed,
+        machine_stopped,
+        machine_clock_stepped,
+        controller_network_cut,
+        controller_network_slow,
+        host_network_cut,
+        host_network_lossy,
+    )
+}
+"""Every kind of fault that strikes lab campaigns."""
+
+
+def strike(campaign: LabCampaign, kind: str) -> str:
+    """Strike once, heal and check; what should not have been is in the trial's violations."""
+    try:
+        outcome = LAB[kind](campaign)
+    except Missed:
+        ended = campaign.controller.end(1.0) if campaign.controller else None
+        campaign.trial.expect(False, f"the controller ended before the fault: {ended.err[-500:] if ended else ''}")
+        outcome = "came too late"
+        campaign.leave()
+    except (Hung, Unanswered) as amiss:
+        campaign.trial.expect(False, str(amiss))
+        outcome = "hung" if isinstance(amiss, Hung) else "a machine did not answer the suite"
+        _end_anyhow(campaign)
+    campaign.heal()
+    campaign.check()
+    return outcome
+
+
+def _end_anyhow(campaign: LabCampaign) -> None:
+    if campaign.controller is not None:
+        campaign.controller.process.kill()
+    campaign.leave()
+    sys.stderr.flush()

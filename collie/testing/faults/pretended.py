@@ -1,0 +1,72 @@
+"""`collie` whose hosts are folders of this machine: `python -m collie.testing.faults.pretended FOLDER WORDS...`.
+
+Everything is real but the hosts: sessions, the protocol, agents as processes of their own (`fake_agent.py`), which can
+be killed and stopped. A host whose folder holds a file `gone` answers nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from collie.content.catalogs import find_catalog
+from collie.errors import HostUnreachable
+from collie.hosts import HostsTestbed, WindowPolicy
+from collie.hosts.session import Archive
+from collie.inventory.hosts import Host, Pair
+from collie.ports import Completed, Testbed
+from collie.ssh.local import LocalChannel, LocalRemote
+from collie.testing.fake_agent import GID_ENTRY, fake_agent_program
+
+INVENTORY = """\
+version: 1
+hosts:
+  left: {{address: pretended-left, data_address: 192.0.2.1, device: rxe0, python: {python}}}
+  right: {{address: pretended-right, data_address: 192.0.2.2, device: rxe0, python: {python}}}
+"""
+QUICK = WindowPolicy(period_seconds=0.02, warm_up_seconds=0.06, window_seconds=0.2, patience_seconds=0.2)
+
+
+class PretendedRemote(LocalRemote):
+    """A folder that takes the part of a host, and can be gone."""
+
+    def __init__(self, host: Host, folder: Path) -> None:
+        super().__init__(host.name, folder)
+        self._name, self._gone = host.name, folder / "gone"
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        """Run a command, if the host is there."""
+        self._require()
+        return super().run(argv, timeout_seconds)
+
+    def open(self, argv: Sequence[str]) -> LocalChannel:
+        """Start a command, if the host is there."""
+        self._require()
+        return super().open(argv)
+
+    def _require(self) -> None:
+        if self._gone.exists():
+            raise HostUnreachable(self._name, "pretended", "it is gone")
+
+
+def testbed_of(pair: Pair, folder: Path) -> Testbed:
+    """Return a testbed of two folders."""
+
+    def connect(host: Host) -> PretendedRemote:
+        place = folder / host.name
+        place.mkdir(parents=True, exist_ok=True)
+        gids = [{**GID_ENTRY, "address": host.data_address}]
+        (place / "behaviour.json").write_text(json.dumps({"port": {"gids": gids}}))
+        return PretendedRemote(host, place)
+
+    return HostsTestbed(pair, connect, find_catalog, policy=QUICK, archive=Archive.of(fake_agent_program()))
+
+
+if __name__ == "__main__":
+    from collie.cli.main import main
+    from collie.wiring import testbeds
+
+    testbeds._hosts_testbed = lambda choice, pair: testbed_of(pair, Path(sys.argv[1]))  # noqa: ARG005
+    main(sys.argv[2:])

@@ -1,0 +1,469 @@
+"""Faults that strike campaigns on the simulator, and on hosts that are pretended.
+
+Each function strikes once and returns in a few words what came of it; what should not have been goes to the trial.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from collie.testing.faults.kills import CAMPAIGN
+from collie.testing.faults.processes import Controller, Ended, collie_command, marked
+from collie.testing.faults.records import rows
+from collie.testing.faults.trial import CannotStrike, Trial
+
+Fault = Callable[[Trial], str]
+
+YEAR_SECONDS = 31_557_600
+_MODULE = "collie.testing.faults"
+
+# --- Signals ----------------------------------------------------------------------------------------------------------
+
+
+def controller_killed(trial: Trial) -> str:
+    """SIGKILL at any instant."""
+    with trial.controller() as controller:
+        trial.let_run(controller)
+        trial.note()
+        controller.send(signal.SIGKILL)
+        trial.end(controller)
+    trial.inspect()
+    return "resumed"
+
+
+def controller_stopped(trial: Trial) -> str:
+    """SIGSTOP, while others look and try to take over; then SIGCONT."""
+    with trial.controller() as controller:
+        trial.let_run(controller, recorded=True)
+        controller.send(signal.SIGSTOP)
+        trial.note()
+        trial.inspect()
+        _refused(trial, controller)
+        controller.send(signal.SIGCONT)
+        before = len(rows(trial.campaign))
+        trial.wait_for_more_or_end(controller, before)
+        controller.send(signal.SIGKILL)
+        trial.end(controller)
+    return "went on by itself"
+
+
+def controller_interrupted(trial: Trial) -> str:
+    """SIGINT at any instant, once or twice."""
+    return _interrupted(trial, signal.SIGINT)
+
+
+def controller_terminated(trial: Trial) -> str:
+    """SIGTERM at any instant, once or twice."""
+    return _interrupted(trial, signal.SIGTERM)
+
+
+def _interrupted(trial: Trial, number: signal.Signals) -> str:
+    with trial.controller() as controller:
+        trial.let_run(controller)
+        trial.note()
+        begun = trial.database.exists()
+        controller.send(number)
+        if trial.rng.random() < 0.3:
+            time.sleep(trial.rng.uniform(0.0, 0.3))
+            controller.send(number)
+        ended = trial.end(controller)
+    trial.expect(ended.code in (130, -number, 0), f"exit {ended.code} after {number.name}: {ended.err[-300:]}")
+    said = trial.inspect()
+    if ended.code == 130 and begun and "--resume" in ended.err:
+        trial.expect(said.get("state") == "interrupted", f"status says {said.get('state')} after {number.name}")
+        return "cleaned up, exit 130; resumed"
+    return "ended while it started or ended; resumed"
+
+
+# --- Disks ------------------------------------------------------------------------------------------------------------
+
+
+def disk_full(trial: Trial) -> str:
+    """The disk of the campaign fills within an instant, but for a few kilobytes."""
+    with trial.controller() as controller:
+        trial.let_run(controller)
+        trial.note()
+        with filled(trial.folder, trial.rng.choice([0, 4096, 32768])):
+            ended = trial.end(controller)
+            trial.expect(trial.is_readable(), "the campaign could not be read on a full disk")
+    return cause_named(trial, ended, r"disk is full|No space left")
+
+
+def file_too_large(trial: Trial) -> str:
+    """A limit on the size of files, as of a quota, strikes the record or whatever else grows."""
+    size = trial.database.stat().st_size if trial.database.exists() else 0
+    limit = max(131072, size + trial.rng.choice([0, 65536, 262144]))  # what it prints is a file as well
+    with trial.controller(("prlimit", f"--fsize={limit}", sys.executable, "-m", "collie")) as controller:
+        ended = trial.end(controller)
+    trial.note()
+    trial.inspect()
+    return cause_named(trial, ended, r"disk is full|No space left|File too large|disk I/O error")
+
+
+def store_read_only(trial: Trial) -> str:
+    """The file system of the campaign turns read-only between two processes."""
+    with trial.controller() as controller:
+        trial.let_run(controller, recorded=True)
+        trial.note()
+        controller.send(trial.rng.choice([signal.SIGKILL, signal.SIGTERM]))
+        trial.end(controller)
+    with _read_only(trial.folder):
+        trial.inspect()
+        trial.check()
+        refused = collie_command(trial.course.resume, trial.folder, trial.deadline_seconds)
+        anew = trial.ask("search", "--budget", "2runs", "--campaign", "another")
+    trial.expect(not refused.traceback and refused.code in (2, 3), f"resume: exit {refused.code}: {refused.err}")
+    trial.expect("ead-only" in refused.err, f"resume names no cause: {refused.err}")
+    trial.expect(anew.code in (2, 3) and "ead-only" in anew.err, f"anew: exit {anew.code}: {anew.err}")
+    return "read all the same; refused to go on, naming the cause; resumed"
+
+
+def cause_named(trial: Trial, ended: Ended, pattern: str) -> str:
+    """Check that a process which could not write what it had to said so; return what came of it."""
+    if ended.code == 0:
+        return "had written everything"
+    trial.expect(ended.code == 3, f"exit {ended.code}, where the machine is to blame: {ended.err[-300:]}")
+    trial.expect(re.search(pattern, ended.err) is not None, f"no cause is named: {ended.err[-300:]}")
+    return "ended, naming the cause; resumed"
+
+
+@contextmanager
+def filled(folder: Path, left_bytes: int) -> Iterator[None]:
+    """Fill a file system but for so many bytes."""
+    filler = folder.parent / f"{folder.name}.filler" if not os.path.ismount(folder) else folder / "filler"
+    free = os.statvfs(folder)
+    try:
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - left_bytes))
+        yield
+    finally:
+        filler.unlink(missing_ok=True)
+
+
+@contextmanager
+def _read_only(folder: Path) -> Iterator[None]:
+    _mount("-o", "remount,ro", str(folder))
+    try:
+        yield
+    finally:
+        _mount("-o", "remount,rw", str(folder))
+
+
+@contextmanager
+def small_disk(folder: Path, mebibytes: int = 32) -> Iterator[Path]:
+    """Mount a file system in memory on a folder."""
+    folder.mkdir(parents=True)
+    _mount("-t", "tmpfs", "-o", f"size={mebibytes}m", "collie-faults", str(folder))
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def _mount(*words: str) -> None:
+    subprocess.run(["mount", *words], check=True)
+
+
+# --- Clocks -----------------------------------------------------------------------------------------------------------
+
+
+def clock_stepped(trial: Trial) -> str:
+    """The time of day jumps while the controller runs, by seconds to decades, in either direction."""
+    offset = trial.folder.parent / f"{trial.folder.name}.offset"
+    offset.write_text("0")
+    with trial.controller((sys.executable, "-m", f"{_MODULE}.stepped", str(offset))) as controller:
+        trial.let_run(controller, recorded=True)
+        seconds = trial.rng.choice([-1, 1]) * trial.rng.choice([5.0, 3600.0, 10 * YEAR_SECONDS])
+        _replace(offset, str(seconds))
+        before = len(rows(trial.campaign))
+        trial.wait_for_more_or_end(controller, before)
+        trial.note()
+        said = trial.inspect()
+        controller.send(signal.SIGTERM)
+        trial.end(controller)
+    offset.unlink()
+    after = trial.inspect()
+    for told in (said, after):
+        silent = told.get("silent_seconds")
+        trial.expect(silent is None or silent >= 0, f"status: silent for {silent} s")
+    return "went on; resumed"
+
+
+def _replace(path: Path, text: str) -> None:
+    unfinished = path.with_suffix(".next")
+    unfinished.write_text(text)
+    unfinished.rename(path)
+
+
+def machine_rebooted(trial: Trial) -> str:
+    """The monotonic clock starts anew, or jumps ahead, between two processes."""
+    seconds = trial.rng.choice([86_400, 30 * 86_400, YEAR_SECONDS])
+    launcher = ("unshare", "--time", "--monotonic", str(seconds), "--boottime", str(seconds))
+    with trial.controller((*launcher, sys.executable, "-m", "collie")) as controller:
+        trial.let_run(controller)
+        trial.note()
+        controller.send(signal.SIGKILL)
+        trial.end(controller)
+    trial.inspect()
+    return "resumed"
+
+
+# --- Two at once ------------------------------------------------------------------------------------------------------
+
+
+def two_controllers(trial: Trial) -> str:
+    """A second process would go on with a campaign, or begin one, where the first is at work."""
+    with trial.controller() as controller:
+        trial.let_run(controller, recorded=True)
+        trial.note()
+        _refused(trial, controller)
+        anew = trial.ask(*trial.course.begin)
+        trial.expect(anew.code == 2 and "already holds a campaign" in anew.err, f"begun on top: {anew}")
+        trial.wait_for_more_or_end(controller, len(rows(trial.campaign)))
+        trial.inspect()
+        controller.send(signal.SIGKILL)
+        trial.end(controller)
+    return "the second was refused, naming the first; the first went on"
+
+
+def _refused(trial: Trial, holder: Controller) -> None:
+    answer = trial.ask(*trial.course.resume)
+    trial.expect(answer.code == 2, f"a second controller: exit {answer.code}: {answer.err}")
+    named = f"in use by process {holder.process.pid}"
+    trial.expect(named in answer.err, f"a second controller is not told {named!r}: {answer.err}")
+
+
+# --- Files ------------------------------------------------------------------------------------------------------------
+
+
+def log_deleted(trial: Trial) -> str:
+    """Somebody tidies up SQLite's write-ahead log of a campaign that was killed."""
+    with trial.controller() as controller:
+        trial.let_run(controller, recorded=True)
+        if trial.rng.random() < 0.5:
+            _wait_for_a_heartbeat(trial, controller)
+        trial.note()
+        controller.send(signal.SIGKILL)
+        trial.end(controller)
+    told = trial.status().get("runs", 0) if trial.rng.random() < 0.5 else 0
+    heartbeat = _heartbeat_runs(trial)
+    for name in ("campaign.sqlite-wal", "campaign.sqlite-shm"):
+        (trial.campaign / name).unlink(missing_ok=True)
+    left = len(rows(trial.campaign))
+    trial.inspect()
+    with trial.controller() as controller:
+        ended = trial.end(controller)
+    trial.expect(ended.code == 0, f"exit {ended.code}: {ended.err[-300:]}")
+    if heartbeat > left:
+        named = f"{heartbeat - left} runs"
+        trial.expect(
+            named in ended.err, f"{named} are lost (of {max(told, heartbeat)}), and nobody says so: {ended.err[:500]}"
+        )
+        return "said how many runs are lost, and made them again"
+    return "made again what was lost before anybody had been told of it"
+
+
+def _heartbeat_runs(trial: Trial) -> int:
+    import json
+
+    path = trial.campaign / "status.json"
+    return int(json.loads(path.read_text())["standing"]["runs"]) if path.exists() else 0
+
+
+def _wait_for_a_heartbeat(trial: Trial, controller: Controller) -> None:
+    trial.wait_for(controller, lambda: _heartbeat_runs(trial) > 0)
+
+
+def store_truncated(trial: Trial) -> str:
+    """The record is cut off at a random place."""
+    return _spoiled(trial, _cut)
+
+
+def store_corrupted(trial: Trial) -> str:
+    """A bit, some bytes or some sectors of the record are not what they were."""
+    return _spoiled(trial, _scribble)
+
+
+def _cut(trial: Trial, path: Path) -> None:
+    os.truncate(path, trial.rng.randrange(path.stat().st_size))
+
+
+def _scribble(trial: Trial, path: Path) -> None:
+    rng, size = trial.rng, path.stat().st_size
+    length = rng.choice([1, 1, 16, 512, 4096])
+    place = rng.randrange(max(1, size - length))
+    with path.open("r+b") as file:
+        file.seek(place)
+        before = file.read(length)
+        after = rng.choice([_flipped(before, rng.randrange(8)), rng.randbytes(length), bytes(length)])
+        file.seek(place)
+        file.write(after if length > 1 else _flipped(before, rng.randrange(8)))
+
+
+def _flipped(data: bytes, bit: int) -> bytes:
+    return bytes([data[0] ^ (1 << bit)]) + data[1:]
+
+
+def _spoiled(trial: Trial, spoil: Callable[[Trial, Path], None]) -> str:
+    """Spoil the record of a campaign that was killed or interrupted; nothing may then be taken for what it is not."""
+    with trial.controller() as controller:
+        trial.let_run(controller, recorded=True)
+        trial.note()
+        controller.send(trial.rng.choice([signal.SIGKILL, signal.SIGTERM]))
+        trial.end(controller)
+    log = trial.campaign / "campaign.sqlite-wal"
+    target = log if log.exists() and log.stat().st_size and trial.rng.random() < 0.3 else trial.database
+    spoil(trial, target)
+    for words in (("status", CAMPAIGN), ("runs", CAMPAIGN), ("report", CAMPAIGN, "-o", "../spoiled.html")):
+        answer = trial.ask(*words)
+        trial.expect(answer.code in (0, 3) or _says_what(answer.err), f"{words[0]}: {answer.err}")
+    (trial.folder.parent / "spoiled.html").unlink(missing_ok=True)
+    with trial.controller() as controller:
+        ended = trial.end(controller)
+    if ended.code == 0:
+        trial.finish()  # the record must be what it would have been
+        trial.over = True
+        return "nothing was lost, or it was made again"
+    trial.over = True
+    trial.expect(ended.code == 2 and _says_what(ended.err), f"exit {ended.code}: {ended.err}")
+    return "refused, saying what is broken and what can be done"
+
+
+def _says_what(text: str) -> bool:
+    return (
+        "campaign.sqlite" in text
+        and re.search(r"damaged|is not a campaign|cannot be read|another version", text) is not None
+    )
+
+
+# --- Hosts ------------------------------------------------------------------------------------------------------------
+
+
+def agent_killed(trial: Trial) -> str:
+    """SIGKILL of the agent on a host, during a run."""
+    with trial.controller() as controller:
+        trial.let_run(controller, recorded=True)
+        pid = _agent(trial, controller)
+        before = len(rows(trial.campaign))
+        os.kill(pid, signal.SIGKILL)
+        trial.wait_for_more_or_end(controller, before + 1)
+        trial.note()
+        named = re.search(r"left|right", trial.log) is not None and "attempt 1" in trial.log
+        controller.send(signal.SIGTERM)
+        trial.end(controller)
+    trial.inspect()
+    trial.expect(named or "setup_failed" in _outcomes(trial), f"the record names no cause: {trial.log[-500:]}")
+    return "a new agent; the run was repeated, and the log says why"
+
+
+def agent_hung(trial: Trial) -> str:
+    """SIGSTOP of the agent on a host: it answers nobody, and does not end."""
+    with trial.controller() as controller:
+        trial.let_run(controller, recorded=True)
+        pid = _agent(trial, controller)
+        before = len(rows(trial.campaign))
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            trial.wait_for_more_or_end(controller, before + 1)
+            trial.note()
+        finally:
+            _continue(pid)
+        controller.send(signal.SIGTERM)
+        trial.end(controller)
+    trial.inspect()
+    trial.expect("did not" in trial.log or "silent" in trial.log, f"the record names no cause: {trial.log[-500:]}")
+    return "given up at its deadline, named; a new agent"
+
+
+def _continue(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        return
+
+
+def host_gone(trial: Trial) -> str:
+    """A host answers nobody any more: neither its agent nor SSH."""
+    with trial.controller() as controller:
+        trial.let_run(controller, recorded=True)
+        trial.note()
+        gone = trial.folder / "hosts" / trial.rng.choice(["left", "right"]) / "gone"
+        gone.touch()
+        for pid in _agents(controller):
+            os.kill(pid, signal.SIGKILL)
+        ended = trial.end(controller)
+    trial.expect(ended.code == 3, f"exit {ended.code}: {ended.err[-300:]}")
+    trial.expect(gone.parent.name in ended.err and "cannot be reached" in ended.err, f"no cause: {ended.err[-300:]}")
+    said = trial.inspect()
+    trial.expect(said.get("state") == "failed" and gone.parent.name in str(said.get("error")), f"status: {said}")
+    gone.unlink()
+    return "ended with exit 3, naming the host; resumed when it was back"
+
+
+def _agents(controller: Controller) -> list[int]:
+    return [pid for pid in marked(controller.mark) if b".cache/collie/agent" in _command_line(pid)]
+
+
+def _agent(trial: Trial, controller: Controller) -> int:
+    trial.wait_for(controller, lambda: len(_agents(controller)) == 2)
+    return trial.rng.choice(_agents(controller))
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _outcomes(trial: Trial) -> set[str]:
+    return {row[2] for row in rows(trial.campaign).values()}
+
+
+# --- The room ---------------------------------------------------------------------------------------------------------
+
+SIMULATED: Mapping[str, Fault] = {
+    fault.__name__: fault
+    for fault in (
+        controller_killed,
+        controller_stopped,
+        controller_interrupted,
+        controller_terminated,
+        disk_full,
+        file_too_large,
+        store_read_only,
+        clock_stepped,
+        machine_rebooted,
+        two_controllers,
+        log_deleted,
+        store_truncated,
+        store_corrupted,
+    )
+}
+"""On the simulator, where the campaign that was left alone says what the record has to be."""
+
+PRETENDED: Mapping[str, Fault] = {fault.__name__: fault for fault in (agent_killed, agent_hung, host_gone)}
+"""On hosts that are folders of this machine."""
+
+ENDING = frozenset({"log_deleted", "store_truncated", "store_corrupted"})
+"""After these a campaign has come to its end, one way or another."""
+
+
+def require_tools() -> None:
+    """Refuse where a fault could not strike.
+
+    Raises:
+        CannotStrike: a program is missing, or this is not root.
+    """
+    missing = [name for name in ("mount", "umount", "prlimit", "unshare") if shutil.which(name) is None]
+    if missing or os.geteuid() != 0:
+        raise CannotStrike(f"faults of disks and clocks need root and {', '.join(missing) or 'nothing else'}")
