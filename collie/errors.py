@@ -15,6 +15,7 @@
     │   └── PortShared          3   somebody else uses a port under test: who, and how much
     ├── LabError                3   the Soft-RoCE machines cannot be built, started or found
     └── StoreError              2   campaign unknown, locked, or of a newer schema
+        ├── StoreUnwritable     3   the record cannot be written: disk full, device gone
         └── HardwareChanged     2   a campaign would go on with hosts that are not what they were
 
 Three outcomes are never mixed: bad input (these, exit 2), a finding (a value, exit 0 or 1), no answer (exit 3 or an
@@ -139,6 +140,12 @@ class LabError(CollieError):
 
 class StoreError(CollieError):
     """A campaign on disk cannot be opened or continued."""
+
+
+class StoreUnwritable(StoreError):
+    """The record cannot be written, so nothing can be measured: the disk is full, or the device is gone."""
+
+    exit_code = 3
 
 
 class HardwareChanged(StoreError):

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+class _LogFile(logging.FileHandler):
+    """A log that cannot be written (the disk is full) ends no campaign, and fills nobody's screen with tracebacks."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """Pass over what the file system refuses; what else goes wrong is a fault of Collie."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+    def close(self) -> None:
+        """Close, whether or not what is buffered can still be written."""
+        with suppress(OSError):
+            super().close()
 
 
 @contextmanager
@@ -15,7 +30,7 @@ def logged_to(folder: Path) -> Iterator[None]:
     logger = logging.getLogger("collie")
     path = folder / "collie.log"
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))  # it names addresses
-    handler = logging.FileHandler(path, encoding="utf-8")
+    handler = _LogFile(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     before = logger.level, logger.propagate
     logger.setLevel(logging.INFO)

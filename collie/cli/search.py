@@ -34,6 +34,7 @@ from collie.cli.progress import ConsoleProgress
 from collie.content.locate import Kind
 from collie.errors import TestbedError, UsageError
 from collie.report.json_output import render_search
+from collie.report.standing import lost_words
 from collie.report.text import render_summary
 
 
@@ -109,6 +110,8 @@ def _open(choice: SearchChoice, directory: Path, options: dict[str, Any]) -> wir
 
 def _search(opened: wiring.OpenCampaign, directory: Path, options: dict[str, Any]) -> int:
     started = time.monotonic()
+    if opened.lost_runs:
+        click.echo(lost_words(opened.lost_runs), err=True)
     try:
         with logged_to(opened.store.directory.log), ConsoleProgress() as progress:
             summary = opened.run(progress, textfile(options["prometheus"]))

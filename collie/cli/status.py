@@ -14,7 +14,7 @@ from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign, format_option, print_json, textfile
 from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
-from collie.report.standing import doing, found, hosts, pace, time_left
+from collie.report.standing import doing, found, hosts, lost_words, pace, time_left
 from collie.workloads.units import format_seconds
 
 _BROKEN = {wiring.Life.DIED, wiring.Life.FAILED}
@@ -63,6 +63,7 @@ def _lines(status: wiring.CampaignStatus) -> Iterator[str]:
     for name, text in (
         ("on", f"{name_testbed(header.testbed)}, space {header.space}, recipe {header.recipe}, seed {header.seed}"),
         ("runs", f"{standing.runs}, {standing.failed_runs} of them failed"),
+        ("lost", lost_words(status.lost_runs)),
         ("time", f"{format_seconds(standing.elapsed_seconds)} of testbed time{budget}"),
         ("pace", "; ".join(filter(None, (pace(standing), time_left(standing)))) if running else ""),
         ("now", doing(standing) if running else ""),
@@ -123,6 +124,7 @@ def _as_json(status: wiring.CampaignStatus) -> dict[str, Any]:
         "process": {"machine": heartbeat.machine, "pid": heartbeat.pid, "began": heartbeat.began}
         if heartbeat
         else None,
+        "lost_runs": status.lost_runs,
         "ended_by": heartbeat.ended_by if heartbeat else None,
         "error": heartbeat.error if heartbeat else None,
         "testbed": dict(header.testbed),

@@ -55,6 +55,17 @@ def found(standing: Standing) -> str:
     return f"{count} {'anomaly' if count == 1 else 'anomalies'}, {explained} explained; {best}"
 
 
+def lost_words(runs: int) -> str:
+    """Say that the record lacks runs that were told of, and what becomes of them."""
+    if not runs:
+        return ""
+    return (
+        f"{runs} {'run' if runs == 1 else 'runs'} that the last process told of {'is' if runs == 1 else 'are'} on "
+        "record no more (was campaign.sqlite-wal deleted, or an older copy put in place?); a campaign that goes on "
+        "makes them again"
+    )
+
+
 def hosts(standing: Standing) -> str:
     """Say how each host is."""
     return ", ".join(f"{name} {_host(host)}" for name, host in standing.hosts.items())

@@ -31,11 +31,13 @@ class Tally:
     Attributes:
         outcomes: number of runs by what came of them: `measured`, `setup_failed`, `unsupported`, `host_lost`.
         elapsed_seconds: testbed time at the end of the last run.
+        last_run: number of the last one; of several pairs, earlier numbers may be missing while they are under way.
         last_failure: the last run that failed to set up or cost a host.
     """
 
     outcomes: Mapping[str, int]
     elapsed_seconds: float
+    last_run: int
     last_failure: RunRecord | None
 
     @property

@@ -95,6 +95,18 @@ def refuse_newer(version: int, path: Path) -> None:
         )
 
 
+def damaged(path: Path, error: Exception) -> StoreError:
+    """Return what to say of a record that SQLite cannot read, and what can be done about it."""
+    if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
+        return StoreError(f"{path} cannot be read: {error}")
+    results = path.with_name("results.jsonl")
+    left = f", and {results.name} beside it has the runs up to the last orderly end" if results.exists() else ""
+    return StoreError(
+        f"{path} cannot be read: {error}. It is damaged: put a copy in its place, or begin a new campaign; "
+        f"`sqlite3 {path.name} .recover` gets out what can still be read{left}. Nothing in it was changed"
+    )
+
+
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Bring an open file, which may be new and empty, to the current schema.
 
@@ -128,7 +140,7 @@ def require_tables(connection: sqlite3.Connection, path: Path) -> None:
         if _tables(connection) == _own_tables(MIGRATIONS[: max(0, user_version(connection))]):
             return
     except UNREADABLE as error:
-        raise StoreError(f"{path} cannot be read: {error}") from None
+        raise damaged(path, error) from None
     raise StoreError(f"{path} was not made by Collie: its tables are others than those of a campaign")
 
 

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from collie.detect.bounds import Calibration
 from collie.detect.symptom import Verdict
-from collie.errors import StoreError
+from collie.errors import StoreError, StoreUnwritable
 from collie.ports import CampaignHeader, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
@@ -137,12 +137,14 @@ class SqliteStore:
     def tally(self) -> Tally:
         """Count the runs recorded by now, without reading what they measured."""
         rows = self._all(
-            "SELECT CAST(outcome AS TEXT), count(*), max(CAST(finished_at_seconds AS REAL)) FROM runs GROUP BY 1"
+            "SELECT CAST(outcome AS TEXT), count(*), max(CAST(finished_at_seconds AS REAL)), max(run) FROM runs "
+            "GROUP BY 1"
         )
         failed = self._all("SELECT max(run) FROM runs WHERE outcome IN ('setup_failed', 'host_lost')")[0][0]
         return Tally(
-            {outcome: count for outcome, count, _ in rows},
-            max((finished for *_, finished in rows), default=0.0),
+            {outcome: count for outcome, count, *_ in rows},
+            max((finished for *_, finished, _ in rows), default=0.0),
+            max((last for *_, last in rows), default=0),
             self._record(self._all(SELECT_BETWEEN, failed, failed, 1)[0]) if failed else None,
         )
 
@@ -204,7 +206,7 @@ class SqliteStore:
         try:
             return self._connection.execute(statement, values).rowcount
         except sqlite3.OperationalError as error:  # disk full, device gone
-            raise StoreError(f"{self.directory.database} cannot be written: {error}") from None
+            raise StoreUnwritable(f"{self.directory.database} cannot be written: {error}") from None
 
     def _one(self, query: str) -> Any:
         if rows := self._all(query):
@@ -233,7 +235,7 @@ class SqliteStore:
         try:
             return self._connection.execute(query, values).fetchall()
         except schema.UNREADABLE as error:
-            raise StoreError(f"{self.directory.database} cannot be read: {error}") from None
+            raise schema.damaged(self.directory.database, error) from None
 
 
 def _make(directory: CampaignDirectory, header: CampaignHeader) -> None:
@@ -251,14 +253,16 @@ def _make(directory: CampaignDirectory, header: CampaignHeader) -> None:
         directory.log.mkdir(exist_ok=True)
         publish(directory.unfinished, directory.database)
     except (OSError, sqlite3.OperationalError) as error:
-        raise StoreError(f"no campaign can be made in {directory.path}: {error}") from None
+        raise StoreUnwritable(f"no campaign can be made in {directory.path}: {error}") from None
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     try:
         schema.migrate(connection, path)
+    except sqlite3.OperationalError as error:
+        raise StoreUnwritable(f"{path} cannot be brought up to date: {error}") from None
     except schema.UNREADABLE as error:
-        raise StoreError(f"{path} cannot be brought up to date: {error}") from None
+        raise schema.damaged(path, error) from None
 
 
 def _connect(directory: CampaignDirectory, mode: str) -> sqlite3.Connection:
@@ -282,6 +286,6 @@ def _connect(directory: CampaignDirectory, mode: str) -> sqlite3.Connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
         except schema.UNREADABLE as error:
-            raise StoreError(f"{directory.database} cannot be opened: {error}") from None
+            raise schema.damaged(directory.database, error) from None
         on_failure.pop_all()
         return connection

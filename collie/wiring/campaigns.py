@@ -26,12 +26,14 @@ from collie.errors import HardwareChanged, StoreError, UsageError
 from collie.inventory.fingerprint import Fingerprint, compare
 from collie.inventory.safety import SafetyLimits
 from collie.ports import CampaignHeader, ProgressSink, Testbed
+from collie.report.standing import lost_words
 from collie.search.strategy import Answer, Fate, build
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
 from collie.store.sqlite import SqliteStore
 from collie.wiring.parts import Parts, narrowed_space_of, parts_of, pruned_space_of, utc_now
 from collie.wiring.pulse import Pulse
+from collie.wiring.status import lost_runs
 from collie.wiring.testbeds import (
     first_pairs,
     kept_calibration,
@@ -61,12 +63,14 @@ class OpenCampaign:
         choice: what the user said, now or when the campaign began.
         campaign: the parts.
         testbed, store: to be closed.
+        lost_runs: that an earlier process has told of, and that are on record no more.
     """
 
     choice: SearchChoice
     campaign: Campaign
     testbed: Testbed
     store: SqliteStore
+    lost_runs: int = 0
 
     def release(self) -> SafetyRecord | None:
         """Leave nothing behind on the testbed; return what the campaign did to it, if it is real or was limited."""
@@ -79,6 +83,8 @@ class OpenCampaign:
             sink: who watches.
             metrics: a textfile for Prometheus to be kept up to date.
         """
+        if self.lost_runs:
+            logger.warning("%s", lost_words(self.lost_runs))
         with Pulse(self.store.directory, self.store.header, metrics) as pulse:
             summary = self.campaign.run(Both(pulse.follower, sink))
             pulse.ended_by = summary.ended_by
@@ -173,6 +179,7 @@ def resume(
         )
         parts = parts_of(choice)
         _refuse_less_than_used(parts.budget, store)
+        lost = lost_runs(store)
         testbed = open_testbed(choice.testbed, choice.seed, choice.pairs)
     except BaseException:
         store.close()
@@ -191,7 +198,7 @@ def resume(
         store.close()
         raise
     store.replace_settings(choice.to_settings())
-    return _open(choice, parts, testbed, store)
+    return dataclasses.replace(_open(choice, parts, testbed, store), lost_runs=lost)
 
 
 def require_same_hardware(

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from collie.campaign.standing import Found, Standing, failure_of
+from collie.errors import StoreError
 from collie.ports import CampaignHeader
 from collie.report.prometheus import render_metrics
 from collie.search.anomaly import Anomaly
@@ -46,6 +47,7 @@ class CampaignStatus:
         silent_seconds: how long ago that was; None when nobody said anything.
         standing: figures of the record, and those that only the process knows as it last said them.
         anomalies: on record.
+        lost_runs: that a process has told of, and that are on record no more.
     """
 
     directory: Path
@@ -55,6 +57,7 @@ class CampaignStatus:
     silent_seconds: float | None
     standing: Standing
     anomalies: tuple[Anomaly, ...]
+    lost_runs: int = 0
 
 
 def status(directory: Path, now: datetime | None = None) -> CampaignStatus:
@@ -69,7 +72,7 @@ def status(directory: Path, now: datetime | None = None) -> CampaignStatus:
     """
     with SqliteStore.open(directory, read_only=True) as store:
         heartbeat = read_heartbeat(store.directory.status)
-        tally, anomalies = store.tally(), store.anomalies()
+        tally, anomalies, lost = store.tally(), store.anomalies(), lost_runs(store)
     silent = _silence(heartbeat, now or datetime.now(UTC)) if heartbeat else None
     said = heartbeat.standing if heartbeat else Standing()
     return CampaignStatus(
@@ -80,7 +83,24 @@ def status(directory: Path, now: datetime | None = None) -> CampaignStatus:
         silent,
         _standing(said, tally, anomalies),
         anomalies,
+        lost,
     )
+
+
+def lost_runs(store: SqliteStore) -> int:
+    """Count the runs that a process has told of and that its record lacks: somebody took files of it away.
+
+    A run is on record before anybody hears of it, so a record that is whole is never behind. What a process that died
+    did after its last sign of life, nobody had been told.
+
+    Raises:
+        StoreError: the record cannot be read.
+    """
+    try:
+        heartbeat = read_heartbeat(store.directory.status)
+    except StoreError:
+        return 0  # about a process, not about the record
+    return max(0, heartbeat.standing.runs - store.tally().last_run) if heartbeat else 0
 
 
 def write_status_metrics(found: CampaignStatus, path: Path) -> None:

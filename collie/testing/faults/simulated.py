@@ -5,10 +5,12 @@ Each function strikes once and returns in a few words what came of it; what shou
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -250,37 +252,31 @@ def log_deleted(trial: Trial) -> str:
     with trial.controller() as controller:
         trial.let_run(controller, recorded=True)
         if trial.rng.random() < 0.5:
-            _wait_for_a_heartbeat(trial, controller)
-        trial.note()
+            trial.wait_for(controller, lambda: _told_runs(trial) > 0)
         controller.send(signal.SIGKILL)
         trial.end(controller)
-    told = trial.status().get("runs", 0) if trial.rng.random() < 0.5 else 0
-    heartbeat = _heartbeat_runs(trial)
     for name in ("campaign.sqlite-wal", "campaign.sqlite-shm"):
         (trial.campaign / name).unlink(missing_ok=True)
-    left = len(rows(trial.campaign))
     trial.inspect()
+    lost = _told_runs(trial) - max(rows(trial.campaign), default=0)
     with trial.controller() as controller:
         ended = trial.end(controller)
     trial.expect(ended.code == 0, f"exit {ended.code}: {ended.err[-300:]}")
-    if heartbeat > left:
-        named = f"{heartbeat - left} runs"
+    trial.finish()  # the simulator makes the same runs again
+    trial.over = True
+    if lost > 0:
+        trial.expect(f"{lost} run" in ended.err, f"{lost} runs are lost, and nobody says so: {ended.err[:500]}")
         trial.expect(
-            named in ended.err, f"{named} are lost (of {max(told, heartbeat)}), and nobody says so: {ended.err[:500]}"
+            f"{lost} run" in trial.log, f"{lost} runs are lost, and the log does not say so: {trial.log[-500:]}"
         )
         return "said how many runs are lost, and made them again"
-    return "made again what was lost before anybody had been told of it"
+    return "made again what nobody had been told of"
 
 
-def _heartbeat_runs(trial: Trial) -> int:
-    import json
-
+def _told_runs(trial: Trial) -> int:
+    """Return of how many runs `status.json` has told."""
     path = trial.campaign / "status.json"
     return int(json.loads(path.read_text())["standing"]["runs"]) if path.exists() else 0
-
-
-def _wait_for_a_heartbeat(trial: Trial, controller: Controller) -> None:
-    trial.wait_for(controller, lambda: _heartbeat_runs(trial) > 0)
 
 
 def store_truncated(trial: Trial) -> str:
@@ -327,15 +323,24 @@ def _spoiled(trial: Trial, spoil: Callable[[Trial, Path], None]) -> str:
         answer = trial.ask(*words)
         trial.expect(answer.code in (0, 3) or _says_what(answer.err), f"{words[0]}: {answer.err}")
     (trial.folder.parent / "spoiled.html").unlink(missing_ok=True)
+    lost = _told_runs(trial) - _last_readable(trial)
     with trial.controller() as controller:
         ended = trial.end(controller)
-    if ended.code == 0:
-        trial.finish()  # the record must be what it would have been
-        trial.over = True
-        return "nothing was lost, or it was made again"
     trial.over = True
+    if ended.code == 0:
+        trial.expect(lost <= 0 or f"{lost} run" in ended.err, f"{lost} runs are lost, and nobody says so: {ended.err}")
+        trial.reported.clear()
+        trial.finish()  # the record must be what it would have been
+        return "said what is lost, and made it again" if lost > 0 else "nothing was lost"
     trial.expect(ended.code == 2 and _says_what(ended.err), f"exit {ended.code}: {ended.err}")
     return "refused, saying what is broken and what can be done"
+
+
+def _last_readable(trial: Trial) -> int:
+    try:
+        return max(rows(trial.campaign), default=0)
+    except sqlite3.DatabaseError:
+        return 0
 
 
 def _says_what(text: str) -> bool:
