@@ -11,7 +11,6 @@ strikes at least three times. Prints a Markdown table; exit code 1 on any violat
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -21,24 +20,21 @@ from pathlib import Path
 from random import Random
 
 from collie.testing.faults.kills import Course, Whole, uninterrupted
-from collie.testing.faults.lab import LAB, SILENCE_SECONDS, LabCampaign, strike
+from collie.testing.faults.lab import LAB, LIGHT, SILENCE_SECONDS, LabCampaign, strike
 from collie.testing.faults.lab_hosts import LabHosts
 from collie.testing.faults.plan import LEAST, Tally, drawn, grouped
 from collie.testing.faults.pretended import INVENTORY
-from collie.testing.faults.processes import Hung
+from collie.testing.faults.processes import Hung, own_mounts
 from collie.testing.faults.simulated import ENDING, PRETENDED, SIMULATED, require_tools, small_disk
-from collie.testing.faults.trial import CannotStrike, Missed, Trial
+from collie.testing.faults.trial import CannotStrike, Missed, Trial, record
 
 DEADLINE_SECONDS = 600.0
 """Of a process: of two processors that are busy with others, a campaign gets little."""
 LAB_DEADLINE_SECONDS = 240.0
 PER_CAMPAIGN = 4
 PER_LAB_CAMPAIGN = 10
-LIGHT = ("--limit", "qps<=16", "--fix", "requesters=1", "--fix", "responders=1")
-"""Workloads that an emulated machine sets up within a few seconds: a fault should not wait for them."""
 ATTEMPTS = 5
 """To strike a process before it has ended."""
-_OWN_MOUNTS = "COLLIE_FAULTS_OWN_MOUNTS"
 
 _BEGIN = ("search", "--campaign", "c", "--format", "json", "--seed")
 COURSES = (
@@ -94,18 +90,18 @@ class Strikes:
                     trial.check()
             except Missed:
                 trial.finish()
-                _told(self.tally, f"a campaign that ended before {kind}", None, trial)
+                record(self.tally, f"a campaign that ended before {kind}", None, trial)
                 return list(kinds[index:])
             except Hung as hung:
                 trial.violations.append(str(hung))
-                _told(self.tally, kind, "hung", trial)
+                record(self.tally, kind, "hung", trial)
                 return list(kinds[index + 1 :])
-            _told(self.tally, kind, outcome, trial)
+            record(self.tally, kind, outcome, trial)
             if trial.over:
                 return list(kinds[index + 1 :])
         if trial.whole is not None:
             trial.finish()
-            _told(self.tally, f"the end of a campaign with {kinds}", None, trial)
+            record(self.tally, f"the end of a campaign with {kinds}", None, trial)
         return []
 
 
@@ -150,27 +146,9 @@ def _strike_lab(campaign: LabCampaign, kinds: Sequence[str], tally: Tally) -> No
     for kind in kinds:
         began = time.monotonic()
         outcome = strike(campaign, kind)
-        _told(tally, kind, outcome, campaign.trial, f", {time.monotonic() - began:.0f} s")
+        record(tally, kind, outcome, campaign.trial, f", {time.monotonic() - began:.0f} s")
     campaign.finish()
-    _told(tally, f"the end of a campaign of {len(kinds)} faults", None, campaign.trial)
-
-
-def _told(tally: Tally, kind: str, outcome: str | None, trial: Trial, more: str = "") -> None:
-    """Count a fault, or only what was found amiss at the end of a campaign, and say so."""
-    found, trial.violations = trial.violations, []
-    if outcome is not None:
-        tally.add(kind, outcome, found)
-        print(f"{tally.faults} {kind}: {outcome}{more}", *found, sep="\n    ", file=sys.stderr, flush=True)
-    elif found:
-        tally.violations += [f"{kind}: {each}" for each in found]
-        print(f"{kind}:", *found, sep="\n    ", file=sys.stderr, flush=True)
-
-
-def _with_own_mounts() -> None:
-    """Go on in a mount namespace of this process's own."""
-    if not os.environ.get(_OWN_MOUNTS):
-        words = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
-        os.execvpe(words[0], words, {**os.environ, _OWN_MOUNTS: "1"})  # noqa: S606 - itself again
+    record(tally, f"the end of a campaign of {len(kinds)} faults", None, campaign.trial)
 
 
 def main() -> int:
@@ -185,7 +163,7 @@ def main() -> int:
     began = time.monotonic()
     try:
         require_tools()
-        _with_own_mounts()
+        own_mounts()
         tally = struck(options.faults, options.seed, options.only)
     except (ValueError, CannotStrike) as error:
         parser.error(str(error))

@@ -148,6 +148,29 @@ class LabHosts:
         shown = json.loads(self.run(name, "rdma -j resource show qp") or "[]")
         return sum(bool(each.get("pid")) for each in shown)
 
+    def footprint(self, name: str) -> dict[str, float]:
+        """Read what a machine and the agents on it take: MiB of memory, descriptors.
+
+        Raises:
+            Unanswered: it did not tell.
+        """
+        pids = " ".join(str(each.pid) for each in self.agents(name))
+        said = self.run(
+            name,
+            "cat /proc/sys/fs/file-nr; grep -E '^(MemTotal|MemAvailable):' /proc/meminfo | tr -s ' ' | cut -d' ' -f2; "
+            f"for pid in {pids or 0}; do grep VmRSS /proc/$pid/status; ls /proc/$pid/fd | wc -l; done 2>/dev/null; true",
+        ).splitlines()
+        total, available = int(said[1]), int(said[2])
+        found = {f"{name}, open files": float(said[0].split()[0]), f"{name}, MiB in use": (total - available) / 1024}
+        resident = [int(line.split()[1]) for line in said[3:] if line.startswith("VmRSS")]
+        descriptors = [int(line) for line in said[3:] if line.strip().isdigit()]
+        if resident:
+            found |= {
+                f"agent on {name}, MiB resident": sum(resident) / 1024,
+                f"agent on {name}, descriptors": float(sum(descriptors)),
+            }
+        return found
+
     def left(self) -> list[str]:
         """Say what of Collie is on the machines: agents and queue pairs."""
         said = []

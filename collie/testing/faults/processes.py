@@ -20,6 +20,7 @@ import collie
 MARK = "COLLIE_FAULTS"
 """Variable in the environment of everything that a `Controller` starts, by which it is found again."""
 
+_OWN_MOUNTS = "COLLIE_FAULTS_OWN_MOUNTS"
 _POLL_SECONDS = 0.005
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -171,6 +172,24 @@ def marked(mark: str) -> list[int]:
         except OSError:
             continue  # it has ended, or is not ours to read
     return found
+
+
+def footprint(pid: int) -> tuple[float, float] | None:
+    """Return the resident memory of a process in MiB and its open descriptors; None of one that has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return None
+    kibibytes = next((line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")), None)
+    return None if kibibytes is None else (int(kibibytes) / 1024, float(descriptors))
+
+
+def own_mounts() -> None:
+    """Go on in a mount namespace of this process's own: the program starts again in it."""
+    if not os.environ.get(_OWN_MOUNTS):
+        words = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
+        os.execvpe(words[0], words, {**os.environ, _OWN_MOUNTS: "1"})  # noqa: S606 - itself again
 
 
 def collie_command(words: Sequence[str], folder: Path, deadline_seconds: float, **how: object) -> Ended:

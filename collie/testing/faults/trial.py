@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -22,6 +23,7 @@ from typing import Any
 
 from collie.cli.main import run
 from collie.testing.faults.kills import CAMPAIGN, Course, Whole
+from collie.testing.faults.plan import Tally
 from collie.testing.faults.processes import Controller, Ended, Hung, marked
 from collie.testing.faults.records import differences, rows, snapshot
 
@@ -250,6 +252,20 @@ class Trial:
         self.check()
         unfinished = [str(path) for path in self.campaign.rglob(".*.new")]
         self.expect(not unfinished, f"half-written files are left: {unfinished}")
+
+
+def record(tally: Tally, kind: str, outcome: str | None, trial: Trial, more: str = "") -> None:
+    """Count a fault, or only what was found amiss at the end of a campaign, and say so on standard error."""
+    found, trial.violations = trial.violations, []
+    if outcome is not None:
+        tally.add(kind, outcome, found)
+        said = f"{tally.faults} {kind}: {outcome}{more}"
+    else:
+        tally.violations += [f"{kind}: {each}" for each in found]
+        said = kind
+    if outcome is not None or found:
+        sys.stderr.write("\n    ".join([said, *found]) + "\n")
+        sys.stderr.flush()
 
 
 @contextmanager

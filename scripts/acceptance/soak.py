@@ -1,0 +1,142 @@
+"""A lab campaign of hours with a fault every few minutes: does it finish, and do memory and descriptors stay flat?
+
+    .venv/bin/python scripts/acceptance/soak.py --hosts lab --hours 2 --fault-every 3m
+
+Needs `collie lab up`, and root, as the faults do (scripts/acceptance/faults.py). Resident memory and open descriptors
+of the controller and of the agents, and memory and open files of the hosts, are read every few seconds. The median of
+the last quarter may exceed that of the second by the allowance in the table. Processes that a fault ends are replaced;
+readings are of whoever runs at the moment. Exit code 1 when something grows, or a fault was not survived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+from collie.errors import UsageError
+from collie.testing.faults.flatness import Allowance, Reading, table, trends
+from collie.testing.faults.kills import Course
+from collie.testing.faults.lab import LAB, LIGHT, SILENCE_SECONDS, LabCampaign, strike
+from collie.testing.faults.lab_hosts import LabHosts, Unanswered
+from collie.testing.faults.plan import Tally
+from collie.testing.faults.processes import footprint, own_mounts
+from collie.testing.faults.simulated import require_tools, small_disk
+from collie.testing.faults.trial import CannotStrike, Missed, Trial, record
+from collie.workloads.units import parse_seconds
+
+DEADLINE_SECONDS = 240.0
+READ_EVERY_SECONDS = 10.0
+DISK_MEBIBYTES = 512
+_MEMORY, _DESCRIPTORS = Allowance(0.15, 16.0), Allowance(0.1, 8.0)
+_HOST_MEMORY, _HOST_FILES = Allowance(0.15, 32.0), Allowance(0.1, 64.0)
+
+
+def allowances(hosts: LabHosts) -> dict[str, Allowance]:
+    """Return what is read, and by how much each may grow.
+
+    A controller keeps in memory what it has measured, some kilobytes a run; slabs of a kernel settle over the first
+    quarter.
+    """
+    found = {"controller, MiB resident": _MEMORY, "controller, descriptors": _DESCRIPTORS}
+    for name in hosts.names:
+        found[f"agent on {name}, MiB resident"] = _MEMORY
+        found[f"agent on {name}, descriptors"] = _DESCRIPTORS
+        found[f"{name}, MiB in use"] = _HOST_MEMORY
+        found[f"{name}, open files"] = _HOST_FILES
+    return found
+
+
+def read(campaign: LabCampaign) -> dict[str, float]:
+    """Read everything that is there to be read."""
+    values: dict[str, float] = {}
+    if campaign.controller is not None and (own := footprint(campaign.controller.process.pid)):
+        values |= {"controller, MiB resident": own[0], "controller, descriptors": own[1]}
+    for name in campaign.hosts.names:
+        with suppress(Unanswered):
+            values |= campaign.hosts.footprint(name)
+    return values
+
+
+class Soak:
+    """One campaign, its faults and its readings."""
+
+    def __init__(self, campaign: LabCampaign, rng: Random, seconds: float, fault_every_seconds: float) -> None:
+        self._campaign, self._rng = campaign, rng
+        self._seconds, self._every = seconds, fault_every_seconds
+        self._began = time.monotonic()
+        self.tally = Tally()
+        self.readings: list[Reading] = []
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+    def run(self) -> None:
+        """Let the campaign run, strike, and read, until time is up."""
+        kinds = self._kinds()
+        while self._elapsed < self._seconds:
+            self._watch(min(self._elapsed + self._every, self._seconds))
+            if self._elapsed < self._seconds:
+                kind = next(kinds)
+                record(self.tally, kind, strike(self._campaign, kind), self._campaign.trial)
+        self._campaign.finish()
+        record(self.tally, "the end", None, self._campaign.trial)
+
+    def _kinds(self) -> Iterator[str]:
+        """Yield every kind in random order, again and again."""
+        while True:
+            yield from self._rng.sample([*LAB], len(LAB))
+
+    def _watch(self, until: float) -> None:
+        """Keep a controller at work, and read, until a moment."""
+        while self._elapsed < until:
+            with suppress(Missed):
+                self._campaign.live()
+            self.readings.append(Reading(self._elapsed, read(self._campaign)))
+            time.sleep(READ_EVERY_SECONDS)
+
+
+def main() -> int:
+    """Soak, and print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", choices=["lab"], required=True)
+    parser.add_argument("--hours", type=float, default=2.0)
+    parser.add_argument("--fault-every", default="3m", metavar="3m|90s")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    try:
+        every = parse_seconds(options.fault_every)
+        require_tools()
+        own_mounts()
+        hosts = LabHosts()
+        inventory, wanted = str(hosts.inventory), allowances(hosts)
+    except (CannotStrike, UsageError, ValueError) as error:
+        parser.error(str(error))
+    begin = ("search", "--campaign", "c", "--format", "json", "--hosts", inventory, "--budget", "100000runs", *LIGHT)
+    seconds, rng = 3600 * options.hours, Random(f"soak {options.seed}")
+    with (
+        tempfile.TemporaryDirectory(prefix="collie-soak-") as place,
+        small_disk(Path(place) / "campaign", DISK_MEBIBYTES) as folder,
+    ):
+        course = Course((*begin, "--seed", str(options.seed)))
+        campaign = LabCampaign(Trial(folder, course, rng, DEADLINE_SECONDS), hosts)
+        soak = Soak(campaign, rng, seconds, every)
+        try:
+            soak.run()
+        finally:
+            campaign.leave()
+    left = hosts.wait_until_nothing_is_left(SILENCE_SECONDS)
+    found = trends(soak.readings, wanted, seconds)
+    print(f"{soak.tally.table()}\n\n{table(found)}\n\nleft on hosts: {', '.join(left) or 'nothing'}")
+    print("\n".join(soak.tally.violations), file=sys.stderr)
+    return 1 if soak.tally.violations or left or not all(each.flat for each in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
