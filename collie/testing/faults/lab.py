@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from random import Random
@@ -81,13 +81,16 @@ class LabCampaign:
         """Choose a host."""
         return self.rng.choice(self.hosts.names)
 
-    def said(self) -> str:
-        """Return everything that the campaign has said of itself: standard error, log, results of failed runs."""
+    def said(self) -> tuple[str, ...]:
+        """Return everything that the campaign has said of itself: log, results of failed runs, standard error."""
         failed = [str(row[_RESULT]) for row in rows(self.trial.campaign).values() if row[_OUTCOME] != "measured"]
-        heard = self.controller.said if self.controller else ""
-        return "\n".join([self.trial.log, *failed, heard])
+        return self.trial.log, "\n".join(failed), self.controller.said if self.controller else ""
 
-    def goes_on(self, cause: str, before: str, runs: int = 2) -> str:
+    def said_since(self, before: Sequence[str]) -> str:
+        """Return what it has said since."""
+        return "\n".join(now[len(then) :] for now, then in zip(self.said(), before, strict=True))
+
+    def goes_on(self, cause: str, before: Sequence[str], runs: int = 2) -> str:
         """Wait until the controller goes on or gives up; the cause has to be in what it has said since.
 
         Args:
@@ -102,7 +105,7 @@ class LabCampaign:
         while controller.running and len(rows(trial.campaign)) < at + runs and time.monotonic() < deadline:
             time.sleep(0.2)
         more = len(rows(trial.campaign)) - at
-        new = self.said().removeprefix(before) if self.said().startswith(before) else self.said()
+        new = self.said_since(before)
         if controller.running:
             trial.expect(more >= runs, f"{more} runs within {GO_ON_SECONDS:g} s: {new[-500:]}")
             trial.expect(_names(cause, new), f"went on and names no cause ({cause}): {new[-800:]}")

@@ -157,8 +157,8 @@ class LabHosts:
         pids = " ".join(str(each.pid) for each in self.agents(name))
         said = self.run(
             name,
-            "cat /proc/sys/fs/file-nr; grep -E '^(MemTotal|MemAvailable):' /proc/meminfo | tr -s ' ' | cut -d' ' -f2; "
-            f"for pid in {pids or 0}; do grep VmRSS /proc/$pid/status; ls /proc/$pid/fd | wc -l; done 2>/dev/null; true",
+            "cat /proc/sys/fs/file-nr; grep -E '^Mem(Total|Available)' /proc/meminfo | tr -s ' ' | cut -d' ' -f2; "
+            f"for pid in {pids or 0}; do grep VmRSS /proc/$pid/status; ls /proc/$pid/fd | wc -l; done 2>/dev/null",
         ).splitlines()
         total, available = int(said[1]), int(said[2])
         found = {f"{name}, open files": float(said[0].split()[0]), f"{name}, MiB in use": (total - available) / 1024}
