@@ -38,9 +38,9 @@ ATTEMPTS = 5
 
 _BEGIN = ("search", "--campaign", "c", "--format", "json", "--seed")
 COURSES = (
-    Course((*_BEGIN, "1", "--budget", "120runs")),
-    Course((*_BEGIN, "2", "--budget", "120runs", "--pairs", "4")),
-    Course((*_BEGIN, "3", "--budget", "90runs", "--subsystem", "H")),
+    Course((*_BEGIN, "1", "--budget", "80runs")),
+    Course((*_BEGIN, "2", "--budget", "80runs", "--pairs", "4")),
+    Course((*_BEGIN, "3", "--budget", "70runs", "--subsystem", "H")),
 )
 _MODULE = "collie.testing.faults.pretended"
 

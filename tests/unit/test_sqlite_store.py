@@ -205,8 +205,9 @@ def add_runs(store: SqliteStore, count: int) -> None:
 def test_a_full_disk_is_said_to_be_full(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "c", HEADER) as store:
         store._connection.execute("PRAGMA max_page_count = 8")
-        with pytest.raises(StoreError, match="cannot be written: database or disk is full"):
+        with pytest.raises(StoreError, match="cannot be written: database or disk is full") as raised:
             add_runs(store, 100)
+        assert raised.value.exit_code == 3, "it is no bad input"
         kept = [record.run for record in store.runs()]
     with SqliteStore.open(tmp_path / "c") as store:
         assert [record.run for record in store.runs()] == kept == list(range(1, len(kept) + 1))

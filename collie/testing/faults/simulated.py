@@ -25,6 +25,8 @@ from collie.testing.faults.trial import CannotStrike, Trial
 
 Fault = Callable[[Trial], str]
 
+_PYTHON_CPU_SECONDS = 0.2
+"""Before that it is Python that starts, and what it says of an interrupt is its own."""
 YEAR_SECONDS = 31_557_600
 _MODULE = "collie.testing.faults"
 
@@ -70,7 +72,7 @@ def controller_terminated(trial: Trial) -> str:
 
 def _interrupted(trial: Trial, number: signal.Signals) -> str:
     with trial.controller() as controller:
-        trial.let_run(controller)
+        trial.let_run(controller, earliest=_PYTHON_CPU_SECONDS)
         trial.note()
         begun = trial.database.exists()
         controller.send(number)

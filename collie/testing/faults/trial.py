@@ -27,6 +27,8 @@ from collie.testing.faults.plan import Tally
 from collie.testing.faults.processes import Controller, Ended, Hung, marked
 from collie.testing.faults.records import differences, rows, snapshot
 
+_REPORTED = 0.3
+"""Share of the looks at a campaign for which a report is written: that takes longer than most faults."""
 _MEASURED = 7
 """Columns of a run that are written with it; its verdict follows."""
 
@@ -122,12 +124,13 @@ class Trial:
         self.expect(not list(temporary.iterdir()), f"temporary files are left: {list(temporary.iterdir())}")
         shutil.rmtree(temporary)
 
-    def let_run(self, controller: Controller, *, recorded: bool = False) -> None:
+    def let_run(self, controller: Controller, *, recorded: bool = False, earliest: float = 0.0) -> None:
         """Wait until a random instant of a process.
 
         Args:
             controller: the process.
             recorded: not before it has put a run on record.
+            earliest: CPU seconds before which it is left alone.
 
         Raises:
             Missed: it has ended.
@@ -138,7 +141,7 @@ class Trial:
         if self.whole is not None:
             left = 1 - before / len(self.whole.record.parts["runs"])
             longest = self.start_cpu_seconds + 0.5 * left * (self.whole.cpu_seconds - self.start_cpu_seconds)
-            earliest = self.start_cpu_seconds if recorded else 0.0
+            earliest = self.start_cpu_seconds if recorded else earliest
             controller.wait_until_it_has_computed(self.rng.uniform(earliest, longest), self.deadline_seconds)
         if not controller.running:
             raise Missed
@@ -208,7 +211,10 @@ class Trial:
             return {}
         said = self.status()
         elsewhere = self.folder.parent / f"{self.folder.name}.html"
-        for words in (("runs", CAMPAIGN, "--last", "3"), ("report", CAMPAIGN, "-o", str(elsewhere))):
+        looks = [("runs", CAMPAIGN, "--last", "3")]
+        if self.rng.random() < _REPORTED:
+            looks.append(("report", CAMPAIGN, "-o", str(elsewhere)))
+        for words in looks:
             answer = self.ask(*words)
             self.expect(answer.code == 0, f"{words[0]}: exit {answer.code}: {answer.err}")
         elsewhere.unlink(missing_ok=True)

@@ -1,0 +1,84 @@
+"""Faults that strike: what is left of a campaign, and what people are told. Hours of it: docs/faults.md."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from collie.cli.logs import logged_to
+from collie.cli.main import run
+from collie.testing.faults.kills import Course, killed_and_resumed, uninterrupted
+
+SECONDS = 120.0
+
+
+@pytest.mark.slow
+def test_a_search_of_pairs_that_is_killed_while_it_starts_and_while_it_runs_ends_as_if_it_had_not_been(
+    tmp_path: Path,
+) -> None:
+    words = ("search", "--seed", "1", "--budget", "40runs", "--pairs", "2", "--campaign", "c", "--format", "json")
+    whole = uninterrupted(Course(words), tmp_path / "whole", SECONDS)
+    instants = [share * whole.cpu_seconds for share in (0.3, 0.7, 0.8)]
+    killed = killed_and_resumed(Course(words), tmp_path / "killed", instants, whole, SECONDS)
+    assert killed.landed
+    assert killed.differences == ()
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Path:
+    """A folder whose log is on a disk without room."""
+    (tmp_path / "collie.log").symlink_to("/dev/full")
+    return tmp_path
+
+
+def test_a_log_on_a_full_disk_fills_no_screen_with_tracebacks(
+    full_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with logged_to(full_disk):
+        logging.getLogger("collie").warning("status.json cannot be written")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def shortened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A campaign of ten runs whose record has lost the last four."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["search", "--seed", "1", "--budget", "10runs", "--campaign", "c"]) == 0
+    with closing(sqlite3.connect("c/campaign.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM runs WHERE run > 6")
+    capsys.readouterr()
+    return tmp_path / "c"
+
+
+def test_runs_that_are_on_record_no_more_are_counted_and_made_again(
+    shortened: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = (shortened / "results.jsonl").read_text()
+    assert run(["status", "c", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["lost_runs"] == 4
+    assert run(["status", "c"]) == 0
+    assert "lost   4 runs that the last process told of are on record no more" in capsys.readouterr().out
+    assert run(["search", "--resume", "c"]) == 0
+    assert "4 runs that the last process told of" in capsys.readouterr().err
+    assert "4 runs that the last process told of" in (shortened / "log" / "collie.log").read_text()
+    assert (shortened / "results.jsonl").read_text() == whole
+    assert run(["status", "c"]) == 0
+    assert "on record no more" not in capsys.readouterr().out
+
+
+def test_a_damaged_record_is_said_to_be_damaged_with_what_can_be_done(
+    shortened: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = shortened / "campaign.sqlite"
+    os.truncate(database, database.stat().st_size // 2)
+    for words in (["status", "c"], ["search", "--resume", "c"]):
+        assert run(words) == 2
+        said = capsys.readouterr().err
+        assert "put a copy in its place, or begin a new campaign" in said
+        assert "results.jsonl beside it has the runs up to the last orderly end" in said
