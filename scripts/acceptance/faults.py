@@ -11,6 +11,7 @@ strikes at least three times. Prints a Markdown table; exit code 1 on any violat
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -159,6 +160,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", metavar="KIND", help="one kind alone")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is mounted or running goes with this process
     struck = simulated if options.testbed == "simulated" else on_lab
     began = time.monotonic()
     try:

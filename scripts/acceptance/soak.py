@@ -11,6 +11,7 @@ readings are of whoever runs at the moment. Exit code 1 when something grows, or
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -110,6 +111,7 @@ def main() -> int:
     parser.add_argument("--fault-every", default="3m", metavar="3m|90s")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is mounted or running goes with this process
     try:
         every = parse_seconds(options.fault_every)
         require_tools()

@@ -21,7 +21,7 @@ from pathlib import Path
 from collie.testing.faults.kills import CAMPAIGN
 from collie.testing.faults.processes import Controller, Ended, collie_command, marked
 from collie.testing.faults.records import rows
-from collie.testing.faults.trial import CannotStrike, Trial
+from collie.testing.faults.trial import CannotStrike, Missed, Trial
 
 Fault = Callable[[Trial], str]
 
@@ -241,6 +241,8 @@ def two_controllers(trial: Trial) -> str:
 
 def _refused(trial: Trial, holder: Controller) -> None:
     answer = trial.ask(*trial.course.resume)
+    if not holder.running:
+        raise Missed
     trial.expect(answer.code == 2, f"a second controller: exit {answer.code}: {answer.err}")
     named = f"in use by process {holder.process.pid}"
     trial.expect(named in answer.err, f"a second controller is not told {named!r}: {answer.err}")
