@@ -8,18 +8,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collie.ports import Measured, RunRecord
-from collie.store import codec
+from collie.store import codec, schema
 from collie.store.series import decode_series, encode_series
 from collie.untrusted import defused, typed
 from collie.workloads.workload import render
 
 INSERT = """
-INSERT INTO runs (run, purpose, outcome, finished_at_seconds, workload, result, series, verdict, driven)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO runs (run, purpose, outcome, finished_at_seconds, workload, result, series, verdict, driven, digest)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, digest(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9))
+"""
+
+ANNOTATE = """
+UPDATE runs SET verdict = ?2, driven = ?3,
+    digest = digest(run, purpose, outcome, finished_at_seconds, workload, result, series, ?2, ?3)
+WHERE run = ?1
 """
 
 SELECT_BETWEEN = """
-SELECT run, purpose, finished_at_seconds, workload, result, series, verdict, driven
+SELECT run, purpose, outcome, finished_at_seconds, workload, result, series, verdict, driven, digest
 FROM runs WHERE run BETWEEN ? AND ? ORDER BY run LIMIT ?
 """
 
@@ -65,7 +71,7 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
         record.run,
         record.purpose,
         result["outcome"],
-        record.finished_at_seconds,
+        float(record.finished_at_seconds),  # as the column has it: its checksum is of what is read again
         codec.dumps(render(record.workload)),
         codec.dumps(result),
         encode_series(series),
@@ -74,13 +80,25 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
     )
 
 
+def require_digest(values: Sequence[Any], digest: Any) -> None:
+    """Refuse a row that is not what was written.
+
+    Raises:
+        ValueError: its checksum is another one.
+    """
+    if schema.digest(*values) != digest:
+        raise ValueError("it is not what was written: its checksum does not fit")
+
+
 def from_row(row: Sequence[Any]) -> RunRecord:
     """Read a run, as `SELECT_BETWEEN` gives it.
 
     Raises:
         ValueError: it is no such thing.
     """
-    run, purpose, finished_at_seconds, workload, result, series, verdict, driven = row
+    *values, digest = row
+    require_digest(values, digest)
+    run, purpose, _outcome, finished_at_seconds, workload, result, series, verdict, driven = values
     outcome = codec.decode_result(codec.loads(result))
     if isinstance(outcome, Measured) and series is not None:
         outcome = replace(outcome, measurement=replace(outcome.measurement, series=decode_series(series)))

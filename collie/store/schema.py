@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache
@@ -56,7 +57,38 @@ def _first_tables(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables,)
+def digest(*values: object) -> int:
+    """Return the checksum of a row: SQLite has none, and a digit that has changed is still a number.
+
+    Whoever changes a record on purpose can change this, too; it is against disks, not against people.
+    """
+    return zlib.crc32(repr(values).encode(errors="surrogatepass"))
+
+
+DIGESTED = {
+    "campaign": ("header", "calibration"),
+    "runs": ("run", "purpose", "outcome", "finished_at_seconds", "workload", "result", "series", "verdict", "driven"),
+    "anomalies": ("id", "anomaly"),
+}
+"""What each row's checksum is of."""
+
+
+def stamp(connection: sqlite3.Connection) -> None:
+    """Give every row the checksum of what it holds."""
+    for table, columns in DIGESTED.items():
+        select = f"SELECT {', '.join(columns)} FROM {table} WHERE rowid = ?"  # noqa: S608 - names are ours
+        update = f"UPDATE {table} SET digest = ? WHERE rowid = ?"  # noqa: S608 - likewise
+        for row in connection.execute(f"SELECT rowid FROM {table}").fetchall():  # noqa: S608 - likewise
+            connection.execute(update, (digest(*connection.execute(select, row).fetchone()), *row))
+
+
+def _checksums(connection: sqlite3.Connection) -> None:
+    for table in DIGESTED:
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN digest INTEGER")
+    stamp(connection)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables, _checksums)
 """Entry n - 1 makes version n out of version n - 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -30,11 +30,13 @@ from collie.store.anomaly_files import write_anomaly
 from collie.store.directory import CampaignDirectory, private, publish
 from collie.store.jsonl import write_results
 from collie.store.lock import CampaignLock
-from collie.store.records import INSERT, SELECT_BETWEEN, Tally, from_row, to_row
+from collie.store.records import ANNOTATE, INSERT, SELECT_BETWEEN, Tally, from_row, require_digest, to_row
 
 _PAGE = 200  # runs read at once: `runs()` may be abandoned half-way, and must not keep the log from being emptied
 _MOST_VALUE_BYTES = 64 << 20  # of one value: a run takes some kilobytes
 _BUSY_SECONDS = 10.0  # a reader may meet the moment at which the log is emptied
+
+_CAMPAIGN = "SELECT header, calibration, digest FROM campaign"
 
 T = TypeVar("T")
 
@@ -47,7 +49,7 @@ class SqliteStore:
         self._connection = connection
         self._lock = lock
         self._closed = False
-        self._header = self._read("its header", codec.decode_header, "SELECT header FROM campaign")
+        self._header = self._decoded("its header", codec.decode_header, self._one(_CAMPAIGN), 0)
 
     @classmethod
     def create(cls, path: Path, header: CampaignHeader) -> Self:
@@ -111,7 +113,8 @@ class SqliteStore:
     def replace_settings(self, settings: Mapping[str, Any]) -> None:
         """Change the settings that the campaign goes on with, such as a longer budget."""
         self._header = replace(self._header, settings=dict(settings))
-        self._write("UPDATE campaign SET header = ?", codec.dumps(codec.encode_header(self._header)))
+        text = codec.dumps(codec.encode_header(self._header))
+        self._write("UPDATE campaign SET header = ?1, digest = digest(?1, calibration)", text)
 
     def add_run(self, record: RunRecord) -> None:
         """Record a run; on disk when this returns."""
@@ -123,7 +126,7 @@ class SqliteStore:
     def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
         """Note what a run was judged to mean."""
         text = codec.dumps(codec.encode_verdict(verdict)) if verdict is not None else None
-        if not self._write("UPDATE runs SET verdict = ?, driven = ? WHERE run = ?", text, driven, run):
+        if not self._write(ANNOTATE, run, text, driven):
             raise StoreError(f"there is no run {run} to annotate")
 
     def runs(self) -> Iterator[RunRecord]:
@@ -151,8 +154,8 @@ class SqliteStore:
     def add_anomaly(self, anomaly: Anomaly) -> None:
         """Record an anomaly, or replace the one with the same id; write its files."""
         self._write(
-            "INSERT INTO anomalies (id, anomaly) VALUES (?, ?) "
-            "ON CONFLICT (id) DO UPDATE SET anomaly = excluded.anomaly",
+            "INSERT INTO anomalies (id, anomaly, digest) VALUES (?1, ?2, digest(?1, ?2)) "
+            "ON CONFLICT (id) DO UPDATE SET anomaly = excluded.anomaly, digest = excluded.digest",
             anomaly.id,
             codec.dumps(codec.encode_anomaly(anomaly)),
         )
@@ -160,16 +163,17 @@ class SqliteStore:
 
     def anomalies(self) -> tuple[Anomaly, ...]:
         """Return all anomalies in the order found."""
-        rows = self._all("SELECT anomaly FROM anomalies ORDER BY position")
-        return tuple(self._decoded("an anomaly of it", codec.decode_anomaly, row[0]) for row in rows)
+        rows = self._all("SELECT id, anomaly, digest FROM anomalies ORDER BY position")
+        return tuple(self._decoded("an anomaly of it", codec.decode_anomaly, row, 1) for row in rows)
 
     def set_calibration(self, calibration: Calibration) -> None:
         """Record the calibration."""
-        self._write("UPDATE campaign SET calibration = ?", codec.dumps(codec.encode_calibration(calibration)))
+        text = codec.dumps(codec.encode_calibration(calibration))
+        self._write("UPDATE campaign SET calibration = ?1, digest = digest(header, ?1)", text)
 
     def calibration(self) -> Calibration:
         """Return the calibration."""
-        return self._read("its calibration", codec.decode_calibration, "SELECT calibration FROM campaign")
+        return self._decoded("its calibration", codec.decode_calibration, self._one(_CAMPAIGN), 1)
 
     def export(self) -> None:
         """Write everything that is written from the record: `results.jsonl` and the files of every anomaly."""
@@ -216,11 +220,14 @@ class SqliteStore:
     def _record(self, row: Sequence[Any]) -> RunRecord:
         return self._understood(f"run {row[0]}", partial(from_row, row))
 
-    def _read(self, what: str, decode: Callable[[Any], T], query: str) -> T:
-        return self._decoded(what, decode, self._one(query)[0])
+    def _decoded(self, what: str, decode: Callable[[Any], T], row: Sequence[Any], column: int) -> T:
+        """Return what stands in a column of a row whose last one is its checksum."""
 
-    def _decoded(self, what: str, decode: Callable[[Any], T], text: Any) -> T:
-        return self._understood(what, lambda: decode(codec.loads(text)))
+        def read() -> T:
+            require_digest(row[:-1], row[-1])
+            return decode(codec.loads(row[column]))
+
+        return self._understood(what, read)
 
     def _understood(self, what: str, read: Callable[[], T]) -> T:
         try:
@@ -228,7 +235,7 @@ class SqliteStore:
         except ValueError as error:
             raise StoreError(
                 f"{self.directory.database} holds what no Collie wrote: {what}: {error!s:.300}. It is damaged, or made "
-                "by somebody else; nothing in it was changed"
+                "by somebody else: put a copy in its place, or begin a new campaign; nothing in it was changed"
             ) from None
 
     def _all(self, query: str, *values: Any) -> list[Any]:
@@ -249,7 +256,8 @@ def _make(directory: CampaignDirectory, header: CampaignHeader) -> None:
         private(directory.unfinished).close()  # SQLite gives the files beside it the mode of the record
         with closing(sqlite3.connect(directory.unfinished, isolation_level=None)) as connection:
             schema.migrate(connection, directory.database)
-            connection.execute("INSERT INTO campaign VALUES (1, ?, '[]')", (text,))
+            connection.execute("INSERT INTO campaign VALUES (1, ?, '[]', NULL)", (text,))
+            schema.stamp(connection)
         directory.log.mkdir(exist_ok=True)
         publish(directory.unfinished, directory.database)
     except (OSError, sqlite3.OperationalError) as error:
@@ -279,6 +287,7 @@ def _connect(directory: CampaignDirectory, mode: str) -> sqlite3.Connection:
             connection = on_failure.enter_context(
                 closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS))
             )
+            connection.create_function("digest", -1, schema.digest, deterministic=True)
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")

@@ -49,7 +49,7 @@ from collie.inventory.hosts import Host
 from collie.report.html import render_report
 from collie.report.view import ReportContext
 from collie.simulator.subsystem import SubsystemFile
-from collie.store import SqliteStore
+from collie.store import SqliteStore, schema
 from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured
 from collie.untrusted import read_json, typed
 from collie.wiring.benches import case_named
@@ -197,6 +197,7 @@ class Stores(Target):
                 connection.execute("PRAGMA synchronous = OFF")
                 value = data[1:] if column == "series" else data[1:].decode(errors="replace")
                 connection.execute(f"UPDATE {table} SET {column} = ?", (value,))  # noqa: S608 - names are ours
+                schema.stamp(connection)
         return _ours(lambda: self._use(place))
 
     def _use(self, place: Path) -> None:

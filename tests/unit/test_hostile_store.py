@@ -21,7 +21,7 @@ from collie.errors import StoreError
 from collie.ports import RunRecord, SetupFailed
 from collie.report.html import render_report, write_report
 from collie.report.view import ReportContext
-from collie.store import SqliteStore, codec, heartbeat, series
+from collie.store import SqliteStore, codec, heartbeat, schema, series
 from collie.store.fingerprints import load as load_fingerprints
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 from collie.workloads.workload import Workload
@@ -40,6 +40,8 @@ def spoil(campaign: Path, *statements: str, values: tuple[Any, ...] = ()) -> Non
     with closing(sqlite3.connect(campaign / "campaign.sqlite")) as connection, connection:
         for statement in statements:
             connection.execute(statement, values)
+        if any(statement.startswith("UPDATE") for statement in statements):
+            schema.stamp(connection)  # whoever means harm knows how
 
 
 def use(campaign: Path, *, read_only: bool = True) -> None:

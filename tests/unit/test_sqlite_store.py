@@ -39,6 +39,9 @@ while True:
 """
 
 
+NEWER = schema.SCHEMA_VERSION + 1
+
+
 def start_writer(path: Path) -> subprocess.Popen[str]:
     root = Path(collie.__file__).parents[1]
     environment = {**os.environ, "PYTHONPATH": str(root)}
@@ -119,7 +122,9 @@ def test_a_campaign_of_a_newer_schema_is_left_byte_for_byte(tmp_path: Path) -> N
     (path / "campaign.lock").unlink()
     before = contents(path)
     for read_only in (False, True):
-        with pytest.raises(StoreError, match="has schema 2; this Collie reads up to 1") as raised:
+        with pytest.raises(
+            StoreError, match=f"has schema {NEWER}; this Collie reads up to {schema.SCHEMA_VERSION}"
+        ) as raised:
             SqliteStore.open(path, read_only=read_only)
         assert raised.value.exit_code == 2
     with pytest.raises(StoreError, match="--resume"):
@@ -133,7 +138,7 @@ def test_a_newer_schema_that_is_still_in_the_log_is_refused(tmp_path: Path) -> N
     with closing(sqlite3.connect(path / "campaign.sqlite")) as newer:
         newer.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
         assert schema.require_readable(path / "campaign.sqlite") == schema.SCHEMA_VERSION
-        with pytest.raises(StoreError, match="has schema 2"):
+        with pytest.raises(StoreError, match=f"has schema {NEWER}"):
             SqliteStore.open(path)
 
 
@@ -146,19 +151,19 @@ def test_an_older_schema_is_brought_up_to_date(tmp_path: Path, monkeypatch: pyte
         connection.execute("ALTER TABLE runs ADD COLUMN note TEXT")
 
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_column))
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", NEWER)
     with SqliteStore.open(path) as store:
         assert list(store.runs()) == [measured(1)]
-    assert schema.require_readable(path / "campaign.sqlite") == 2
+    assert schema.require_readable(path / "campaign.sqlite") == NEWER
 
 
 def test_a_reader_brings_an_older_schema_up_to_date_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c"
     SqliteStore.create(path, HEADER).close()
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, lambda connection: None))
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", NEWER)
     assert header_of(path) == HEADER
-    assert schema.require_readable(path / "campaign.sqlite") == 2
+    assert schema.require_readable(path / "campaign.sqlite") == NEWER
 
 
 @pytest.mark.parametrize(
@@ -195,6 +200,61 @@ def test_a_campaign_that_was_cut_off_is_said_to_be_damaged(tmp_path: Path, read_
     database.write_bytes(database.read_bytes()[:100])
     with pytest.raises(StoreError, match=r"campaign\.sqlite cannot be (opened|read): "):
         SqliteStore.open(tmp_path / "c", read_only=read_only)
+
+
+def read_everything(path: Path) -> None:
+    with SqliteStore.open(path, read_only=True) as store:
+        assert list(store.runs())
+        assert store.anomalies()
+
+
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        ("UPDATE runs SET finished_at_seconds = finished_at_seconds + 1", "run 1"),
+        ("UPDATE runs SET result = replace(result, '1', '2')", "run 1"),
+        ("UPDATE runs SET driven = 'tx_packets'", "run 1"),
+        ("UPDATE runs SET digest = NULL", "run 1"),
+        ("UPDATE anomalies SET anomaly = replace(anomaly, '1', '2')", "an anomaly"),
+        ("UPDATE campaign SET header = replace(header, '1', '2')", "its header"),
+        ("UPDATE campaign SET calibration = '[ ]'", "its header"),
+    ],
+)
+def test_what_is_not_what_was_written_is_refused_though_it_could_be_read(
+    tmp_path: Path, statement: str, what: str
+) -> None:
+    with SqliteStore.create(tmp_path / "c", HEADER) as store:
+        store.add_run(measured(1))
+        store.annotate(1, None, "rx_packets")
+        store.add_anomaly(ANOMALY)
+    with closing(sqlite3.connect(tmp_path / "c" / "campaign.sqlite")) as connection, connection:
+        connection.execute(statement)
+    with pytest.raises(StoreError, match=f"{what}.*its checksum does not fit.*put a copy in its place"):
+        read_everything(tmp_path / "c")
+
+
+def test_a_campaign_from_before_checksums_gets_them_and_keeps_everything(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    with SqliteStore.create(path, HEADER) as store:
+        store.add_run(measured(1))
+        store.add_anomaly(ANOMALY)
+    database = path / "campaign.sqlite"
+    with closing(sqlite3.connect(database)) as connection:
+        kept = {
+            table: connection.execute(f"SELECT * FROM {table}").fetchone()[:-1]
+            for table in ("campaign", "runs", "anomalies")
+        }
+    database.unlink()
+    with closing(sqlite3.connect(database)) as old, old:
+        schema.MIGRATIONS[0](old)
+        old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        old.execute("PRAGMA user_version = 1")
+        for table, row in kept.items():
+            old.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+    with SqliteStore.open(path) as store:
+        assert store.header == HEADER
+        assert list(store.runs()) == [measured(1)]
+        assert store.anomalies() == (ANOMALY,)
 
 
 def add_runs(store: SqliteStore, count: int) -> None:
