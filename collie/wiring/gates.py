@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,19 +23,23 @@ from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.detect.bounds import Bounds
 from collie.errors import StoreError
 from collie.ports import CampaignHeader, CampaignStore, ProgressSink, Testbed
+from collie.report.standing import lost_words
 from collie.search.anomaly import KnownAnomalies
 from collie.search.resolution import as_wide_as_it_may_be
 from collie.search.strategy import build
 from collie.store import fingerprints
+from collie.store.directory import CampaignDirectory
 from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
 from collie.wiring.baselines import Baseline, cases_of, require_alike, testbed_of
 from collie.wiring.campaigns import read_campaign, require_same_hardware
 from collie.wiring.parts import Parts, parts_of, utc_now
 from collie.wiring.pulse import Pulse
+from collie.wiring.status import lost_runs
 from collie.wiring.testbeds import kept_calibration, look_around, open_testbed
 from collie.workloads.feature import Mfs
 
+logger = logging.getLogger(__name__)
 _BESIDE = "baseline"
 """Directory in that of the gate: what the baseline showed beside the candidate, a campaign of its own."""
 
@@ -230,12 +235,14 @@ def _store(
     if directory is None:
         yield MemoryStore(header)
         return
-    if not (resumed and directory.exists()):
+    if not (resumed and CampaignDirectory(directory).database.exists()):  # a kill may have been quicker than the second
         with SqliteStore.create(directory, header) as store:
             fingerprints.save(store.directory.fingerprints, testbed.info.fingerprints, utc_now())
             yield store
         return
     with SqliteStore.open(directory) as store:
+        if lost := lost_runs(store):
+            logger.warning("%s: %s", directory, lost_words(lost))
         require_same_hardware(
             directory, store.directory.fingerprints, testbed.info.fingerprints, accept_changes=accept_changes
         )

@@ -205,6 +205,18 @@ def test_a_full_disk_is_no_fault_of_collie(
     assert "unforeseen" not in said
 
 
+def test_a_gate_that_was_killed_before_its_second_record_was_whole_goes_on(
+    baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(baseline, tmp_path, "--budget", "4runs") == 4
+    shutil.rmtree(tmp_path / "gate" / "baseline")
+    (tmp_path / "gate" / "baseline").mkdir()
+    capsys.readouterr()
+    assert run(["gate", "--resume", str(tmp_path / "gate"), "--format", "json"]) == 4
+    told = json.loads(capsys.readouterr().out)
+    assert told["candidate_runs"] + told["baseline_runs"] == 4
+
+
 def test_a_search_is_not_resumed_as_a_gate(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["gate", "--resume", baseline]) == 2
     assert f"collie search --resume {baseline}" in capsys.readouterr().err
