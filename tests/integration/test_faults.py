@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -43,6 +45,22 @@ def test_a_log_on_a_full_disk_fills_no_screen_with_tracebacks(
     with logged_to(full_disk):
         logging.getLogger("collie").warning("status.json cannot be written")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_whoever_stops_reading_the_progress_ends_no_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    argv = [sys.executable, "-m", "collie", "search", "--seed", "1", "--budget", "20runs", "--campaign", "c"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        process.stderr.close()  # before its first anomaly, in run 4
+        assert process.wait(SECONDS) == 0
+    assert run(["status", "c", "--format", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["state"], said["runs"]) == ("ended", 20)
+    assert said["anomalies"], "of which something had been said"
 
 
 @pytest.fixture
