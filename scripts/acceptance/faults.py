@@ -33,7 +33,7 @@ DEADLINE_SECONDS = 600.0
 """Of a process: of two processors that are busy with others, a campaign gets little."""
 LAB_DEADLINE_SECONDS = 240.0
 PER_CAMPAIGN = 4
-PER_LAB_CAMPAIGN = 10
+PER_LAB_CAMPAIGN = 15
 ATTEMPTS = 5
 """To strike a process before it has ended."""
 

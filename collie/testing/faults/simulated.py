@@ -5,6 +5,7 @@ Each function strikes once and returns in a few words what came of it; what shou
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -144,13 +145,24 @@ def cause_named(trial: Trial, ended: Ended, pattern: str) -> str:
 def filled(folder: Path, left_bytes: int) -> Iterator[None]:
     """Fill a file system but for so many bytes."""
     filler = folder.parent / f"{folder.name}.filler" if not os.path.ismount(folder) else folder / "filler"
-    free = os.statvfs(folder)
     try:
         with filler.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - left_bytes))
+            while not _allocated(file.fileno(), left_bytes):
+                continue  # somebody has written meanwhile
         yield
     finally:
         filler.unlink(missing_ok=True)
+
+
+def _allocated(file: int, left_bytes: int) -> bool:
+    free = os.fstatvfs(file)
+    try:
+        os.posix_fallocate(file, 0, max(1, free.f_bavail * free.f_frsize - left_bytes))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return False
+    return True
 
 
 @contextmanager

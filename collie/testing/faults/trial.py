@@ -140,7 +140,7 @@ class Trial:
             self.wait_for(controller, lambda: len(rows(self.campaign)) > before)
         if self.whole is not None:
             left = 1 - before / len(self.whole.record.parts["runs"])
-            longest = self.start_cpu_seconds + 0.5 * left * (self.whole.cpu_seconds - self.start_cpu_seconds)
+            longest = self.start_cpu_seconds + 0.7 * left * (self.whole.cpu_seconds - self.start_cpu_seconds)
             earliest = self.start_cpu_seconds if recorded else earliest
             controller.wait_until_it_has_computed(self.rng.uniform(earliest, longest), self.deadline_seconds)
         if not controller.running:
