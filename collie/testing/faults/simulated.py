@@ -155,9 +155,11 @@ def filled(folder: Path, left_bytes: int) -> Iterator[None]:
 
 
 def _allocated(file: int, left_bytes: int) -> bool:
-    free = os.fstatvfs(file)
+    found = os.fstatvfs(file)
+    surplus = found.f_bavail * found.f_frsize - left_bytes
     try:
-        os.posix_fallocate(file, 0, max(1, free.f_bavail * free.f_frsize - left_bytes))
+        if surplus > 0:
+            os.posix_fallocate(file, 0, surplus)
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
