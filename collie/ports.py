@@ -67,7 +67,22 @@ class HostLost:
     elapsed_seconds: float
 
 
-RunResult = Measured | SetupFailed | Unsupported | HostLost
+@dataclass(frozen=True, slots=True)
+class PairLost:
+    """A run during which one of several pairs was lost for good. Others make the run again; the pair makes no more.
+
+    Attributes:
+        pair: its name.
+        detail: the cause.
+        elapsed_seconds: until that was known.
+    """
+
+    pair: str
+    detail: str
+    elapsed_seconds: float
+
+
+RunResult = Measured | SetupFailed | Unsupported | HostLost | PairLost
 
 
 @dataclass(frozen=True)

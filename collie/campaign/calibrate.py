@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from collie.campaign.lanes import Lane
+from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import Measurer, best_rate
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.ports import HostLost, Measured, Unsupported
@@ -76,18 +77,24 @@ def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -
         TestbedError: the testbed is gone.
     """
     rates: dict[Workload, list[float]] = {workload: [] for workload in workloads}
-    left = iter([*rates] * repeats)
-    measurer.drive({lane: _calibrating(measurer, lane, left, rates) for lane in measurer.lanes})
+    left = deque([*rates] * repeats)
+    while left:  # again where a pair was lost when the others had done their share
+        measurer.drive({lane: _calibrating(measurer, lane, left, rates) for lane in measurer.lanes})
     return Calibration(tuple(_point(workload, found) for workload, found in rates.items() if found))
 
 
 async def _calibrating(
-    measurer: Measurer, lane: Lane, left: Iterator[Workload], rates: dict[Workload, list[float]]
+    measurer: Measurer, lane: Lane, left: deque[Workload], rates: dict[Workload, list[float]]
 ) -> None:
-    for workload in left:
+    while left:
+        workload = left.popleft()
         if workload not in rates:
             continue
-        result = await measurer.running(lane, workload, "calibrate")
+        try:
+            result = await measurer.running(lane, workload, "calibrate")
+        except LaneLost:
+            left.append(workload)
+            raise
         if isinstance(result, Unsupported | HostLost):
             rates.pop(workload, None)
         elif isinstance(result, Measured) and not result.measurement.stopped:

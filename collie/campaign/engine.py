@@ -14,6 +14,8 @@ Rules.
 6. Several pairs of hosts share everything that is known; each goes through the same loop (`lanes.py`). A suspicion is
    confirmed by another pair than the one that raised it. Where it does not show there, but again where it was seen, it
    tells of that pair and not of its model: the pair is set aside and named, and nothing is found.
+7. What a pair was doing when it was lost, another begins again: a proposal, a confirmation, an explanation (which need
+   not measure again what the lost pair has measured for it).
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ from statistics import median
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
-from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMerged, PairSetAside, SuspicionDropped
-from collie.campaign.lanes import Lane
+from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMerged, SuspicionDropped
+from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import LostHost, Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.confirm import Confirmed, Trust, confirm, trust
 from collie.detect.measurement import Measurement
 from collie.detect.signature import same_cause
 from collie.detect.symptom import Symptom, Verdict
-from collie.ports import CampaignStore, Measured, ProgressSink, SetupFailed, Unsupported
+from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.extract import extract
 from collie.search.prospects import Prospects, Sighting, prospects
@@ -74,7 +76,7 @@ class Summary:
         trust: how far the findings can be trusted; None when too little was judged.
         prospects: the chance of another find in the next hour; None when too little is known.
         pairs: of hosts that measured.
-        set_aside: pairs that are unlike the others, with the reason.
+        set_aside: pairs that are unlike the others or were lost, with the reason.
     """
 
     runs: int
@@ -134,12 +136,14 @@ class _Met(_Seen):
         sightings: how often the search met it while its explanation was put off.
         audits: runs that its explanation covers and that were made to see whether it holds.
         covered_by: anomaly whose explanation, found while this one was being looked for, covers it.
+        abandoned: its explanation was begun by a pair that takes no further part.
     """
 
     anomaly: Anomaly
     sightings: int = 0
     audits: int = 0
     covered_by: str | None = None
+    abandoned: bool = False
 
 
 class Engine:
@@ -186,16 +190,10 @@ class Engine:
         self._skipped_in_a_row = 0
         self._pairs = len(measurer.lanes)
         self._searching = self._pairs
-        self._set_aside: dict[str, str] = {}
+        self._again: list[Workload] = []
         self._judged = 0
         self._dropped: list[Verdict] = []
         self._sightings: list[Sighting] = []
-
-    def set_aside(self, lane: Lane, reason: str) -> None:
-        """Name a pair that is unlike the others; its lane takes no further part."""
-        self._measurer.retire(lane)
-        self._set_aside[lane.name] = reason
-        self._sink.on_event(PairSetAside(lane.name, reason))
 
     def run(self) -> Summary:
         """Search until the budget is spent.
@@ -203,14 +201,18 @@ class Engine:
         Raises:
             TestbedError: the testbed is gone; everything up to here is on record.
         """
-        self._searching = len(self._measurer.lanes)
-        ended = self._measurer.drive({lane: self._search(lane) for lane in self._measurer.lanes})
-        return self.summary(next((what for what in ended.values() if what), "coverage"))
+        while True:
+            self._searching = len(self._measurer.lanes)
+            ended = self._measurer.drive({lane: self._search(lane) for lane in self._measurer.lanes})
+            spent = next((what for what in ended.values() if what), None)
+            # A pair may be lost when the others have nothing left to do.
+            if spent or not (self._again or self._suspects or self._waiting):
+                return self.summary(spent or "coverage")
 
     async def _search(self, lane: Lane) -> str | None:
         """Go through the loop with one pair; return which budget ended it, if one did."""
         try:
-            while self._skipped_in_a_row < _MOST_SKIPPED:
+            while self._again or self._suspect_for(lane) or self._skipped_in_a_row < _MOST_SKIPPED:
                 if (suspect := self._suspect_for(lane)) is not None:
                     await self._investigate(lane, suspect)
                 elif (waiting := self._due()) is not None:
@@ -222,11 +224,17 @@ class Engine:
                 await self._explain(lane, self._waiting[0])
         except BudgetSpent as spent:
             return spent.what
-        except _SetAside:
-            pass
+        except (_SetAside, LaneLost):
+            self._drop_refuted(lane)
         finally:
             self._searching -= 1
         return None
+
+    def _drop_refuted(self, lane: Lane) -> None:
+        """Drop what other pairs have not seen and the one that has can be asked no more."""
+        for suspect in [each for each in self._suspects if each.refuted and each.lane is lane]:
+            self._suspects.remove(suspect)
+            self._drop(suspect)
 
     def summary(self, ended_by: str) -> Summary:
         """Return how the campaign stands."""
@@ -246,7 +254,7 @@ class Engine:
             ),
             tuple(self._measurer.lost.values()),
             self._pairs,
-            dict(self._set_aside),
+            dict(self._measurer.set_aside),
         )
 
     def _sightings_of_kinds(self) -> list[Sighting]:
@@ -256,7 +264,7 @@ class Engine:
 
     async def _step(self, lane: Lane) -> bool:
         """Take one proposal to its end, or to a suspicion; return whether it was measured."""
-        workload = self._strategy.ask()
+        workload = self._again.pop(0) if self._again else self._strategy.ask()
         if self._recipe.skip_known and self._known.covers(workload):
             if (doubted := self._to_audit(workload)) is not None:
                 await self._audit(lane, doubted, workload)
@@ -268,8 +276,7 @@ class Engine:
         if workload in self._refused:
             self._strategy.tell(workload, Answer(Fate.UNSUPPORTED))
             return False
-        self._aim(lane)
-        record, verdict = await self._measurer.judging(lane, workload, "search")
+        record, verdict = await self._propose(lane, workload, "search")
         if not isinstance(record.result, Measured):
             fate = Fate.UNSUPPORTED if isinstance(record.result, Unsupported) else Fate.FAILED
             if not isinstance(record.result, SetupFailed):
@@ -284,10 +291,15 @@ class Engine:
             self._strategy.tell(workload, Answer(Fate.MEASURED, measurement))
         return True
 
-    def _aim(self, lane: Lane) -> None:
-        """Let the record and whoever watches know what the strategy is after."""
+    async def _propose(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
+        """Run a proposal; let the record and whoever watches know what the strategy is after."""
         lane.driven = self._strategy.driven
         lane.temperature = self._strategy.temperature
+        try:
+            return await self._measurer.judging(lane, workload, purpose)
+        except LaneLost:
+            self._again.append(workload)
+            raise
 
     def _to_audit(self, workload: Workload) -> _Met | None:
         """Return the explanation that covers a workload, if it has not been put to the test often enough."""
@@ -297,8 +309,11 @@ class Engine:
     async def _audit(self, lane: Lane, met: _Met, workload: Workload) -> None:
         """Measure what an explanation covers; revise it when that is healthy."""
         met.audits += 1
-        self._aim(lane)
-        record, verdict = await self._measurer.judging(lane, workload, "audit")
+        try:
+            record, verdict = await self._propose(lane, workload, "audit")
+        except LaneLost:
+            met.audits -= 1
+            raise
         shows = verdict is not None and verdict.is_anomalous
         fate, measurement = Fate.SKIPPED, None
         if isinstance(record.result, Measured):
@@ -353,9 +368,13 @@ class Engine:
         symptom = suspect.suspicion.symptom
         assert symptom is not None
         policy = self._recipe.confirmation
-        await self._freshen_bound(lane, suspect.workload, policy.siblings(suspect.suspicion))
-        probes = confirm(suspect.workload, symptom, policy, suspect.suspicion)
-        confirmed, _ = await self._drive(lane, probes, "confirm")
+        try:
+            await self._freshen_bound(lane, suspect.workload, policy.siblings(suspect.suspicion))
+            probes = confirm(suspect.workload, symptom, policy, suspect.suspicion)
+            confirmed, _ = await self._drive(lane, probes, "confirm")
+        except LaneLost:
+            suspect.taken = False
+            raise
         suspect.taken = False
         elsewhere = lane is not suspect.lane
         if elsewhere and not confirmed.confirmed and not suspect.refuted and suspect.lane in self._measurer.lanes:
@@ -367,14 +386,20 @@ class Engine:
         if found:
             self._confirmed(suspect, self._anomaly(suspect, symptom, confirmed))
         elif not confirmed.confirmed:
-            if not confirmed.put_aside:
-                self._dropped.append(suspect.suspicion)
-            self._sink.on_event(SuspicionDropped(suspect.run, suspect.suspicion))
+            self._drop(suspect, put_aside=confirmed.put_aside)
+            return
         for seen in (suspect, *suspect.alike):
             self._tell(seen, found=found)
         if of_one_pair:
-            self.set_aside(lane, f"{suspect.suspicion.reason}; another pair does not show it")
+            self._measurer.retire(lane, f"{suspect.suspicion.reason}; another pair does not show it")
             raise _SetAside
+
+    def _drop(self, suspect: _Suspect, *, put_aside: bool = False) -> None:
+        if not put_aside:
+            self._dropped.append(suspect.suspicion)
+        self._sink.on_event(SuspicionDropped(suspect.run, suspect.suspicion))
+        for seen in (suspect, *suspect.alike):
+            self._tell(seen, found=False)
 
     def _confirmed(self, suspect: _Suspect, anomaly: Anomaly) -> None:
         for _ in (suspect, *suspect.alike):
@@ -392,7 +417,7 @@ class Engine:
 
     def _due(self) -> _Met | None:
         """Return an anomaly whose explanation pays now."""
-        if self._waiting and not self._recipe.put_off:
+        if self._waiting and (self._waiting[0].abandoned or not self._recipe.put_off):
             return self._waiting[0]
         fresh = [waiting for waiting in self._waiting if not self._is_kin(waiting)]
         oftenest = max(fresh, key=lambda waiting: waiting.sightings, default=None)
@@ -471,8 +496,9 @@ class Engine:
                 lambda probe: anomaly.symptom is not Symptom.LOW_THROUGHPUT or self._measurer.knows_bound(probe),
             )
             extracted, runs = await self._drive(lane, probes, "extract")
-        except _SetAside:
-            self._waiting.append(met)
+        except (_SetAside, LaneLost):
+            met.abandoned = True
+            self._waiting.insert(0, met)
             raise
         finally:
             self._being_explained.remove(met)

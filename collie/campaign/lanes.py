@@ -10,7 +10,12 @@ Rules.
    earliest end is heard, so a seed gives one campaign; on real hosts, the first that ends.
 3. A run is numbered when it begins, and on record before anybody hears of it. What is on record is heard before what
    is not, in the order of its ends: a resumed campaign meets its own past in the order in which it came.
-4. Where one lane fails, no other begins another run; what is under way is put on record first.
+4. A lane that is lost says so by a run of its own (`ports.PairLost`), on record like any other: whoever drove the lane
+   hears of it as `LaneLost`, and the others go on. The loss of the last one ends the campaign.
+5. A loss is put on record with the next run that gives anything else, which shows that the others live. So of lanes
+   that are lost one after another up to the last, as when a network is cut, none is on record: a resumed campaign
+   tries them again.
+6. Where anything else fails, no lane begins another run; what is under way is put on record first.
 """
 
 from __future__ import annotations
@@ -18,19 +23,34 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from collie.campaign.events import RunBegun
 from collie.campaign.safety import Guard
 from collie.detect.measurement import Watch
-from collie.errors import StoreError
-from collie.ports import CampaignStore, ProgressSink, RunRecord, RunResult, Testbed
+from collie.errors import StoreError, TestbedError
+from collie.ports import CampaignStore, PairLost, ProgressSink, RunRecord, RunResult, Testbed
 from collie.workloads.workload import Workload
 
 Begin = Callable[[Workload, int, Watch | None], "Future[RunResult]"]
 """Begins a run of a workload, with its number and what watches it."""
 
 T = TypeVar("T")
+
+
+class LaneLost(Exception):
+    """The lane whose course this is was lost; the others go on.
+
+    Attributes:
+        record: of the run that says so.
+        reason: when it was lost and why, in words.
+    """
+
+    def __init__(self, record: RunRecord, lost: PairLost) -> None:
+        self.record = record
+        self.reason = f"lost in run {record.run}: {lost.detail}"
+        super().__init__(f"{lost.pair} was {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +125,7 @@ class Track:
         guard: limits what a run may do.
 
     Attributes:
-        lanes: that take part.
+        lanes: that take part; one that is lost leaves.
         runs: that have begun.
         elapsed_seconds: the clock of the campaign.
     """
@@ -122,6 +142,7 @@ class Track:
         self._guard = guard
         self._recorded = {record.run: record for record in store.runs()}
         self._last_recorded = max(self._recorded, default=0)
+        self._heard: list[RunRecord] = []
 
     @property
     def replaying(self) -> bool:
@@ -139,10 +160,10 @@ class Track:
         return run in self._recorded
 
     def drive(self, courses: Mapping[Lane, Course[T]]) -> dict[Lane, T]:
-        """Let lanes run to their ends, side by side.
+        """Let lanes run to their ends, side by side; one that is lost has no result.
 
         Raises:
-            TestbedError: a testbed is gone.
+            TestbedError: the testbed is gone, or the last of several.
             StoreError: the record is of another campaign than the one that this program would run.
             Exception: whatever else a course raises.
         """
@@ -172,11 +193,27 @@ class Track:
         results: dict[Lane, T],
     ) -> None:
         try:
-            turn = course.send(record)  # type: ignore[arg-type]  # None starts it
+            if record is not None and isinstance(record.result, PairLost):
+                turn = course.throw(self._lose(lane, record, record.result))
+            else:
+                turn = course.send(record)  # type: ignore[arg-type]  # None starts it
         except StopIteration as stop:
             results[lane] = stop.value
+        except LaneLost:
+            return
         else:
             under_way[lane] = self._begin(lane, turn)
+
+    def _lose(self, lane: Lane, record: RunRecord, lost: PairLost) -> LaneLost:
+        """Let a lane take no further part.
+
+        Raises:
+            TestbedError: it was the last.
+        """
+        self.lanes = tuple(each for each in self.lanes if each is not lane)
+        if not self.lanes:
+            raise TestbedError(f"no pair is left; the last was {lost.pair}: {lost.detail}")
+        return LaneLost(record, lost)
 
     def _next_to_end(self, under_way: Sequence[_UnderWay]) -> _UnderWay:
         if len(under_way) == 1:
@@ -207,10 +244,17 @@ class Track:
             assert under_way.pending is not None
             turn = under_way.turn
             record = RunRecord(under_way.run, turn.purpose, turn.workload, under_way.pending.result(), end)
-            self._store.add_run(record)
+            self._heard.append(record)
+            if not isinstance(record.result, PairLost):
+                self._record()
         under_way.lane.runs += 1
         self.elapsed_seconds = end
         return record
+
+    def _record(self) -> None:
+        """Put on record what was heard."""
+        while self._heard:
+            self._store.add_run(self._heard.pop(0))
 
     def _keep(self, under_way: Sequence[_UnderWay]) -> None:
         """Put on record what can still be had when a campaign breaks off."""
@@ -221,16 +265,19 @@ class Track:
 
 def alone(testbed: Testbed) -> Lane:
     """Return the lane of a testbed that has nothing beside it: a run is over when its beginning returns."""
+    return Lane(testbed.info.name, partial(at_once, testbed.measure))
 
-    def begin(workload: Workload, run: int, watch: Watch | None) -> Future[RunResult]:
-        done: Future[RunResult] = Future()
-        try:
-            done.set_result(testbed.measure(workload, run, watch))
-        except Exception as error:
-            done.set_exception(error)
-        return done
 
-    return Lane(testbed.info.name, begin)
+def at_once(
+    measure: Callable[[Workload, int, Watch | None], RunResult], workload: Workload, run: int, watch: Watch | None
+) -> Future[RunResult]:
+    """Begin a run and end it."""
+    done: Future[RunResult] = Future()
+    try:
+        done.set_result(measure(workload, run, watch))
+    except Exception as error:
+        done.set_exception(error)
+    return done
 
 
 def _first_ended(under_way: Sequence[_UnderWay]) -> Iterator[_UnderWay]:

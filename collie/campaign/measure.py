@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
-from collie.campaign.events import RunFinished
-from collie.campaign.lanes import Course, Lane, Track, Turn, alone
+from collie.campaign.events import PairSetAside, RunFinished
+from collie.campaign.lanes import Course, Lane, LaneLost, Track, Turn, alone
 from collie.campaign.safety import Guard
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, at_best_port
 from collie.detect.judge import Thresholds, judge
@@ -80,6 +80,7 @@ class Measurer:
         lanes: of the testbeds that are alike; `testbed` alone by default.
 
     Attributes:
+        set_aside: pairs that take no further part, with the reason.
         budget: as given; whoever shares it out between several parts of a campaign sets it for the next one.
     """
 
@@ -110,15 +111,18 @@ class Measurer:
         self.refused: dict[Workload, str] = {}
         self.lost: dict[Workload, LostHost] = {}
         self.plain: list[Measurement] = []
+        self.set_aside: dict[str, str] = {}
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
         """The lanes of the testbeds that take part."""
         return self._track.lanes
 
-    def retire(self, lane: Lane) -> None:
-        """Let a lane take no further part."""
+    def retire(self, lane: Lane, reason: str) -> None:
+        """Let a lane take no further part, and name it."""
         self._track.lanes = tuple(each for each in self.lanes if each is not lane)
+        self.set_aside[lane.name] = reason
+        self._sink.on_event(PairSetAside(lane.name, reason))
 
     @property
     def runs(self) -> int:
@@ -308,7 +312,12 @@ class Measurer:
             raise BudgetSpent
         if self._guard.spent and not self.replaying:  # what is on record was allowed when it ran
             raise BudgetSpent("pause budget")
-        record = await Turn(workload, purpose)
+        try:
+            record = await Turn(workload, purpose)
+        except LaneLost as lost:
+            self._announce(lane, lost.record, None)
+            self.retire(lane, lost.reason)
+            raise
         self._guard.account(record.result)
         if isinstance(record.result, SetupFailed):
             self.failed[record.result.cause] += 1

@@ -95,7 +95,7 @@ class Campaign:
         try:
             if len(self.lanes) > 1:
                 for lane, reason in odd_pairs(measurer, self.space, self.recipe.thresholds).items():
-                    engine.set_aside(lane, reason)
+                    measurer.retire(lane, reason)
             if self.calibration is None:
                 bounds.calibration = calibrate(measurer, plan(self.space), _CALIBRATION_REPEATS)
         except BudgetSpent as spent:

@@ -18,12 +18,13 @@ from collie.campaign.events import (
     AnomalyExplained,
     AnomalyMerged,
     CampaignBegun,
+    PairSetAside,
     RunBegun,
     RunFinished,
 )
 from collie.counters.catalog import Kind
 from collie.detect.measurement import Measurement
-from collie.ports import Clock, HostLost, Measured, RunRecord, SetupFailed
+from collie.ports import Clock, HostLost, Measured, PairLost, RunRecord, SetupFailed
 from collie.search.anomaly import Anomaly
 
 _PACE_SECONDS = 60.0
@@ -59,6 +60,8 @@ def failure_of(record: RunRecord) -> Failure | None:
             return Failure(record.run, f"set-up failed: {cause}: {detail}")
         case HostLost(host, detail):
             return Failure(record.run, f"host {host} was lost: {detail}")
+        case PairLost(pair, detail):
+            return Failure(record.run, f"{pair} was lost: {detail}")
     return None
 
 
@@ -78,7 +81,7 @@ class Standing:
     Attributes:
         runs: on record.
         replayed: how many of them are from the record of an earlier process.
-        failed_runs: runs whose traffic could not be set up or that cost a host.
+        failed_runs: runs whose traffic could not be set up, or that cost a host or a pair.
         elapsed_seconds: testbed time.
         wall_seconds: since this process began with it.
         budget: what there is to spend, in words; empty before the campaign has begun.
@@ -94,6 +97,7 @@ class Standing:
         left_seconds: wall time until the budget is spent at this pace; None while nothing is known.
         hosts: by name.
         last_failure: the last run that failed.
+        pairs_set_aside: pairs that take no further part, with the reason.
     """
 
     runs: int = 0
@@ -114,6 +118,7 @@ class Standing:
     left_seconds: float | None = None
     hosts: Mapping[str, HostStanding] = field(default_factory=dict)
     last_failure: Failure | None = None
+    pairs_set_aside: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def worst(self) -> str | None:
@@ -155,6 +160,8 @@ class Follower:
                 self._run(event)
             case RunBegun():
                 self._purpose = event.purpose
+            case PairSetAside(pair, reason):
+                self._know(pairs_set_aside={**self._known.pairs_set_aside, pair: reason})
             case AnomalyConfirmed(anomaly) | AnomalyExplained(anomaly) | AnomalyMerged(anomaly):
                 self._found(anomaly)
             case CampaignBegun(info, budget):

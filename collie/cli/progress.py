@@ -27,7 +27,7 @@ from collie.campaign.events import (
 from collie.campaign.standing import Follower, Standing
 from collie.ports import HostLost
 from collie.report.quantities import percent
-from collie.report.standing import doing, found, hosts, pace, time_left
+from collie.report.standing import doing, found, hosts, pace, set_aside, time_left
 from collie.workloads.units import format_seconds
 
 _PLAIN_PERIOD_SECONDS = 30.0
@@ -125,6 +125,7 @@ def live_view(standing: Standing) -> Group:
         ("now", doing(standing)),
         ("found", found(standing)),
         ("hosts", hosts(standing)),
+        ("aside", set_aside(standing)),
         ("failed", _failed(standing)),
     ):
         if value:

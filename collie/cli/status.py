@@ -14,7 +14,7 @@ from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign, format_option, print_json, textfile
 from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
-from collie.report.standing import doing, found, hosts, lost_words, pace, time_left
+from collie.report.standing import doing, found, hosts, lost_words, pace, set_aside, time_left
 from collie.workloads.units import format_seconds
 
 _BROKEN = {wiring.Life.DIED, wiring.Life.FAILED}
@@ -68,6 +68,7 @@ def _lines(status: wiring.CampaignStatus) -> Iterator[str]:
         ("pace", "; ".join(filter(None, (pace(standing), time_left(standing)))) if running else ""),
         ("now", doing(standing) if running else ""),
         ("hosts", hosts(standing)),
+        ("aside", set_aside(standing)),
         ("found", found(standing)),
         ("error", _error(status)),
         ("go on", _go_on(status)),

@@ -18,7 +18,7 @@ from collie.detect.interval import Interval
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
-from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
+from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
 from collie.workloads.pruning import Drop
@@ -282,6 +282,8 @@ def _result(result: RunResult) -> Json:
             outcome, problem = "unsupported", result.reason
         case HostLost():
             outcome, problem = "host_lost", result.detail
+        case PairLost():
+            outcome, problem = "pair_lost", result.detail
     return {
         "outcome": outcome,
         "problem": problem,

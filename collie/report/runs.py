@@ -10,7 +10,7 @@ from collie.campaign.measure import delivered
 from collie.detect.bounds import UNBOUNDED, Bounds, Calibration
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
-from collie.ports import CampaignStore, HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
+from collie.ports import CampaignStore, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.workloads.feature import feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload, render
@@ -93,6 +93,7 @@ _OUTCOMES: dict[type[RunResult], str] = {
     SetupFailed: "setup_failed",
     Unsupported: "unsupported",
     HostLost: "host_lost",
+    PairLost: "pair_lost",
 }
 
 
@@ -102,8 +103,8 @@ def _problem(result: RunResult) -> str | None:
             return f"{cause}: {detail}"
         case Unsupported(reason):
             return reason
-        case HostLost(host, detail):
-            return f"{host}: {detail}"
+        case HostLost(name, detail) | PairLost(name, detail):
+            return f"{name}: {detail}"
         case Measured(measurement):
             return measurement.stopped or "; ".join(measurement.problems) or None
 

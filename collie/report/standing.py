@@ -71,6 +71,11 @@ def hosts(standing: Standing) -> str:
     return ", ".join(f"{name} {_host(host)}" for name, host in standing.hosts.items())
 
 
+def set_aside(standing: Standing) -> str:
+    """Say which pairs take no further part, and why."""
+    return "; ".join(f"{pair}: {reason}" for pair, reason in standing.pairs_set_aside.items())
+
+
 def _host(host: HostStanding) -> str:
     if not host.lost:
         return "up"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from collie.ports import HostLost, RunRecord, SetupFailed, Unsupported
+from collie.ports import HostLost, PairLost, RunRecord, SetupFailed, Unsupported
 
 _NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 
@@ -44,7 +44,7 @@ def unanswered(records: Iterable[RunRecord]) -> tuple[Cause, ...]:
     return tuple(sorted(causes, key=lambda cause: (_KINDS.index(cause.kind), -len(cause.runs))))
 
 
-_KINDS = ("set-up failed", "host lost", "unsupported", "inconclusive")
+_KINDS = ("set-up failed", "host lost", "pair lost", "unsupported", "inconclusive")
 
 
 def _causes(record: RunRecord) -> Iterator[tuple[str, str, str]]:
@@ -53,6 +53,8 @@ def _causes(record: RunRecord) -> Iterator[tuple[str, str, str]]:
             yield "set-up failed", cause, detail
         case HostLost(host=host, detail=detail):
             yield "host lost", f"host {host}", detail
+        case PairLost(pair=pair, detail=detail):
+            yield "pair lost", pair, detail
         case Unsupported(reason=reason):
             yield "unsupported", _like(reason), reason
         case _:

@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from time import monotonic
+from typing import TypeVar
 
-from collie.campaign.lanes import Lane, alone
+from collie.campaign.lanes import Lane, at_once
 from collie.detect.bounds import Bound
 from collie.detect.measurement import Watch
-from collie.ports import OtherUse, RunResult, Testbed, TestbedInfo
+from collie.errors import TestbedError
+from collie.ports import OtherUse, PairLost, RunResult, Testbed, TestbedInfo
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
+
+T = TypeVar("T")
 
 
 class LocalPairs:
     """A `ports.Testbed` of several that are alike; single runs, and what holds for all, are the first one's.
 
     Args:
-        testbeds: two or more; closed with this one.
+        testbeds: two or more, by name; closed with this one.
+        absent_ok: a testbed that does not answer is lost with its first run, as long as another one answers.
+
+    Raises:
+        TestbedError: one does not answer, and has to; or none does.
+
+    Attributes:
+        lanes: one for each.
+        absent: those that do not answer, or have ceased to, with the reason.
     """
 
-    def __init__(self, testbeds: Sequence[Testbed]) -> None:
-        self._testbeds = tuple(testbeds)
+    def __init__(self, testbeds: Mapping[str, Testbed], *, absent_ok: bool = False) -> None:
+        self._testbeds = dict(testbeds)
         self._executor = ThreadPoolExecutor(len(self._testbeds), "pair")
-        infos = [testbed.info for testbed in self._testbeds]
-        names = _distinct([info.name for info in infos])
-        fingerprints = {host: found for info in infos for host, found in info.fingerprints.items()}
-        description = {**infos[0].description, "pairs": names}
-        self._info = replace(infos[0], fingerprints=fingerprints, description=description)
-        self.lanes = tuple(self._lane(name, testbed) for name, testbed in zip(names, self._testbeds, strict=True))
+        asked = self._executor.map(_info, self._testbeds.values())
+        infos = dict(zip(self._testbeds, asked, strict=True))
+        errors = {name: info for name, info in infos.items() if isinstance(info, TestbedError)}
+        found = [info for info in infos.values() if not isinstance(info, TestbedError)]
+        if errors and not (absent_ok and found):
+            raise next(iter(errors.values()))
+        self.absent = {name: str(error) for name, error in errors.items()}
+        fingerprints = {host: each for info in found for host, each in info.fingerprints.items()}
+        description = {**found[0].description, "pairs": list(self._testbeds)}
+        self._info = replace(found[0], fingerprints=fingerprints, description=description)
+        self.lanes = tuple(self._lane(name, testbed) for name, testbed in self._testbeds.items())
 
     @property
     def info(self) -> TestbedInfo:
@@ -39,42 +58,69 @@ class LocalPairs:
     @property
     def capabilities(self) -> Capabilities:
         """What restricts the first."""
-        return self._testbeds[0].capabilities
+        return self._first(lambda testbed: testbed.capabilities)
 
     def specification(self, workload: Workload) -> Bound:
         """Return what the data sheet promises."""
-        return self._testbeds[0].specification(workload)
+        return self._first(lambda testbed: testbed.specification(workload))
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Run a workload on the first."""
-        return self._testbeds[0].measure(workload, run, watch)
+        return self._first(lambda testbed: testbed.measure(workload, run, watch))
 
     def other_uses(self) -> tuple[OtherUse, ...]:
         """Watch the ports of all at once."""
-        return tuple(use for uses in self._executor.map(_other_uses, self._testbeds) for use in uses)
+        present = [testbed for name, testbed in self._testbeds.items() if name not in self.absent]
+        return tuple(use for uses in self._executor.map(_other_uses, present) for use in uses)
 
     def close(self) -> Mapping[str, int | None]:
         """Leave nothing behind on any host of any pair."""
-        left = {host: count for testbed in self._testbeds for host, count in testbed.close().items()}
+        left = {host: count for testbed in self._testbeds.values() for host, count in testbed.close().items()}
         self._executor.shutdown()
         return left
 
+    def _first(self, ask: Callable[[Testbed], T]) -> T:
+        """Ask the first that answers: they are alike.
+
+        Raises:
+            TestbedError: none does.
+        """
+        for name, testbed in self._testbeds.items():
+            if name not in self.absent:
+                try:
+                    return ask(testbed)
+                except TestbedError as error:
+                    self.absent[name] = str(error)
+        raise TestbedError("; ".join(f"{name}: {reason}" for name, reason in self.absent.items()))
+
     def _lane(self, name: str, testbed: Testbed) -> Lane:
-        if testbed.info.virtual_time:  # what takes no time needs no thread
-            return Lane(name, alone(testbed).begin)
+        if name in self.absent:
+            return Lane(name, partial(_lost, name, self.absent[name]))
+        in_time = not testbed.info.virtual_time
 
-        def begin(workload: Workload, run: int, watch: Watch | None) -> Future[RunResult]:
-            return self._executor.submit(testbed.measure, workload, run, watch)
+        def run(workload: Workload, run: int, watch: Watch | None) -> RunResult:
+            began = monotonic()
+            try:
+                return testbed.measure(workload, run, watch)
+            except TestbedError as error:
+                self.absent[name] = str(error)
+                return PairLost(name, str(error), monotonic() - began if in_time else 0.0)
 
-        return Lane(name, begin)
+        return Lane(name, partial(self._executor.submit, run) if in_time else partial(at_once, run))
+
+
+def _lost(name: str, reason: str, _workload: Workload, _run: int, _watch: Watch | None) -> Future[RunResult]:
+    lost: Future[RunResult] = Future()
+    lost.set_result(PairLost(name, reason, 0.0))
+    return lost
+
+
+def _info(testbed: Testbed) -> TestbedInfo | TestbedError:
+    try:
+        return testbed.info
+    except TestbedError as error:
+        return error
 
 
 def _other_uses(testbed: Testbed) -> tuple[OtherUse, ...]:
     return testbed.other_uses()
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return the names, numbered where they are the same."""
-    if len(set(names)) == len(names):
-        return list(names)
-    return [f"{name}-{number}" for number, name in enumerate(names, 1)]

@@ -18,7 +18,7 @@ from typing import Any, TypedDict, cast
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.measurement import Measurement, Victim
 from collie.detect.symptom import Symptom, Verdict
-from collie.ports import CampaignHeader, HostLost, Measured, RunResult, SetupFailed, Unsupported
+from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.search.telling import Telling
 from collie.untrusted import read_json, typed
@@ -160,6 +160,8 @@ def encode_result(result: RunResult) -> Json:
             return {"outcome": "unsupported", **asdict(result)}
         case HostLost():
             return {"outcome": "host_lost", **asdict(result)}
+        case PairLost():
+            return {"outcome": "pair_lost", **asdict(result)}
 
 
 def decode_result(raw: Any) -> RunResult:
@@ -183,7 +185,12 @@ class _Result(TypedDict):
     elapsed_seconds: float
 
 
-_WITHOUT_MEASUREMENT = {"setup_failed": SetupFailed, "unsupported": Unsupported, "host_lost": HostLost}
+_WITHOUT_MEASUREMENT = {
+    "setup_failed": SetupFailed,
+    "unsupported": Unsupported,
+    "host_lost": HostLost,
+    "pair_lost": PairLost,
+}
 
 
 def _measurement(measurement: Measurement) -> Json:

@@ -29,16 +29,20 @@ SELECT run, purpose, outcome, finished_at_seconds, workload, result, series, ver
 FROM runs WHERE run BETWEEN ? AND ? ORDER BY run LIMIT ?
 """
 
+FAILED = ("setup_failed", "host_lost", "pair_lost")
+"""Outcomes of runs that gave no measurement because something went wrong."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
     """What is on record, counted.
 
     Attributes:
-        outcomes: number of runs by what came of them: `measured`, `setup_failed`, `unsupported`, `host_lost`.
+        outcomes: number of runs by what came of them: `measured`, `setup_failed`, `unsupported`, `host_lost`,
+            `pair_lost`.
         elapsed_seconds: testbed time at the end of the last run.
         last_run: number of the last one; of several pairs, earlier numbers may be missing while they are under way.
-        last_failure: the last run that failed to set up or cost a host.
+        last_failure: the last run that failed to set up, or cost a host or a pair.
     """
 
     outcomes: Mapping[str, int]
@@ -54,7 +58,7 @@ class Tally:
     @property
     def failed_runs(self) -> int:
         """Runs that gave no measurement because something went wrong."""
-        return self.outcomes.get("setup_failed", 0) + self.outcomes.get("host_lost", 0)
+        return sum(self.outcomes.get(outcome, 0) for outcome in FAILED)
 
 
 def to_row(record: RunRecord) -> tuple[Any, ...]:

@@ -30,7 +30,7 @@ from collie.store.anomaly_files import write_anomaly
 from collie.store.directory import CampaignDirectory, private, publish
 from collie.store.jsonl import write_results
 from collie.store.lock import CampaignLock
-from collie.store.records import ANNOTATE, INSERT, SELECT_BETWEEN, Tally, from_row, require_digest, to_row
+from collie.store.records import ANNOTATE, FAILED, INSERT, SELECT_BETWEEN, Tally, from_row, require_digest, to_row
 
 _PAGE = 200  # runs read at once: `runs()` may be abandoned half-way, and must not keep the log from being emptied
 _MOST_VALUE_BYTES = 64 << 20  # of one value: a run takes some kilobytes
@@ -143,7 +143,8 @@ class SqliteStore:
             "SELECT CAST(outcome AS TEXT), count(*), max(CAST(finished_at_seconds AS REAL)), max(run) FROM runs "
             "GROUP BY 1"
         )
-        failed = self._all("SELECT max(run) FROM runs WHERE outcome IN ('setup_failed', 'host_lost')")[0][0]
+        marks = ", ".join("?" * len(FAILED))
+        failed = self._all(f"SELECT max(run) FROM runs WHERE outcome IN ({marks})", *FAILED)[0][0]  # noqa: S608
         return Tally(
             {outcome: count for outcome, count, *_ in rows},
             max((finished for *_, finished, _ in rows), default=0.0),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.ports import CampaignHeader, HostLost, Measured, RunRecord, RunResult, SetupFailed, Unsupported
+from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.untrusted import defused
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
@@ -150,11 +150,12 @@ def verdicts() -> st.SearchStrategy[Verdict]:
 
 
 def run_results() -> st.SearchStrategy[RunResult]:
-    """All three kinds of result."""
+    """All kinds of result."""
     return st.one_of(
         st.builds(Measured, measurements(), seconds),
         st.builds(SetupFailed, texts, texts, seconds),
         st.builds(HostLost, texts, texts, seconds),
+        st.builds(PairLost, texts, texts, seconds),
         st.builds(Unsupported, texts, seconds),
     )
 

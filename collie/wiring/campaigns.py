@@ -35,6 +35,7 @@ from collie.wiring.parts import Parts, narrowed_space_of, parts_of, pruned_space
 from collie.wiring.pulse import Pulse
 from collie.wiring.status import lost_runs
 from collie.wiring.testbeds import (
+    absent_of,
     first_pairs,
     kept_calibration,
     lanes_of,
@@ -180,17 +181,21 @@ def resume(
         parts = parts_of(choice)
         _refuse_less_than_used(parts.budget, store)
         lost = lost_runs(store)
-        testbed = open_testbed(choice.testbed, choice.seed, choice.pairs)
+        testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, absent_ok=True)
     except BaseException:
         store.close()
         raise
-    if testbed.info.kind != store.header.testbed["kind"] or testbed.info.name != store.header.testbed["name"]:
+    if not _is_of(store.header, testbed):
         testbed.close()
         store.close()
         raise StoreError(f"{directory} was begun on {store.header.testbed['name']}, not on {testbed.info.name}")
     try:
         require_same_hardware(
-            directory, store.directory.fingerprints, testbed.info.fingerprints, accept_changes=accept_changes
+            directory,
+            store.directory.fingerprints,
+            testbed.info.fingerprints,
+            accept_changes=accept_changes,
+            absent=bool(absent_of(testbed)),
         )
         look_around(testbed, shared_port=choice.shared_port)
     except BaseException:
@@ -201,10 +206,25 @@ def resume(
     return dataclasses.replace(_open(choice, parts, testbed, store), lost_runs=lost)
 
 
+def _is_of(header: CampaignHeader, testbed: Testbed) -> bool:
+    """Whether a campaign was begun on a testbed; of several pairs the first may be the one that does not answer."""
+    info = testbed.info
+    named = "pairs" if "pairs" in info.description else "name"
+    now = {"kind": info.kind, "name": info.name, **info.description}
+    return all(header.testbed.get(key) == now[key] for key in ("kind", named))
+
+
 def require_same_hardware(
-    directory: Path, folder: Path, now: Mapping[str, Fingerprint], *, accept_changes: bool
+    directory: Path, folder: Path, now: Mapping[str, Fingerprint], *, accept_changes: bool, absent: bool = False
 ) -> None:
     """Refuse hosts that are not what they were when a campaign began; keep an accepted change beside what was.
+
+    Args:
+        directory: of the campaign.
+        folder: where it keeps fingerprints.
+        now: what the hosts are, by name.
+        accept_changes: go on with changed ones.
+        absent: some of the hosts do not answer, and are left out.
 
     Raises:
         HardwareChanged: something that changes results is not known to be equal, and nobody accepts that.
@@ -213,6 +233,8 @@ def require_same_hardware(
     if not then:  # begun by a Collie that kept none
         fingerprints.save(folder, now, utc_now())
         return
+    if absent:
+        then = {host: fingerprint for host, fingerprint in then.items() if host in now}
     changed = [found for found in compare(then, now) if found.changes_results]
     if changed and not accept_changes:
         said = [f"{found.b}: {each}" for found in changed for each in found.differences if each.changes_results]

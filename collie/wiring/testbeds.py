@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,8 +42,14 @@ def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
     return subsystem.with_settings(choice.settings) if choice.settings else subsystem
 
 
-def open_testbed(choice: TestbedChoice, seed: int, pairs: int = 1) -> Testbed:
+def open_testbed(choice: TestbedChoice, seed: int, pairs: int = 1, *, absent_ok: bool = False) -> Testbed:
     """Open the testbed that a user chose; of more than one pair of hosts, a `LocalPairs`.
+
+    Args:
+        choice: what the user said.
+        seed: of simulated noise.
+        pairs: of hosts.
+        absent_ok: go on without pairs that do not answer, as long as one does.
 
     Raises:
         ContentError: a subsystem or inventory file is wrong.
@@ -55,22 +61,28 @@ def open_testbed(choice: TestbedChoice, seed: int, pairs: int = 1) -> Testbed:
         if choice.victim:
             raise UsageError("--victim runs beside the workload, and the simulator runs one alone; add --hosts FILE")
         catalog = load_catalog("simulated")
-        return _together(
-            [SimulatedTestbed(subsystem_of(choice), catalog, seed=seed, noise=choice.noise) for _ in range(pairs)]
-        )
+        simulated = [
+            SimulatedTestbed(subsystem_of(choice), catalog, seed=seed, noise=choice.noise) for _ in range(pairs)
+        ]
+        return _together({f"{each.info.name}-{n}": each for n, each in enumerate(simulated, 1)}, absent_ok)
     if choice.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
     chosen = first_pairs(open_inventory(choice.hosts), pairs)
-    return _together([_hosts_testbed(choice, pair) for pair in chosen])
+    return _together({pair.name: _hosts_testbed(choice, pair) for pair in chosen}, absent_ok)
 
 
-def _together(testbeds: Sequence[Testbed]) -> Testbed:
-    return testbeds[0] if len(testbeds) == 1 else LocalPairs(testbeds)
+def _together(testbeds: Mapping[str, Testbed], absent_ok: bool) -> Testbed:
+    return next(iter(testbeds.values())) if len(testbeds) == 1 else LocalPairs(testbeds, absent_ok=absent_ok)
 
 
 def lanes_of(testbed: Testbed) -> tuple[Lane, ...]:
     """Return the lanes of a testbed of several pairs; none of a single one."""
     return testbed.lanes if isinstance(testbed, LocalPairs) else ()
+
+
+def absent_of(testbed: Testbed) -> Mapping[str, str]:
+    """Return which pairs of a testbed do not answer, with the reason."""
+    return testbed.absent if isinstance(testbed, LocalPairs) else {}
 
 
 def _hosts_testbed(choice: TestbedChoice, pair: Pair) -> Testbed:

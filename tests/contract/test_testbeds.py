@@ -87,6 +87,6 @@ class TestLocalPairs(TestbedSuite):
 
     @pytest.fixture
     def testbed(self) -> Iterator[ports.Testbed]:
-        pairs = LocalPairs([FakeTestbed(), FakeTestbed()])
+        pairs = LocalPairs({"one": FakeTestbed(), "two": FakeTestbed()})
         yield pairs
         pairs.close()

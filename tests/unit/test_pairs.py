@@ -11,7 +11,7 @@ import pytest
 from collie.campaign.budget import Budget
 from collie.campaign.engine import Summary
 from collie.campaign.events import PairSetAside, RunFinished
-from collie.campaign.lanes import Lane, Track, Turn, alone
+from collie.campaign.lanes import Lane, LaneLost, Track, Turn
 from collie.campaign.pairs import unlike
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard
@@ -19,8 +19,8 @@ from collie.content.spaces import load_space
 from collie.detect.bounds import Calibration
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
-from collie.errors import StoreError, TestbedError
-from collie.ports import CampaignHeader, Measured, RunRecord, RunResult, TestbedInfo
+from collie.errors import HostUnreachable, StoreError, TestbedError
+from collie.ports import CampaignHeader, Measured, PairLost, RunRecord, RunResult, TestbedInfo
 from collie.scheduler.local import LocalPairs
 from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.store.memory import MemoryStore
@@ -44,7 +44,7 @@ def fakes(count: int, planted: tuple[Planted, ...] = PLANTED, noise: float = 0.0
 
 
 def lanes(testbeds: list[FakeTestbed]) -> tuple[Lane, ...]:
-    return tuple(Lane(f"pair {number}", alone(testbed).begin) for number, testbed in enumerate(testbeds, 1))
+    return LocalPairs({f"pair {number}": testbed for number, testbed in enumerate(testbeds, 1)}).lanes
 
 
 def search(
@@ -90,13 +90,17 @@ def test_runs_are_numbered_as_they_begin_and_heard_as_they_end() -> None:
 
 
 def test_a_failure_ends_all_lanes_and_keeps_what_the_others_measured() -> None:
-    broken, sound = FakeTestbed(run_seconds=10.0), FakeTestbed(run_seconds=25.0)
     store = MemoryStore(HEADER)
-    one = track([broken, sound], store)
-    broken.close()
-    with pytest.raises(TestbedError, match="closed"):
-        one.drive({lane: turns(3, []) for lane in one.lanes})
-    assert [record.run for record in store.runs()] == [2]
+    one = track([FakeTestbed(run_seconds=10.0), FakeTestbed(run_seconds=25.0)], store)
+
+    async def failing() -> int:
+        await Turn(PLAIN, "search")
+        raise StoreError("disk full")
+
+    first, second = one.lanes
+    with pytest.raises(StoreError, match="disk full"):
+        one.drive({first: failing(), second: turns(3, [])})
+    assert [record.run for record in store.runs()] == [1, 2]
 
 
 def test_a_record_of_other_runs_is_refused() -> None:
@@ -185,6 +189,119 @@ def test_what_one_pair_alone_shows_is_no_anomaly_of_the_model() -> None:
 
 
 @dataclass
+class _Mortal(FakeTestbed):
+    """A testbed that is gone from the run with a certain number on."""
+
+    dies_in: int | None = None
+    dead: bool = False
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        self.dead |= run == self.dies_in
+        if self.dead:
+            raise HostUnreachable("host-b", "192.0.2.7", "timed out")
+        return super().measure(workload, run, watch)
+
+
+@dataclass
+class _Silent(FakeTestbed):
+    """A testbed that does not answer."""
+
+    @property
+    def info(self) -> TestbedInfo:
+        raise HostUnreachable("host-b", "192.0.2.7", "timed out")
+
+
+def mortals(count: int, dies_in: int | None) -> list[FakeTestbed]:
+    return [_Mortal(PLANTED, noise=0.01, run_seconds=30.0 + 3.7 * number, dies_in=dies_in) for number in range(count)]
+
+
+def test_a_lost_pair_ends_its_own_lane_alone() -> None:
+    store = MemoryStore(HEADER)
+    one = track(mortals(2, dies_in=3), store)
+    heard: list[int] = []
+    first, second = one.lanes
+    assert one.drive({lane: turns(3, heard) for lane in one.lanes}) == {second: 3}
+    assert one.lanes == (second,)
+    assert heard == [1, 2, 4, 5]
+    lost = {record.run: record for record in store.runs()}[3]
+    assert lost.result == PairLost(first.name, "host host-b (192.0.2.7) cannot be reached: timed out", 0.0)
+    assert lost.finished_at_seconds == 30.0
+
+
+def test_who_drives_a_lost_pair_hears_of_it() -> None:
+    one = track(mortals(2, dies_in=1))
+    said: list[str] = []
+
+    async def listening() -> int:
+        try:
+            await Turn(PLAIN, "search")
+        except LaneLost as lost:
+            said.append(lost.reason)
+            raise
+        return 1
+
+    first, second = one.lanes
+    one.drive({first: listening(), second: turns(2, [])})
+    assert said == ["lost in run 1: host host-b (192.0.2.7) cannot be reached: timed out"]
+
+
+def test_with_the_last_pair_the_campaign_ends_and_all_are_tried_again() -> None:
+    store = MemoryStore(HEADER)
+    one = track([_Mortal(dies_in=3), _Mortal(dies_in=4)], store)
+    with pytest.raises(TestbedError, match="no pair is left; the last was pair 2: host host-b"):
+        one.drive({lane: turns(3, []) for lane in one.lanes})
+    assert [record.run for record in store.runs()] == [1, 2]
+    again = track([_Mortal(), _Mortal()], store)
+    assert set(again.drive({lane: turns(3, []) for lane in again.lanes}).values()) == {3}
+
+
+@pytest.mark.parametrize("purpose", ["qualify", "search", "sibling", "confirm", "extract", "audit"])
+def test_what_a_lost_pair_was_doing_is_done_elsewhere(purpose: str) -> None:
+    kept = MemoryStore(HEADER)
+    search(fakes(3), store=kept, recipe=LATE, runs=150)
+    dies_in = next(record.run for record in kept.runs() if record.purpose == purpose)
+    store, sink = MemoryStore(HEADER), ListSink()
+    summary = search(mortals(3, dies_in), store=store, sink=sink, recipe=LATE, runs=150)
+    records = {record.run: record for record in store.runs()}
+    lost = records[dies_in]
+    assert isinstance(lost.result, PairLost)
+    assert lost.purpose == purpose
+    reason = f"lost in run {dies_in}: host host-b (192.0.2.7) cannot be reached: timed out"
+    assert summary.set_aside == {lost.result.pair: reason}
+    assert sink.of(PairSetAside) == [PairSetAside(lost.result.pair, reason)]
+    assert summary.runs == 150
+    assert {anomaly.symptom for anomaly in summary.anomalies} == {Symptom.PAUSE, Symptom.LOW_THROUGHPUT}
+    assert all(anomaly.complete for anomaly in summary.anomalies if anomaly.same_as is None)
+    if purpose not in ("qualify", "extract"):  # which an explanation begun again may do without
+        assert any(record.workload == lost.workload for record in store.runs() if record.run > dies_in)
+
+    by_end = sorted(records.values(), key=lambda record: (record.finished_at_seconds, record.run))
+    for killed_after in {by_end.index(lost) + 1, 140}:
+        part = MemoryStore(HEADER)
+        for record in by_end[:killed_after]:
+            part.add_run(record)
+        assert search(mortals(3, dies_in), store=part, recipe=LATE, runs=150) == summary, killed_after
+        assert {record.run: record for record in part.runs()} == records
+
+
+def test_pairs_that_do_not_answer_are_lost_where_that_is_allowed() -> None:
+    with pytest.raises(HostUnreachable):
+        LocalPairs({"one": _Silent(), "two": FakeTestbed()})
+    with pytest.raises(HostUnreachable):
+        LocalPairs({"one": _Silent(), "two": _Silent()}, absent_ok=True)
+    pairs = LocalPairs({"one": _Silent(), "two": FakeTestbed()}, absent_ok=True)
+    assert list(pairs.absent) == ["one"]
+    assert pairs.info.description["pairs"] == ["one", "two"]
+    assert pairs.specification(PLAIN) == FakeTestbed().specification(PLAIN)
+    assert pairs.other_uses() == ()
+    store = MemoryStore(HEADER)
+    one = Track(pairs.lanes, True, store, ListSink(), Guard())
+    one.drive({lane: turns(3, []) for lane in one.lanes})
+    assert [type(record.result) for record in store.runs()] == [PairLost, Measured, Measured, Measured]
+    pairs.close()
+
+
+@dataclass
 class _Real(FakeTestbed):
     """A testbed whose time is real, and whose runs end together or not at all."""
 
@@ -201,8 +318,8 @@ class _Real(FakeTestbed):
 
 def test_real_pairs_measure_at_the_same_time() -> None:
     barrier = threading.Barrier(3)
-    pairs = LocalPairs([_Real(meet=barrier) for _ in range(3)])
-    assert [lane.name for lane in pairs.lanes] == ["fake-1", "fake-2", "fake-3"]
+    pairs = LocalPairs({f"pair {number}": _Real(meet=barrier) for number in (1, 2, 3)})
+    assert [lane.name for lane in pairs.lanes] == ["pair 1", "pair 2", "pair 3"]
     one = Track(pairs.lanes, pairs.info.virtual_time, MemoryStore(HEADER), ListSink(), Guard())
     assert set(one.drive({lane: turns(4, []) for lane in one.lanes}).values()) == {4}
     pairs.close()
@@ -214,7 +331,7 @@ def test_what_was_measured_on_real_pairs_is_heard_again_in_its_order() -> None:
         result = FakeTestbed().measure(PLAIN, run)
         assert isinstance(result, Measured)
         store.add_run(RunRecord(run, "search", PLAIN, result, end))
-    pairs = LocalPairs([_Real(), _Real()])
+    pairs = LocalPairs({"one": _Real(), "two": _Real()})
     heard: list[int] = []
     one = Track(pairs.lanes, False, store, ListSink(), Guard())
     one.drive({lane: turns(2, heard) for lane in one.lanes})
