@@ -78,6 +78,7 @@ class SearchChoice:
         capabilities: what the testbed could do when the campaign began, by which its space was pruned; None before a
             testbed was asked, and in campaigns of a Collie that did not ask.
         pairs: of hosts that measure side by side.
+        scheduler: address of the dask scheduler whose workers drive the pairs; None for the controller itself.
         calibrated: the campaign began with a calibration that `collie hosts calibrate` had kept; else it makes its own.
     """
 
@@ -92,6 +93,7 @@ class SearchChoice:
     safety: SafetyLimits = field(default_factory=SafetyLimits)
     shared_port: bool = False
     pairs: int = 1
+    scheduler: str | None = None
     calibrated: bool = False
     capabilities: Capabilities | None = None
 
@@ -120,7 +122,7 @@ class SearchChoice:
         yield from (("fix", each) for each in self.fix)
         yield from (("limit", each) for each in self.limit)
         yield from (("budget", self.budget), ("seed", self.seed))
-        yield "pairs", None if self.pairs == 1 else self.pairs
+        yield from (("pairs", None if self.pairs == 1 else self.pairs), ("scheduler", self.scheduler))
         for name, limit, unit in (
             ("max-pause-per-second", self.safety.pause_per_second, "s"),
             ("max-pause", self.safety.pause_per_campaign, "s"),

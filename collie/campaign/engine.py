@@ -207,6 +207,7 @@ class Engine:
             spent = next((what for what in ended.values() if what), None)
             # A pair may be lost when the others have nothing left to do.
             if spent or not (self._again or self._suspects or self._waiting):
+                self._measurer.settle()
                 return self.summary(spent or "coverage")
 
     async def _search(self, lane: Lane) -> str | None:

@@ -12,9 +12,9 @@ Rules.
    is not, in the order of its ends: a resumed campaign meets its own past in the order in which it came.
 4. A lane that is lost says so by a run of its own (`ports.PairLost`), on record like any other: whoever drove the lane
    hears of it as `LaneLost`, and the others go on. The loss of the last one ends the campaign.
-5. A loss is put on record with the next run that gives anything else, which shows that the others live. So of lanes
-   that are lost one after another up to the last, as when a network is cut, none is on record: a resumed campaign
-   tries them again.
+5. A loss is put on record with the first run begun after it that gives anything else, which shows that the others
+   live. So of lanes that are lost one after another up to the last, as when a network is cut, none is on record: a
+   resumed campaign tries them again. What is on record without it was begun before it, and does not depend on it.
 6. Where anything else fails, no lane begins another run; what is under way is put on record first.
 """
 
@@ -142,7 +142,7 @@ class Track:
         self._guard = guard
         self._recorded = {record.run: record for record in store.runs()}
         self._last_recorded = max(self._recorded, default=0)
-        self._heard: list[RunRecord] = []
+        self._losses: list[tuple[int, RunRecord]] = []
 
     @property
     def replaying(self) -> bool:
@@ -244,17 +244,23 @@ class Track:
             assert under_way.pending is not None
             turn = under_way.turn
             record = RunRecord(under_way.run, turn.purpose, turn.workload, under_way.pending.result(), end)
-            self._heard.append(record)
-            if not isinstance(record.result, PairLost):
-                self._record()
+            if isinstance(record.result, PairLost):
+                self._losses.append((self.runs, record))
+            else:
+                self._record_losses(before=record.run)
+                self._store.add_run(record)
         under_way.lane.runs += 1
         self.elapsed_seconds = end
         return record
 
-    def _record(self) -> None:
-        """Put on record what was heard."""
-        while self._heard:
-            self._store.add_run(self._heard.pop(0))
+    def settle(self) -> None:
+        """Put on record what is not yet: the lanes that are left have come to their ends."""
+        self._record_losses(before=self.runs + 1)
+
+    def _record_losses(self, before: int) -> None:
+        """Put on record the losses that were heard of before a run began."""
+        while self._losses and self._losses[0][0] < before:
+            self._store.add_run(self._losses.pop(0)[1])
 
     def _keep(self, under_way: Sequence[_UnderWay]) -> None:
         """Put on record what can still be had when a campaign breaks off."""

@@ -138,6 +138,10 @@ class Measurer:
         """Let lanes go on side by side, each to the end of its course; see `Track.drive`."""
         return self._track.drive(courses)
 
+    def settle(self) -> None:
+        """Put on record what is not yet, when a campaign ends; see `Track.settle`."""
+        self._track.settle()
+
     def run(self, workload: Workload, purpose: str) -> RunResult:
         """Run a workload once and record what came of it; judge nothing.
 

@@ -53,6 +53,9 @@ from collie.report.text import render_summary
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
 @click.option("--pairs", type=click.IntRange(1, 256), default=1, show_default=True, help="How many measure at once.")
 @click.option(
+    "--scheduler", metavar="ADDRESS", help="Let workers of a dask scheduler drive the pairs; tcp://HOST:8786."
+)
+@click.option(
     "--campaign", "directory", metavar="DIR", help="Where to keep the record.  [default: campaigns/TIME-NAME-SEED]"
 )
 @click.option(
@@ -77,6 +80,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     collie search --subsystem F --budget 10h --seed 1
     collie search --hosts lab --space soft-roce --budget 20m
     collie search --hosts rack.yaml --pairs 8 --budget 2h
+    collie search --hosts rack.yaml --pairs 32 --scheduler tls://controller:8786
     collie search --resume campaigns/20261120T101500Z-F
     collie search --budget 10h --prometheus /var/lib/node_exporter/collie.prom
     """
@@ -102,6 +106,7 @@ def _open(choice: SearchChoice, directory: Path, options: dict[str, Any]) -> wir
     return wiring.resume(
         directory,
         options["budget"],
+        scheduler=options["scheduler"],
         safety=safety_limits(options),
         shared_port=options["shared_port"],
         accept_changes=options["accept_changes"],
@@ -150,6 +155,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         safety_limits(options),
         options["shared_port"],
         options["pairs"],
+        options["scheduler"],
     )
     name = "lab" if (options["hosts"] or "").lower() == wiring.LAB else Path(options["hosts"] or testbed.subsystem).stem
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -157,7 +163,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
 
 
 _SAFETY = {"max_pause", "max_pause_per_second", "max_rate", "shared_port", "accept_changes"}
-_FREE_ON_RESUME = {"resume", "budget", "score", "dry_run", "prometheus", "output", *_SAFETY}
+_FREE_ON_RESUME = {"resume", "budget", "scheduler", "score", "dry_run", "prometheus", "output", *_SAFETY}
 
 
 def _dry_run(choice: SearchChoice, output: str) -> int:

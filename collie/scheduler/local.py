@@ -26,6 +26,7 @@ class LocalPairs:
     Args:
         testbeds: two or more, by name; closed with this one.
         absent_ok: a testbed that does not answer is lost with its first run, as long as another one answers.
+        takes_time: to measure takes time here, whatever time the testbeds keep.
 
     Raises:
         TestbedError: one does not answer, and has to; or none does.
@@ -35,7 +36,8 @@ class LocalPairs:
         absent: those that do not answer, or have ceased to, with the reason.
     """
 
-    def __init__(self, testbeds: Mapping[str, Testbed], *, absent_ok: bool = False) -> None:
+    def __init__(self, testbeds: Mapping[str, Testbed], *, absent_ok: bool = False, takes_time: bool = False) -> None:
+        self._takes_time = takes_time
         self._testbeds = dict(testbeds)
         self._executor = ThreadPoolExecutor(len(self._testbeds), "pair")
         asked = self._executor.map(_info, self._testbeds.values())
@@ -96,7 +98,7 @@ class LocalPairs:
     def _lane(self, name: str, testbed: Testbed) -> Lane:
         if name in self.absent:
             return Lane(name, partial(_lost, name, self.absent[name]))
-        in_time = not testbed.info.virtual_time
+        virtual_time = testbed.info.virtual_time
 
         def run(workload: Workload, run: int, watch: Watch | None) -> RunResult:
             began = monotonic()
@@ -104,9 +106,11 @@ class LocalPairs:
                 return testbed.measure(workload, run, watch)
             except TestbedError as error:
                 self.absent[name] = str(error)
-                return PairLost(name, str(error), monotonic() - began if in_time else 0.0)
+                return PairLost(name, str(error), 0.0 if virtual_time else monotonic() - began)
 
-        return Lane(name, partial(self._executor.submit, run) if in_time else partial(at_once, run))
+        if virtual_time and not self._takes_time:
+            return Lane(name, partial(at_once, run))
+        return Lane(name, lambda *asked: self._executor.submit(run, *asked))
 
 
 def _lost(name: str, reason: str, _workload: Workload, _run: int, _watch: Watch | None) -> Future[RunResult]:

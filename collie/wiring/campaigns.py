@@ -107,7 +107,7 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
     """
     choice = choice.with_absolute_paths()
     parts_of(choice)  # what is wrong with the choice is said before any host is asked
-    testbed = open_testbed(choice.testbed, choice.seed, choice.pairs)
+    testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler)
     try:
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
         parts = parts_of(choice)
@@ -151,6 +151,7 @@ def resume(
     directory: Path,
     budget: str | None,
     *,
+    scheduler: str | None = None,
     safety: SafetyLimits | None = None,
     shared_port: bool = False,
     accept_changes: bool = False,
@@ -160,6 +161,7 @@ def resume(
     Args:
         directory: of the campaign.
         budget: a new one; None for the one it began with.
+        scheduler: a new one; None for the one it began with, if it had one.
         safety: limits to replace those that the user gave before.
         shared_port: go on although somebody else uses a port.
         accept_changes: go on although the hosts are not what they were.
@@ -175,13 +177,14 @@ def resume(
         choice = dataclasses.replace(
             choice,
             budget=budget or choice.budget,
+            scheduler=scheduler or choice.scheduler,
             safety=choice.safety if safety is None else replaced(choice.safety, safety),
             shared_port=shared_port,
         )
         parts = parts_of(choice)
         _refuse_less_than_used(parts.budget, store)
         lost = lost_runs(store)
-        testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, absent_ok=True)
+        testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler, absent_ok=True)
     except BaseException:
         store.close()
         raise

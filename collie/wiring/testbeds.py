@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,37 +43,47 @@ def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
     return subsystem.with_settings(choice.settings) if choice.settings else subsystem
 
 
-def open_testbed(choice: TestbedChoice, seed: int, pairs: int = 1, *, absent_ok: bool = False) -> Testbed:
+def open_testbed(
+    choice: TestbedChoice, seed: int, pairs: int = 1, *, scheduler: str | None = None, absent_ok: bool = False
+) -> Testbed:
     """Open the testbed that a user chose; of more than one pair of hosts, a `LocalPairs`.
 
     Args:
         choice: what the user said.
         seed: of simulated noise.
         pairs: of hosts.
+        scheduler: address of the dask scheduler whose workers drive them; None for this process.
         absent_ok: go on without pairs that do not answer, as long as one does.
 
     Raises:
         ContentError: a subsystem or inventory file is wrong.
         TestbedError: the hosts cannot be used.
     """
+    opens = _openers(choice, seed, pairs)
+    if scheduler is not None:
+        from collie.scheduler.distributed import DistributedPairs
+
+        return DistributedPairs(scheduler, opens, absent_ok=absent_ok)
+    if len(opens) == 1:
+        return next(iter(opens.values()))()
+    return LocalPairs({name: opener() for name, opener in opens.items()}, absent_ok=absent_ok)
+
+
+def _openers(choice: TestbedChoice, seed: int, pairs: int) -> dict[str, Callable[[], Testbed]]:
+    """Return for each pair, by name, what opens its testbed; a worker on another machine needs no file of this one."""
     if choice.hosts is None:
         if choice.verify:
             raise UsageError("--verify compares payload, and the simulator carries none; add --hosts FILE")
         if choice.victim:
             raise UsageError("--victim runs beside the workload, and the simulator runs one alone; add --hosts FILE")
-        catalog = load_catalog("simulated")
-        simulated = [
-            SimulatedTestbed(subsystem_of(choice), catalog, seed=seed, noise=choice.noise) for _ in range(pairs)
-        ]
-        return _together({f"{each.info.name}-{n}": each for n, each in enumerate(simulated, 1)}, absent_ok)
+        simulated = partial(
+            SimulatedTestbed, subsystem_of(choice), load_catalog("simulated"), seed=seed, noise=choice.noise
+        )
+        return {f"{simulated().info.name}-{number}": simulated for number in range(1, pairs + 1)}
     if choice.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
     chosen = first_pairs(open_inventory(choice.hosts), pairs)
-    return _together({pair.name: _hosts_testbed(choice, pair) for pair in chosen}, absent_ok)
-
-
-def _together(testbeds: Mapping[str, Testbed], absent_ok: bool) -> Testbed:
-    return next(iter(testbeds.values())) if len(testbeds) == 1 else LocalPairs(testbeds, absent_ok=absent_ok)
+    return {pair.name: partial(_hosts_testbed, choice, pair) for pair in chosen}
 
 
 def lanes_of(testbed: Testbed) -> tuple[Lane, ...]:

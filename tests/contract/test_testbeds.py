@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import distributed
 import pytest
 
 from collie import ports
@@ -13,6 +14,7 @@ from collie.detect.judge import Thresholds, judge
 from collie.detect.symptom import Symptom
 from collie.errors import TestbedError
 from collie.ports import Measured, SetupFailed
+from collie.scheduler.distributed import DistributedPairs
 from collie.scheduler.local import LocalPairs
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.testing.testbed_suite import TestbedSuite
@@ -80,6 +82,26 @@ def test_a_closed_fake_testbed_measures_no_more() -> None:
     testbed.close()
     with pytest.raises(TestbedError, match="closed"):
         testbed.measure(Workload(), 1)
+
+
+@pytest.fixture(scope="module")
+def dask_cluster() -> Iterator[distributed.LocalCluster]:
+    with distributed.LocalCluster(
+        n_workers=2, processes=False, threads_per_worker=1, host="127.0.0.1", protocol="tcp", dashboard_address=None
+    ) as cluster:
+        yield cluster
+
+
+class TestDistributedPairs(TestbedSuite):
+    """What is asked and answered is pickled as between processes."""
+
+    __test__ = True
+
+    @pytest.fixture
+    def testbed(self, dask_cluster: distributed.LocalCluster) -> Iterator[ports.Testbed]:
+        pairs = DistributedPairs(dask_cluster.scheduler_address, {"one": FakeTestbed, "two": FakeTestbed})
+        yield pairs
+        pairs.close()
 
 
 class TestLocalPairs(TestbedSuite):

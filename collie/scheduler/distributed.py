@@ -1,0 +1,437 @@
+"""Pairs that worker processes drive, wherever they run: tasks on dask.distributed.
+
+Terms. A *scheduler* is a `dask scheduler`; its *workers* are `dask worker` processes that can reach the hosts. The
+controller is this process: it thinks, and keeps the record.
+
+Rules.
+1. The controller says which worker drives which pair, evenly; dask is not asked to choose, nor to try again. A worker
+   opens the testbed of a pair once and keeps it, until it is told to close it, as when a new worker takes the pair
+   over, or has not been asked for a while.
+2. A pair whose worker has left the scheduler gets another one, which begins the run again, a few times. Where no worker
+   comes in time, the pair is lost.
+3. What watches a run goes with it and acts in the worker, next to the traffic; here it is shown the samples once the
+   run is over. A worker that has left its scheduler stops its run at the next sample: another one may have the pair.
+4. An error travels as its text: what a worker foresaw is a `TestbedError` here.
+
+Whoever reaches the scheduler runs code on its workers and here (docs/security.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from threading import Event, Lock, Timer
+from time import monotonic, sleep
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+from collie import __version__
+from collie.detect.bounds import Bound
+from collie.detect.measurement import Sample, Watch, replayed
+from collie.errors import CollieError, TestbedError, UsageError
+from collie.ports import Measured, OtherUse, RunResult, Testbed, TestbedInfo
+from collie.scheduler.local import LocalPairs
+from collie.workloads.pruning import Capabilities
+from collie.workloads.workload import Workload
+
+T = TypeVar("T")
+Open = Callable[[], Testbed]
+"""Opens the testbed of a pair; is sent to a worker."""
+
+_CONNECT_SECONDS = 10.0
+_WORKER_SECONDS = 60.0
+"""How long a pair waits for a worker when there is none."""
+_WORKERS_PER_STEP = 3
+"""Workers at most that may leave during one step of a pair: what takes them all away is likely to be that step."""
+_LOOK_SECONDS = 0.5
+_IDLE_SECONDS = 300.0
+"""A worker closes a testbed that was not asked for so long: its controller is gone."""
+_SPECIFICATIONS = 4096
+_AT_WORK = ("running", "paused")
+
+
+# --- In the worker ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Answer(Generic[T]):
+    """What a worker says.
+
+    Attributes:
+        value: the answer; None where there is an error.
+        error: what went wrong.
+        version: of the worker's Collie.
+    """
+
+    value: T | None = None
+    error: str | None = None
+    version: str = __version__
+
+
+@dataclass(eq=False)
+class _Kept:
+    """A testbed that this worker has opened, and the timer that closes it."""
+
+    testbed: Testbed
+    timer: Timer | None = None
+    lock: Lock = field(default_factory=Lock)
+
+    def rest(self, forget: Callable[[], None]) -> None:
+        """Close the testbed unless it is asked again in time."""
+        self.stir()
+        self.timer = Timer(_IDLE_SECONDS, forget)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def stir(self) -> None:
+        """Do not close it yet."""
+        if self.timer is not None:
+            self.timer.cancel()
+
+
+_kept: dict[str, _Kept] = {}
+_keeping = Lock()
+
+
+def _ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> _Answer[T]:
+    """Ask the testbed of a pair something; open it first if this worker has not."""
+    while True:
+        with _keeping:
+            kept = _kept.get(key)
+            if kept is None:
+                kept = _kept[key] = _Kept(opens())
+        with kept.lock:
+            if _kept.get(key) is not kept:
+                continue  # closed just now
+            kept.stir()
+            try:
+                return _Answer(question(kept.testbed))
+            except CollieError as error:
+                return _Answer(error=str(error))
+            finally:
+                kept.rest(partial(_close, key))
+
+
+def _close(key: str) -> _Answer[Mapping[str, int | None]]:
+    """Close the testbed of a pair, if this worker has it."""
+    with _keeping:
+        kept = _kept.pop(key, None)
+    if kept is None:
+        return _Answer({})
+    kept.stir()
+    with kept.lock:
+        return _Answer(kept.testbed.close())
+
+
+def _info(testbed: Testbed) -> TestbedInfo:
+    testbed.specification(Workload())  # asks the hosts the first time; from then on it is arithmetic
+    return testbed.info
+
+
+def _capabilities(testbed: Testbed) -> Capabilities:
+    return testbed.capabilities
+
+
+def _other_uses(testbed: Testbed) -> tuple[OtherUse, ...]:
+    return testbed.other_uses()
+
+
+def _measure(workload: Workload, run: int, watch: Watch | None, testbed: Testbed) -> RunResult:
+    worker = _distributed().get_worker()
+
+    def stops(sample: Sample) -> str | None:
+        if reason := watch(sample) if watch is not None else None:
+            return reason
+        return None if worker.status.name in _AT_WORK else "the worker has left its scheduler"
+
+    return testbed.measure(workload, run, stops)
+
+
+def _specification(key: str, workload: Workload) -> Bound | None:
+    """Return what the data sheet promises, beside whatever runs; None where this worker does not have the pair."""
+    kept = _kept.get(key)
+    return kept.testbed.specification(workload) if kept is not None else None
+
+
+# --- In the controller -----------------------------------------------------------------------------------------------
+
+
+class _Vanished(Exception):
+    """A worker has left."""
+
+
+class Workers:
+    """The workers of a scheduler, and which pair each of them drives.
+
+    Args:
+        address: of the scheduler, `tcp://HOST:PORT` or `tls://HOST:PORT`.
+
+    Raises:
+        UsageError: it is no such address, or dask.distributed is not installed.
+        TestbedError: nobody answers there.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = require_address(address)
+        self._dask = _distributed()
+        try:
+            self._client = self._dask.Client(
+                address, timeout=_CONNECT_SECONDS, set_as_default=False, name="collie", heartbeat_interval="2s"
+            )
+        except (OSError, ValueError, TypeError) as error:
+            raise TestbedError(f"no scheduler answers at {address}: {error}. Start one by: dask scheduler") from None
+        self._driven_by: dict[str, str] = {}
+        self._assigning = Lock()
+
+    def ask(self, pair: str, function: Callable[..., _Answer[T]], *arguments: Any) -> T:
+        """Let the worker of a pair call a function; another worker where that one leaves.
+
+        Args:
+            pair: its key.
+            function: gets the key and the arguments.
+            arguments: what can be pickled.
+
+        Raises:
+            TestbedError: what the function foresaw; no worker comes; too many have left.
+        """
+        for _ in range(_WORKERS_PER_STEP):
+            worker = self._worker(pair)
+            try:
+                answer = self._answer(worker, function, pair, *arguments)
+            except _Vanished:
+                continue
+            if answer.error is not None:
+                raise TestbedError(answer.error)
+            if answer.version != __version__:
+                raise TestbedError(f"worker {worker} has Collie {answer.version}, and this is {__version__}")
+            return answer.value  # type: ignore[return-value]  # there is a value where there is no error
+        raise TestbedError(f"{_WORKERS_PER_STEP} workers have left one after another during the same step")
+
+    def ask_beside(self, pair: str, function: Callable[..., T | None], *arguments: Any) -> T | None:
+        """Let the worker of a pair call what takes no time, whatever else it does; None without an answer."""
+        worker = self._driven_by.get(pair)
+        if worker is None:
+            return None
+        try:
+            answers: dict[str, T | None] = self._client.run(function, pair, *arguments, workers=[worker])
+        except Exception:  # whatever it is, the usual way will say it better
+            return None
+        return answers.get(worker)
+
+    def end(self, pair: str) -> Mapping[str, int | None] | None:
+        """Let the worker of a pair close it; return what is left, None where no worker can tell.
+
+        Raises:
+            TestbedError: the scheduler is gone.
+        """
+        worker = self._driven_by.pop(pair, None)
+        if worker not in self._present():
+            return None
+        try:
+            return self._answer(worker, _close, pair).value
+        except _Vanished:
+            return None
+
+    def close(self) -> None:
+        """Leave the scheduler; the workers stay."""
+        self._client.close()
+
+    def _worker(self, pair: str) -> str:
+        """Return the worker of a pair; one that drives few others where it has none.
+
+        Raises:
+            TestbedError: none comes in time.
+        """
+        deadline = monotonic() + _WORKER_SECONDS
+        while not (present := self._present()):
+            if monotonic() > deadline:
+                raise TestbedError(
+                    f"scheduler {self.address} has had no worker for {_WORKER_SECONDS:g} s; start some by: "
+                    f"dask worker {self.address}"
+                )
+            sleep(_LOOK_SECONDS)
+        with self._assigning:
+            before = self._driven_by.get(pair)
+            others = Counter(worker for other, worker in self._driven_by.items() if other != pair)
+            freest = min(present, key=lambda worker: (others[worker], worker))
+            if before in present and others[before] <= others[freest]:
+                return before
+            self._driven_by[pair] = freest
+        if before in present:
+            self._leave(before, pair)
+        return freest
+
+    def _leave(self, worker: str, pair: str) -> None:
+        """Let a worker close the testbed of a pair before another one opens it."""
+        with suppress(_Vanished):
+            self._answer(worker, _close, pair)
+
+    def _present(self) -> frozenset[str]:
+        """Return the workers that are there.
+
+        Raises:
+            TestbedError: the scheduler is gone.
+        """
+        try:
+            return frozenset(self._client.nthreads())
+        except Exception as error:
+            raise self._gone(error) from None
+
+    def _answer(self, worker: str, function: Callable[..., _Answer[T]], *arguments: Any) -> _Answer[T]:
+        future = self._client.submit(
+            function,
+            *arguments,
+            key=f"collie-{uuid4().hex}",
+            workers=[worker],
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
+        )
+        done = Event()
+        future.add_done_callback(lambda _: done.set())
+        try:
+            while not done.wait(_LOOK_SECONDS):
+                if worker not in self._present():
+                    raise _Vanished
+            answer: _Answer[T] = future.result()
+            return answer
+        except self._dask.KilledWorker:
+            raise _Vanished from None
+        except (self._dask.CancelledError, self._dask.comm.CommClosedError) as error:
+            raise self._gone(error) from None
+        except ImportError as error:
+            raise TestbedError(f"worker {worker} cannot run Collie {__version__}: {error}; install it there") from None
+        finally:
+            if not future.done():
+                future.cancel()
+
+    def _gone(self, error: Exception) -> TestbedError:
+        return TestbedError(f"scheduler {self.address} is gone: {error or type(error).__name__}")
+
+
+class WorkerPair:
+    """A `ports.Testbed` that a worker drives.
+
+    Args:
+        workers: of the scheduler.
+        name: of the pair.
+        opens: its testbed, in the worker.
+    """
+
+    def __init__(self, workers: Workers, name: str, opens: Open) -> None:
+        self._workers = workers
+        self._name = name
+        self._key = f"{name}-{uuid4().hex}"
+        self._opens = opens
+        self._info: TestbedInfo | None = None
+        self._left: Mapping[str, int | None] | None = None
+        self._specified = lru_cache(_SPECIFICATIONS)(self._specification)
+
+    @property
+    def info(self) -> TestbedInfo:
+        """What the testbed is."""
+        if self._info is None:
+            self._info = self._asked(_info)
+        return self._info
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What is known to restrict the testbed."""
+        return self._asked(_capabilities)
+
+    def specification(self, workload: Workload) -> Bound:
+        """Return what the data sheet promises for a workload, also while another one runs."""
+        return self._specified(workload)
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        """Let the worker run a workload; show the samples to what watches, which has acted there."""
+        result = self._asked(partial(_measure, workload, run, watch))
+        if isinstance(result, Measured):
+            replayed(result.measurement, watch)
+        return result
+
+    def other_uses(self) -> tuple[OtherUse, ...]:
+        """Let the worker watch every port."""
+        return self._asked(_other_uses)
+
+    def close(self) -> Mapping[str, int | None]:
+        """Let the worker leave nothing behind; without it nobody can tell."""
+        if self._left is None:
+            self._left = self._closed()
+        return self._left
+
+    def _closed(self) -> Mapping[str, int | None]:
+        unknown = {} if self._info is None or self._info.virtual_time else dict.fromkeys(self._info.fingerprints)
+        try:
+            left = self._workers.end(self._key)
+        except TestbedError:
+            left = None
+        return unknown if left is None else left
+
+    def _asked(self, question: Callable[[Testbed], T]) -> T:
+        if self._left is not None:
+            raise TestbedError(f"{self._name} is closed")
+        return self._workers.ask(self._key, _ask, self._opens, question)
+
+    def _specification(self, workload: Workload) -> Bound:
+        beside = self._workers.ask_beside(self._key, _specification, workload)
+        return beside or self._asked(partial(_specified, workload))
+
+
+def _specified(workload: Workload, testbed: Testbed) -> Bound:
+    return testbed.specification(workload)
+
+
+class DistributedPairs(LocalPairs):
+    """Pairs that the workers of a dask scheduler drive.
+
+    Args:
+        address: of the scheduler.
+        opens: for each pair what opens its testbed in a worker, by name.
+        absent_ok: as in `LocalPairs`.
+
+    Raises:
+        UsageError: as `Workers`.
+        TestbedError: as `Workers` and `LocalPairs`.
+    """
+
+    def __init__(self, address: str, opens: Mapping[str, Open], *, absent_ok: bool = False) -> None:
+        self._workers = Workers(address)
+        try:
+            pairs = {name: WorkerPair(self._workers, name, opener) for name, opener in opens.items()}
+            super().__init__(pairs, absent_ok=absent_ok, takes_time=True)
+        except BaseException:
+            self._workers.close()
+            raise
+
+    def close(self) -> Mapping[str, int | None]:
+        """Leave nothing behind on any host, and leave the scheduler."""
+        left = super().close()
+        self._workers.close()
+        return left
+
+
+def require_address(text: str) -> str:
+    """Return the address of a scheduler.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not re.fullmatch(r"(tcp|tls)://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}", text):
+        raise UsageError(f"--scheduler {text!r} is no address; write tcp://HOST:8786, or tls://HOST:8786")
+    return text
+
+
+def _distributed() -> ModuleType:
+    try:
+        import distributed
+    except ImportError:
+        raise UsageError(
+            "--scheduler needs dask.distributed, here and on the workers: pip install 'collie-rdma[scheduler]'"
+        ) from None
+    return distributed

@@ -1,0 +1,160 @@
+"""`collie search --scheduler`: a real dask scheduler, worker processes, and one of them killed on the way."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import distributed
+import pytest
+
+from collie import wiring
+from collie.campaign.choice import SearchChoice
+from collie.campaign.events import RunBegun
+from collie.campaign.safety import Guard
+from collie.content.anomalies import load_reference
+from collie.detect.measurement import Measurement
+from collie.errors import HostUnreachable, TestbedError, UsageError
+from collie.inventory.safety import SafetyLimits
+from collie.ports import Measured, PairLost
+from collie.scheduler import distributed as scheduler
+from collie.scheduler.distributed import DistributedPairs
+from collie.testing.fakes import FakeTestbed, ListSink
+from collie.workloads.workload import Workload
+
+CHOICE = SearchChoice(budget="45runs", seed=1, pairs=3)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[distributed.LocalCluster]:
+    """A scheduler of this process; workers come and go."""
+    with distributed.LocalCluster(
+        n_workers=0,
+        processes=False,
+        host="127.0.0.1",
+        protocol="tcp",
+        dashboard_address=None,
+        silence_logs=logging.ERROR,
+    ) as made:
+        yield made
+
+
+@contextmanager
+def workers(cluster: distributed.LocalCluster, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Workers as a user starts them."""
+    words = [cluster.scheduler_address, "--no-nanny", "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"]
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", *words]
+    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]
+    try:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=120)
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@dataclass
+class Killer(ListSink):
+    """Kills processes when a run begins."""
+
+    run: int = 0
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def on_event(self, event: Any) -> None:
+        super().on_event(event)
+        if isinstance(event, RunBegun) and event.run == self.run:
+            for process in self.processes:
+                process.kill()
+
+
+def searched(choice: SearchChoice, directory: Path, sink: ListSink) -> bytes:
+    opened = wiring.begin(choice, directory)
+    try:
+        opened.run(sink)
+    finally:
+        opened.close()
+    return (directory / "results.jsonl").read_bytes()
+
+
+def test_a_campaign_is_the_same_with_workers_one_of_which_is_killed(
+    cluster: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = searched(CHOICE, tmp_path / "alone", ListSink())
+    away = SearchChoice(**{**vars(CHOICE), "scheduler": cluster.scheduler_address})
+    with workers(cluster, 2) as started:
+        assert searched(away, tmp_path / "away", Killer(run=20, processes=started[:1])) == alone
+        assert [process.poll() for process in started] == [-signal.SIGKILL, None]
+
+        monkeypatch.setattr(scheduler, "_WORKER_SECONDS", 0.1)
+        with pytest.raises(TestbedError, match=r"has had no worker for 0.1 s; start some by: dask worker tcp://"):
+            searched(away, tmp_path / "cut", Killer(run=20, processes=started))
+    with workers(cluster, 1):
+        opened = wiring.resume(tmp_path / "cut", None)
+        opened.run(ListSink())
+        opened.close()
+    assert (tmp_path / "cut" / "results.jsonl").read_bytes() == alone
+
+
+def measured(result: object) -> Measurement:
+    assert isinstance(result, Measured)
+    return result.measurement
+
+
+def test_what_watches_a_run_acts_in_the_worker(cluster: distributed.LocalCluster) -> None:
+    storm = load_reference("nsdi22-01").trigger
+    with workers(cluster, 1):
+        testbed = wiring.open_testbed(CHOICE.testbed, 1, 2, scheduler=cluster.scheduler_address)
+        guard = Guard(SafetyLimits(pause_per_second=0.05))
+        run = measured(testbed.measure(storm, 1, guard.watch()))
+        testbed.close()
+    assert run.stopped is not None
+    assert "--max-pause-per-second" in run.stopped
+
+
+@dataclass
+class _Gone(FakeTestbed):
+    def measure(self, *_: object) -> Any:
+        raise HostUnreachable("host-b", "192.0.2.7", "timed out")
+
+
+def test_pairs_move_to_a_worker_that_comes_and_errors_come_as_words(cluster: distributed.LocalCluster) -> None:
+    with workers(cluster, 1):
+        pairs = DistributedPairs(
+            cluster.scheduler_address, {"one": FakeTestbed, "two": FakeTestbed, "three": partial(_Gone)}
+        )
+        with workers(cluster, 2):
+            runs = [lane.begin(Workload(), 1, None).result() for lane in pairs.lanes]
+            assert runs[:2] == [FakeTestbed().measure(Workload(), 1)] * 2
+            assert runs[2] == PairLost("three", "host host-b (192.0.2.7) cannot be reached: timed out", 0.0)
+            assert len(set(pairs._workers._driven_by.values())) > 1
+        pairs.close()
+
+
+@pytest.mark.parametrize("address", ["localhost", "http://a:1", "tcp://a b:1", "tcp://[::1]", "tls://a:123456"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="--scheduler"):
+        DistributedPairs(address, {"one": FakeTestbed})
+
+
+def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "_CONNECT_SECONDS", 0.2)
+    with pytest.raises(
+        TestbedError, match=r"no scheduler answers at tcp://127.0.0.1:9: .* Start one by: dask scheduler"
+    ):
+        DistributedPairs("tcp://127.0.0.1:9", {"one": FakeTestbed})
+
+
+def test_without_the_library_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError, match=r"pip install 'collie-rdma\[scheduler\]'"):
+        DistributedPairs("tcp://127.0.0.1:8786", {"one": FakeTestbed})
