@@ -1,15 +1,16 @@
 """Compare searches: how many minutes of testbed time each needs to find the anomalies of a simulated subsystem.
 
     python benchmarks/search_efficiency.py --contenders random,nsdi22-diag --seeds 1-20 --budget 10h --output efficiency
-    python benchmarks/search_efficiency.py --contenders guided --pairs 1,2,4,8,16 --seeds 1-10 --budget 40h
+    python benchmarks/search_efficiency.py --contenders guided --pairs 1,2,4,8,16 --seeds 1-10 --budget 40h \\
+        --share-budget --until-all
 
 Every contender is a recipe (name or file) and runs once per seed, in memory, in a process of its own. All share the
 judge, the confirmation and the accounting: every run counts, whatever it is for. Ground truth credits each confirmed
 anomaly to one mechanism; a mechanism is found when its first anomaly is confirmed.
 
 Prints two tables, minutes to the k-th mechanism beside the paper's (on F, the subsystem that the paper reports), and
-what was found at which cost; with --output PREFIX also writes PREFIX.json with everything and PREFIX.png. Asserts
-nothing.
+what was found at which cost; with several numbers of pairs a third one, how much faster they are; with --output
+PREFIX also writes PREFIX.json with everything and PREFIX.png. Asserts nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import os
 import statistics
 import sys
@@ -33,6 +35,7 @@ from typing import Any
 from collie import wiring
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import TestbedChoice
+from collie.campaign.events import AnomalyConfirmed, AnomalyExplained
 from collie.campaign.run import Campaign
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
@@ -91,6 +94,7 @@ class Task:
         noise: of simulated readings.
         quality_points: points for precision and for recall; 0 measures neither.
         pairs: of hosts that measure at once.
+        until_all: end with the last mechanism, whatever is left of the budget.
     """
 
     subsystem: str
@@ -101,6 +105,35 @@ class Task:
     space: str = "nsdi22"
     quality_points: int = 200
     pairs: int = 1
+    until_all: bool = False
+
+
+class AllFound(Exception):
+    """Nothing planted is left to find."""
+
+
+@dataclass
+class Spotter:
+    """A `ports.ProgressSink` that ends a campaign when everything planted is found.
+
+    Attributes:
+        truth: what is planted.
+        anomalies: confirmed so far, by id.
+    """
+
+    truth: Truth
+    anomalies: dict[str, Anomaly] = dataclasses.field(default_factory=dict)
+
+    def on_event(self, event: Any) -> None:
+        """Hear of an anomaly.
+
+        Raises:
+            AllFound: it was the last.
+        """
+        if isinstance(event, AnomalyConfirmed | AnomalyExplained):
+            self.anomalies[event.anomaly.id] = event.anomaly
+            if not self.truth.score(tuple(self.anomalies.values())).missed:
+                raise AllFound
 
 
 def run(task: Task) -> dict[str, Any]:
@@ -111,9 +144,10 @@ def run(task: Task) -> dict[str, Any]:
     header = CampaignHeader("benchmark", {}, space.name, recipe.name, {}, task.seed, "2026-01-01T00:00:00Z")
     choice = TestbedChoice(subsystem=task.subsystem, noise=task.noise)
     testbed = wiring.open_testbed(choice, task.seed, task.pairs)
+    truth, store = _truth(task.subsystem, task.space), MemoryStore(header)
     campaign = Campaign(
         testbed=testbed,
-        store=MemoryStore(header),
+        store=store,
         space=space,
         recipe=recipe,
         budget=budget,
@@ -122,24 +156,28 @@ def run(task: Task) -> dict[str, Any]:
         lanes=wiring.lanes_of(testbed),
     )
     wall, cpu = time.perf_counter(), time.process_time()
-    summary = campaign.run(ListSink())
+    try:
+        ended_by = campaign.run(Spotter(truth) if task.until_all else ListSink()).ended_by
+    except AllFound:
+        ended_by = "all found"
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    score = _truth(task.subsystem, task.space).score(summary.anomalies)
+    anomalies, records = store.anomalies(), list(store.runs())
+    elapsed_seconds = max(record.finished_at_seconds for record in records)
+    score = truth.score(anomalies)
     return {
         **dataclasses.asdict(task),
         "contender": recipe.name if task.pairs == 1 else f"{recipe.name}, {task.pairs} pairs",
-        "budget_minutes": min(budget.seconds, summary.elapsed_seconds) / 60,
-        "runs": summary.runs,
-        "skipped": summary.skipped,
-        "ended_by": summary.ended_by,
+        "budget_minutes": min(budget.seconds, elapsed_seconds) / 60,
+        "runs": len(records),
+        "ended_by": ended_by,
         "wall_seconds": wall,
         "cpu_seconds": cpu,
         "planted": list(score.planted),
-        "found": _first_minutes(summary.anomalies, score),
+        "found": _first_minutes(anomalies, score),
         "false": score.false,
         "explains": recipe.explain,
         # What explains nothing keeps every hit: hundreds of lines that say nothing.
-        "anomalies": _described(summary.anomalies, score, task) if recipe.explain else [],
+        "anomalies": _described(anomalies, score, task) if recipe.explain else [],
     }
 
 
@@ -286,6 +324,37 @@ def summary_table(results: Sequence[Mapping[str, Any]]) -> str:
     return _markdown([f"on {results[0]['subsystem']}", *heads], rows)
 
 
+def speedup_table(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return how much faster more pairs are than the fewest: mean minutes to k mechanisms, and their ratio.
+
+    A seed that did not get so far counts with the end of its budget, and is marked: its time is longer than that.
+    """
+    most = len(results[0]["planted"])
+    counts = (most // 2, most - 3, most - 1, most)
+    groups = {
+        pairs: [one for one in results if one["pairs"] == pairs] for pairs in sorted({one["pairs"] for one in results})
+    }
+    times = {
+        pairs: [statistics.mean(_minutes_to(k, one) for one in group) for k in counts]
+        for pairs, group in groups.items()
+    }
+    fewest = min(groups)
+    rows = []
+    for pairs, group in groups.items():
+        cells = []
+        for k, minutes, base in zip(counts, times[pairs], times[fewest], strict=True):
+            late = sum(len(one["found"]) < k for one in group)
+            cells.append(f"{minutes:.0f} ({base / minutes:.1f} times as fast){f', {late} late' if late else ''}")
+        rows.append([pairs, *cells])
+    return _markdown(["pairs", *(f"minutes to {k} of {most}" for k in counts)], rows)
+
+
+def _minutes_to(k: int, result: Mapping[str, Any]) -> float:
+    """Return when the k-th mechanism was found; the end of the budget where it was not."""
+    found = sorted(result["found"].values())
+    return float(found[k - 1] if len(found) >= k else result["budget_minutes"])
+
+
 def _explained(result: Mapping[str, Any]) -> int:
     return sum(anomaly["extraction_runs"] > 0 for anomaly in result["anomalies"])
 
@@ -364,6 +433,12 @@ def parse_counts(text: str) -> list[int]:
     return [int(word) for word in text.split(",")]
 
 
+def _share(budget: str, pairs: int) -> str:
+    """Return a budget of as many runs for any number of pairs: of time, each has its part; of runs, all have one."""
+    seconds = parse_budget(budget).seconds
+    return budget if math.isinf(seconds) else f"{round(seconds / pairs)}s"
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subsystem", action="append", help="may repeat; F unless given")
@@ -371,6 +446,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", default="1-20", type=parse_seeds)
     parser.add_argument("--pairs", default=[1], type=parse_counts, help="numbers of pairs that measure at once, as 1,8")
     parser.add_argument("--budget", default="10h")
+    parser.add_argument("--share-budget", action="store_true", help="divide the budget by the number of pairs")
+    parser.add_argument("--until-all", action="store_true", help="end a campaign with the last mechanism")
     parser.add_argument("--noise", default=1.0, type=float)
     parser.add_argument("--space", default="nsdi22")
     parser.add_argument("--quality-points", default=200, type=int, help="0 leaves precision and recall out")
@@ -380,9 +457,18 @@ def main(words: Sequence[str] | None = None) -> None:
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes are parallel; threads inside would fight over cores
     subsystems = options.subsystem or ["F"]
-    shared = (options.budget, options.noise, options.space, options.quality_points)
     tasks = [
-        Task(subsystem, contender, seed, *shared, pairs)
+        Task(
+            subsystem,
+            contender,
+            seed,
+            _share(options.budget, pairs) if options.share_budget else options.budget,
+            options.noise,
+            options.space,
+            options.quality_points,
+            pairs,
+            options.until_all,
+        )
         for seed in options.seeds
         for subsystem in subsystems
         for contender in options.contenders.split(",")
@@ -392,6 +478,8 @@ def main(words: Sequence[str] | None = None) -> None:
     for subsystem in subsystems:
         mine = [result for result in results if result["subsystem"] == subsystem]
         print(f"{minutes_table(mine)}\n\n{summary_table(mine)}\n")
+        if len(options.pairs) > 1:
+            print(f"{speedup_table(mine)}\n")
         if options.output:
             suffix = f"-{Path(subsystem).stem}" if len(subsystems) > 1 else ""
             plot(mine, Path(f"{options.output}{suffix}.png"))

@@ -14,7 +14,7 @@ from collie.counters.catalog import Catalog
 from collie.errors import TestbedError
 from collie.fleet.battery import Group, Probe
 from collie.fleet.reading import Reading, readings_of
-from collie.ports import HostLost, Measured, RunResult, SetupFailed, Testbed, Unsupported
+from collie.ports import HostLost, Measured, PairLost, RunResult, SetupFailed, Testbed, Unsupported
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
@@ -141,6 +141,8 @@ class Battery:
             outcome.elapsed_seconds += result.elapsed_seconds
             if isinstance(result, HostLost):
                 raise TestbedError(f"host {result.host} was lost: {result.detail}")
+            if isinstance(result, PairLost):
+                raise TestbedError(f"{result.pair} was lost: {result.detail}")
             is_last = run == number + ATTEMPTS - 1
             if isinstance(result, Measured) and (result.measurement.stable or is_last):
                 read = list(readings_of(result.measurement, group.hosts, probe, run, testbed.info.catalog))

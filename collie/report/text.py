@@ -15,7 +15,7 @@ from collie.detect.bounds import Bound
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
-from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed
+from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed, Unsupported
 from collie.report.json_output import Score
 from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times, victim_kept
 from collie.report.trials import trial_lines
@@ -57,7 +57,7 @@ def render_measurement(judged: JudgedRun) -> str:
         lines += ["", *_hosts(result.measurement, judged.bound)]
         lines += [Text(f"note: {note}", "dim") for note in result.measurement.notes]
         lines += ["", *_counters(result.measurement)]
-    else:
+    elif isinstance(result, Unsupported):
         lines.append(Text(f"unsupported: {result.reason}", "bold yellow"))
     return _styled(lines)
 

@@ -81,7 +81,7 @@ class _Kept:
     timer: Timer | None = None
     lock: Lock = field(default_factory=Lock)
 
-    def rest(self, forget: Callable[[], None]) -> None:
+    def rest(self, forget: Callable[[], object]) -> None:
         """Close the testbed unless it is asked again in time."""
         self.stir()
         self.timer = Timer(_IDLE_SECONDS, forget)
@@ -376,7 +376,8 @@ class WorkerPair:
     def _asked(self, question: Callable[[Testbed], T]) -> T:
         if self._left is not None:
             raise TestbedError(f"{self._name} is closed")
-        return self._workers.ask(self._key, _ask, self._opens, question)
+        answer: T = self._workers.ask(self._key, _ask, self._opens, question)
+        return answer
 
     def _specification(self, workload: Workload) -> Bound:
         beside = self._workers.ask_beside(self._key, _specification, workload)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import distributed
@@ -52,15 +53,20 @@ def workers(cluster: distributed.LocalCluster, count: int) -> Iterator[list[subp
     """Workers as a user starts them."""
     words = [cluster.scheduler_address, "--no-nanny", "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"]
     command = [sys.executable, "-m", "distributed.cli.dask_worker", *words]
-    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]
-    try:
-        with distributed.Client(cluster, set_as_default=False) as client:
-            client.wait_for_workers(count, timeout=120)
-        yield started
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
+    with distributed.Client(cluster, set_as_default=False) as client:
+        before = set(client.nthreads())
+        started = [
+            subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)
+        ]
+        try:
+            client.wait_for_workers(len(before) + count, timeout=120)
+            yield started
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+            while set(client.nthreads()) - before:
+                sleep(0.05)
 
 
 @dataclass
@@ -110,29 +116,27 @@ def measured(result: object) -> Measurement:
     return result.measurement
 
 
-def test_what_watches_a_run_acts_in_the_worker(cluster: distributed.LocalCluster) -> None:
-    storm = load_reference("nsdi22-01").trigger
-    with workers(cluster, 1):
-        testbed = wiring.open_testbed(CHOICE.testbed, 1, 2, scheduler=cluster.scheduler_address)
-        guard = Guard(SafetyLimits(pause_per_second=0.05))
-        run = measured(testbed.measure(storm, 1, guard.watch()))
-        testbed.close()
-    assert run.stopped is not None
-    assert "--max-pause-per-second" in run.stopped
-
-
 @dataclass
 class _Gone(FakeTestbed):
     def measure(self, *_: object) -> Any:
         raise HostUnreachable("host-b", "192.0.2.7", "timed out")
 
 
-def test_pairs_move_to_a_worker_that_comes_and_errors_come_as_words(cluster: distributed.LocalCluster) -> None:
+def test_watches_act_in_the_worker_errors_come_as_words_and_pairs_move_to_a_worker_that_comes(
+    cluster: distributed.LocalCluster,
+) -> None:
     with workers(cluster, 1):
+        testbed = wiring.open_testbed(CHOICE.testbed, 1, 2, scheduler=cluster.scheduler_address)
+        guard = Guard(SafetyLimits(pause_per_second=0.05))
+        run = measured(testbed.measure(load_reference("nsdi22-01").trigger, 1, guard.watch()))
+        testbed.close()
+        assert run.stopped is not None
+        assert "--max-pause-per-second" in run.stopped
+
         pairs = DistributedPairs(
             cluster.scheduler_address, {"one": FakeTestbed, "two": FakeTestbed, "three": partial(_Gone)}
         )
-        with workers(cluster, 2):
+        with workers(cluster, 1):
             runs = [lane.begin(Workload(), 1, None).result() for lane in pairs.lanes]
             assert runs[:2] == [FakeTestbed().measure(Workload(), 1)] * 2
             assert runs[2] == PairLost("three", "host host-b (192.0.2.7) cannot be reached: timed out", 0.0)

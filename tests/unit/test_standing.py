@@ -19,6 +19,7 @@ from collie.campaign.events import (
     AnomalyExplained,
     AnomalyMerged,
     CampaignBegun,
+    PairSetAside,
     RunBegun,
     RunFinished,
 )
@@ -27,7 +28,7 @@ from collie.cli.progress import ConsoleProgress, live_view, plain_line
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.errors import HostUnreachable, StoreError
 from collie.inventory.fingerprint import Fingerprint
-from collie.ports import HostLost, Measured, RunRecord, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.ports import HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.report.prometheus import render_metrics
 from collie.store.directory import CampaignDirectory
 from collie.store.heartbeat import Heartbeat, State, read_heartbeat, write_heartbeat
@@ -96,6 +97,17 @@ def test_what_fails_and_what_is_lost_is_counted_and_named() -> None:
     assert standing.failed_runs == 2
     assert standing.last_failure == Failure(2, "host b was lost: b does not answer")
     assert standing.hosts == {"a": HostStanding(), "b": HostStanding(1, 2)}
+
+
+def test_a_pair_that_is_lost_is_named_with_its_cause() -> None:
+    follower = Follower(FakeClock())
+    follower.on_event(CampaignBegun(HOSTS, Budget(runs=10)))
+    follower.on_event(finished(1, 0.1, PairLost("a,b", "host b does not answer", 90.0)))
+    follower.on_event(PairSetAside("a,b", "lost in run 1: host b does not answer"))
+    standing = follower.standing()
+    assert standing.failed_runs == 1
+    assert standing.last_failure == Failure(1, "a,b was lost: host b does not answer")
+    assert "a,b: lost in run 1: host b does not answer" in shown(standing)
 
 
 @pytest.mark.parametrize(("counter", "best"), [("pressure", 9.0), ("rx_packets", 3.0)])
