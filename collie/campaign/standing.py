@@ -189,7 +189,8 @@ class Follower:
         )
 
     def _run(self, event: RunFinished) -> None:
-        self._last = event
+        if not isinstance(event.record.result, PairLost):  # which may never be on record (lanes.py, rule 5)
+            self._last = event
         self._purpose = event.record.purpose
         record = event.record
         if failure := failure_of(record):
