@@ -100,21 +100,22 @@ _keeping = Lock()
 
 def _ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> _Answer[T]:
     """Ask the testbed of a pair something; open it first if this worker has not."""
-    while True:
-        with _keeping:
-            kept = _kept.get(key)
-            if kept is None:
-                kept = _kept[key] = _Kept(opens())
-        with kept.lock:
-            if _kept.get(key) is not kept:
-                continue  # closed just now
-            kept.stir()
-            try:
-                return _Answer(question(kept.testbed))
-            except CollieError as error:
-                return _Answer(error=str(error))
-            finally:
-                kept.rest(partial(_close, key))
+    try:
+        while True:
+            with _keeping:
+                kept = _kept.get(key)
+                if kept is None:
+                    kept = _kept[key] = _Kept(opens())
+            with kept.lock:
+                if _kept.get(key) is not kept:
+                    continue  # closed just now
+                kept.stir()
+                try:
+                    return _Answer(question(kept.testbed))
+                finally:
+                    kept.rest(partial(_close, key))
+    except CollieError as error:
+        return _Answer(error=str(error))
 
 
 def _close(key: str) -> _Answer[Mapping[str, int | None]]:
@@ -125,7 +126,10 @@ def _close(key: str) -> _Answer[Mapping[str, int | None]]:
         return _Answer({})
     kept.stir()
     with kept.lock:
-        return _Answer(kept.testbed.close())
+        try:
+            return _Answer(kept.testbed.close())
+        except CollieError as error:
+            return _Answer(error=str(error))
 
 
 def _info(testbed: Testbed) -> TestbedInfo:
@@ -328,6 +332,7 @@ class WorkerPair:
         self._name = name
         self._key = f"{name}-{uuid4().hex}"
         self._opens = opens
+        self._asking = Lock()
         self._info: TestbedInfo | None = None
         self._left: Mapping[str, int | None] | None = None
         self._specified = lru_cache(_SPECIFICATIONS)(self._specification)
@@ -376,7 +381,8 @@ class WorkerPair:
     def _asked(self, question: Callable[[Testbed], T]) -> T:
         if self._left is not None:
             raise TestbedError(f"{self._name} is closed")
-        answer: T = self._workers.ask(self._key, _ask, self._opens, question)
+        with self._asking:  # nobody moves the pair to another worker meanwhile
+            answer: T = self._workers.ask(self._key, _ask, self._opens, question)
         return answer
 
     def _specification(self, workload: Workload) -> Bound:
