@@ -75,7 +75,7 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
         record.run,
         record.purpose,
         result["outcome"],
-        float(record.finished_at_seconds),  # as the column has it: its checksum is of what is read again
+        record.finished_at_seconds + 0.0,  # as the column has it, without a negative zero: the checksum is of that
         codec.dumps(render(record.workload)),
         codec.dumps(result),
         encode_series(series),

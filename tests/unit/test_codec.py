@@ -16,7 +16,7 @@ from collie.detect.measurement import HostMeasurement, Measurement, Sample
 from collie.detect.symptom import Verdict
 from collie.ports import CampaignHeader, Measured, RunRecord, SetupFailed
 from collie.search.anomaly import Anomaly
-from collie.store import codec
+from collie.store import codec, schema
 from collie.store.codec import decode_anomaly, decode_verdict, encode_anomaly, encode_verdict
 from collie.store.jsonl import run_line
 from collie.store.records import from_row, to_row
@@ -32,8 +32,10 @@ def through_json(value: Any) -> Any:
 
 @given(run_records())
 def test_a_run_survives_its_row(record: RunRecord) -> None:
-    run, purpose, _, *rest = to_row(record)
-    assert from_row((run, purpose, *rest)) == record
+    row = to_row(record)
+    assert from_row((*row, schema.digest(*row))) == record
+    with pytest.raises(ValueError, match="checksum"):
+        from_row((*row, schema.digest(*row) ^ 1))
 
 
 @given(anomalies())
@@ -101,8 +103,8 @@ def test_a_number_that_has_to_be_known_is_refused_when_it_is_not() -> None:
 
 def test_output_that_is_no_text_survives_without_what_steers_a_terminal() -> None:
     record = RunRecord(1, "search", Workload(), SetupFailed("cause", "caf\udce9 \x1b[2J", 1.0), 1.0)
-    run, purpose, _, *rest = to_row(record)
-    back = from_row((run, purpose, *rest)).result
+    row = to_row(record)
+    back = from_row((*row, schema.digest(*row))).result
     assert isinstance(back, SetupFailed)
     assert back.detail == "caf\ufffd \ufffd[2J"
 
