@@ -32,7 +32,7 @@ from collie.cli.options import (
 )
 from collie.cli.progress import ConsoleProgress
 from collie.content.locate import Kind
-from collie.errors import TestbedError, UsageError
+from collie.errors import StoreUnwritable, TestbedError, UsageError
 from collie.report.json_output import render_search
 from collie.report.standing import lost_words
 from collie.report.text import render_summary
@@ -122,7 +122,7 @@ def _search(opened: wiring.OpenCampaign, directory: Path, options: dict[str, Any
             summary = opened.run(progress, textfile(options["prometheus"]))
             safety = opened.release()
         return _finish(opened, summary, safety, time.monotonic() - started, directory, options)
-    except TestbedError as error:
+    except (TestbedError, StoreUnwritable) as error:
         click.echo(
             f"collie: {error}\nEverything measured so far is kept; go on with: collie search --resume {directory}",
             err=True,

@@ -52,8 +52,13 @@ class SqliteStore:
         self._header = self._decoded("its header", codec.decode_header, self._one(_CAMPAIGN), 0)
 
     @classmethod
-    def create(cls, path: Path, header: CampaignHeader) -> Self:
+    def create(cls, path: Path, header: CampaignHeader, calibration: Calibration | None = None) -> Self:
         """Begin a campaign in a directory that is new or empty.
+
+        Args:
+            path: the campaign directory.
+            header: what fixes the campaign.
+            calibration: that it is judged by, where that is known before its first run.
 
         Raises:
             StoreError: the directory holds a campaign or other files, cannot be written, or is in use.
@@ -63,7 +68,7 @@ class SqliteStore:
         lock = CampaignLock(path)
         try:
             directory.prepare()  # again: another process may have been quicker to the lock, and be gone already
-            _make(directory, header)
+            _make(directory, header, calibration or Calibration())
             return cls._attach(directory, lock)
         except BaseException:
             lock.release()
@@ -246,19 +251,18 @@ class SqliteStore:
             raise schema.damaged(self.directory.database, error) from None
 
 
-def _make(directory: CampaignDirectory, header: CampaignHeader) -> None:
-    """Put a complete, empty record in its place.
+def _make(directory: CampaignDirectory, header: CampaignHeader, calibration: Calibration) -> None:
+    """Put a complete record without runs in its place.
 
     Raises:
         StoreError: it cannot be written.
     """
-    text = codec.dumps(codec.encode_header(header))
+    row = codec.dumps(codec.encode_header(header)), codec.dumps(codec.encode_calibration(calibration))
     try:
         private(directory.unfinished).close()  # SQLite gives the files beside it the mode of the record
         with closing(sqlite3.connect(directory.unfinished, isolation_level=None)) as connection:
             schema.migrate(connection, directory.database)
-            connection.execute("INSERT INTO campaign VALUES (1, ?, '[]', NULL)", (text,))
-            schema.stamp(connection)
+            connection.execute("INSERT INTO campaign VALUES (1, ?, ?, ?)", (*row, schema.digest(*row)))
         directory.log.mkdir(exist_ok=True)
         publish(directory.unfinished, directory.database)
     except (OSError, sqlite3.OperationalError) as error:

@@ -124,10 +124,8 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
             seed=choice.seed,
             started=utc_now(),
         )
-        store = SqliteStore.create(directory, header)
+        store = SqliteStore.create(directory, header, kept)
         fingerprints.save(store.directory.fingerprints, testbed.info.fingerprints, utc_now())
-        if kept is not None:
-            store.set_calibration(kept)
         return _open(choice, parts, testbed, store)
     except BaseException:
         testbed.close()

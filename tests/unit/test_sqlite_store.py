@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 import collie
+from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.errors import StoreError
 from collie.ports import CampaignHeader
 from collie.store import SqliteStore, schema
 from collie.testing.store_suite import ANOMALY, HEADER, measured
+from collie.workloads.workload import Opcode, QpType
 
 WRITER = """
 import sys
@@ -255,6 +257,13 @@ def test_a_campaign_from_before_checksums_gets_them_and_keeps_everything(tmp_pat
         assert store.header == HEADER
         assert list(store.runs()) == [measured(1)]
         assert store.anomalies() == (ANOMALY,)
+
+
+def test_a_campaign_comes_into_being_with_its_calibration(tmp_path: Path) -> None:
+    known = Calibration((CalibrationPoint(QpType.RC, Opcode.WRITE, 4096, 1e9, 0.1),))
+    SqliteStore.create(tmp_path / "c", HEADER, known).close()
+    with SqliteStore.open(tmp_path / "c", read_only=True) as store:
+        assert store.calibration() == known
 
 
 def add_runs(store: SqliteStore, count: int) -> None:
