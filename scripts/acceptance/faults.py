@@ -49,11 +49,10 @@ _MODULE = "collie.testing.faults.pretended"
 class Strikes:
     """Strikes faults, one campaign after another."""
 
-    def __init__(self, place: Path, rng: Random) -> None:
-        self._place, self._rng = place, rng
+    def __init__(self, place: Path, rng: Random, tally: Tally) -> None:
+        self._place, self._rng, self.tally = place, rng, tally
         self._wholes: dict[Course, Whole] = {}
         self._campaigns = 0
-        self.tally = Tally()
 
     def on_simulator(self, kinds: Sequence[str]) -> None:
         """Strike one campaign on the simulator, and compare it in the end with one that was left alone."""
@@ -106,24 +105,23 @@ class Strikes:
         return []
 
 
-def simulated(faults: int, seed: int, only: str | None) -> Tally:
+def simulated(faults: int, seed: int, only: str | None, tally: Tally) -> None:
     """Strike campaigns on the simulator, and on pretended hosts."""
     rng = Random(f"faults {seed}")
     kinds = [only] * faults if only else drawn([*SIMULATED, *PRETENDED], faults, rng)
     with tempfile.TemporaryDirectory(prefix="collie-faults-") as place:
-        strikes = Strikes(Path(place), rng)
+        strikes = Strikes(Path(place), rng, tally)
         for group in grouped([kind for kind in kinds if kind in SIMULATED], PER_CAMPAIGN, ENDING):
             strikes.on_simulator(group)
         for group in grouped([kind for kind in kinds if kind in PRETENDED], PER_CAMPAIGN, ENDING):
             strikes.on_pretended_hosts(group)
         left = [path.name for path in Path(place).iterdir() if path.suffix in (".out", ".err", ".tmp", ".offset")]
-        strikes.tally.violations += [f"files are left: {left}"] if left else []
-    return strikes.tally
+        tally.violations += [f"files are left: {left}"] if left else []
 
 
-def on_lab(faults: int, seed: int, only: str | None) -> Tally:
+def on_lab(faults: int, seed: int, only: str | None, tally: Tally) -> None:
     """Strike campaigns on lab machines, several faults to a campaign."""
-    rng, tally, hosts = Random(f"lab faults {seed}"), Tally(), LabHosts()
+    rng, hosts = Random(f"lab faults {seed}"), LabHosts()
     kinds = [only] * faults if only else drawn([*LAB], faults, rng)
     begin = ("search", "--campaign", "c", "--format", "json", "--hosts", str(hosts.inventory), "--budget", "5000runs")
     machines = hosts.names
@@ -140,7 +138,6 @@ def on_lab(faults: int, seed: int, only: str | None) -> Tally:
     tally.violations += [f"in the end: {each}" for each in hosts.wait_until_nothing_is_left(SILENCE_SECONDS)]
     if hosts.names != machines or not hosts.answering:
         tally.violations.append(f"machines: {machines} before, {hosts.names} after, answering: {hosts.answering}")
-    return tally
 
 
 def _strike_lab(campaign: LabCampaign, kinds: Sequence[str], tally: Tally) -> None:
@@ -162,17 +159,19 @@ def main() -> int:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is mounted or running goes with this process
     struck = simulated if options.testbed == "simulated" else on_lab
-    began = time.monotonic()
+    began, tally, interrupted = time.monotonic(), Tally(), False
     try:
         require_tools()
         own_mounts()
-        tally = struck(options.faults, options.seed, options.only)
+        struck(options.faults, options.seed, options.only, tally)
     except (ValueError, CannotStrike) as error:
         parser.error(str(error))
+    except KeyboardInterrupt:
+        interrupted = True
     print(tally.table())
     print(f"{time.monotonic() - began:.0f} s")
     print("\n".join(tally.violations), file=sys.stderr)
-    return 1 if tally.violations else 0
+    return 130 if interrupted else 1 if tally.violations else 0
 
 
 if __name__ == "__main__":

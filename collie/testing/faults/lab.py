@@ -10,14 +10,14 @@ import json
 import re
 import shutil
 import signal
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from collie.errors import LabError
 from collie.testing.faults.kills import CAMPAIGN
 from collie.testing.faults.lab_hosts import LabHosts, Unanswered
 from collie.testing.faults.processes import Controller, Hung, collie_command
@@ -147,8 +147,18 @@ class LabCampaign:
                 return crowded
             time.sleep(1.0)
 
+    def end_anyhow(self) -> None:
+        """Kill the process, if there is one."""
+        if self.controller is not None:
+            self.controller.process.kill()
+        self.leave()
+
     def finish(self) -> None:
         """Interrupt the process, go on for two more runs, and look that nothing is left."""
+        with _noted(self.trial):
+            self._finish()
+
+    def _finish(self) -> None:
         if self.controller is not None and self.controller.running:
             self.controller.send(signal.SIGTERM)
             ended = self.trial.end(self.controller)
@@ -406,24 +416,25 @@ LAB: Mapping[str, LabFault] = {
 
 def strike(campaign: LabCampaign, kind: str) -> str:
     """Strike once, heal and check; what should not have been is in the trial's violations."""
-    try:
-        outcome = LAB[kind](campaign)
-    except Missed:
-        ended = campaign.controller.end(30.0) if campaign.controller else None
-        campaign.trial.expect(False, f"the controller ended before the fault: {ended.err[-500:] if ended else ''}")
-        outcome = "came too late"
-        campaign.leave()
-    except (Hung, Unanswered) as amiss:
-        campaign.trial.expect(False, str(amiss))
-        outcome = "hung" if isinstance(amiss, Hung) else "a machine did not answer the suite"
-        _end_anyhow(campaign)
-    campaign.heal()
-    campaign.check()
+    outcome = "came too late, or hung"
+    with _noted(campaign.trial):
+        try:
+            outcome = LAB[kind](campaign)
+        except BaseException:
+            campaign.end_anyhow()
+            raise
+    with _noted(campaign.trial):
+        campaign.heal()
+        campaign.check()
     return outcome
 
 
-def _end_anyhow(campaign: LabCampaign) -> None:
-    if campaign.controller is not None:
-        campaign.controller.process.kill()
-    campaign.leave()
-    sys.stderr.flush()
+@contextmanager
+def _noted(trial: Trial) -> Iterator[None]:
+    """Take for a violation whatever keeps the suite from going on with a fault, and go on with the next."""
+    try:
+        yield
+    except Missed:
+        trial.expect(False, "the controller ended before the fault")
+    except (Hung, Unanswered, LabError) as amiss:
+        trial.expect(False, str(amiss))
