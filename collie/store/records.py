@@ -15,13 +15,11 @@ from collie.workloads.workload import render
 
 INSERT = """
 INSERT INTO runs (run, purpose, outcome, finished_at_seconds, workload, result, series, verdict, driven, digest)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, digest(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9))
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
-ANNOTATE = """
-UPDATE runs SET verdict = ?2, driven = ?3,
-    digest = digest(run, purpose, outcome, finished_at_seconds, workload, result, series, ?2, ?3)
-WHERE run = ?1
+SELECT_MEASURED = """
+SELECT run, purpose, outcome, finished_at_seconds, workload, result, series FROM runs WHERE run = ?
 """
 
 SELECT_BETWEEN = """

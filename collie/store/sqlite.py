@@ -30,7 +30,16 @@ from collie.store.anomaly_files import write_anomaly
 from collie.store.directory import CampaignDirectory, private, publish
 from collie.store.jsonl import write_results
 from collie.store.lock import CampaignLock
-from collie.store.records import ANNOTATE, FAILED, INSERT, SELECT_BETWEEN, Tally, from_row, require_digest, to_row
+from collie.store.records import (
+    FAILED,
+    INSERT,
+    SELECT_BETWEEN,
+    SELECT_MEASURED,
+    Tally,
+    from_row,
+    require_digest,
+    to_row,
+)
 
 _PAGE = 200  # runs read at once: `runs()` may be abandoned half-way, and must not keep the log from being emptied
 _MOST_VALUE_BYTES = 64 << 20  # of one value: a run takes some kilobytes
@@ -119,20 +128,25 @@ class SqliteStore:
         """Change the settings that the campaign goes on with, such as a longer budget."""
         self._header = replace(self._header, settings=dict(settings))
         text = codec.dumps(codec.encode_header(self._header))
-        self._write("UPDATE campaign SET header = ?1, digest = digest(?1, calibration)", text)
+        digest = schema.digest(text, self._one(_CAMPAIGN)[1])
+        self._write("UPDATE campaign SET header = ?, digest = ?", text, digest)
 
     def add_run(self, record: RunRecord) -> None:
         """Record a run; on disk when this returns."""
         try:
-            self._write(INSERT, *to_row(record))
+            row = to_row(record)
+            self._write(INSERT, *row, schema.digest(*row))
         except sqlite3.IntegrityError:
             raise StoreError(f"run {record.run} is recorded already") from None
 
     def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
         """Note what a run was judged to mean."""
         text = codec.dumps(codec.encode_verdict(verdict)) if verdict is not None else None
-        if not self._write(ANNOTATE, run, text, driven):
+        rows = self._all(SELECT_MEASURED, run)
+        if not rows:
             raise StoreError(f"there is no run {run} to annotate")
+        digest = schema.digest(*rows[0], text, driven)
+        self._write("UPDATE runs SET verdict = ?, driven = ?, digest = ? WHERE run = ?", text, driven, digest, run)
 
     def runs(self) -> Iterator[RunRecord]:
         """Yield the runs recorded by now."""
@@ -159,11 +173,12 @@ class SqliteStore:
 
     def add_anomaly(self, anomaly: Anomaly) -> None:
         """Record an anomaly, or replace the one with the same id; write its files."""
+        row = anomaly.id, codec.dumps(codec.encode_anomaly(anomaly))
         self._write(
-            "INSERT INTO anomalies (id, anomaly, digest) VALUES (?1, ?2, digest(?1, ?2)) "
+            "INSERT INTO anomalies (id, anomaly, digest) VALUES (?, ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET anomaly = excluded.anomaly, digest = excluded.digest",
-            anomaly.id,
-            codec.dumps(codec.encode_anomaly(anomaly)),
+            *row,
+            schema.digest(*row),
         )
         self._write_files_of(anomaly)
 
@@ -175,7 +190,8 @@ class SqliteStore:
     def set_calibration(self, calibration: Calibration) -> None:
         """Record the calibration."""
         text = codec.dumps(codec.encode_calibration(calibration))
-        self._write("UPDATE campaign SET calibration = ?1, digest = digest(header, ?1)", text)
+        digest = schema.digest(self._one(_CAMPAIGN)[0], text)
+        self._write("UPDATE campaign SET calibration = ?, digest = ?", text, digest)
 
     def calibration(self) -> Calibration:
         """Return the calibration."""
@@ -292,7 +308,6 @@ def _connect(directory: CampaignDirectory, mode: str) -> sqlite3.Connection:
             connection = on_failure.enter_context(
                 closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS))
             )
-            connection.create_function("digest", -1, schema.digest, deterministic=True)
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
