@@ -235,14 +235,9 @@ def measure(
     for agent in agents:
         agent.samples.clear()
     measured = Measured()
+    prepared: dict[str, Any] = {"data_path": data_path} if data_path else {}
     try:
-        begin(
-            agents,
-            workload,
-            flows or ends(),
-            period_seconds=period_seconds,
-            **({"data_path": data_path} if data_path else {}),
-        )
+        begin(agents, workload, flows or ends(), period_seconds=period_seconds, **prepared)
         time.sleep(warm_up)
         began = time.monotonic()
         time.sleep(seconds)

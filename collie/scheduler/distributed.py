@@ -24,7 +24,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from threading import Event, Lock, Timer
+from queue import Empty, Queue
+from threading import Event, Lock, Thread, Timer
 from time import monotonic, sleep
 from types import ModuleType
 from typing import Any, Generic, TypeVar
@@ -217,15 +218,29 @@ class Workers:
         raise TestbedError(f"{_WORKERS_PER_STEP} workers have left one after another during the same step")
 
     def ask_beside(self, pair: str, function: Callable[..., T | None], *arguments: Any) -> T | None:
-        """Let the worker of a pair call what takes no time, whatever else it does; None without an answer."""
+        """Let the worker of a pair call what takes no time, whatever else it does; None without an answer.
+
+        Raises:
+            TestbedError: the scheduler is gone.
+        """
         worker = self._driven_by.get(pair)
         if worker is None:
             return None
-        try:
-            answers: dict[str, T | None] = self._client.run(function, pair, *arguments, workers=[worker])
-        except Exception:  # whatever it is, the usual way will say it better
-            return None
-        return answers.get(worker)
+        answers: Queue[T | None] = Queue(1)
+
+        def run() -> None:
+            try:
+                found: dict[str, T | None] = self._client.run(function, pair, *arguments, workers=[worker])
+            except Exception:  # whatever it is, the usual way will say it better
+                found = {}
+            answers.put(found.get(worker))
+
+        # The scheduler tries for half a minute to reach a worker that has just left, and cannot be told not to.
+        Thread(target=run, daemon=True).start()
+        while worker in self._present():
+            with suppress(Empty):
+                return answers.get(timeout=_LOOK_SECONDS)
+        return None
 
     def end(self, pair: str) -> Mapping[str, int | None] | None:
         """Let the worker of a pair close it; return what is left, None where no worker can tell.

@@ -87,7 +87,12 @@ def test_a_closed_fake_testbed_measures_no_more() -> None:
 @pytest.fixture(scope="module")
 def dask_cluster() -> Iterator[distributed.LocalCluster]:
     with distributed.LocalCluster(
-        n_workers=2, processes=False, threads_per_worker=1, host="127.0.0.1", protocol="tcp", dashboard_address=None
+        n_workers=2,
+        processes=False,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        protocol="tcp",
+        dashboard_address="127.0.0.1:0",
     ) as cluster:
         yield cluster
 

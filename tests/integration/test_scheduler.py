@@ -42,7 +42,7 @@ def cluster() -> Iterator[distributed.LocalCluster]:
         processes=False,
         host="127.0.0.1",
         protocol="tcp",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         silence_logs=logging.ERROR,
     ) as made:
         yield made
