@@ -158,7 +158,9 @@ def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[None]:
 
     def close() -> None:
         late.set()
-        channel.close()
+        # Closing wakes whoever waits, who may have closed the connection before the server is told of it.
+        with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
+            channel.close()
 
     timer = threading.Timer(seconds, close)
     timer.daemon = True
