@@ -183,7 +183,7 @@ def status(state_dir: Path | None = None) -> LabStatus:
 
 
 def down(state_dir: Path | None = None, *, say: Say = quiet) -> tuple[str, ...]:
-    """Stop every machine of the lab and remove everything but keys and logs; return the names of those that ran.
+    """Stop every machine of the lab and remove everything but keys and logs; return the names of those that ran, in order.
 
     Raises:
         LabError: a machine does not end.
@@ -194,7 +194,8 @@ def down(state_dir: Path | None = None, *, say: Say = quiet) -> tuple[str, ...]:
     with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
         # All possible names, not those in the specification: what a killed `up` left behind goes too.
         names = {state.label(name): name for name in map(machine_name, range(MAXIMUM_MACHINES))}
-        stopped = tuple(names[label] for label in machine.stop(list(names)))
+        ended = set(machine.stop(list(names)))
+        stopped = tuple(name for label, name in names.items() if label in ended)
         _forget(state)
     say(f"stopped {', '.join(stopped)}" if stopped else "no machine was running")
     return stopped
