@@ -183,7 +183,7 @@ def status(state_dir: Path | None = None) -> LabStatus:
 
 
 def down(state_dir: Path | None = None, *, say: Say = quiet) -> tuple[str, ...]:
-    """Stop every machine of the lab and remove everything but keys and logs; return the names of those that ran, in order.
+    """Stop every machine of the lab and remove everything but keys and logs; name those that ran, in order.
 
     Raises:
         LabError: a machine does not end.
