@@ -18,6 +18,7 @@ from paramiko.common import (
     AUTH_SUCCESSFUL,
     OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED,
     OPEN_SUCCEEDED,
+    cMSG_CHANNEL_SUCCESS,
 )
 from paramiko.sftp import SFTP_OK
 
@@ -66,7 +67,7 @@ class _Listener:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._socket.accept()
-                transport = paramiko.Transport(connection)
+                transport = _Transport(connection)
                 transport.add_server_key(self.host_key)
                 transport.set_subsystem_handler("sftp", paramiko.SFTPServer, _Files, str(self._home))
                 self._transports.append(transport)
@@ -74,6 +75,21 @@ class _Listener:
                 with contextlib.suppress(paramiko.SSHException, EOFError):
                     transport.start_server(event=threading.Event(), server=server)
                 threading.Thread(target=server.tunnel, args=(transport,), daemon=True).start()
+
+
+class _Transport(paramiko.Transport):
+    """Says when the client has been told that a request was granted; handles one request after another.
+
+    Attributes:
+        told: of the request that is being handled.
+    """
+
+    told = threading.Event()
+
+    def _send_user_message(self, data: paramiko.Message) -> None:
+        super()._send_user_message(data)  # type: ignore[misc]  # there is no public way
+        if data.asbytes()[:1] == cMSG_CHANNEL_SUCCESS:
+            self.told.set()
 
 
 class _Server(paramiko.ServerInterface):
@@ -116,10 +132,14 @@ class _Server(paramiko.ServerInterface):
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         self._wait_while_stuck()
-        threading.Thread(target=self._execute, args=(channel, command), daemon=True).start()
+        transport = channel.get_transport()
+        assert isinstance(transport, _Transport)
+        transport.told = threading.Event()
+        threading.Thread(target=self._execute, args=(channel, command, transport.told), daemon=True).start()
         return True
 
-    def _execute(self, channel: paramiko.Channel, command: bytes) -> None:
+    def _execute(self, channel: paramiko.Channel, command: bytes, told: threading.Event) -> None:
+        told.wait()  # or a short command would be over, and its channel closed, before the client hears that it begins
         pipe = subprocess.PIPE
         process = subprocess.Popen(["sh", "-c", command], cwd=self._home, stdin=pipe, stdout=pipe, stderr=pipe)
         assert process.stdin is not None
