@@ -81,7 +81,11 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with its code. SIGTERM is Ctrl-C: whoever cancels a job wants it cleaned up."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(run(argv))
+    try:
+        code = run(argv)
+    except KeyboardInterrupt:  # once more, while the first was dealt with
+        code = 130
+    sys.exit(code)
 
 
 def run(argv: list[str] | None = None) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from collie.cli.logs import logged_to
-from collie.cli.main import run
+from collie.cli.main import main, run
 from collie.testing.faults.kills import Course, killed_and_resumed, uninterrupted
 
 SECONDS = 120.0
@@ -100,3 +102,21 @@ def test_a_damaged_record_is_said_to_be_damaged_with_what_can_be_done(
         said = capsys.readouterr().err
         assert "put a copy in its place, or begin a new campaign" in said
         assert "results.jsonl beside it has the runs up to the last orderly end" in said
+
+
+class _Impatient(io.StringIO):
+    """A terminal at which somebody presses Ctrl-C as soon as something is written."""
+
+    def write(self, text: str) -> int:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_something_is_said_is_exit_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", _Impatient())
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(["search", "--no-such-option"])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended.value.code == 130

@@ -19,7 +19,7 @@ from typing import Any
 
 from collie.errors import LabError
 from collie.testing.faults.kills import CAMPAIGN
-from collie.testing.faults.lab_hosts import LabHosts, Unanswered
+from collie.testing.faults.lab_hosts import LabHosts, Process, Unanswered
 from collie.testing.faults.processes import Controller, Hung, collie_command
 from collie.testing.faults.records import rows
 from collie.testing.faults.simulated import cause_named, filled
@@ -269,13 +269,7 @@ def agent_killed(campaign: LabCampaign) -> str:
 
 def agent_stopped(campaign: LabCampaign) -> str:
     """SIGSTOP of the agent on one host for longer than its controller waits."""
-    campaign.live()
-    before, name = campaign.said(), campaign.victim()
-    pids = " ".join(str(each.pid) for each in campaign.hosts.agents(name))
-    if not pids:
-        raise Missed
-    campaign.hosts.briefly(name, f"kill -STOP {pids}", f"kill -CONT {pids}", 25.0)
-    return campaign.goes_on(rf"{name}|timeout", before)
+    return _stopped(campaign, campaign.hosts.agents, 25.0)
 
 
 def sshd_killed(campaign: LabCampaign) -> str:
@@ -291,12 +285,16 @@ def sshd_killed(campaign: LabCampaign) -> str:
 
 def sshd_stopped(campaign: LabCampaign) -> str:
     """SIGSTOP of the same, for some seconds or for longer than the agents' lease."""
+    return _stopped(campaign, campaign.hosts.sessions, 15.0)
+
+
+def _stopped(campaign: LabCampaign, processes: Callable[[str], Sequence[Process]], seconds: float) -> str:
     campaign.live()
     before, name = campaign.said(), campaign.victim()
-    pids = " ".join(str(each.pid) for each in campaign.hosts.sessions(name))
+    pids = " ".join(str(each.pid) for each in processes(name))
     if not pids:
         raise Missed
-    campaign.hosts.briefly(name, f"kill -STOP {pids}", f"kill -CONT {pids}", 15.0)
+    campaign.hosts.briefly(name, f"kill -STOP {pids}", f"kill -CONT {pids}", seconds)
     return campaign.goes_on(rf"{name}|timeout", before)
 
 
