@@ -24,7 +24,8 @@ pytestmark = pytest.mark.lab
 
 SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0)
 FIRST, SECOND, OTHER = "lab-a/rxe0", "lab-a/rxe1", "lab-b"
-MODEST = Workload(qps=2, messages=(16384,), send_wq_depth=16)
+MODEST = Workload(qps=2, messages=(16384,), send_wq_depth=16, timeout=20)
+"""4 s: one busy CPU answers later than the default of 67 ms, and everything is sent again (docs/traffic.md)."""
 
 
 @pytest.fixture(scope="module")
