@@ -246,7 +246,8 @@ def measure(
             measured.totals.append(agent.ask("stop")["totals"])
     finally:
         for agent in agents:
-            measured.destroyed.append(agent.ask("destroy"))
+            # A kernel takes some 20 ms for each queue pair that an emulated machine gives back.
+            measured.destroyed.append(agent.ask("destroy", deadline_seconds=60))
     for agent in agents:
         _rates(measured, [sample for sample in agent.samples if sample["phase"] == "running"], warm_up)
     return measured
