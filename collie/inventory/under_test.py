@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from collie.inventory.fingerprint import Difference
+from collie.inventory.fingerprint import CATEGORIES, Difference
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "firmware": ("nic.firmware", "subsystem.firmware"),
@@ -33,6 +33,16 @@ def covers(under_test: Iterable[str], field: str) -> bool:
     if EVERYTHING in meant or field in meant:
         return True
     return field not in _NOT_A_SETTING and not meant.isdisjoint((category, name))
+
+
+def known_words(fields: Iterable[str]) -> frozenset[str]:
+    """Return every word that means something: one for a change, a field, the last part of a field, or a category.
+
+    Args:
+        fields: of the hosts that are compared, `CATEGORY.NAME` each.
+    """
+    told = {*fields, *(field for meant in ALIASES.values() for field in meant)}
+    return frozenset({EVERYTHING, *ALIASES, *CATEGORIES, *told, *(field.partition(".")[2] for field in told)})
 
 
 def beyond(differences: Iterable[Difference], under_test: Iterable[str]) -> tuple[Difference, ...]:

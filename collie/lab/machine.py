@@ -32,8 +32,8 @@ KERNEL_ARGUMENTS = (
     # As it boots the kernel counts timer interrupts for ten ticks, and panics when an emulator that got no CPU missed
     # them; under KVM it leaves that check out by itself.
     " no_timer_check"
-    # Debian's kernel clears each page that it hands out. Emulated, that is a loop over bytes: the first packets of a fresh
-    # machine took seconds, in which its agent was not heard.
+    # Debian's kernel clears each page that it hands out. Emulated, that is a loop over bytes: the first packets of a
+    # fresh machine took seconds, in which its agent was not heard.
     " init_on_alloc=0"
 )
 

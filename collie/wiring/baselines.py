@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from collie.detect.bounds import Calibration
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, UsageError
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
-from collie.inventory.under_test import EVERYTHING, beyond
+from collie.inventory.under_test import ALIASES, EVERYTHING, beyond, known_words
 from collie.ports import Testbed
 from collie.search.anomaly import Anomaly
 from collie.store import fingerprints
@@ -166,8 +167,9 @@ def require_alike(
         under_test: in what the two may differ.
 
     Raises:
-        UsageError: they do; or the baseline is not what it was.
+        UsageError: they do; or the baseline is not what it was; or a word of `under_test` means nothing.
     """
+    _refuse_unknown(under_test, (*baseline.fingerprints.values(), *candidate.info.fingerprints.values()))
     before = baseline.choice.testbed
     follows: tuple[str, ...] = ()
     if testbed is not None:
@@ -187,6 +189,15 @@ def require_alike(
         under_test,
         follows,
     )
+
+
+def _refuse_unknown(under_test: Sequence[str], fingerprints: Iterable[Fingerprint]) -> None:
+    known = known_words(field for fingerprint in fingerprints for field in fingerprint.fields)
+    for word in under_test:
+        if word not in known:
+            close = difflib.get_close_matches(word, sorted(known), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"write {', '.join(ALIASES)} or {EVERYTHING}"
+            raise UsageError(f"--under-test {word}: these hosts have no such field; {hint}")
 
 
 def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str], follows: Sequence[str] = ()) -> None:

@@ -93,6 +93,14 @@ def test_unlike_testbeds_are_refused_with_what_differs(
     assert not (tmp_path / "gate").exists(), "nothing is written before it is known that the two may be compared"
 
 
+def test_a_misspelt_word_for_what_is_under_test_is_refused(
+    baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(baseline, tmp_path, "--under-test", "firmware,relaxed_order") == 2
+    assert "--under-test relaxed_order: " in (said := capsys.readouterr().err)
+    assert "did you mean 'relaxed_ordering'?" in said
+
+
 def test_the_file_of_a_campaign_names_it(baseline: str, tmp_path: Path) -> None:
     assert gate(f"{baseline}/campaign.sqlite", tmp_path, "--budget", "4runs") == 4
 
