@@ -4,14 +4,13 @@ Terms. A *scheduler* is a `dask scheduler`; its *workers* are `dask worker` proc
 controller is this process: it thinks, and keeps the record.
 
 Rules.
-1. The controller says which worker drives which pair, evenly; dask is not asked to choose, nor to try again. A worker
-   opens the testbed of a pair once and keeps it, until it is told to close it, as when a new worker takes the pair
-   over, or has not been asked for a while.
+1. The controller says which worker drives which pair, evenly; dask is not asked to choose, nor to try again. What the
+   worker does is in `collie.scheduler.worker`.
 2. A pair whose worker has left the scheduler gets another one, which begins the run again, a few times. Where no worker
    comes in time, the pair is lost.
 3. What watches a run goes with it and acts in the worker, next to the traffic; here it is shown the samples once the
-   run is over. A worker that has left its scheduler stops its run at the next sample: another one may have the pair.
-4. An error travels as its text: what a worker foresaw is a `TestbedError` here.
+   run is over.
+4. What a worker foresaw is a `TestbedError` here.
 
 Whoever reaches the scheduler runs code on its workers and here (docs/security.md).
 """
@@ -22,27 +21,26 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from queue import Empty, Queue
-from threading import Event, Lock, Thread, Timer
+from threading import Event, Lock, Thread
 from time import monotonic, sleep
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from collie import __version__
 from collie.detect.bounds import Bound
-from collie.detect.measurement import Sample, Watch, replayed
-from collie.errors import CollieError, TestbedError, UsageError
+from collie.detect.measurement import Watch, replayed
+from collie.errors import TestbedError, UsageError
 from collie.ports import Measured, OtherUse, RunResult, Testbed, TestbedInfo
+from collie.scheduler import worker as in_worker
 from collie.scheduler.local import LocalPairs
+from collie.scheduler.worker import Answer, Open
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 T = TypeVar("T")
-Open = Callable[[], Testbed]
-"""Opens the testbed of a pair; is sent to a worker."""
 
 _CONNECT_SECONDS = 10.0
 _WORKER_SECONDS = 60.0
@@ -50,120 +48,7 @@ _WORKER_SECONDS = 60.0
 _WORKERS_PER_STEP = 3
 """Workers at most that may leave during one step of a pair: what takes them all away is likely to be that step."""
 _LOOK_SECONDS = 0.5
-_IDLE_SECONDS = 300.0
-"""A worker closes a testbed that was not asked for so long: its controller is gone."""
 _SPECIFICATIONS = 4096
-_AT_WORK = ("running", "paused")
-
-
-# --- In the worker ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Answer(Generic[T]):
-    """What a worker says.
-
-    Attributes:
-        value: the answer; None where there is an error.
-        error: what went wrong.
-        version: of the worker's Collie.
-    """
-
-    value: T | None = None
-    error: str | None = None
-    version: str = __version__
-
-
-@dataclass(eq=False)
-class _Kept:
-    """A testbed that this worker has opened, and the timer that closes it."""
-
-    testbed: Testbed
-    timer: Timer | None = None
-    lock: Lock = field(default_factory=Lock)
-
-    def rest(self, forget: Callable[[], object]) -> None:
-        """Close the testbed unless it is asked again in time."""
-        self.stir()
-        self.timer = Timer(_IDLE_SECONDS, forget)
-        self.timer.daemon = True
-        self.timer.start()
-
-    def stir(self) -> None:
-        """Do not close it yet."""
-        if self.timer is not None:
-            self.timer.cancel()
-
-
-_kept: dict[str, _Kept] = {}
-_keeping = Lock()
-
-
-def _ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> _Answer[T]:
-    """Ask the testbed of a pair something; open it first if this worker has not."""
-    try:
-        while True:
-            with _keeping:
-                kept = _kept.get(key)
-                if kept is None:
-                    kept = _kept[key] = _Kept(opens())
-            with kept.lock:
-                if _kept.get(key) is not kept:
-                    continue  # closed just now
-                kept.stir()
-                try:
-                    return _Answer(question(kept.testbed))
-                finally:
-                    kept.rest(partial(_close, key))
-    except CollieError as error:
-        return _Answer(error=str(error))
-
-
-def _close(key: str) -> _Answer[Mapping[str, int | None]]:
-    """Close the testbed of a pair, if this worker has it."""
-    with _keeping:
-        kept = _kept.pop(key, None)
-    if kept is None:
-        return _Answer({})
-    kept.stir()
-    with kept.lock:
-        try:
-            return _Answer(kept.testbed.close())
-        except CollieError as error:
-            return _Answer(error=str(error))
-
-
-def _info(testbed: Testbed) -> TestbedInfo:
-    testbed.specification(Workload())  # asks the hosts the first time; from then on it is arithmetic
-    return testbed.info
-
-
-def _capabilities(testbed: Testbed) -> Capabilities:
-    return testbed.capabilities
-
-
-def _other_uses(testbed: Testbed) -> tuple[OtherUse, ...]:
-    return testbed.other_uses()
-
-
-def _measure(workload: Workload, run: int, watch: Watch | None, testbed: Testbed) -> RunResult:
-    worker = _distributed().get_worker()
-
-    def stops(sample: Sample) -> str | None:
-        if reason := watch(sample) if watch is not None else None:
-            return reason
-        return None if worker.status.name in _AT_WORK else "the worker has left its scheduler"
-
-    return testbed.measure(workload, run, stops)
-
-
-def _specification(key: str, workload: Workload) -> Bound | None:
-    """Return what the data sheet promises, beside whatever runs; None where this worker does not have the pair."""
-    kept = _kept.get(key)
-    return kept.testbed.specification(workload) if kept is not None else None
-
-
-# --- In the controller -----------------------------------------------------------------------------------------------
 
 
 class _Vanished(Exception):
@@ -193,7 +78,7 @@ class Workers:
         self._driven_by: dict[str, str] = {}
         self._assigning = Lock()
 
-    def ask(self, pair: str, function: Callable[..., _Answer[T]], *arguments: Any) -> T:
+    def ask(self, pair: str, function: Callable[..., Answer[T]], *arguments: Any) -> T:
         """Let the worker of a pair call a function; another worker where that one leaves.
 
         Args:
@@ -252,7 +137,7 @@ class Workers:
         if worker not in self._present():
             return None
         try:
-            return self._answer(worker, _close, pair).value
+            return self._answer(worker, in_worker.close, pair).value
         except _Vanished:
             return None
 
@@ -288,7 +173,7 @@ class Workers:
     def _leave(self, worker: str, pair: str) -> None:
         """Let a worker close the testbed of a pair before another one opens it."""
         with suppress(_Vanished):
-            self._answer(worker, _close, pair)
+            self._answer(worker, in_worker.close, pair)
 
     def _present(self) -> frozenset[str]:
         """Return the workers that are there.
@@ -301,7 +186,7 @@ class Workers:
         except Exception as error:
             raise self._gone(error) from None
 
-    def _answer(self, worker: str, function: Callable[..., _Answer[T]], *arguments: Any) -> _Answer[T]:
+    def _answer(self, worker: str, function: Callable[..., Answer[T]], *arguments: Any) -> Answer[T]:
         future = self._client.submit(
             function,
             *arguments,
@@ -317,7 +202,7 @@ class Workers:
             while not done.wait(_LOOK_SECONDS):
                 if worker not in self._present():
                     raise _Vanished
-            answer: _Answer[T] = future.result()
+            answer: Answer[T] = future.result()
             return answer
         except self._dask.KilledWorker:
             raise _Vanished from None
@@ -356,13 +241,13 @@ class WorkerPair:
     def info(self) -> TestbedInfo:
         """What the testbed is."""
         if self._info is None:
-            self._info = self._asked(_info)
+            self._info = self._asked(in_worker.info)
         return self._info
 
     @property
     def capabilities(self) -> Capabilities:
         """What is known to restrict the testbed."""
-        return self._asked(_capabilities)
+        return self._asked(in_worker.capabilities)
 
     def specification(self, workload: Workload) -> Bound:
         """Return what the data sheet promises for a workload, also while another one runs."""
@@ -370,14 +255,14 @@ class WorkerPair:
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Let the worker run a workload; show the samples to what watches, which has acted there."""
-        result = self._asked(partial(_measure, workload, run, watch))
+        result = self._asked(partial(in_worker.measure, workload, run, watch))
         if isinstance(result, Measured):
             replayed(result.measurement, watch)
         return result
 
     def other_uses(self) -> tuple[OtherUse, ...]:
         """Let the worker watch every port."""
-        return self._asked(_other_uses)
+        return self._asked(in_worker.other_uses)
 
     def close(self) -> Mapping[str, int | None]:
         """Let the worker leave nothing behind; without it nobody can tell."""
@@ -397,16 +282,12 @@ class WorkerPair:
         if self._left is not None:
             raise TestbedError(f"{self._name} is closed")
         with self._asking:  # nobody moves the pair to another worker meanwhile
-            answer: T = self._workers.ask(self._key, _ask, self._opens, question)
+            answer: T = self._workers.ask(self._key, in_worker.ask, self._opens, question)
         return answer
 
     def _specification(self, workload: Workload) -> Bound:
-        beside = self._workers.ask_beside(self._key, _specification, workload)
-        return beside or self._asked(partial(_specified, workload))
-
-
-def _specified(workload: Workload, testbed: Testbed) -> Bound:
-    return testbed.specification(workload)
+        beside = self._workers.ask_beside(self._key, in_worker.specification_beside, workload)
+        return beside or self._asked(partial(in_worker.specification, workload))
 
 
 class DistributedPairs(LocalPairs):
