@@ -55,6 +55,7 @@ def test_watch_shows_counters_of_both_hosts(running_lab: RunningLab, tmp_path: P
     assert all("rcvd_pkts" in line["rates_per_second"] for line in lines)
 
 
+@pytest.mark.acceptance
 def test_a_search_survives_the_death_of_a_machine_and_goes_on_when_it_is_back(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
