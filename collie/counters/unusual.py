@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from statistics import median
 
 from collie.counters.catalog import Catalog, Counter, Kind
+from collie.counters.spread import robust_spread
 
 MOST = 10.0
 """Deviations from the median beyond which nothing is told apart any more."""
 _FEWEST = 5
 """Rates of a counter before a spread means anything."""
 _KEPT = 240
-_SPREAD_OF_NORMAL = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
 _LEAST_SPREAD = 0.02
 """Of the median: traffic differs by so much from period to period without anybody calling it unusual."""
 _TROUBLE = frozenset({Kind.DIAGNOSTIC, Kind.PAUSE, Kind.ERROR})
@@ -59,7 +58,7 @@ class Usual:
             return MOST
         if len(known) < _FEWEST:
             return None
-        spread = _SPREAD_OF_NORMAL * median(abs(value - middle) for value in known)
+        spread = robust_spread(known, middle)
         spread = max(spread, _LEAST_SPREAD * abs(middle))
         if spread == 0:
             return MOST if rate else 0.0

@@ -31,9 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collie.counters.catalog import Catalog, Kind
+from collie.counters.spread import SPREAD_OF_NORMAL
 from collie.fleet.battery import Probe, Stage
 from collie.fleet.reading import DELIVERED, PACKET_BYTES, Reading
-from collie.fleet.spread import SPREAD_OF_NORMAL, bar, freedom
+from collie.fleet.spread import bar, freedom
 
 FALSE_ALARM: Final = 0.01
 """Chance that a fleet with nothing odd is accused, unless the user states another: one such fleet in a hundred."""

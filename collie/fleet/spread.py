@@ -7,8 +7,6 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
-SPREAD_OF_NORMAL: Final = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
 EFFICIENCY: Final = 0.37
 """A median absolute deviation of n readings is as sure as a standard deviation of 0.37 n (normal readings, large n;
 Rousseeuw and Croux, JASA 88, 1993)."""

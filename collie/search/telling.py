@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role
+from collie.counters.spread import robust_spread
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom
 
@@ -28,8 +29,6 @@ _LEAST_FACTOR = 2.0
 _FLOOR_PER_PACKET = 1e-3
 _GAUGE_FLOOR = 1.0
 """Of a level, in its own unit: a percentage moves by more than one, or it has not moved."""
-_SPREAD_OF_NORMAL = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ def _advance(counter: Counter, shown: _Run, plain: Sequence[_Run], usual: float)
         if here is None or not there:
             return None
         middle = median(there)
-        spread = _SPREAD_OF_NORMAL * median(abs(value - middle) for value in there)
+        spread = robust_spread(there, middle)
         if here - middle <= spread:
             return None
         advances.append(here - middle)
