@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,10 +133,10 @@ def parse_document(text: str, name: str) -> Document:
     Raises:
         ContentError: as `read_document`.
     """
-    if problems := list(_refused(text, name)):
+    events: deque[yaml.Event] = deque()
+    if problems := list(_refused(text, name, events)):
         raise ContentError(problems)
-    # BaseLoader builds no objects and resolves no types: `_scalar` does that.
-    root = yaml.compose(text, Loader=yaml.BaseLoader)
+    root = _Composer(events).get_single_node()
     if root is None:
         raise ContentError([Problem(name, 0, "the file is empty; it should hold keys and values")])
     if not isinstance(root, yaml.MappingNode):
@@ -148,12 +149,31 @@ def parse_document(text: str, name: str) -> Document:
     return Document(name, data, lines)
 
 
-def _refused(text: str, name: str) -> Iterator[Problem]:
-    """Walk the events, which no nesting overflows, for what may not reach the composer."""
+class _Composer(yaml.composer.Composer, yaml.resolver.BaseResolver):
+    """Composes events that are at hand; to scan the text is what takes time. Resolves no types: `_scalar` does that."""
+
+    def __init__(self, events: deque[yaml.Event]) -> None:
+        yaml.composer.Composer.__init__(self)
+        yaml.resolver.BaseResolver.__init__(self)
+        self._events = events
+
+    def check_event(self, *kinds: type[yaml.Event]) -> bool:
+        return isinstance(self._events[0], kinds)
+
+    def peek_event(self) -> yaml.Event:
+        return self._events[0]
+
+    def get_event(self) -> yaml.Event:
+        return self._events.popleft()
+
+
+def _refused(text: str, name: str, events: deque[yaml.Event]) -> Iterator[Problem]:
+    """Walk the events, which no nesting overflows, for what may not reach the composer; keep them for it."""
     depth = documents = 0
     anchors: set[str] = set()
     try:
         for event in yaml.parse(text, Loader=yaml.BaseLoader):
+            events.append(event)
             line = event.start_mark.line + 1 if event.start_mark else 0
             if not isinstance(event, yaml.AliasEvent) and (anchor := getattr(event, "anchor", None)):
                 if anchor in anchors:
