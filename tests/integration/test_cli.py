@@ -1,4 +1,4 @@
-"""The command line as a user runs it, each command in a process of its own."""
+"""The command line as a user runs it, in processes of their own where processes are what is looked at."""
 
 from __future__ import annotations
 
@@ -16,22 +16,10 @@ from typing import Any
 
 import pytest
 
+from tests.integration.command import ARGV, answer, collie, process
 from tests.integration.signals import heed_interrupts
 
 SEARCH = ["search", "--subsystem", "F", "--seed", "1"]
-
-
-def collie(*words: str, cwd: Path, status: int = 0) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "collie", *words]
-    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=240)
-    assert done.returncode == status, f"{done.returncode}: {done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def answer(*words: str, cwd: Path, status: int = 0) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(collie(*words, "--format", "json", cwd=cwd, status=status).stdout)
-    return parsed
 
 
 def without_wall_time(result: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +85,8 @@ def test_the_campaign_directory_holds_what_is_promised(searched: tuple[Path, dic
 
 def test_one_seed_gives_one_campaign(searched: tuple[Path, dict[str, Any]]) -> None:
     folder, result = searched
-    again = answer(*SEARCH, "--budget", "2h", "--campaign", "two", "--score", cwd=folder)
+    words = [*SEARCH, "--budget", "2h", "--campaign", "two", "--score", "--format", "json"]
+    again = json.loads(process(*words, cwd=folder).stdout)
     assert without_wall_time(again) == without_wall_time(result)
     other = answer("search", "--seed", "2", "--budget", "10runs", "--campaign", "three", cwd=folder)
     assert other["anomalies"] != result["anomalies"]
@@ -108,16 +97,16 @@ def test_a_killed_search_resumes_to_the_same_end(
     searched: tuple[Path, dict[str, Any]], tmp_path: Path, after_runs: int
 ) -> None:
     _, whole = searched
-    argv = [sys.executable, "-m", "collie", *SEARCH, "--budget", "2h", "--campaign", "killed"]
-    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    argv = [*ARGV, *SEARCH, "--budget", "2h", "--campaign", "killed"]
+    search = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     database = tmp_path / "killed" / "campaign.sqlite"
     deadline = time.monotonic() + 60
     while _runs(database) < after_runs:
-        assert process.poll() is None, "the search ended before it could be killed"
+        assert search.poll() is None, "the search ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    os.kill(search.pid, signal.SIGKILL)
+    search.wait()
     resumed = answer("search", "--resume", "killed", "--score", cwd=tmp_path)
     assert without_wall_time(resumed) == without_wall_time(whole)
 
@@ -177,7 +166,9 @@ def test_spaces_and_counters_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
-    assert answer("search", "--dry-run", cwd=tmp_path)["strategy"] == "guided"
+    done = process("search", "--dry-run", "--format", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["strategy"] == "guided"
+    assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []
 
 
@@ -251,13 +242,13 @@ def test_a_campaign_of_a_newer_schema_is_left_alone(searched: tuple[Path, dict[s
 def test_a_campaign_is_never_written_over(searched: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = searched
     before = (folder / "one" / "campaign.sqlite").read_bytes()
-    assert "--resume" in collie(*SEARCH, "--campaign", "one", cwd=folder, status=2).stderr
+    assert "--resume" in process(*SEARCH, "--campaign", "one", cwd=folder, status=2).stderr
     assert (folder / "one" / "campaign.sqlite").read_bytes() == before
 
 
 def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "collie", *SEARCH, "--budget", "100000h", "--campaign", "long"]
-    process = subprocess.Popen(
+    argv = [*ARGV, *SEARCH, "--budget", "100000h", "--campaign", "long"]
+    search = subprocess.Popen(
         argv,
         cwd=tmp_path,
         stdout=subprocess.PIPE,
@@ -269,9 +260,9 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
     while _runs(tmp_path / "long" / "campaign.sqlite") < 20:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 130
+    search.send_signal(signal.SIGINT)
+    _, stderr = search.communicate(timeout=30)
+    assert search.returncode == 130
     assert "--resume long" in stderr
     assert "Traceback" not in stderr
     assert (tmp_path / "long" / "results.jsonl").exists()

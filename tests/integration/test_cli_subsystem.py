@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collie.cli.main import run
+from tests.integration.command import answer, collie
 
 GUIDE = Path(__file__).parents[2] / "docs" / "subsystems.md"
 
 MAP = ["subsystem", "map", "F", "--x", "qps", "--y", "message_bytes", "--workload", "context_cache"]
-
-
-def collie(*words: str, cwd: Path, status: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "collie", *words]
-    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=240, env={**os.environ, **environment})
-    assert done.returncode == status, f"{done.returncode}: {done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def answer(*words: str, cwd: Path, status: int = 0, **environment: str) -> dict[str, Any]:
-    done = collie(*words, "--format", "json", cwd=cwd, status=status, **environment)
-    parsed: dict[str, Any] = json.loads(done.stdout)
-    assert parsed["schema_version"] == 1
-    return parsed
 
 
 @pytest.fixture
@@ -53,17 +35,19 @@ def test_list_names_what_is_planted(tmp_path: Path) -> None:
     assert f"{len(listed['F']['mechanisms'])} planted" in text
 
 
-def test_an_overlay_adds_a_subsystem_and_its_faults_hide_no_other(own: Path, tmp_path: Path) -> None:
+def test_an_overlay_adds_a_subsystem_and_its_faults_hide_no_other(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "content" / "subsystems"
     folder.mkdir(parents=True)
     own.rename(folder / "acme-n1.yaml")
-    overlay = str(tmp_path / "content")
-    names = [item["name"] for item in answer("subsystem", "list", cwd=tmp_path, COLLIE_CONTENT=overlay)["subsystems"]]
+    monkeypatch.setenv("COLLIE_CONTENT", str(tmp_path / "content"))
+    names = [item["name"] for item in answer("subsystem", "list", cwd=tmp_path)["subsystems"]]
     assert "acme-n1" in names
-    measured = answer("measure", "nsdi22-08", "--subsystem", "acme-n1", cwd=tmp_path, COLLIE_CONTENT=overlay)
+    measured = answer("measure", "nsdi22-08", "--subsystem", "acme-n1", cwd=tmp_path)
     assert measured["verdict"]["outcome"] == "normal"
     (folder / "broken.yaml").write_text("name: broken\n")
-    listed = collie("subsystem", "list", cwd=tmp_path, status=2, COLLIE_CONTENT=overlay)
+    listed = collie("subsystem", "list", cwd=tmp_path, status=2)
     assert "acme-n1" in listed.stdout
     assert "broken.yaml" in listed.stderr
 
