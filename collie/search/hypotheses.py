@@ -87,7 +87,7 @@ class Hypotheses:
             Shape (hypotheses, workloads).
         """
         found = np.ones((_SIZE, len(points)), dtype=bool)
-        for column, bars in zip(points.T, self._bars.T, strict=True):
+        for column, bars in zip(np.ascontiguousarray(points.T), self._bars.T, strict=True):
             found &= column >= bars[:, None]
         return found
 
@@ -106,7 +106,9 @@ class Hypotheses:
         above = [
             column[:, None] >= limit.thresholds for limit, column in zip(self._limits, self._points.T, strict=True)
         ]
-        failing = (self._points.T[:, None] < self._bars.T[:, :, None]).view(np.int8)
+        # Whether each run fails each threshold, shape (thresholds, runs): a redrawn condition is looked up there.
+        below = [np.ascontiguousarray(~each.T).view(np.int8) for each in above]
+        failing = np.stack([rows[chosen] for rows, chosen in zip(below, self._chosen.T, strict=True)])
         failed = failing.sum(axis=0, dtype=np.int8)
         for heat in heats:
             gains = (heat * self._gains).astype(np.float32)[:, None]
@@ -121,5 +123,5 @@ class Hypotheses:
                 self._chosen[:, index] = picked
                 self._bars[:, index] = limit.thresholds[picked]
                 failed -= failing[index]
-                failing[index] = self._points[:, index] < self._bars[:, index, None]
+                failing[index] = below[index][picked]
                 failed += failing[index]
