@@ -33,7 +33,7 @@ class FakeEngine:
         self.totals = Totals(ends)
         self.pid = 4711
         self.status: int | None = None
-        self.ended = False
+        self.ended = self._dies = False
         self.wants_write = False
         self.commands: list[dict[str, Any]] = []
         self._answers, self._waiting = answers, list[dict[str, Any]]()
@@ -49,12 +49,13 @@ class FakeEngine:
         self.commands.append(command)
         answer = self._answers.get(command["do"])
         if answer == "dies":
-            self.ended = True
+            self._dies = True
         elif answer is not None:
             self._waiting.append(dict(answer))
         os.write(self._write, b"!")
 
     def receive(self) -> list[dict[str, Any]]:
+        self.ended |= self._dies  # the end of its pipe is read like anything in it
         waiting, self._waiting = self._waiting, []
         return waiting
 

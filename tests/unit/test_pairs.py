@@ -255,11 +255,17 @@ def test_with_the_last_pair_the_campaign_ends_and_all_are_tried_again() -> None:
     assert set(again.drive({lane: turns(3, []) for lane in again.lanes}).values()) == {3}
 
 
-@pytest.mark.parametrize("purpose", ["qualify", "search", "sibling", "confirm", "extract", "audit"])
-def test_what_a_lost_pair_was_doing_is_done_elsewhere(purpose: str) -> None:
+@pytest.fixture(scope="module")
+def undisturbed() -> list[RunRecord]:
+    """The runs of a campaign of three pairs of which none is lost."""
     kept = MemoryStore(HEADER)
     search(fakes(3), store=kept, recipe=LATE, runs=150)
-    dies_in = next(record.run for record in kept.runs() if record.purpose == purpose)
+    return list(kept.runs())
+
+
+@pytest.mark.parametrize("purpose", ["qualify", "search", "sibling", "confirm", "extract", "audit"])
+def test_what_a_lost_pair_was_doing_is_done_elsewhere(purpose: str, undisturbed: list[RunRecord]) -> None:
+    dies_in = next(record.run for record in undisturbed if record.purpose == purpose)
     store, sink = MemoryStore(HEADER), ListSink()
     summary = search(mortals(3, dies_in), store=store, sink=sink, recipe=LATE, runs=150)
     records = {record.run: record for record in store.runs()}
