@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,9 @@ def read_text(path: Path, name: str) -> str:
     raise ContentError([Problem(name, 0, message)])
 
 
+@lru_cache(maxsize=16)  # one command asks for the same few files several times
 def parse_document(text: str, name: str) -> Document:
-    """Read YAML text whose top is a mapping.
+    """Read YAML text whose top is a mapping. The document is shared: nobody changes its data.
 
     Raises:
         ContentError: as `read_document`.

@@ -44,9 +44,9 @@ def load_subsystem(name_or_path: str, kind: type[M], overlay: Path | None = None
 
 
 def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Document:
-    document = read_document(path, shown(path))
-    base = document.data.pop(_BASED_ON, None)
-    without = document.data.pop(_WITHOUT, [])
+    read = read_document(path, shown(path))
+    base, without = read.data.get(_BASED_ON), read.data.get(_WITHOUT, [])
+    document = replace(read, data={key: value for key, value in read.data.items() if key not in {_BASED_ON, _WITHOUT}})
     if base is None:
         if without:
             raise ContentError([document.problem(f"{_WITHOUT!r} needs {_BASED_ON!r}", _WITHOUT)])
