@@ -46,4 +46,5 @@ def process(*words: str, cwd: Path, status: int = 0) -> Done:
 def answer(*words: str, cwd: Path, status: int = 0) -> dict[str, Any]:
     """Return the object that a command in this process prints."""
     parsed: dict[str, Any] = json.loads(collie(*words, "--format", "json", cwd=cwd, status=status).stdout)
+    assert parsed["schema_version"] == 1
     return parsed
