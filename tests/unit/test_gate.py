@@ -132,6 +132,15 @@ def test_a_planted_regression_is_found_by_the_search_with_a_small_budget() -> No
     assert new[0].case.anomaly == "gates/1/a1"
 
 
+def test_what_the_search_finds_can_be_decided_however_small_the_budget_is() -> None:
+    found = []
+    for budget in range(20, 121, 5):
+        summary, _ = gate(FakeTestbed((*BOTH, Planted(BATCHES))), FakeTestbed(BOTH), budget=budget)
+        found += [result for result in summary.results if result.case.kind is Kind.FOUND][:1]
+    assert len(found) > 5
+    assert {result.change for result in found} == {Change.NEW}
+
+
 def test_a_neighbour_that_lost_its_health_is_new() -> None:
     anything = Planted(Mfs((Condition("sge_count", Op.AT_MOST, 7), Condition("loopback", Op.EQUAL, False))))
     summary, _ = gate(FakeTestbed((*BOTH, anything)), FakeTestbed(BOTH), budget=60)

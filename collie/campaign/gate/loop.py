@@ -31,6 +31,8 @@ _NEIGHBOUR_SHARE = 0.4
 """Share of what the anomalies leave of the budget that their healthy neighbours may take."""
 _RESERVE = 0.15
 """Share of what is left for the search that is kept back to compare its finds."""
+_RUNS_PER_PAIR = 4
+"""At most: one on either side, each with its plain sibling where low throughput is in question."""
 
 
 @dataclass(frozen=True)
@@ -248,9 +250,8 @@ class Gate:
     # --- Search ----------------------------------------------------------------------------------------------------
 
     def _search(self, shares: Shares) -> Summary | None:
-        limit = self._limit(1.0 - _RESERVE)
-        self._grant(self._parts.candidate, limit)
         measurer = self._parts.candidate
+        self._grant(measurer, self._limit_of_search(shares))
         if measurer.budget.spent(measurer.elapsed_seconds, measurer.runs):
             return None
         shown = [result.case for result in self._results if result.change.shows]
@@ -260,6 +261,18 @@ class Gate:
         for number, anomaly in enumerate((a for a in summary.anomalies if a.same_as is None), start=1):
             self._decide(found(anomaly, self._parts.name_found(anomaly.id)), shares.of_find(number), rest)
         return summary
+
+    def _limit_of_search(self, shares: Shares) -> Budget:
+        """Return the budget at which the search ends; a find that nobody can decide any more would say nothing."""
+        limit, total = self._limit(1.0 - _RESERVE), self._parts.budget
+        if self._parts.baseline is None:
+            return limit
+        runs = _RUNS_PER_PAIR * rule_for(shares.of_find(1), self._chances.differ, self._chances.missed).pairs
+        seconds = runs * self._elapsed / max(1, self._runs)
+        return Budget(
+            min(limit.seconds, total.seconds - seconds),
+            None if limit.runs is None or total.runs is None else min(limit.runs, total.runs - runs),
+        )
 
     def _keep(self, case: GateCase, comparison: Comparison) -> None:
         """Record what shows on the candidate, so that the next gate can have this one as its baseline."""
