@@ -108,7 +108,7 @@ class _Reader:
     def kinds(self) -> tuple[Traffic, ...]:
         """Return every kind of traffic that could be read."""
         for index, name in enumerate(self._mapping_or_list("keep")):
-            if name not in self._space.dimensions:
+            if isinstance(name, str) and name not in self._space.dimensions:  # what is no text is refused already
                 self._unknown(name, "keep", index)
         common = self._reach(("common",))
         names = [
