@@ -66,7 +66,8 @@ def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Docu
         message = f"{_WITHOUT}: {base} has no witness of {unknown[0]!r}; it has {', '.join(map(str, named))}"
         raise ContentError([document.problem(message, _WITHOUT)])
     own = [witness.get("mechanism") for witness in _witnesses(document)]
-    kept = [witness for witness in _witnesses(inherited) if witness.get("mechanism") not in {*without, *own}]
+    replaced = [*without, *own]  # no set: whether they are names is not known yet
+    kept = [witness for witness in _witnesses(inherited) if witness.get("mechanism") not in replaced]
     whole = document.over(inherited)
     return replace(whole, data={**whole.data, "witnesses": [*_witnesses(document), *kept]})
 

@@ -216,6 +216,7 @@ def test_a_file_may_say_only_what_differs(tmp_path: Path) -> None:
         (f"based_on: {path.name}\n", "leads back here"),
         ("based_on: F\nwithout: [duplex_arbiter]\n", "F has no witness of 'duplex_arbiter'"),
         ("name: x\nwithout: [context_cache]\n", "'without' needs 'based_on'"),
+        ("based_on: F\nwitnesses: [{mechanism: [[]], title: x, workload: {}}]\n", "mechanism"),
         ("based_on: F\ncontext_cache: {entires: 100}\n", "unknown key 'entires'"),
     ):
         path.write_text(text)
