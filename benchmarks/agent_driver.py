@@ -246,7 +246,7 @@ def measure(
             measured.totals.append(agent.ask("stop")["totals"])
     finally:
         for agent in agents:
-            # A kernel takes some 20 ms for each queue pair that an emulated machine gives back.
+            # Hundreds of queue pairs take an emulated machine many seconds; the product waits longer for them, too.
             measured.destroyed.append(agent.ask("destroy", deadline_seconds=60))
     for agent in agents:
         _rates(measured, [sample for sample in agent.samples if sample["phase"] == "running"], warm_up)

@@ -15,7 +15,8 @@ import pytest
 
 from collie.content.catalogs import load_catalog
 from collie.content.inventory import load_inventory
-from collie.counters.series import Snapshot, rates
+from collie.counters.catalog import Catalog
+from collie.counters.series import rates
 from collie.detect.measurement import Measurement
 from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.curve import Curve
@@ -143,8 +144,8 @@ def while_running(samples: Sequence[AgentSample], tool: Tool) -> list[AgentSampl
     return [sample for sample in samples if inside[0] <= sample.clock <= inside[-1]]
 
 
-def rate_of(name: str, window: Sequence[Snapshot]) -> float:
-    rate = rates(load_catalog("rxe"), window)[name]
+def rate_of(name: str, catalog: Catalog, window: Sequence[AgentSample]) -> float:
+    rate = rates(catalog, [snapshot(sample, catalog) for sample in window])[name]
     assert rate is not None
     return rate
 
@@ -156,7 +157,7 @@ def test_rates_agree_with_the_rdma_tool(seen: Seen) -> None:
         windows = [samples[shift : len(samples) - SHIFTS + shift] for shift in range(SHIFTS)]
         assert all(window[-1].clock - window[0].clock >= POLICY.window_seconds / 2 for window in windows)
         for name in ("sent_pkts", "rcvd_pkts"):
-            shown = [rate_of(name, [snapshot(sample, catalog) for sample in window]) for window in windows]
+            shown = [rate_of(name, catalog, window) for window in windows]
             told = [tool.rate(name, window[0].clock, window[-1].clock) for window in windows]
             print(f"{role} {name}: Collie {mean(shown):.1f}/s, rdma {mean(told):.1f}/s")
             assert mean(told) > 0
