@@ -139,10 +139,28 @@ def is_stable(values: Sequence[float], tolerance: float) -> bool:
         values: a rate per sample.
         tolerance: largest coefficient of variation (standard deviation / mean).
     """
-    if len(values) < 4:
+    return len(values) >= 4 and variation(values) <= tolerance
+
+
+def is_level(values: Sequence[float], tolerance: float, usual: float) -> bool:
+    """Whether values that swing have one level, whose mean is known as well as that of a stable window.
+
+    Args:
+        values: a rate per sample, of a window that is longer than usual.
+        tolerance: largest coefficient of variation of a stable window; by no more do the means of both halves differ.
+        usual: samples of a stable window.
+    """
+    half = len(values) // 2
+    if half < 4 or variation(values) > tolerance * math.sqrt(len(values) / usual):
         return False
+    early, late = sum(values[:half]) / half, sum(values[-half:]) / half
+    return abs(late - early) <= tolerance * (early + late) / 2
+
+
+def variation(values: Sequence[float]) -> float:
+    """Return the coefficient of variation (standard deviation / mean): 0 of nothing but zeros, infinite of mean 0."""
     mean = sum(values) / len(values)
     if mean <= 0:
-        return all(value == 0 for value in values)
+        return math.inf if any(values) else 0.0
     variance = sum((value - mean) ** 2 for value in values) / len(values)
-    return math.sqrt(variance) / mean <= tolerance
+    return math.sqrt(variance) / mean

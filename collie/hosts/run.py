@@ -29,7 +29,7 @@ from collie.hosts.samples import AgentSample
 from collie.hosts.session import HostSession
 from collie.hosts.victim import NAME as VICTIM
 from collie.hosts.victim import RESPONDER, victim_flow
-from collie.hosts.window import Recording, WindowPolicy, measurement
+from collie.hosts.window import Recording, WindowPolicy, may_settle, measurement
 from collie.ports import Clock
 from collie.workloads.plan import flows, is_peer
 from collie.workloads.workload import Workload, render
@@ -161,15 +161,23 @@ class Run:
 
     def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, lookout: Lookout) -> Measurement:
         """Wait until the window is full and, within the policy's patience, stable, or the lookout says stop."""
+        victim = self._victim is not None
         wanted = policy.warm_up_seconds + policy.window_seconds
-        last = wanted + policy.patience_seconds
+        patient = wanted + policy.patience_seconds
+        last = max(patient, wanted + policy.averaging_seconds)
         while True:
             recording = self._record(began, wanted, lookout)
-            measured = measurement(self._workload, recording, catalog, policy, victim=self._victim is not None)
+            measured = measurement(self._workload, recording, catalog, policy, victim=victim)
             if lookout.reason:
                 return cut_short(measured, measured.series, lookout.reason)
-            if measured.stable or measured.problems or wanted >= last:
+            if measured.stable or measured.problems:
                 return measured
+            if wanted >= patient:
+                whole = measurement(self._workload, recording, catalog, policy, victim=victim, whole=True)
+                if whole.stable and not whole.problems:
+                    return whole
+                if wanted >= last or not may_settle(self._workload, recording, policy):
+                    return measured
             wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
 
     def _record(self, began: float, wanted: float, lookout: Lookout) -> Recording:

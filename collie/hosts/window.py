@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role
-from collie.counters.series import is_stable, rates
+from collie.counters.series import is_level, is_stable, rates, variation
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.hosts import victim as victims
@@ -44,6 +44,8 @@ class WindowPolicy:
         warm_up_seconds: dropped after the start of traffic.
         window_seconds: that rates are over.
         patience_seconds: how much longer to wait for a window that is stable and holds enough steps.
+        averaging_seconds: how much longer than the window a run may get, after that, where its rate swings about one
+            level: a mean over more samples is as good as that of a stable window.
         stability: largest coefficient of variation of a stable window. An emulated CPU shows 5 to 10 % between samples
             of 250 ms on plain traffic.
         resolution: largest share of a window's payload that one step of the accounting may be.
@@ -53,12 +55,23 @@ class WindowPolicy:
     warm_up_seconds: float = 0.4
     window_seconds: float = 1.5
     patience_seconds: float = 2.0
+    averaging_seconds: float = 7.5
     stability: float = 0.15
     resolution: float = 0.05
 
     def for_catalog(self, catalog: Catalog) -> WindowPolicy:
         """Return the policy with a window that holds several refreshes of the slowest counter that verdicts read."""
         return replace(self, window_seconds=max(self.window_seconds, _REFRESHES * catalog.slowest_deciding_seconds))
+
+    @property
+    def usual_samples(self) -> float:
+        """How many samples a window holds."""
+        return self.window_seconds / self.period_seconds
+
+    @property
+    def longest_seconds(self) -> float:
+        """Longest time that rates are over."""
+        return self.window_seconds + self.averaging_seconds
 
 
 _REFRESHES = 4
@@ -97,7 +110,13 @@ _SAME_MOMENT_SECONDS = 0.005
 
 
 def measurement(
-    workload: Workload, recording: Recording, catalog: Catalog, policy: WindowPolicy, *, victim: bool = False
+    workload: Workload,
+    recording: Recording,
+    catalog: Catalog,
+    policy: WindowPolicy,
+    *,
+    victim: bool = False,
+    whole: bool = False,
 ) -> Measurement:
     """Say what a run showed.
 
@@ -107,6 +126,7 @@ def measurement(
         catalog: counters of the hosts' driver.
         policy: warm-up, window and stability.
         victim: a victim ran beside it.
+        whole: the window is all that came after the warm-up, and stable when it has one level.
     """
     placed = {role: recording.placed(role) for role in recording.samples}
     series = tuple(sample for role in placed for sample in _series(role, placed, workload, catalog))
@@ -117,11 +137,12 @@ def measurement(
         return Measurement(
             empty, 0.0, stable=False, problems=(problem,), series=series, victim=Victim() if victim else None
         )
-    end = min(samples[-1][0] for samples in placed.values())
-    begin = max(policy.warm_up_seconds, end - policy.window_seconds - policy.period_seconds / 2)
-    window = {
-        role: [entry for entry in placed[role] if begin <= entry[0] <= end + _SAME_MOMENT_SECONDS] for role in placed
-    }
+    end = recording.end
+    begin = policy.warm_up_seconds
+    if not whole:
+        begin = max(begin, end - policy.window_seconds - policy.period_seconds / 2)
+    window = _between(placed, begin, end)
+    swings = [_swing(sink, window, placed, workload, policy) for sink in sinks(workload)]
     machines = recording.machines
     hosts = _with_credit_waits([_host(role, window, placed, workload, catalog) for role in placed], workload, catalog)
     inside = {sink: _received_inside(sink, window, placed, workload) for sink in sinks(workload)}
@@ -134,7 +155,7 @@ def measurement(
     return Measurement(
         hosts,
         max(0.0, end - begin),
-        stable=all(_is_stable(sink, window, placed, workload, policy) for sink in sinks(workload)),
+        stable=all(swing is not None and swing.settled(policy, whole=whole) for swing in swings),
         health=health,
         problems=(
             *_link_changes(placed, catalog),
@@ -150,6 +171,21 @@ def measurement(
         series=series,
         victim=victims.beside(placed[HOST_A], begin, end) if victim else None,
     )
+
+
+def may_settle(workload: Workload, recording: Recording, policy: WindowPolicy) -> bool:
+    """Whether the longest run could have one level, if its rate goes on to swing as it did."""
+    placed = {role: recording.placed(role) for role in recording.samples}
+    window = _between(placed, policy.warm_up_seconds, recording.end)
+    swings = [_swing(sink, window, placed, workload, policy) for sink in sinks(workload)]
+    return all(swing is not None and swing.may_settle(policy) for swing in swings)
+
+
+def _between(placed: Mapping[str, Placed], begin: float, end: float) -> dict[str, Placed]:
+    return {
+        role: [entry for entry in samples if begin <= entry[0] <= end + _SAME_MOMENT_SECONDS]
+        for role, samples in placed.items()
+    }
 
 
 def _samples(placed: Placed) -> list[AgentSample]:
@@ -258,10 +294,45 @@ def _received_inside(
     return _received_bps(_curves(sink, placed, workload), inner[0][0], inner[-1][0]) or 0.0
 
 
-def _is_stable(
+@dataclass(frozen=True, slots=True)
+class _Swing:
+    """How the rate of a sink moves in a window.
+
+    Attributes:
+        values: bits/s, per sample.
+        tolerance: largest coefficient of variation of a stable window.
+        seconds: length of the window.
+        step_seconds: in which the payload moves by one step of its accounting; infinite where nothing moves.
+    """
+
+    values: Sequence[float]
+    tolerance: float
+    seconds: float
+    step_seconds: float
+
+    def settled(self, policy: WindowPolicy, *, whole: bool) -> bool:
+        """Whether it has one level, known finely enough."""
+        if not any(self.values):
+            return is_stable(self.values, self.tolerance)
+        if self.step_seconds > policy.resolution * self.seconds:
+            return False
+        if whole:
+            return is_level(self.values, self.tolerance, policy.usual_samples)
+        return is_stable(self.values, self.tolerance)
+
+    def may_settle(self, policy: WindowPolicy) -> bool:
+        """Whether the longest window could."""
+        wider = math.sqrt(policy.longest_seconds / policy.window_seconds)
+        return (
+            self.step_seconds <= policy.resolution * policy.longest_seconds
+            and variation(self.values) <= self.tolerance * wider
+        )
+
+
+def _swing(
     sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload, policy: WindowPolicy
-) -> bool:
-    """Whether a sink shows one level, and finely enough.
+) -> _Swing | None:
+    """Return how a sink's rate moves; None where it is not known throughout.
 
     A requester's completions come once per chain, so payload moves in steps of a chain. Each difference between two
     samples is off by the difference of two such roundings, with a variance of step^2 / 6 per queue pair; that much
@@ -272,16 +343,15 @@ def _is_stable(
     received = [_received_bps(curves, begin, end) for begin, end in steps]
     known = [value for value in received if value is not None]
     if len(known) < len(received) or not known:
-        return False
+        return None
     seconds = steps[-1][1] - steps[0][0]
     mean = sum(known) / len(known)
     if mean <= 0:
-        return is_stable(known, policy.stability)
+        return _Swing(known, policy.stability, seconds, math.inf)
     steps_at_once = (accounting_step_bytes(workload, stream) for stream in streams(workload) if stream.sink == sink)
-    step_bits = 8 * math.sqrt(workload.qps * sum(step * step for step in steps_at_once))
-    rounding = step_bits / (mean * seconds / len(known)) / math.sqrt(6)
-    fine_enough = step_bits / (mean * seconds) <= policy.resolution
-    return fine_enough and is_stable(known, math.hypot(policy.stability, rounding))
+    step_seconds = 8 * math.sqrt(workload.qps * sum(step * step for step in steps_at_once)) / mean
+    rounding = step_seconds / (seconds / len(known)) / math.sqrt(6)
+    return _Swing(known, math.hypot(policy.stability, rounding), seconds, step_seconds)
 
 
 def accounting_step_bytes(workload: Workload, stream: Stream) -> float:

@@ -12,6 +12,7 @@ It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`
      "engine_dies": true,              the engine ends half a window after `start`
      "silent": true,                   sends no samples
      "bytes_per_second": 1e9,          per flow
+     "swing": 0.25,                    of that, by turns less and more from sample to sample
      "victim_keeps": 0.25,             of that, the share of a flow `victim` beside others
      "wrong_bytes": 16,                of each responder's payload
      "counters": {"hw_counters": {"rcvd_pkts": 1000}},   advance per second
@@ -198,14 +199,15 @@ class FakeAgent:
             time.sleep(max(0.0, self._began + seconds - time.monotonic()))
             if not running.is_set():
                 return
-            self._send(self._sample_at(number, seconds))
+            self._send(self._sample_at(number, seconds, period))
             number += 1
             if number == 5 and self._behaviour.get("engine_dies"):
                 self._send({"event": "engine_died", "message": "engine killed by signal 9"})
                 return
 
-    def _sample_at(self, number: int, seconds: float) -> dict[str, Any]:
-        delivered = int(self._behaviour.get("bytes_per_second", 1e9) * seconds)
+    def _sample_at(self, number: int, seconds: float, period: float) -> dict[str, Any]:
+        ahead = self._behaviour.get("swing", 0.0) * period * (number % 2)
+        delivered = int(self._behaviour.get("bytes_per_second", 1e9) * (seconds + ahead))
         advances = self._behaviour.get("counters", {"hw_counters": {"rcvd_pkts": 1000}})
         if not self._keys:
             idle = {source: dict.fromkeys(rates, 0) for source, rates in advances.items()}

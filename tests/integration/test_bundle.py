@@ -37,7 +37,9 @@ CATALOG = Catalog(
         Counter("tx_pause", "hw_counters", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
     ),
 )
-QUICK = WindowPolicy(period_seconds=0.01, warm_up_seconds=0.03, window_seconds=0.1, patience_seconds=0.1)
+QUICK = WindowPolicy(
+    period_seconds=0.01, warm_up_seconds=0.03, window_seconds=0.1, patience_seconds=0.1, averaging_seconds=0.5
+)
 PAIR = Pair(
     Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable),
     Host("right", "mgmt-right", "192.0.2.1", "rxe0", python=sys.executable),

@@ -172,7 +172,9 @@ def test_real_hosts_go_the_same_way(tmp_path: Path) -> None:
         errors = 5000 if name == "h3" else 0
         behaviour = {"counters": {"hw_counters": {"rcvd_pkts": 1000, "send_err": errors}}}
         (tmp_path / name / "behaviour.json").write_text(json.dumps(behaviour))
-    policy = WindowPolicy(period_seconds=0.02, warm_up_seconds=0.02, window_seconds=0.1, patience_seconds=0.0)
+    policy = WindowPolicy(
+        period_seconds=0.02, warm_up_seconds=0.02, window_seconds=0.1, patience_seconds=0.0, averaging_seconds=0.0
+    )
 
     def open_group(group: tuple[str, ...]) -> ports.Testbed:
         a, b = (Host(name, f"mgmt-{name}", "192.0.2.1", "rxe0", python=sys.executable) for name in group)

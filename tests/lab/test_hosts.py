@@ -65,7 +65,12 @@ def shared_testbed(pair: Pair) -> Iterator[HostsTestbed]:
 @pytest.fixture
 def own_testbed(pair: Pair) -> Iterator[HostsTestbed]:
     """A testbed for what dies during a run, whose window is still open when something is killed."""
-    testbed = HostsTestbed(pair, SshRemote, load_catalog, policy=WindowPolicy(window_seconds=6.0, patience_seconds=0.0))
+    testbed = HostsTestbed(
+        pair,
+        SshRemote,
+        load_catalog,
+        policy=WindowPolicy(window_seconds=6.0, patience_seconds=0.0, averaging_seconds=0.0),
+    )
     yield testbed
     testbed.close()
 

@@ -22,7 +22,7 @@ from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
 pytestmark = pytest.mark.lab
 
-SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0)
+SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0, averaging_seconds=0.0)
 FIRST, SECOND, OTHER = "lab-a/rxe0", "lab-a/rxe1", "lab-b"
 MODEST = Workload(qps=2, messages=(16384,), send_wq_depth=16, timeout=20)
 """4 s: one busy CPU answers later than the default of 67 ms, and everything is sent again (docs/traffic.md)."""
@@ -131,7 +131,7 @@ def test_both_devices_of_a_machine_send_to_a_third_party(inventory: Inventory) -
 
 
 def test_traffic_of_the_other_device_is_not_found_on_an_idle_port(inventory: Inventory) -> None:
-    long = WindowPolicy(window_seconds=8.0, patience_seconds=0.0)
+    long = WindowPolicy(window_seconds=8.0, patience_seconds=0.0, averaging_seconds=0.0)
     busy = HostsTestbed(Pair(inventory.host(SECOND), inventory.host(OTHER)), SshRemote, load_catalog, policy=long)
     idle = opened(inventory, FIRST, OTHER)
     results = []

@@ -41,7 +41,7 @@ TOPOLOGIES = {
 }
 READ_BY = {"one way", "three to one", "one to three"}
 """Where requesters receive, and no host is both."""
-SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0)
+SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0, averaging_seconds=0.0)
 SETTLED_SECONDS = 1.0
 """After all posting has stopped, until every host has sent a sample of how it ended."""
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collie.counters.catalog import Catalog, Counter, Ignored, Kind, Role, Unit
-from collie.counters.series import Snapshot, difference, is_stable, rates, resets
+from collie.counters.series import Snapshot, difference, is_level, is_stable, rates, resets
 
 WIDE = Counter("wide", "model", Unit.PACKETS, Kind.PERFORMANCE, "port")
 NARROW = Counter("narrow", "ethtool", Unit.EVENTS, Kind.DIAGNOSTIC, "queue", width=32)
@@ -53,6 +53,22 @@ def test_a_stable_window_has_four_samples_of_one_level() -> None:
     assert not is_stable([100, 150, 50, 100], 0.05)
     assert is_stable([0, 0, 0, 0], 0.05)
     assert not is_stable([0, 0, -1, 0], 0.05)
+
+
+def test_what_swings_about_one_level_has_it_once_its_mean_is_known_as_well_as_a_stable_one() -> None:
+    swinging = [80, 120] * 20
+    assert not is_stable(swinging, 0.1)
+    assert is_level(swinging, 0.1, usual=10)
+    assert not is_level(swinging[:38], 0.1, usual=10)
+    rising = [*[70, 110] * 10, *[90, 130] * 10]
+    assert not is_level(rising, 0.1, usual=5)
+    assert is_level(rising, 0.25, usual=5)
+
+
+def test_too_few_or_no_values_are_no_level() -> None:
+    assert not is_level([100] * 7, 0.1, usual=1)
+    assert is_level([0] * 8, 0.1, usual=8)
+    assert not is_level([0, 0, 0, 0, 0, 0, 0, -1], 0.1, usual=8)
 
 
 def test_a_catalog_finds_by_name_and_kind() -> None:

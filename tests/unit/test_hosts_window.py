@@ -11,7 +11,7 @@ from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.detect.measurement import Measurement, Victim, cut_short
 from collie.hosts.health import generator_health
 from collie.hosts.samples import AgentSample, EngineTotals, FlowTotals, parse_sample
-from collie.hosts.window import Recording, WindowPolicy, accounting_step_bytes, measurement
+from collie.hosts.window import Recording, WindowPolicy, accounting_step_bytes, may_settle, measurement
 from collie.workloads.plan import flows, streams
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
@@ -155,6 +155,35 @@ def test_traffic_that_swings_is_not_stable() -> None:
         return 1e6 * t + (1e5 if int(t / PERIOD) % 2 else 0.0)
 
     assert not measure(Workload(messages=(1024,)), *unidirectional(swing, None)).stable
+
+
+def recorded(swing: float, samples: int, drift: float = 0.0) -> Recording:
+    """A write whose rate is by turns less and more by a share, and grows by a share in a second."""
+
+    def delivered(t: float) -> float:
+        return 1e6 * (t + swing * PERIOD * (round(t / PERIOD) % 2) + drift * t * t / 2)
+
+    a = host(50.0, {"a-b/requester": delivered}, samples=samples)
+    return Recording({"a": a, "b": host(9000.0, {"a-b/responder": None}, samples=samples)}, BEGAN)
+
+
+def test_a_whole_run_that_swings_about_one_level_is_stable_once_it_is_long_enough() -> None:
+    workload = Workload(messages=(1024,))
+    short, long = (measurement(workload, recorded(0.25, samples), CATALOG, POLICY, whole=True) for samples in (12, 30))
+    assert not short.stable
+    assert long.stable
+    assert long.window_seconds == pytest.approx(29 * PERIOD - POLICY.warm_up_seconds, abs=0.02)
+    assert long.host("b").delivered_bps == pytest.approx(8e6, rel=0.05)
+    assert not measurement(workload, recorded(0.25, 30), CATALOG, POLICY).stable
+    assert not measurement(workload, recorded(0.25, 30, drift=0.1), CATALOG, POLICY, whole=True).stable
+
+
+def test_what_swings_too_much_for_the_longest_run_is_hopeless() -> None:
+    workload = Workload(messages=(1024,))
+    assert may_settle(workload, recorded(0.25, 15), POLICY)
+    assert not may_settle(workload, recorded(0.5, 15), POLICY)
+    chain = Workload(messages=(65536,), wqe_batch=16, send_wq_depth=64)
+    assert not may_settle(chain, recorded(0.0, 15), POLICY)
 
 
 def test_fewer_than_four_samples_of_a_rate_are_not_stable() -> None:

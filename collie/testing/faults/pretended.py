@@ -26,7 +26,9 @@ hosts:
   left: {{address: pretended-left, data_address: 192.0.2.1, device: rxe0, python: {python}}}
   right: {{address: pretended-right, data_address: 192.0.2.2, device: rxe0, python: {python}}}
 """
-QUICK = WindowPolicy(period_seconds=0.02, warm_up_seconds=0.06, window_seconds=0.2, patience_seconds=0.2)
+QUICK = WindowPolicy(
+    period_seconds=0.02, warm_up_seconds=0.06, window_seconds=0.2, patience_seconds=0.2, averaging_seconds=0.75
+)
 
 
 class PretendedRemote(LocalRemote):
