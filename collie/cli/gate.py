@@ -119,10 +119,10 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
     else:
         click.echo(render_gate_text(summary, context))
         click.echo(f"record  {directory}")
-    for record in opened.safety:
-        say_safety(record)
+    for side, record in opened.safety.items():
+        say_safety(record, side)
     _write(summary, context, options)
-    return 3 if any(record.left_behind for record in opened.safety) else code
+    return 3 if any(record.left_behind for record in opened.safety.values()) else code
 
 
 def _require_writable(name: str, path: Path | None) -> None:

@@ -161,10 +161,10 @@ def _limit(options: Mapping[str, Any], name: str, parse: Callable[[str], float])
     return value
 
 
-def say_safety(record: SafetyRecord | None) -> None:
-    """Tell people on standard error what was done to the network, and what is left of it."""
+def say_safety(record: SafetyRecord | None, side: str | None = None) -> None:
+    """Tell people on standard error what was done to the network, of a gate by which side, and what is left of it."""
     if record is not None:
-        click.echo(str(record), err=True)
+        click.echo(f"{side}: {record}" if side else str(record), err=True)
     if record is not None and record.left_behind:
         click.echo(
             "collie: queue pairs are left; see them by `rdma resource show qp` and end their processes", err=True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from collie.campaign.gate.cases import Kind
 from collie.campaign.gate.summary import CaseResult, GateSummary
@@ -43,7 +43,7 @@ class GateContext:
         started: RFC 3339, UTC.
         exit_code: that the command returns.
         inconclusive_fails: whether what cannot be decided fails the gate.
-        safety: what was done to the network.
+        safety: what was done to the network, by side.
     """
 
     baseline: str
@@ -55,7 +55,7 @@ class GateContext:
     started: str
     exit_code: int
     inconclusive_fails: bool = True
-    safety: Sequence[SafetyRecord] = ()
+    safety: Mapping[str, SafetyRecord] = field(default_factory=dict)
 
     def reproduce(self, result: CaseResult) -> str:
         """Return the command that shows a case again, on the candidate."""
@@ -157,6 +157,7 @@ def _pairs(result: CaseResult) -> str:
 def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float) -> Json:
     """Return what `collie gate --format json` prints."""
     search = summary.search
+    safety = {side: render_safety(record) for side, record in context.safety.items()}
     return {
         "schema_version": SCHEMA_VERSION,
         "passed": summary.exit_code(inconclusive_fails=context.inconclusive_fails) == 0,
@@ -178,7 +179,7 @@ def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float)
         "untested_neighbours": summary.untested,
         "counts": {change.value: len(summary.of(change)) for change in ORDER},
         "cases": [_case(result, context) for result in summary.results],
-        **({"safety": [render_safety(record) for record in context.safety]} if context.safety else {}),
+        **({"safety": safety} if safety else {}),
     }
 
 

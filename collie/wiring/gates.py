@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -40,6 +40,7 @@ from collie.wiring.testbeds import kept_calibration, look_around, open_testbed
 from collie.workloads.feature import Mfs
 
 logger = logging.getLogger(__name__)
+_SIDES = ("candidate", "baseline")
 _BESIDE = "baseline"
 """Directory in that of the gate: what the baseline showed beside the candidate, a campaign of its own."""
 
@@ -82,7 +83,8 @@ class OpenGate:
     Attributes:
         candidate: the testbed under test.
         budget: of both sides together.
-        safety: what was done to the network, once `release` was called; None on a simulation without limits.
+        safety: what was done to the network by each side, `candidate` and `baseline`, once `release` was called; empty
+            on a simulation without limits.
     """
 
     candidate: Testbed
@@ -90,7 +92,7 @@ class OpenGate:
     _gate: Gate
     _lanes: Sequence[_Lane]
     _pulse: Pulse | None
-    safety: tuple[SafetyRecord, ...] = ()
+    safety: Mapping[str, SafetyRecord] = field(default_factory=dict)
 
     def run(self) -> GateSummary:
         """Compare, search, compare."""
@@ -101,8 +103,10 @@ class OpenGate:
 
     def release(self) -> None:
         """Leave nothing behind on any host."""
-        found = (record_of(lane.guard, lane.testbed.close()) for lane in self._lanes)
-        self.safety = tuple(record for record in found if record is not None)
+        found = {
+            side: record_of(lane.guard, lane.testbed.close()) for side, lane in zip(_SIDES, self._lanes, strict=False)
+        }
+        self.safety = {side: record for side, record in found.items() if record is not None}
 
 
 @contextmanager
