@@ -92,21 +92,21 @@ def load_all(path: Path) -> None:
 
 
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode(errors="surrogatepass")))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_bytes_break_a_loader(scratch: Path, content: bytes) -> None:
     scratch.write_bytes(content)
     load_all(scratch)
 
 
 @given(data=st.dictionaries(st.sampled_from(WORDS), VALUES, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_values_break_a_loader(scratch: Path, data: dict[str, object]) -> None:
     scratch.write_text(json.dumps(data))
     load_all(scratch)
 
 
 @given(path=st.sampled_from(FILES), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_edit_of_a_file_breaks_a_loader(scratch: Path, path: Path, data: st.DataObject) -> None:
     lines = path.read_text().splitlines()
     at = data.draw(st.integers(0, len(lines) - 1))

@@ -45,7 +45,7 @@ def test_a_space_checks_ranges_limits_and_what_varies(tmp_path: Path) -> None:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_what_a_program_writes_reads_back(tmp_path_factory: pytest.TempPathFactory, rng: Random) -> None:
     point = SPACE.sample(rng)
     text = "".join(

@@ -93,7 +93,7 @@ class StoresAgree(RuleBasedStateMachine):
 
 
 TestStoresAgree = StoresAgree.TestCase
-TestStoresAgree.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
+TestStoresAgree.settings = settings(max_examples=20, stateful_step_count=15)
 
 
 def test_what_one_handle_writes_a_reader_sees_at_once(tmp_path: Path) -> None:

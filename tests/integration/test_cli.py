@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.command import ARGV, answer, collie, process
+from tests.command import ARGV, answer, collie, process
 from tests.integration.signals import heed_interrupts
 
 SEARCH = ["search", "--subsystem", "F", "--seed", "1"]

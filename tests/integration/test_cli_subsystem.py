@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collie.cli.main import run
-from tests.integration.command import answer, collie
+from tests.command import answer, collie
 
 GUIDE = Path(__file__).parents[2] / "docs" / "subsystems.md"
 

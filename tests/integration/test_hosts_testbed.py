@@ -41,7 +41,9 @@ CATALOG = Catalog(
         Counter("tx_pause", "hw_counters", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
     ),
 )
-QUICK = WindowPolicy(period_seconds=0.01, warm_up_seconds=0.03, window_seconds=0.1, patience_seconds=0.1)
+QUICK = WindowPolicy(
+    period_seconds=0.01, warm_up_seconds=0.03, window_seconds=0.1, patience_seconds=0.1, averaging_seconds=0.5
+)
 ARCHIVE = Archive.of(fake_agent_program())
 PAIR = Pair(
     Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable),
@@ -323,6 +325,23 @@ def test_a_run_measures_what_the_sink_received(rig: Rig) -> None:
     assert result.measurement.stable
     health = result.measurement.health
     assert (health.idle_poll_ratio, health.queue_fill_ratio, health.data_path) == (0.5, 0.75, "native")
+
+
+def test_traffic_that_swings_about_one_level_is_averaged_for_longer(rig: Rig) -> None:
+    rig.behave("left", swing=0.25)
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    assert result.measurement.stable
+    assert result.measurement.window_seconds > 2 * QUICK.window_seconds
+    assert result.measurement.host("b").delivered_bps == pytest.approx(8e9, rel=0.05)
+
+
+def test_traffic_that_no_average_can_settle_is_not_waited_for(rig: Rig) -> None:
+    rig.behave("left", swing=0.9)
+    result = rig.testbed.measure(Workload(), 1)
+    assert isinstance(result, Measured)
+    assert not result.measurement.stable
+    assert result.measurement.series[-1].seconds < QUICK.window_seconds + QUICK.averaging_seconds
 
 
 def test_the_steps_of_a_run_come_in_order(rig: Rig) -> None:

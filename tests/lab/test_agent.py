@@ -126,7 +126,7 @@ def test_samples_come_at_their_period_and_hold_the_device_counters(agents: list[
 
 
 def test_many_queue_pairs_are_set_up_and_gone_again(agents: list[RemoteAgent]) -> None:
-    # 2,000 messages at once take an emulated machine up to a second, and `timeout: 18` repeats them after one: on kernel
+    # 2,000 messages at once take an emulated machine up to a second, after which `timeout: 18` repeats them. On kernel
     # 6.12 that became a storm in which nothing arrived, and no process got a CPU to take queue pairs down with.
     workload = {**BASE, "opcode": "WRITE", "qps": 500, "messages": [1024], "send_wq_depth": 4, "timeout": 20}
     measured = measure(agents, workload, 1.0, warm_up=0.5)

@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,10 @@ from typing import Any
 import pytest
 
 from collie import lab
+from tests.command import ARGV, process
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
-
-
-def collie(*words: str, cwd: Path, status: int = 0, seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "collie", *words]
-    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
-    assert done.returncode == status, f"{done.returncode}: {done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done
 
 
 def runs_on_record(campaign: Path) -> int:
@@ -42,7 +34,7 @@ def our_queue_pairs(running_lab: RunningLab, name: str) -> list[dict[str, Any]]:
 
 
 def test_check_says_that_both_hosts_are_ready(running_lab: RunningLab, tmp_path: Path) -> None:
-    done = collie("hosts", "check", "--hosts", str(running_lab.inventory), "--format", "json", cwd=tmp_path)
+    done = process("hosts", "check", "--hosts", str(running_lab.inventory), "--format", "json", cwd=tmp_path)
     found = json.loads(done.stdout)
     assert found["ready"], found
     assert {finding["host"] for finding in found["findings"]} == {"lab-a", "lab-b", "lab-a,lab-b"}
@@ -50,7 +42,7 @@ def test_check_says_that_both_hosts_are_ready(running_lab: RunningLab, tmp_path:
 
 def test_watch_shows_counters_of_both_hosts(running_lab: RunningLab, tmp_path: Path) -> None:
     words = ["counters", "watch", "--hosts", str(running_lab.inventory), "--seconds", "1", "--all", "--format", "json"]
-    lines = [json.loads(line) for line in collie(*words, cwd=tmp_path).stdout.splitlines()]
+    lines = [json.loads(line) for line in process(*words, cwd=tmp_path).stdout.splitlines()]
     assert {line["host"] for line in lines} == {"lab-a", "lab-b"}
     assert all("rcvd_pkts" in line["rates_per_second"] for line in lines)
 
@@ -60,18 +52,18 @@ def test_a_search_survives_the_death_of_a_machine_and_goes_on_when_it_is_back(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
     words = ["search", "--hosts", str(running_lab.inventory), "--budget", "6runs", "--campaign", "c"]
-    argv = [sys.executable, "-m", "collie", *words]
-    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    argv = [*ARGV, *words]
+    searching = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 180
     while runs_on_record(tmp_path / "c") < 2:
-        assert process.poll() is None, process.communicate()
+        assert searching.poll() is None, searching.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.2)
     victim = next(one for one in lab.status(running_lab.state_dir).machines if one.name == "lab-b")
     assert victim.pid is not None
     os.kill(victim.pid, signal.SIGKILL)
-    _, stderr = process.communicate(timeout=120)
-    assert process.returncode == 3, stderr
+    _, stderr = searching.communicate(timeout=120)
+    assert searching.returncode == 3, stderr
     assert "lab-b" in stderr
     assert "--resume c" in stderr
     assert "Traceback" not in stderr
@@ -80,7 +72,7 @@ def test_a_search_survives_the_death_of_a_machine_and_goes_on_when_it_is_back(
     assert our_queue_pairs(running_lab, "lab-a") == []
 
     lab.up(state_dir=running_lab.state_dir)
-    resumed = json.loads(collie("search", "--resume", "c", "--format", "json", cwd=tmp_path).stdout)
+    resumed = json.loads(process("search", "--resume", "c", "--format", "json", cwd=tmp_path).stdout)
     assert resumed["runs"] == 6
     assert runs_on_record(tmp_path / "c") == 6
     for name in ("lab-a", "lab-b"):
@@ -101,7 +93,7 @@ def test_a_wrong_inventory_is_one_clear_message(
     text = running_lab.inventory.read_text()
     assert change[0] in text
     (tmp_path / "hosts.yaml").write_text(text.replace(*change, 1))
-    argv = [sys.executable, "-m", "collie", "search", "--hosts", "hosts.yaml", "--budget", "1runs", "--campaign", "c"]
+    argv = [*ARGV, "search", "--hosts", "hosts.yaml", "--budget", "1runs", "--campaign", "c"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode in {2, 3}
     assert message in done.stderr
@@ -114,7 +106,7 @@ def test_an_unknown_host_key_is_refused(running_lab: RunningLab, tmp_path: Path)
     keys = [line for line in lines if "host_key:" in line]
     swapped = [keys[1] if line == keys[0] else line for line in lines]
     (tmp_path / "hosts.yaml").write_text("\n".join(swapped))
-    done = collie("search", "--hosts", "hosts.yaml", "--budget", "1runs", cwd=tmp_path, status=3, seconds=60)
+    done = process("search", "--hosts", "hosts.yaml", "--budget", "1runs", cwd=tmp_path, status=3, seconds=60)
     assert "lab-a" in done.stderr
     assert "change host_key" in done.stderr
     assert not (tmp_path / "campaigns").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import pytest
 from collie.content.inventory import load_inventory
 from collie.ports import Remote
 from collie.ssh import SshRemote
+from tests.command import ARGV, process
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -40,14 +40,6 @@ def workload(tmp_path: Path) -> Path:
     file = tmp_path / "workload.yaml"
     file.write_text(WORKLOAD)
     return file
-
-
-def collie(*words: str, cwd: Path, status: int = 0) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "collie", *words]
-    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == status, f"{done.returncode}: {done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done
 
 
 def queue_pairs(remote: Remote) -> list[dict[str, Any]]:
@@ -83,7 +75,7 @@ def test_traffic_of_another_process_makes_the_start_refuse(
     try:
         wait_for(lambda: queue_pairs(remotes[0]) and queue_pairs(remotes[1]), SOON)
         words = ["measure", str(workload), "--hosts", str(lab_inventory)]
-        refused = collie(*words, cwd=tmp_path, status=3)
+        refused = process(*words, cwd=tmp_path, status=3)
         assert "ib_write_bw (pid " in refused.stderr
         assert "packets/s without a run of ours" in refused.stderr
         assert f"host {pair.a.name}, rxe0" in refused.stderr
@@ -101,7 +93,7 @@ def test_a_stopped_controller_leads_to_silence_within_ten_seconds(
     lab_inventory: Path, remotes: list[Remote], tmp_path: Path
 ) -> None:
     words = ["search", "--hosts", str(lab_inventory), "--budget", "40runs", "--campaign", "c"]
-    argv = [sys.executable, "-m", "collie", *words]
+    argv = [*ARGV, *words]
     controller = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         wait_for(lambda: all(queue_pairs(remote) for remote in remotes), 120.0)
@@ -126,7 +118,7 @@ def test_a_search_keeps_fingerprints_and_proves_that_nothing_is_left(
     lab_inventory: Path, remotes: list[Remote], tmp_path: Path
 ) -> None:
     words = ["search", "--hosts", str(lab_inventory), "--budget", "3runs", "--campaign", "c", "--format", "json"]
-    done = collie(*words, cwd=tmp_path)
+    done = process(*words, cwd=tmp_path)
     safety = json.loads(done.stdout)["safety"]
     names = [host.name for host in load_inventory(lab_inventory).hosts]
     assert safety["queue_pairs_left"] == dict.fromkeys(names, 0)
@@ -134,13 +126,13 @@ def test_a_search_keeps_fingerprints_and_proves_that_nothing_is_left(
     assert [queue_pairs(remote) for remote in remotes] == [[], []]
     kept = tmp_path / "c" / "fingerprint" / f"{names[0]}.json"
     assert json.loads(kept.read_text())["fingerprint"]["nic"]["driver"] == "rxe"
-    same = collie("hosts", "diff", "c", names[0], "--hosts", str(lab_inventory), cwd=tmp_path)
+    same = process("hosts", "diff", "c", names[0], "--hosts", str(lab_inventory), cwd=tmp_path)
     assert "nothing is known to differ" in same.stdout
 
     kept.write_text(kept.read_text().replace('"netdev_mtu": 4200', '"netdev_mtu": 1500'))
-    changed = collie("hosts", "diff", "c", names[0], "--hosts", str(lab_inventory), cwd=tmp_path, status=1)
+    changed = process("hosts", "diff", "c", names[0], "--hosts", str(lab_inventory), cwd=tmp_path, status=1)
     assert "link.netdev_mtu" in changed.stdout
-    refused = collie("search", "--resume", "c", "--budget", "4runs", cwd=tmp_path, status=2)
+    refused = process("search", "--resume", "c", "--budget", "4runs", cwd=tmp_path, status=2)
     assert f"{names[0]}: link.netdev_mtu: 1500 and 4200" in refused.stderr
-    collie("search", "--resume", "c", "--budget", "4runs", "--accept-changes", cwd=tmp_path)
+    process("search", "--resume", "c", "--budget", "4runs", "--accept-changes", cwd=tmp_path)
     assert (tmp_path / "c" / "fingerprint" / f"{names[0]}.2.json").exists()

@@ -147,7 +147,7 @@ def condition(feature: str, point: Workload, rng: Random) -> Condition:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(met(), st.integers(0, 299))
 def test_an_overlap_is_found_exactly_when_some_workload_lies_in_it(
     case: tuple[Traffic, list[Workload], Mfs], target: int
@@ -160,7 +160,7 @@ def test_an_overlap_is_found_exactly_when_some_workload_lies_in_it(
     assert (found in inside) if inside else found is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(met(inside=True))
 def test_the_overlap_reaches_as_far_as_its_workloads_do(case: tuple[Traffic, list[Workload], Mfs]) -> None:
     traffic, workloads, mfs = case
@@ -178,7 +178,7 @@ def test_the_overlap_reaches_as_far_as_its_workloads_do(case: tuple[Traffic, lis
         assert {values[0], values[-1]} <= seen
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(met(inside=True), st.integers(0, 2**32), st.booleans())
 def test_what_is_advised_leaves_the_anomaly_and_enters_no_other(
     case: tuple[Traffic, list[Workload], Mfs], seed: int, is_coarse: bool
@@ -205,7 +205,7 @@ def test_what_is_advised_leaves_the_anomaly_and_enters_no_other(
         assert not any(each.mfs.covers(workload) for each in known for workload in every(traffic))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(kinds().filter(every), min_size=1, max_size=3), st.integers(0, 2**32))
 def test_a_search_inside_an_application_draws_nothing_that_it_does_not_reach(kinds: list[Traffic], seed: int) -> None:
     assume(sum(map(count, kinds)) > len(kinds))

@@ -73,7 +73,7 @@ def boxes_with_a_point(draw: st.DrawFn) -> tuple[Mfs, Workload]:
 
 
 @given(boxes_with_a_point())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_extraction_covers_the_point_and_no_probe_that_did_not_show(box: tuple[Mfs, Workload]) -> None:
     mfs, workload = box
     found, asked = run(workload, planted(mfs), Extraction(accepting=1))
@@ -199,7 +199,7 @@ def test_a_known_anomaly_is_not_drifted_into() -> None:
 
 
 @given(boxes_with_a_point(), st.sampled_from([SHOWS, NORMAL, inconclusive("noise"), None]))
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=16)
 def test_extraction_ends_whatever_it_is_told(box: tuple[Mfs, Workload], always: Verdict | None) -> None:
     found, asked = run(box[1], lambda _workload: always)
     assert len(asked) <= 3 * probes_at_most()
@@ -210,7 +210,7 @@ def test_extraction_ends_whatever_it_is_told(box: tuple[Mfs, Workload], always: 
 
 
 @given(boxes_with_a_point(), st.integers(1, 20))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_extraction_keeps_to_its_budget_and_says_so(box: tuple[Mfs, Workload], most: int) -> None:
     found, asked = run(box[1], planted(box[0]), Extraction(most_runs=most))
     assert len(asked) <= most

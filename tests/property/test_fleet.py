@@ -81,7 +81,7 @@ sizes = st.integers(FEWEST_HOSTS, 24)
 seeds = st.integers(0, 10**6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(sizes, seeds)
 def test_a_fleet_with_nothing_odd_is_not_accused(size: int, seed: int) -> None:
     hosts = _names(size)
@@ -90,7 +90,7 @@ def test_a_fleet_with_nothing_odd_is_not_accused(size: int, seed: int) -> None:
     assert {standing.host for standing in verdict.standings} == set(hosts)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(sizes, seeds, st.sampled_from([0.2, 4.0]), st.data())
 def test_the_odd_host_is_named_and_not_its_partners(size: int, seed: int, factor: float, data: st.DataObject) -> None:
     hosts = _names(size)
@@ -104,7 +104,7 @@ def test_the_odd_host_is_named_and_not_its_partners(size: int, seed: int, factor
     assert telling.low <= telling.median <= telling.high
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(6, 24), seeds, st.data())
 def test_one_odd_pair_accuses_nobody(size: int, seed: int, data: st.DataObject) -> None:
     hosts = _names(size)
@@ -114,7 +114,7 @@ def test_one_odd_pair_accuses_nobody(size: int, seed: int, data: st.DataObject) 
     assert _odd(_judged(read, hosts)) == []
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(sizes, seeds, st.integers(0, SECONDS - 1))
 def test_what_does_not_last_accuses_nobody(size: int, seed: int, second: int) -> None:
     hosts = _names(size)
@@ -124,7 +124,7 @@ def test_what_does_not_last_accuses_nobody(size: int, seed: int, second: int) ->
     assert _odd(_judged(read, hosts)) == []
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(sizes, seeds)
 def test_neither_order_nor_unit_matters(size: int, seed: int) -> None:
     hosts = _names(size)
@@ -227,7 +227,7 @@ def test_a_sink_is_not_blamed_for_an_odd_sender() -> None:
     assert set(_odd(_judged(read, hosts, PLAIN, crowd))) == odd
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(FEWEST_HOSTS, 60))
 def test_every_host_has_its_runs_and_no_round_has_a_host_twice(size: int) -> None:
     hosts = _names(size)
@@ -255,7 +255,6 @@ def test_the_bar_is_that_of_the_tables_of_student_s_t(tail: float, degrees: int,
     assert bar(tail, degrees) == pytest.approx(expected, abs=5e-4)
 
 
-@settings(deadline=None)
 @given(st.floats(1e-12, 0.1), st.integers(1, 500))
 def test_the_bar_is_higher_for_less_chance_and_for_fewer_peers(tail: float, degrees: int) -> None:
     assert bar(tail / 2.0, degrees) > bar(tail, degrees)
@@ -263,7 +262,7 @@ def test_the_bar_is_higher_for_less_chance_and_for_fewer_peers(tail: float, degr
     assert freedom(degrees) >= 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 12), st.integers(2, 8))
 def test_devices_of_one_host_meet_in_no_round_and_in_no_group(machines: int, devices: int) -> None:
     fleet = [f"host-{machine}/mlx5_{device}" for device in range(devices) for machine in range(machines)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collie.detect.compare import Change, Comparison, Side, compare
@@ -177,7 +177,6 @@ def test_typical_reading_follows_the_majority() -> None:
 # --- Arithmetic -------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)  # how long it takes depends on who else is at the machine
 @given(share=st.floats(1e-7, 0.05), differ=st.floats(0.001, 0.2), missed=st.floats(0.001, 0.3))
 def test_rule_keeps_its_share_and_finds_what_is_there(share: float, differ: float, missed: float) -> None:
     rule = rule_for(share, differ, missed)

@@ -51,7 +51,7 @@ def upstream_bytes(state: State) -> tuple[float, float]:
     return source, sink
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(HARDWARE, WORKLOADS)
 def test_nothing_carries_more_than_it_can(subsystem: Subsystem, workload: Workload) -> None:
     state = evaluate(subsystem, workload)
@@ -71,7 +71,7 @@ def test_nothing_carries_more_than_it_can(subsystem: Subsystem, workload: Worklo
         assert flow.offered <= flow.limit * SLACK
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(HARDWARE, WORKLOADS)
 def test_network_traffic_never_exceeds_the_data_sheet(subsystem: Subsystem, workload: Workload) -> None:
     quiet = workload.with_(loopback=False)
@@ -84,7 +84,7 @@ def test_network_traffic_never_exceeds_the_data_sheet(subsystem: Subsystem, work
     assert sum(state.delivered_pps()) <= quiet.directions * bound.pps * SLACK
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(HARDWARE, WORKLOADS)
 def test_what_one_port_sends_the_other_receives(subsystem: Subsystem, workload: Workload) -> None:
     a, b = readings(subsystem, workload, 0), readings(subsystem, workload, 1)
@@ -94,7 +94,7 @@ def test_what_one_port_sends_the_other_receives(subsystem: Subsystem, workload: 
     assert all(value >= 0 for value in (*a.values(), *b.values()))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(HARDWARE, WORKLOADS)
 def test_what_was_sent_is_delivered_or_counted_as_lost(subsystem: Subsystem, workload: Workload) -> None:
     state = evaluate(subsystem, workload)
@@ -107,7 +107,7 @@ def test_what_was_sent_is_delivered_or_counted_as_lost(subsystem: Subsystem, wor
         )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(HARDWARE, WORKLOADS)
 def test_swapped_hosts_give_the_mirrored_result(subsystem: Subsystem, workload: Workload) -> None:
     both = workload.with_(direction=Direction.BIDIRECTIONAL, loopback=False)
@@ -122,7 +122,7 @@ def test_swapped_hosts_give_the_mirrored_result(subsystem: Subsystem, workload: 
         assert readings(subsystem, both, host) == pytest.approx(mirrored, rel=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(HARDWARE, st.lists(WORKLOADS, min_size=1, max_size=8))
 def test_many_points_at_once_are_those_one_by_one(subsystem: Subsystem, workloads: list[Workload]) -> None:
     many = evaluate_many(subsystem, workloads)
@@ -168,7 +168,7 @@ GROWTHS: list[tuple[str, str, float]] = [
 
 
 @pytest.mark.parametrize(("part", "field", "factor"), GROWTHS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(subsystem=HARDWARE, workload=WORKLOADS)
 def test_more_of_a_resource_is_never_slower(
     part: str, field: str, factor: float, subsystem: Subsystem, workload: Workload
@@ -182,7 +182,7 @@ def test_more_of_a_resource_is_never_slower(
         assert after.delivered_bps()[host] >= before.delivered_bps()[host] * (1 - 1e-6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(WORKLOADS)
 def test_without_the_planted_mechanisms_nobody_pauses(workload: Workload) -> None:
     state = evaluate(cured(F, Mechanism), workload)
@@ -271,7 +271,7 @@ def test_hit_curves() -> None:
     assert [pressure(ONE, amount, 64) for amount in (20, 80, 128)] == [1 / 16, 1, 1]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(WORKLOADS)
 def test_distinct_segments_are_the_segments(workload: Workload) -> None:
     every = [size for message in workload.segments() for size in message]

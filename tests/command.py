@@ -35,9 +35,9 @@ def collie(*words: str, cwd: Path, status: int = 0) -> Done:
     return done
 
 
-def process(*words: str, cwd: Path, status: int = 0) -> Done:
-    """Run a command in a process of its own, where a hash of text is another."""
-    done = subprocess.run([*ARGV, *words], cwd=cwd, capture_output=True, text=True, timeout=240)
+def process(*words: str, cwd: Path, status: int = 0, seconds: float = 300.0) -> Done:
+    """Run a command in a process of its own, where a hash of text is another and a signal ends no test."""
+    done = subprocess.run([*ARGV, *words], cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
     assert done.returncode == status, f"{done.returncode}: {done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return Done(done.stdout, done.stderr)
