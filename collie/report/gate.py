@@ -88,6 +88,14 @@ def neighbours(summary: GateSummary) -> str:
     return f"{healthy} of {len(beside)} healthy neighbours are healthy{untested}"
 
 
+def searched(summary: GateSummary) -> str:
+    """Return whether anything was looked for beyond what is known, in one line."""
+    if summary.search is None:
+        return "nothing was searched: what was left of the budget could not have told whether a find is new"
+    found = sum(anomaly.same_as is None for anomaly in summary.search.anomalies)
+    return f"the search found {found or 'nothing'} beyond these"
+
+
 def effort(summary: GateSummary) -> str:
     """Return what the gate took, and how sure it is, in one line."""
     candidate, baseline = summary.runs
@@ -129,7 +137,7 @@ def render_gate_text(summary: GateSummary, context: GateContext) -> str:
     for change in (Change.STILL, Change.UNSUPPORTED):
         if found := anomalies(summary, change):
             lines += ["", f"{change.upper()}", *(f"    {r.case.name}: {r.case.title}" for r in found)]
-    return "\n".join([*lines, "", neighbours(summary), effort(summary)])
+    return "\n".join([*lines, "", neighbours(summary), searched(summary), effort(summary)])
 
 
 def _told(result: CaseResult, context: GateContext) -> Iterator[str]:

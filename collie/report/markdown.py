@@ -9,7 +9,17 @@ from pathlib import Path
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
-from collie.report.gate import ORDER, GateContext, anomalies, confidence, describe_effect, effort, headline, neighbours
+from collie.report.gate import (
+    ORDER,
+    GateContext,
+    anomalies,
+    confidence,
+    describe_effect,
+    effort,
+    headline,
+    neighbours,
+    searched,
+)
 
 _MARKS = {Change.NEW: "❌", Change.WORSE: "❌", Change.INCONCLUSIVE: "❔", Change.FIXED: "✅", Change.STILL: "➖"}
 _FOLDED = (Change.STILL,)
@@ -43,7 +53,8 @@ def render_markdown(summary: GateSummary, context: GateContext) -> str:
     for change in ORDER:
         if change in _MARKS and (found := anomalies(summary, change)):
             lines += ["", *_section(change, found, context)]
-    return "\n".join([*lines, "", f"{_escaped(neighbours(summary))}. {_escaped(effort(summary))}."])
+    end = (neighbours(summary), searched(summary), effort(summary))
+    return "\n".join([*lines, "", " ".join(f"{_escaped(each)}." for each in end)])
 
 
 def _section(change: Change, found: Sequence[CaseResult], context: GateContext) -> Iterator[str]:

@@ -141,6 +141,13 @@ def test_what_the_search_finds_can_be_decided_however_small_the_budget_is() -> N
     assert {result.change for result in found} == {Change.NEW}
 
 
+def test_what_is_too_little_for_a_search_goes_to_the_neighbours() -> None:
+    summary, _ = gate(FakeTestbed(BOTH), FakeTestbed(BOTH), budget=11)
+    assert summary.search is None
+    assert summary.untested == 0
+    assert "nothing was searched" in render_gate_text(summary, CONTEXT)
+
+
 def test_a_neighbour_that_lost_its_health_is_new() -> None:
     anything = Planted(Mfs((Condition("sge_count", Op.AT_MOST, 7), Condition("loopback", Op.EQUAL, False))))
     summary, _ = gate(FakeTestbed((*BOTH, anything)), FakeTestbed(BOTH), budget=60)

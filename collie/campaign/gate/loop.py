@@ -78,7 +78,6 @@ class Gate:
         )
         self._limits: Resolution = resolution(parts.recipe.thresholds)
         self._results: list[CaseResult] = []
-        self._untested = 0
 
     def run(self) -> GateSummary:
         """Replay, then search, then compare what was found.
@@ -91,11 +90,13 @@ class Gate:
         beside = [neighbour for case in parts.cases for neighbour in neighbours(case, parts.space, record)]
         shares = Shares(parts.false_alarm, len(parts.cases) + len(beside))
         self._replay(parts.cases, shares.of_replay, 1.0)
-        self._replay(beside, shares.of_replay, _NEIGHBOUR_SHARE)
+        untested = self._replay(beside, shares.of_replay, _NEIGHBOUR_SHARE)
         search = self._search(shares)
+        if search is None:
+            untested = self._replay(untested, shares.of_replay, 1.0)
         return GateSummary(
             tuple(self._results),
-            self._untested,
+            len(untested),
             parts.false_alarm,
             self._chances,
             (parts.candidate.runs, parts.baseline.runs if parts.baseline else 0),
@@ -129,22 +130,23 @@ class Gate:
 
     # --- Replay ----------------------------------------------------------------------------------------------------
 
-    def _replay(self, cases: Sequence[GateCase], share: float, of_rest: float) -> None:
+    def _replay(self, cases: Sequence[GateCase], share: float, of_rest: float) -> list[GateCase]:
+        """Compare cases until they have taken a share of what is left; return those that it was not enough for."""
         limit = self._limit(of_rest)
-        for case in cases:
-            self._decide(case, share, limit)
+        return [case for case in cases if not self._decide(case, share, limit)]
 
-    def _decide(self, case: GateCase, share: float, limit: Budget) -> None:
+    def _decide(self, case: GateCase, share: float, limit: Budget) -> bool:
+        """Compare a case; return whether there is a result."""
         began = self._elapsed
         try:
             comparison = self._compare(case, share, limit)
         except BudgetSpent as spent:
             if case.kind is Kind.NEIGHBOUR:  # one of many samples of what is healthy; an anomaly has to be answered
-                self._untested += 1
-                return
+                return False
             comparison = Comparison(Change.INCONCLUSIVE, f"{spent}, and too few pairs have been taken")
         self._results.append(CaseResult(case, comparison, share, self._elapsed - began))
         self._keep(case, comparison)
+        return True
 
     def _compare(self, case: GateCase, share: float, limit: Budget) -> Comparison:
         if not _lies_in(self._parts.space, case.workload):
