@@ -10,7 +10,7 @@ those say the same.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
@@ -186,12 +186,22 @@ def _counts(pairs: Sequence[Pair]) -> dict[Sign | None, int]:
     return {sign: sum(pair.sign is sign for pair in pairs) for sign in (*Sign, None)}
 
 
+def _is_hopeless(counts: Mapping[Sign | None, int], rule: PairRule) -> bool:
+    """Whether so many pairs say nothing that more of them would not decide either.
+
+    What says nothing has no sign and so changes no chance: as long as about every other pair says something, it costs
+    time alone.
+    """
+    telling = sum(counts.values()) - counts[None]
+    return counts[None] > rule.void + telling
+
+
 def _is_decided(pairs: Sequence[Pair], rule: PairRule) -> bool:
     counts = _counts(pairs)
     worse, better, same = counts[Sign.WORSE], counts[Sign.BETTER], counts[Sign.SAME]
     left = rule.pairs - worse - better - same
     return (
-        counts[None] > rule.void
+        _is_hopeless(counts, rule)
         or max(worse, better) >= rule.needed
         or max(worse, better) + left < rule.needed
         or (same >= rule.agreeing and worse == better == 0)
@@ -212,7 +222,7 @@ def _concluded(pairs: tuple[Pair, ...], rule: PairRule, chances: Chances) -> Com
         confidence = 1.0 - tail(telling, better, chances.differ)
         gone = Change.FIXED if before is not None else Change.HEALTHY
         return Comparison(gone if after is None else Change.STILL, _told(pairs, Sign.BETTER), pairs, (), confidence)
-    if counts[None] > rule.void:
+    if _is_hopeless(counts, rule):
         reason = next(r.verdict.reason for p in reversed(pairs) for r in p[:2] if r.verdict.is_inconclusive)
         return Comparison(Change.INCONCLUSIVE, f"{counts[None]} pairs say nothing: {reason}", pairs)
     if 2 * max(worse, better) > telling:

@@ -38,7 +38,7 @@ class PairRule:
         needed: pairs that must have the same sign.
         pairs: at most, that say anything.
         agreeing: pairs after which the test ends when none of them differs.
-        void: pairs at most that say nothing.
+        void: by how many the pairs that say nothing may outnumber the others.
     """
 
     needed: int

@@ -145,6 +145,13 @@ def test_runs_that_say_nothing_are_inconclusive_in_the_end() -> None:
     assert comparison.change is Change.NEW
 
 
+def test_pairs_that_say_nothing_cost_time_alone_while_others_say_something() -> None:
+    comparison, asked = drive(always(pausing(0.2)), [VOID, pausing(0.2)] * 20, PairRule(6, 9, agreeing=6))
+    assert comparison.change is Change.STILL
+    assert len(asked) == 16
+    assert sum(pair.sign is None for pair in comparison.pairs) == 4
+
+
 def test_pairs_that_contradict_each_other_are_inconclusive() -> None:
     comparison, _ = drive(always(healthy()), [pausing(0.2), pausing(0.2), *always(healthy())], PairRule(3, 3))
     assert comparison.change is Change.INCONCLUSIVE
