@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample, Watch
-from collie.hosts.pause import Placed, SentPause
-from collie.hosts.window import Recording
+from collie.hosts.pause import SentPause
+from collie.hosts.recording import Placed, Recording
 
 
 class Lookout:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from collie.counters.catalog import Catalog, Role, Unit
 from collie.counters.series import rates
-from collie.hosts.samples import AgentSample, snapshot
-
-Placed = Sequence[tuple[float, AgentSample]]
-"""Samples of one host with their seconds since traffic began."""
+from collie.hosts.recording import Placed
+from collie.hosts.samples import snapshot
 
 _SAME_MOMENT_SECONDS = 0.005
 

@@ -23,13 +23,16 @@ from collie.detect.measurement import Measurement, Watch, cut_short
 from collie.errors import HostUnreachable, TestbedError
 from collie.hosts.facts import RdmaPort, numa_node
 from collie.hosts.lookout import Lookout
+from collie.hosts.policy import WindowPolicy
 from collie.hosts.processes import processes
 from collie.hosts.protocol import AgentGone, StepFailed
+from collie.hosts.recording import Recording
 from collie.hosts.samples import AgentSample
 from collie.hosts.session import HostSession
+from collie.hosts.swing import may_settle
 from collie.hosts.victim import NAME as VICTIM
 from collie.hosts.victim import RESPONDER, victim_flow
-from collie.hosts.window import Recording, WindowPolicy, may_settle, measurement
+from collie.hosts.window import measurement
 from collie.ports import Clock
 from collie.workloads.plan import flows, is_peer
 from collie.workloads.workload import Workload, render

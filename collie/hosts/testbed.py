@@ -22,11 +22,11 @@ from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import RdmaPort, line_rate, rdma_port
 from collie.hosts.fingerprint import fingerprint
 from collie.hosts.idle import other_uses
+from collie.hosts.policy import WindowPolicy
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.run import Impossible, Party, Run, side_by_side
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.victim import ALONE_RUNS, LEAST_MTU, victim, why_none
-from collie.hosts.window import WindowPolicy
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host, Pair
 from collie.ports import (

@@ -41,9 +41,11 @@ from collie.counters.catalog import Catalog
 from collie.errors import CollieError
 from collie.hosts.answers import ANSWERS
 from collie.hosts.facts import parse_facts, rdma_port
+from collie.hosts.policy import WindowPolicy
 from collie.hosts.protocol import AgentGone, StepFailed
+from collie.hosts.recording import Recording
 from collie.hosts.samples import AgentSample, parse_sample
-from collie.hosts.window import Recording, WindowPolicy, measurement
+from collie.hosts.window import measurement
 from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host
 from collie.report.html import render_report

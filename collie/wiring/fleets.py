@@ -137,8 +137,8 @@ def _real(choice: FleetChoice) -> _Opened:
         raise UsageError("--count and --fault are about simulated fleets; the inventory names the real hosts")
     if testbed.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
+    from collie.hosts.policy import WindowPolicy
     from collie.hosts.testbed import HostsTestbed
-    from collie.hosts.window import WindowPolicy
     from collie.ssh.remote import SshRemote
 
     assert testbed.hosts is not None

@@ -18,8 +18,7 @@ from collie.content.spaces import load_space
 from collie.detect.bounds import Bound, Calibration
 from collie.detect.judge import judge
 from collie.detect.symptom import Symptom, Verdict
-from collie.hosts import HostsTestbed
-from collie.hosts.window import WindowPolicy
+from collie.hosts import HostsTestbed, WindowPolicy
 from collie.inventory.hosts import Pair
 from collie.ports import CampaignHeader, Measured, Remote
 from collie.ssh import SshRemote

@@ -13,8 +13,10 @@ from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.detect.measurement import Sample, cut_short
 from collie.hosts.lookout import Lookout
 from collie.hosts.pause import SentPause
+from collie.hosts.policy import WindowPolicy
+from collie.hosts.recording import Recording
 from collie.hosts.samples import AgentSample
-from collie.hosts.window import Recording, WindowPolicy, measurement
+from collie.hosts.window import measurement
 from collie.inventory.safety import SafetyLimits
 from collie.workloads.workload import Workload
 

@@ -1,0 +1,62 @@
+"""What sinks received between two moments, from the curves of their flows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from collie.hosts.curve import Curve
+from collie.hosts.recording import Placed
+from collie.workloads.plan import Stream, streams
+from collie.workloads.workload import QpType, Workload
+
+
+def curves_of(sink: str, placed: Mapping[str, Placed], workload: Workload) -> list[Curve | None]:
+    """Return what each stream to a sink delivered over time; None for one that no end of its flow tells of."""
+    return [_curve(stream, placed) for stream in streams(workload) if stream.sink == sink]
+
+
+def _curve(stream: Stream, placed: Mapping[str, Placed]) -> Curve | None:
+    """Return what a stream delivered over time, from the end of its flow that knows."""
+    flow = stream.flow
+    for role, key in ((flow.responder, f"{flow.name}/responder"), (flow.requester, f"{flow.name}/requester")):
+        points = [
+            (seconds, delivered)
+            for seconds, sample in placed[role]
+            if (totals := sample.flows.get(key)) is not None
+            and (delivered := totals.returned_bytes if stream.returned else totals.delivered_bytes) is not None
+        ]
+        if len(points) > 1:
+            return Curve(points)
+    return None
+
+
+def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> float | None:
+    """Return what a sink received over all its curves, in bits/s; None where one of them is not known."""
+    advances = [curve.advance(begin, end) if curve else None for curve in curves]
+    if end <= begin or not advances or None in advances:
+        return None
+    return 8 * sum(advance for advance in advances if advance is not None) / (end - begin)
+
+
+def received_inside(sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload) -> float:
+    """Return a sink's rate without its first and last step, in bits/s; 0 where that is unknown.
+
+    Hosts are not sampled at the same moments: of traffic that ends with the first step, as when all queue pairs have
+    failed, another host may have no two samples.
+    """
+    inner = window[sink][1:-1]
+    if len(inner) < 2:
+        return 0.0
+    return received_bps(curves_of(sink, placed, workload), inner[0][0], inner[-1][0]) or 0.0
+
+
+def accounting_step_bytes(workload: Workload, stream: Stream) -> float:
+    """Return by how much the delivered payload of a queue pair moves at once: by what one completion stands for.
+
+    The requester's stands for all its work requests since the last, a receive's for one message.
+    """
+    brought = [opcode for opcode in workload.opcodes if not opcode.fetches]
+    counted_at_responder = not stream.returned and brought and all(opcode.consumes_receive for opcode in brought)
+    if counted_at_responder or workload.qp_type is QpType.UC:
+        return sum(stream.payloads) / len(stream.payloads)
+    return stream.per_request * workload.messages_per_signal

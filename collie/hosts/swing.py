@@ -1,0 +1,104 @@
+"""How the rate of a sink moves in a window, and whether that has one level. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from collie.counters.series import is_level, is_stable, variation
+from collie.hosts.delivery import accounting_step_bytes, curves_of, received_bps
+from collie.hosts.policy import WindowPolicy
+from collie.hosts.recording import Placed, Recording, between
+from collie.workloads.plan import sinks, streams
+from collie.workloads.workload import Workload
+
+
+def is_settled(
+    workload: Workload,
+    window: Mapping[str, Placed],
+    placed: Mapping[str, Placed],
+    policy: WindowPolicy,
+    *,
+    whole: bool,
+) -> bool:
+    """Whether what every sink receives in a window has one level, known finely enough.
+
+    Args:
+        workload: what ran.
+        window: samples of the window, by role.
+        placed: of the whole run.
+        policy: how stable, and how fine.
+        whole: the window is the whole run: its mean is to be known as well as that of a stable window.
+    """
+    swings = [_swing(sink, window, placed, workload, policy) for sink in sinks(workload)]
+    return all(swing is not None and swing.settled(policy, whole=whole) for swing in swings)
+
+
+def may_settle(workload: Workload, recording: Recording, policy: WindowPolicy) -> bool:
+    """Whether the longest run could have one level, if its rate goes on to swing as it did."""
+    placed = recording.all_placed()
+    window = between(placed, policy.warm_up_seconds, recording.end)
+    swings = [_swing(sink, window, placed, workload, policy) for sink in sinks(workload)]
+    return all(swing is not None and swing.may_settle(policy) for swing in swings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Swing:
+    """How the rate of a sink moves in a window.
+
+    Attributes:
+        values: bits/s, per sample.
+        tolerance: largest coefficient of variation of a stable window.
+        seconds: length of the window.
+        step_seconds: in which the payload moves by one step of its accounting; infinite where nothing moves.
+    """
+
+    values: Sequence[float]
+    tolerance: float
+    seconds: float
+    step_seconds: float
+
+    def settled(self, policy: WindowPolicy, *, whole: bool) -> bool:
+        """Whether it has one level, known finely enough."""
+        if not any(self.values):
+            return is_stable(self.values, self.tolerance)
+        if self.step_seconds > policy.resolution * self.seconds:
+            return False
+        if whole:
+            return is_level(self.values, self.tolerance, policy.usual_samples)
+        return is_stable(self.values, self.tolerance)
+
+    def may_settle(self, policy: WindowPolicy) -> bool:
+        """Whether the longest window could."""
+        wider = math.sqrt(policy.longest_seconds / policy.window_seconds)
+        return (
+            self.step_seconds <= policy.resolution * policy.longest_seconds
+            and variation(self.values) <= self.tolerance * wider
+        )
+
+
+def _swing(
+    sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload, policy: WindowPolicy
+) -> _Swing | None:
+    """Return how a sink's rate moves; None where it is not known throughout.
+
+    A requester's completions come once per chain, so payload moves in steps of a chain. Each difference between two
+    samples is off by the difference of two such roundings, with a variance of step^2 / 6 per queue pair; that much
+    variation is no instability.
+    """
+    curves = curves_of(sink, placed, workload)
+    steps = list(itertools.pairwise(seconds for seconds, _ in window[sink]))
+    received = [received_bps(curves, begin, end) for begin, end in steps]
+    known = [value for value in received if value is not None]
+    if len(known) < len(received) or not known:
+        return None
+    seconds = steps[-1][1] - steps[0][0]
+    mean = sum(known) / len(known)
+    if mean <= 0:
+        return _Swing(known, policy.stability, seconds, math.inf)
+    steps_at_once = (accounting_step_bytes(workload, stream) for stream in streams(workload) if stream.sink == sink)
+    step_seconds = 8 * math.sqrt(workload.qps * sum(step * step for step in steps_at_once)) / mean
+    rounding = step_seconds / (seconds / len(known)) / math.sqrt(6)
+    return _Swing(known, math.hypot(policy.stability, rounding), seconds, step_seconds)
