@@ -2,6 +2,9 @@
 
 A host's sample is shown as soon as two of its readings are there, without waiting for the other hosts: a storm may be
 why they are silent. So a flow's rate is shown at the end that counts it, which need not be the receiver.
+
+A later sample may have travelled faster and show that the first came late. What was shown stays where it was, and the
+host's clock goes on from there: samples come forward in time.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ class Lookout:
         self._watch = watch
         self._sent = SentPause(catalog)
         self._shown: dict[str, int] = {}
+        self._offsets: dict[str, float] = {}
         self.reason: str | None = None
 
     def show(self, recording: Recording) -> str | None:
@@ -45,7 +49,8 @@ class Lookout:
 
     def _sample(self, role: str, samples: Placed, index: int) -> Sample:
         values = {"tx_pause_ratio": self._sent.ratio(samples, index), "delivered_bps": _counted_bps(samples, index)}
-        return Sample(samples[index][0], role, values)
+        seconds, sample = samples[index]
+        return Sample(sample.clock + self._offsets.setdefault(role, seconds - sample.clock), role, values)
 
 
 def _counted_bps(samples: Placed, index: int) -> float | None:

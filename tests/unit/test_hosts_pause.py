@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -94,6 +95,16 @@ def test_the_record_tells_what_the_lookout_saw() -> None:
     shown = [sample.values["tx_pause_ratio"] for sample in seen]
     assert shown == [sample.values["tx_pause_ratio"] for sample in series]
     assert len(shown) == len(list(itertools.pairwise(samples)))
+
+
+def test_samples_are_shown_forward_in_time_though_the_first_came_late() -> None:
+    late = [replace(sample, arrived=sample.arrived + 0.6) for sample in recorded(lambda t: 0.0, 0.5, None)]
+    seen: list[Sample] = []
+    lookout = Lookout(lambda sample: seen.append(sample), QUICK)
+    lookout.show(Recording({"a": late}, BEGAN))
+    lookout.show(Recording({"a": [*late, *recorded(lambda t: 0.0, 1.5, None)[len(late) :]]}, BEGAN))
+    steps = [after.seconds - before.seconds for before, after in itertools.pairwise(seen)]
+    assert steps == pytest.approx([PERIOD] * 5)
 
 
 def test_what_stopped_a_run_is_among_its_readings_though_its_first_samples_told_nothing() -> None:
