@@ -3,7 +3,8 @@
 
     python scripts/acceptance/random_workloads.py --hosts lab --runs 500 --seed 1
 
-Prints outcomes and failures by cause, machines that were lost and brought back, and what runs cost beyond their window.
+Prints outcomes and failures by cause, machines that were lost and brought back, and what runs cost: set-up and
+settling, as `benchmarks/overhead.py` tells them apart.
 Exits 1 when a run took longer than `--longest` without costing a machine.
 """
 
@@ -21,6 +22,8 @@ import numpy as np
 from collie import wiring
 from collie.campaign.choice import TestbedChoice
 from collie.content.spaces import load_space
+from collie.detect.measurement import Measurement
+from collie.hosts import WindowPolicy
 from collie.ports import HostLost, Measured, RunResult, SetupFailed
 from collie.workloads.pruning import prune
 from collie.workloads.workload import Workload
@@ -35,14 +38,15 @@ class Tally:
     Attributes:
         outcomes: by kind.
         causes: of what failed or was refused.
-        beyond: seconds of measured runs beyond their window, by whether they had few queue pairs and a stable window.
+        cost: seconds of measured runs beyond their window, as (set-up, settling), by whether they had few queue pairs
+            and a stable window.
         slow: runs that took too long.
         lost: runs that cost a machine.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
     causes: Counter[str] = field(default_factory=Counter)
-    beyond: dict[tuple[bool, bool], list[float]] = field(default_factory=dict)
+    cost: dict[tuple[bool, bool], list[tuple[float, float]]] = field(default_factory=dict)
     slow: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
@@ -52,7 +56,8 @@ class Tally:
         match result:
             case Measured(measurement):
                 key = (workload.qps * workload.directions <= FEW_QPS, measurement.stable)
-                self.beyond.setdefault(key, []).append(seconds - measurement.window_seconds)
+                settling = settling_seconds(measurement)
+                self.cost.setdefault(key, []).append((seconds - measurement.window_seconds - settling, settling))
             case SetupFailed():
                 self.causes[result.cause] += 1
             case HostLost():
@@ -67,15 +72,23 @@ class Tally:
         click.echo(f"outcomes  {dict(self.outcomes)}")
         for cause, count in self.causes.most_common():
             click.echo(f"  {count:4} x {cause}")
-        for (few, stable), values in sorted(self.beyond.items(), reverse=True):
-            at = np.percentile(values, (50, 90, 99))
+        for (few, stable), runs in sorted(self.cost.items(), reverse=True):
             what = f"{'up to' if few else 'over'} {FEW_QPS} QPs, {'stable' if stable else 'unstable'} window"
-            click.echo(
-                f"beyond the window, {what}: {len(values)} runs, median {at[0]:.2f} s, 90 % {at[1]:.2f} s, "
-                f"99 % {at[2]:.2f} s, most {max(values):.2f} s"
-            )
+            for name, values in zip(("set-up", "settling"), zip(*runs, strict=True), strict=True):
+                at = np.percentile(values, (50, 90, 99))
+                click.echo(
+                    f"{name}, {what}: {len(values)} runs, median {at[0]:.2f} s, 90 % {at[1]:.2f} s, "
+                    f"99 % {at[2]:.2f} s, most {max(values):.2f} s"
+                )
         for line in (*(f"LOST  {text}" for text in self.lost), *(f"SLOW  {text}" for text in self.slow)):
             click.echo(line)
+
+
+def settling_seconds(measurement: Measurement) -> float:
+    """Return how much longer than warm-up and window a run was watched."""
+    last = {sample.host: sample.seconds for sample in measurement.series}
+    watched = min(last.values(), default=0.0)
+    return max(0.0, watched - WindowPolicy().warm_up_seconds - measurement.window_seconds)
 
 
 @click.command()
