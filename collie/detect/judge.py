@@ -8,14 +8,15 @@ decides. So a run that loses throughput because messages are turned away is call
 3. Pause and errors are facts that stand even when the generator was slow.
 4. The rest is concluded only from a run that the generator could drive. A host that is short of CPU posts its receives
    late, answers late and turns to its queue pairs in turn; that is no fault of the device.
-5. Low throughput needs a stable window besides.
+5. Low throughput needs a stable window besides, or one that at no moment came near the bound: whatever its mean is, it
+   is below.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from collie.detect.bounds import Bound, at_sink
@@ -98,6 +99,13 @@ class _Run:
     def deficit_of(self, host: HostMeasurement) -> float:
         """Return the missing share of what a host may expect; 0 where that is unknown."""
         return _deficit(host, self.expected[host.host]) or 0.0
+
+    def least_deficit_of(self, host: HostMeasurement) -> float:
+        """Return what a host missed at its best moment; 0 where that is unknown."""
+        if host.peak_bps is None or not host.delivered_bps or host.delivered_pps is None:
+            return 0.0
+        peak_pps = host.delivered_pps * host.peak_bps / host.delivered_bps
+        return self.deficit_of(replace(host, delivered_bps=host.peak_bps, delivered_pps=peak_pps))
 
     def anomalous(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float = 1.0) -> Verdict:
         """Return a verdict; `margin` counts only in a stable window: in another one something else had a hand in it."""
@@ -215,7 +223,7 @@ def _throughput(run: _Run) -> Verdict:
     if deficit <= threshold:
         return Verdict(Outcome.NORMAL, figures)
     verdict = run.concluded(Symptom.LOW_THROUGHPUT, figures, deficit, worst.host, deficit / threshold)
-    if verdict.is_anomalous and not run.measurement.stable:
+    if verdict.is_anomalous and not run.measurement.stable and run.least_deficit_of(worst) <= threshold:
         return inconclusive(f"{figures}, but the window was not stable")
     return verdict
 

@@ -25,6 +25,8 @@ class HostMeasurement:
         tx_pause_frames: frames/s that asked the peer to stop, over all priorities: all that some NICs tell of pause;
             None when no counter tells. One frame stops 100 Gbit/s for at most 335 us.
         rx_pause_frames: the same, received.
+        peak_bps: the most payload bits/s that this host received from one sample to the next since the warm-up; None
+            when unknown.
     """
 
     host: str
@@ -38,6 +40,7 @@ class HostMeasurement:
     rx_pause_frames: float | None = None
     rnr_ratio: float | None = None
     repeat_ratio: float | None = None
+    peak_bps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from collie.hosts.curve import Curve
@@ -48,6 +49,17 @@ def received_inside(sink: str, window: Mapping[str, Placed], placed: Mapping[str
     if len(inner) < 2:
         return 0.0
     return received_bps(curves_of(sink, placed, workload), inner[0][0], inner[-1][0]) or 0.0
+
+
+def step_rates(
+    sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload
+) -> list[float] | None:
+    """Return a sink's rates from sample to sample of a window, in bits/s; None where one of them is not known."""
+    curves = curves_of(sink, placed, workload)
+    steps = itertools.pairwise(seconds for seconds, _ in window[sink])
+    received = [received_bps(curves, begin, end) for begin, end in steps]
+    known = [value for value in received if value is not None]
+    return known if known and len(known) == len(received) else None
 
 
 def accounting_step_bytes(workload: Workload, stream: Stream) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.counters.series import is_level, is_stable, variation
-from collie.hosts.delivery import accounting_step_bytes, curves_of, received_bps
+from collie.hosts.delivery import accounting_step_bytes, step_rates
 from collie.hosts.policy import WindowPolicy
 from collie.hosts.recording import Placed, Recording, between
 from collie.workloads.plan import sinks, streams
@@ -88,17 +87,14 @@ def _swing(
     samples is off by the difference of two such roundings, with a variance of step^2 / 6 per queue pair; that much
     variation is no instability.
     """
-    curves = curves_of(sink, placed, workload)
-    steps = list(itertools.pairwise(seconds for seconds, _ in window[sink]))
-    received = [received_bps(curves, begin, end) for begin, end in steps]
-    known = [value for value in received if value is not None]
-    if len(known) < len(received) or not known:
+    received = step_rates(sink, window, placed, workload)
+    if received is None:
         return None
-    seconds = steps[-1][1] - steps[0][0]
-    mean = sum(known) / len(known)
+    seconds = window[sink][-1][0] - window[sink][0][0]
+    mean = sum(received) / len(received)
     if mean <= 0:
-        return _Swing(known, policy.stability, seconds, math.inf)
+        return _Swing(received, policy.stability, seconds, math.inf)
     steps_at_once = (accounting_step_bytes(workload, stream) for stream in streams(workload) if stream.sink == sink)
     step_seconds = 8 * math.sqrt(workload.qps * sum(step * step for step in steps_at_once)) / mean
-    rounding = step_seconds / (seconds / len(known)) / math.sqrt(6)
-    return _Swing(known, math.hypot(policy.stability, rounding), seconds, step_seconds)
+    rounding = step_seconds / (seconds / len(received)) / math.sqrt(6)
+    return _Swing(received, math.hypot(policy.stability, rounding), seconds, step_seconds)

@@ -21,7 +21,7 @@ from collie.counters.series import rates
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.hosts import victim as victims
-from collie.hosts.delivery import curves_of, received_bps, received_inside
+from collie.hosts.delivery import curves_of, received_bps, received_inside, step_rates
 from collie.hosts.facts import SOFTWARE_DRIVERS
 from collie.hosts.health import generator_health, has_errors
 from collie.hosts.link import LINK_DOWN, link_change
@@ -70,7 +70,10 @@ def measurement(
         begin = max(begin, end - policy.window_seconds - policy.period_seconds / 2)
     window = between(placed, begin, end)
     machines = recording.machines
-    hosts = _with_credit_waits([_host(role, window, placed, workload, catalog) for role in placed], workload, catalog)
+    watched = between(placed, policy.warm_up_seconds, end)
+    peaks = {role: max(step_rates(role, watched, placed, workload) or (), default=None) for role in placed}
+    read = [replace(_host(role, window, placed, workload, catalog), peak_bps=peaks[role]) for role in placed]
+    hosts = _with_credit_waits(read, workload, catalog)
     inside = {sink: received_inside(sink, window, placed, workload) for sink in sinks(workload)}
     still = {
         host.host: standstills(host, inside, workload, catalog, _samples(window[host.host]), machines) for host in hosts

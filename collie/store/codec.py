@@ -228,6 +228,7 @@ def _measurement(measurement: Measurement) -> Json:
                 "counters": readings(host.counters),
                 "rnr_ratio": known(host.rnr_ratio),
                 "repeat_ratio": known(host.repeat_ratio),
+                "peak_bps": known(host.peak_bps),
             }
             for host in measurement.hosts
         ],

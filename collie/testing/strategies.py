@@ -109,6 +109,7 @@ def measurements() -> st.SearchStrategy[Measurement]:
         counters=st.dictionaries(texts, readings, max_size=4),
         rnr_ratio=readings,
         repeat_ratio=readings,
+        peak_bps=readings,
     )
     health = st.builds(
         GeneratorHealth,

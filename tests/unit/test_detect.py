@@ -35,9 +35,12 @@ def measurement(
     rnr: float | None = None,
     repeats: float | None = None,
     wrong_bytes: int | None = None,
+    peak: float | None = None,
 ) -> Measurement:
     sender = HostMeasurement("a", tx_pause_ratio=tx_pause and 0.0, rx_pause_ratio=rx_pause)
-    receiver = HostMeasurement("b", bps, pps, tx_pause, tx_pause and 0.0, loss, rnr_ratio=rnr, repeat_ratio=repeats)
+    receiver = HostMeasurement(
+        "b", bps, pps, tx_pause, tx_pause and 0.0, loss, rnr_ratio=rnr, repeat_ratio=repeats, peak_bps=peak
+    )
     made = health or GeneratorHealth()
     return Measurement((sender, receiver), 4.0, stable, made, problems, wrong_bytes=wrong_bytes)
 
@@ -98,6 +101,7 @@ def test_low_throughput_needs_both_rates_low() -> None:
     [
         (measurement(None, None), "unknown"),
         (measurement(50e9, 5e6, stable=False), "not stable"),
+        (measurement(50e9, 5e6, stable=False, peak=85e9), "not stable"),
         (measurement(50e9, 5e6, health=GeneratorHealth(False, "empty queues")), "could not drive"),
         (measurement(problems=("link went down",)), "link went down"),
     ],
@@ -105,6 +109,13 @@ def test_low_throughput_needs_both_rates_low() -> None:
 def test_what_cannot_be_trusted_is_inconclusive(found: Measurement, why: str) -> None:
     assert verdict(found).is_inconclusive
     assert why in verdict(found).reason
+
+
+def test_throughput_that_swings_far_below_the_bound_is_low_whatever_its_mean() -> None:
+    found = verdict(measurement(50e9, 5e6, stable=False, peak=70e9))
+    assert found.symptom is Symptom.LOW_THROUGHPUT
+    assert found.margin == 1.0
+    assert verdict(measurement(50e9, 7e6, stable=False, peak=70e9)).is_inconclusive, "packets come near their bound"
 
 
 def test_a_slow_generator_does_not_excuse_pause() -> None:

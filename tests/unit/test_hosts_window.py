@@ -158,7 +158,10 @@ def test_traffic_that_swings_is_not_stable() -> None:
     def swing(t: float) -> float:
         return 1e6 * t + (1e5 if int(t / PERIOD) % 2 else 0.0)
 
-    assert not measure(Workload(messages=(1024,)), *unidirectional(swing, None)).stable
+    measured = measure(Workload(messages=(1024,)), *unidirectional(swing, None))
+    assert not measured.stable
+    assert measured.host("b").peak_bps == pytest.approx(8 * (1e6 + 1e5 / PERIOD), rel=0.01)
+    assert measured.host("a").peak_bps is None
 
 
 def recorded(swing: float, samples: int, drift: float = 0.0) -> Recording:
