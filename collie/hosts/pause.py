@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from collie.counters.catalog import Catalog, Role, Unit
 from collie.counters.series import rates
-from collie.hosts.recording import Placed
+from collie.hosts.recording import SAME_MOMENT_SECONDS, Placed
 from collie.hosts.samples import snapshot
-
-_SAME_MOMENT_SECONDS = 0.005
 
 
 def pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:
@@ -56,7 +54,7 @@ class SentPause:
 
     def _since(self, placed: Placed, index: int) -> int | None:
         """Return the sample from which on refreshes are to be counted; None while each may tell of the run before."""
-        begun = self._refresh_seconds - _SAME_MOMENT_SECONDS
+        begun = self._refresh_seconds - SAME_MOMENT_SECONDS
         ended = placed[index][0] - begun
         known = [number for number in range(index) if placed[number][0] >= begun]
         return max((number for number in known if placed[number][0] <= ended), default=known[0] if known else None)

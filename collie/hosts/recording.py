@@ -15,7 +15,7 @@ from collie.hosts.samples import AgentSample
 Placed = Sequence[tuple[float, AgentSample]]
 """Samples of one host with their seconds since traffic began."""
 
-_SAME_MOMENT_SECONDS = 0.005
+SAME_MOMENT_SECONDS = 0.005
 """Hosts' clocks are compared no better than a message travels."""
 
 
@@ -53,6 +53,6 @@ class Recording:
 def between(placed: Mapping[str, Placed], begin: float, end: float) -> dict[str, Placed]:
     """Return the samples of a window, by role."""
     return {
-        role: [entry for entry in samples if begin <= entry[0] <= end + _SAME_MOMENT_SECONDS]
+        role: [entry for entry in samples if begin <= entry[0] <= end + SAME_MOMENT_SECONDS]
         for role, samples in placed.items()
     }
