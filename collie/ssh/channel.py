@@ -17,6 +17,9 @@ SEND_TIMEOUT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 SLICE_SECONDS = 0.2
 
+# What paramiko raises where a connection ends under whoever uses it. Reading sends too: it widens the window.
+CONNECTION_ERRORS = (OSError, EOFError, paramiko.SSHException)
+
 
 class SshChannel:
     """`Channel` over a session of paramiko. One thread may read while others send.
@@ -43,13 +46,17 @@ class SshChannel:
         with self._sending:
             while data:
                 try:
-                    data = data[self._session.send(data) :]
-                except OSError as error:
+                    sent = self._session.send(data)
+                    if not sent:
+                        raise OSError("its input is closed")
+                    data = data[sent:]
+                except CONNECTION_ERRORS as error:
                     if isinstance(error, TimeoutError) and time.monotonic() < deadline:
                         continue
                     if self._ended():
                         return
-                    raise self._lost(str(error) or "it takes no more input") from error
+                    late = isinstance(error, TimeoutError)
+                    raise self._lost("it takes no more input" if late else str(error)) from error
 
     def read_line(self, timeout_seconds: float) -> str | None:
         """Return the next line of standard output, or None at its end."""
@@ -62,11 +69,11 @@ class SshChannel:
                 if time.monotonic() < deadline:
                     continue
                 raise CommandTimeout(self._host.name, f"a line from `{self._command}`", timeout_seconds) from None
-            except (OSError, ValueError) as error:
+            except (*CONNECTION_ERRORS, ValueError) as error:
                 raise self._lost(str(error)) from error
             if not data:
                 if not self._ended():
-                    raise self._lost("connection lost")
+                    raise self._lost()
                 return self._lines.rest()
         return line
 
@@ -87,8 +94,10 @@ class SshChannel:
                 if time.monotonic() >= deadline:
                     raise CommandTimeout(self._host.name, f"`{self._command}`", timeout_seconds) from None
                 continue
+            except CONNECTION_ERRORS as error:
+                raise self._lost(str(error)) from error
             if not data and not self._ended():
-                raise self._lost("connection lost")
+                raise self._lost()
             if not data:
                 return b"".join(parts).decode(errors="replace")
             parts.append(data)
@@ -106,7 +115,7 @@ class SshChannel:
         if not self._session.status_event.wait(timeout_seconds):
             raise CommandTimeout(self._host.name, f"`{self._command}`", timeout_seconds)
         if not self._ended():
-            raise self._lost("connection lost")
+            raise self._lost()
         return self._session.recv_exit_status()
 
     def stderr_tail(self) -> str:
@@ -117,14 +126,14 @@ class SshChannel:
 
     def close_stdin(self) -> None:
         """End the command's standard input."""
-        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+        with contextlib.suppress(*CONNECTION_ERRORS):
             self._session.shutdown_write()
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
         """Close standard input and wait shortly for the command to end."""
         self.close_stdin()
         self._session.status_event.wait(wait_seconds)
-        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+        with contextlib.suppress(*CONNECTION_ERRORS):
             self._session.close()
 
     def _collect(self) -> None:
@@ -133,7 +142,7 @@ class SshChannel:
                 data = self._session.recv_stderr(CHUNK_BYTES)
             except TimeoutError:
                 continue
-            except OSError:
+            except CONNECTION_ERRORS:
                 return
             if not data:
                 return
@@ -143,5 +152,5 @@ class SshChannel:
         """Whether the command itself ended, rather than the connection."""
         return bool(self._session.eof_received) or self._session.exit_status >= 0
 
-    def _lost(self, reason: str) -> HostUnreachable:
-        return HostUnreachable(self._host.name, self._host.address, reason)
+    def _lost(self, reason: str = "") -> HostUnreachable:
+        return HostUnreachable(self._host.name, self._host.address, reason or "connection lost")

@@ -17,7 +17,7 @@ import paramiko
 from collie.errors import CommandFailed, CommandTimeout, HostUnreachable
 from collie.inventory.hosts import Host
 from collie.ports import Completed
-from collie.ssh.channel import SshChannel
+from collie.ssh.channel import CONNECTION_ERRORS, SshChannel
 from collie.ssh.connection import Connection, Timeouts, connect
 from collie.ssh.route import USER_CONFIG, route
 from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
@@ -85,7 +85,7 @@ class SshRemote:
                     file.write(data)
                 sftp.posix_rename(temporary, path)
             except BaseException:
-                with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+                with contextlib.suppress(*CONNECTION_ERRORS):
                     sftp.remove(temporary)
                 raise
 
@@ -135,7 +135,7 @@ class SshRemote:
         connection = self._connect()
         try:
             return work(connection.transport)
-        except (paramiko.SSHException, EOFError, OSError) as error:
+        except CONNECTION_ERRORS as error:
             if connection.is_alive and isinstance(error, TimeoutError):
                 raise CommandTimeout(self.name, "opening a channel", self._timeouts.open_channel) from error
             self.close()
@@ -159,7 +159,7 @@ def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[None]:
     def close() -> None:
         late.set()
         # Closing wakes whoever waits, who may have closed the connection before the server is told of it.
-        with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
+        with contextlib.suppress(*CONNECTION_ERRORS):
             channel.close()
 
     timer = threading.Timer(seconds, close)

@@ -174,6 +174,26 @@ def test_a_lost_connection_is_told_and_made_anew(ssh_host: Host) -> None:
     remote.close()
 
 
+def test_a_connection_that_ends_under_a_line_that_is_sent_is_a_lost_host(ssh_host: Host) -> None:
+    remote = SshRemote(ssh_host, config_file="/nonexistent")
+    channel = remote.open(["cat"])
+    assert remote._connection is not None
+    # No more may be written, and nothing has told so to whoever reads.
+    remote._connection.transport.sock.shutdown(socket.SHUT_WR)
+    with pytest.raises(HostUnreachable, match="server"):
+        channel.send_line("one")
+    remote.close()
+
+
+def test_a_line_after_the_end_of_the_input_is_refused(ssh_host: Host) -> None:
+    remote = SshRemote(ssh_host, config_file="/nonexistent")
+    channel = remote.open(["sleep", "60"])
+    channel.close_stdin()
+    with pytest.raises(HostUnreachable, match="its input is closed"):
+        channel.send_line("one")
+    remote.close()
+
+
 @pytest.mark.parametrize("use", [lambda remote: remote.open(["cat"]), lambda remote: remote.put(b"data", "file")])
 def test_a_server_that_is_alive_and_stuck_costs_no_more_than_the_deadline(
     ssh_host: Host, tmp_path: Path, use: Callable[[Remote], object]
