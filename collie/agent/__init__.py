@@ -151,7 +151,7 @@ Every value is cumulative since the engine was prepared (counters: since wheneve
      "link": {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)", "netdev_state": "up", "netdev_speed_mbps": 100000,
               "carrier_changes": 2, "pci_speed": "16.0 GT/s PCIe", "pci_width": "16"},
      "host": {"cpu_seconds": {"user": 1.0, "system": 1.0, "softirq": 1.0, "idle": 9.0, "steal": 0.0},
-              "agent_cpu_seconds": 0.4, "device_cpu_seconds": 0.2},
+              "agent_cpu_seconds": 0.4, "device_cpu_seconds": 0.2, "softirq_thread_cpu_seconds": 0.3},
      "dropped_samples": 0}
 
 ``flows``, ``health`` and ``link`` are absent without a run. ``clock`` is CLOCK_MONOTONIC of the host in seconds, before
@@ -161,8 +161,9 @@ filled again: with ``rounds_in_queue`` 1 (in the plan) that is every time and me
 all of them. ``cpu_seconds`` of ``health`` is the engine's, ``cpu_user_seconds`` the part of it outside of the kernel,
 in clock ticks, and ``wait_seconds`` the time that it was ready to run and had no CPU (/proc/PID/schedstat; of several
 engines, on average). ``device_cpu_seconds`` is, with a software device, what unbound kernel workers and threads of NAPI
-took since boot, as some kernels let the device work there; else null. What of
-``link`` differs between two samples changed during the run. ``errors`` are completions by status, but for flushed ones.
+took since boot, as some kernels let the device work there, and ``softirq_thread_cpu_seconds`` what ksoftirqd took; both
+are absent elsewhere, and where they are unknown. What of ``link`` differs between two samples changed during the run.
+``errors`` are completions by status, but for flushed ones.
 
 ``delivered_*`` is what reached the *sink* of the flow: the responder, unless every request of the flow fetches its
 payload (READ, FETCH_ADD, CMP_SWP): then the requester. Where some requests fetch and others do not, ``returned_*`` of

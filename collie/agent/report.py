@@ -71,9 +71,9 @@ class Run:
             return False
         return bool(now - since > STALLED_SECONDS)
 
-    def device_cpu_seconds(self) -> Optional[float]:
-        """Return what kernel threads took in which the device may work; None where it works beside the CPU."""
-        return self._threads.cpu_seconds() if self._threads else None
+    def thread_cpu_seconds(self) -> Dict[str, float]:
+        """Return what kernel threads took in which the device may work; empty where it works beside the CPU."""
+        return self._threads.cpu_seconds() if self._threads else {}
 
     def health(self) -> Dict[str, Any]:
         """Return the ``health`` object of a sample."""
@@ -101,7 +101,7 @@ def take(reader: Optional[CounterReader], run: Optional[Run]) -> Dict[str, Any]:
         sample["flows"] = run.flows(counters, clock)
         sample["health"] = run.health()
         sample["link"] = link(run.device, run.port, run.netdev)
-        sample["host"]["device_cpu_seconds"] = run.device_cpu_seconds()
+        sample["host"].update(run.thread_cpu_seconds())
     else:
         sample["phase"] = "idle"
     sample["clock_end"] = time.monotonic()

@@ -139,7 +139,7 @@ def _activity(
     fill = (last.queue_outstanding - first.queue_outstanding) / limit if limit > 0 else None
     waiting, busy, spare = (_per_second(quantity, samples) for quantity in (_waited, _busy, _spare))
     ours = [_per_second(_ours, each) for each in (samples, *beside)]
-    foreign = None if busy is None or None in ours else max(0.0, busy - sum(filter(None, ours)))
+    foreign = None if busy is None or None in ours else max(0.0, busy - _miscounted(samples) - sum(filter(None, ours)))
     responds = any(flow.responder == role for flow in plan)
     receives = responds and any(opcode.consumes_receive for opcode in workload.opcodes)
     return Activity(idle, empty, waiting, foreign, spare, fill, last.data_path, receives)
@@ -165,6 +165,17 @@ def _busy(sample: AgentSample) -> float | None:
     """
     user, system = (sample.host_cpu_seconds.get(kind) for kind in ("user", "system"))
     return None if user is None or system is None else user + system - sample.device_cpu_seconds
+
+
+def _miscounted(samples: Sequence[AgentSample]) -> float:
+    """Return the CPUs that soft interrupts for a software device took and that the host counts as processes'.
+
+    A clock tick can find `ksoftirqd` outside of a soft interrupt and count as `system` what it did since the last one.
+    What it took beyond all that counts as soft interrupts is counted so.
+    """
+    threads = _per_second(lambda sample: sample.softirq_thread_cpu_seconds, samples) or 0.0
+    counted = _per_second(lambda sample: sample.host_cpu_seconds.get("softirq"), samples) or 0.0
+    return max(0.0, threads - counted)
 
 
 def _ours(sample: AgentSample) -> float | None:

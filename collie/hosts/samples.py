@@ -77,6 +77,8 @@ class AgentSample:
         host_cpu_seconds: what all CPUs together spent, by kind, since boot; empty when unknown.
         agent_cpu_seconds: what the agent itself took, the generator not included; 0 from an agent that does not say.
         device_cpu_seconds: what kernel threads took in which a software device may work; 0 where that is unknown.
+        softirq_thread_cpu_seconds: what the threads took that handle soft interrupts for a software device, whichever
+            kind the host counts that as; 0 where that is unknown.
     """
 
     clock: float
@@ -89,6 +91,7 @@ class AgentSample:
     host_cpu_seconds: Mapping[str, float] = field(default_factory=dict)
     agent_cpu_seconds: float = 0.0
     device_cpu_seconds: float = 0.0
+    softirq_thread_cpu_seconds: float = 0.0
 
 
 def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
@@ -127,7 +130,8 @@ def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
         link=said.get("link", {}),
         host_cpu_seconds=host.get("cpu_seconds", {}),
         agent_cpu_seconds=host.get("agent_cpu_seconds", 0.0),
-        device_cpu_seconds=host.get("device_cpu_seconds") or 0.0,
+        device_cpu_seconds=host.get("device_cpu_seconds", 0.0),
+        softirq_thread_cpu_seconds=host.get("softirq_thread_cpu_seconds", 0.0),
     )
 
 
@@ -167,7 +171,8 @@ class _Health(_HealthSaid, total=False):
 class _Host(TypedDict, total=False):
     cpu_seconds: Mapping[str, float]
     agent_cpu_seconds: float
-    device_cpu_seconds: float | None
+    device_cpu_seconds: float
+    softirq_thread_cpu_seconds: float
 
 
 class _SampleSaid(TypedDict):

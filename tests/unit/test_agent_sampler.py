@@ -174,18 +174,18 @@ def test_threads_of_a_software_device_are_counted_though_they_come_and_go(tmp_pa
 
     children = tmp_path / "2" / "task" / "2" / "children"
     workers = DeviceThreads(str(tmp_path))
-    assert workers.cpu_seconds() is None
+    assert workers.cpu_seconds() == {}
     worker(7, "kworker/u4:3-rxe_wq", 1.5, start=100)
     worker(8, "kworker/0:1-events", 40.0, start=100)
-    worker(9, "ksoftirqd/0", 40.0, start=1)
+    worker(9, "ksoftirqd/0", 2.5, start=1)
     worker(11, "napi/eth1-8194", 3.0, start=9)
     write(children, "7 8 9 11 ")
-    assert workers.cpu_seconds() == 4.5
+    assert workers.cpu_seconds() == {"device_cpu_seconds": 4.5, "softirq_thread_cpu_seconds": 2.5}
     worker(7, "kworker/u4:3-events_unbound", 2.0, start=100)
     write(children, "7 8 9 10 ")  # 10 has ended before it could be read
-    assert workers.cpu_seconds() == 5.0
+    assert workers.cpu_seconds()["device_cpu_seconds"] == 5.0
     worker(7, "kworker/u4:5", 0.25, start=900)  # another one, with the process id of one that is gone
-    assert workers.cpu_seconds() == 5.25
+    assert workers.cpu_seconds() == {"device_cpu_seconds": 5.25, "softirq_thread_cpu_seconds": 2.5}
 
 
 class StillEngine:

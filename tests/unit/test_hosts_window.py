@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
-from collie.detect.measurement import Measurement, Victim, cut_short
+from collie.detect.measurement import GeneratorHealth, Measurement, Victim, cut_short
 from collie.hosts.delivery import accounting_step_bytes
 from collie.hosts.health import generator_health
 from collie.hosts.policy import WindowPolicy
@@ -388,6 +388,23 @@ def test_kernel_workers_of_a_software_device_are_no_other_processes() -> None:
     a = [replace(sample, device_cpu_seconds=0.45 * sample.clock) for sample in a]
     b = host(0.0, {"a-b/responder": None})
     assert generator_health(Workload(), {"a": a, "b": b}, software=True).driven
+
+
+def test_soft_interrupts_that_count_as_system_are_no_other_processes() -> None:
+    def health(threads: float, counted: float) -> GeneratorHealth:
+        a = [
+            replace(
+                sample,
+                softirq_thread_cpu_seconds=threads * sample.clock,
+                host_cpu_seconds={**sample.host_cpu_seconds, "softirq": counted * sample.clock},
+            )
+            for sample in host(0.0, {"a-b/requester": steady(1e6)}, cpu=(0.2, 0.01, 0.5, 0.0))
+        ]
+        return generator_health(Workload(), {"a": a, "b": host(0.0, {"a-b/responder": None})}, software=True)
+
+    assert health(0.3, 0.1).driven  # 0.2 of a CPU is nobody else's
+    assert "took 30% of a CPU" in health(0.3, 0.3).reason  # soft interrupts that are counted as such hide no process
+    assert "took 30% of a CPU" in health(0.1, 0.4).reason
 
 
 def test_the_generator_of_another_device_of_the_host_is_no_foreign_process() -> None:
