@@ -562,7 +562,8 @@ class Engine:
             while True:
                 probe = probes.send(answer)
                 before = lane.runs
-                answer = await self._measurer.probing(lane, probe, purpose)
+                reading = await self._measurer.probing(lane, probe, purpose)
+                answer = reading.verdict if reading else None
                 runs += lane.runs - before
                 if purpose == "extract" and (suspect := self._suspect_for(lane)) is not None:
                     await self._investigate(lane, suspect)  # who raised it waits for an answer, and this takes long

@@ -23,6 +23,7 @@ from collie.campaign.safety import Guard
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, at_best_port
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
+from collie.detect.reading import Reading, reading_of
 from collie.detect.signature import Levels, Ordinary, Signature
 from collie.detect.symptom import Verdict, inconclusive
 from collie.ports import (
@@ -157,8 +158,8 @@ class Measurer:
         record, verdict = self._alone(self.judging(self.lanes[0], workload, purpose))
         return record.result, verdict
 
-    def probe(self, workload: Workload, purpose: str) -> Verdict | None:
-        """Return a verdict on a workload, trying again when its traffic fails to set up.
+    def probe(self, workload: Workload, purpose: str) -> Reading | None:
+        """Run a workload and return what it says, trying again when its traffic fails to set up.
 
         Returns:
             None when the device cannot run it at all.
@@ -192,20 +193,20 @@ class Measurer:
             self._announce(lane, record, verdict)
         return record, verdict
 
-    async def probing(self, lane: Lane, workload: Workload, purpose: str) -> Verdict | None:
-        """Return a verdict on a workload, trying again when its traffic fails to set up; None as for `probe`."""
+    async def probing(self, lane: Lane, workload: Workload, purpose: str) -> Reading | None:
+        """Run a workload and return what it says, trying again when it fails to set up; None as for `probe`."""
         cause = ""
         for _ in range(_SETUP_TRIES):
             if workload in self.lost:
-                return inconclusive(f"not run again: it cost host {self.lost[workload].host}")
+                return Reading(inconclusive(f"not run again: it cost host {self.lost[workload].host}"))
             record, verdict = await self.judging(lane, workload, purpose)
-            if verdict is not None:
-                return verdict
+            if isinstance(record.result, Measured) and verdict is not None:
+                return reading_of(verdict, record.result.measurement)
             if isinstance(record.result, Unsupported):
                 return None
             if isinstance(record.result, SetupFailed):
                 cause = record.result.cause
-        return inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}")
+        return Reading(inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}"))
 
     @property
     def replaying(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter as Tally
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -12,6 +12,7 @@ from collie.campaign.measure import Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.interval import Interval, wilson
 from collie.detect.measurement import Measurement
+from collie.detect.reading import Reading
 from collie.detect.signature import Levels, Ordinary, Signature, mean_signature, same_counters
 from collie.detect.symptom import Symptom, Verdict, inconclusive
 from collie.ports import Measured, RunRecord
@@ -117,12 +118,28 @@ class Trial:
     Attributes:
         workload: what ran.
         broken: the condition that it breaks; None for the anomaly itself.
-        verdicts: one per run.
+        readings: what each run says.
     """
 
     workload: Workload
     broken: Condition | None
-    verdicts: tuple[Verdict, ...]
+    readings: tuple[Reading, ...]
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """One per run."""
+        return tuple(reading.verdict for reading in self.readings)
+
+    @property
+    def severities(self) -> tuple[float, ...]:
+        """How bad each anomalous run is, 0..1."""
+        return tuple(verdict.severity for verdict in self.verdicts if verdict.is_anomalous)
+
+    @property
+    def delivered_bps(self) -> tuple[float, ...]:
+        """What each run that says something delivered in all, where that is known, payload bits/s."""
+        telling = [reading for reading in self.readings if not reading.verdict.is_inconclusive]
+        return tuple(reading.delivered_bps for reading in telling if reading.delivered_bps is not None)
 
     def shown(self, symptom: Symptom) -> int:
         """Count the runs that showed a symptom."""
@@ -229,25 +246,21 @@ def reproduce(
         TestbedError: the testbed is gone.
     """
     cases: list[tuple[Workload, Condition | None]] = [(plan.anomaly, None), *(plan.controls if controls else ())]
-    verdicts: list[list[Verdict]] = [[] for _ in cases]
+    readings: list[list[Reading]] = [[] for _ in cases]
     for _ in range(repeat):
-        for (case, _condition), answers in zip(cases, verdicts, strict=True):
-            answers.append(_verdict(measurer, case))
-    trials = _trials(cases, verdicts)
+        for (case, _condition), answers in zip(cases, readings, strict=True):
+            answers.append(_reading(measurer, case))
+    trials = [Trial(case, condition, tuple(said)) for (case, condition), said in zip(cases, readings, strict=True)]
     seen = measurer.measurement(plan.anomaly)
     then = then.seen_in(seen) if then and seen else then
     return Reproduction(symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), then)
 
 
-def _verdict(measurer: Measurer, case: Workload) -> Verdict:
+def _reading(measurer: Measurer, case: Workload) -> Reading:
     """Run a workload after its plain sibling; what the hosts have refused once they are not asked again."""
     if case not in measurer.refused:
         measurer.measure_sibling(case)
-        verdict = measurer.probe(case, "reproduce")
-        if verdict is not None:
-            return verdict
-    return inconclusive(f"unsupported: {measurer.refused[case]}")
-
-
-def _trials(cases: Sequence[tuple[Workload, Condition | None]], verdicts: Sequence[list[Verdict]]) -> list[Trial]:
-    return [Trial(case, condition, tuple(answers)) for (case, condition), answers in zip(cases, verdicts, strict=True)]
+        reading = measurer.probe(case, "reproduce")
+        if reading is not None:
+            return reading
+    return Reading(inconclusive(f"unsupported: {measurer.refused[case]}"))

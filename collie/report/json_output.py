@@ -307,6 +307,7 @@ def _trial(trial: Trial, reproduction: Reproduction) -> Json:
         "inconclusive": trial.inconclusive,
         "shown_ratio_interval": _interval(trial.share(reproduction.symptom)),
         "verdicts": [plain(verdict) for verdict in trial.verdicts],
+        "delivered_bps": [reading.delivered_bps for reading in trial.readings],
     }
 
 

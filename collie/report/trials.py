@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 from typing import NamedTuple
 
 from collie.campaign.reproduce import Reproduced, Reproduction, Trial
@@ -10,7 +11,7 @@ from collie.detect.interval import Interval
 from collie.detect.signature import Signature
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import HostDifference
-from collie.report.quantities import runs
+from collie.report.quantities import percent, rate, runs
 
 _STYLES = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
 _NAMED = 5
@@ -39,6 +40,7 @@ def trial_lines(
     yield Line(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
     for verdict in reproduction.trial.verdicts:
         yield Line(f"    {verdict.outcome}: {verdict.reason}", "dim")
+    yield from _how_bad(reproduction.trial)
     yield from _otherwise(reproduction)
     yield from _counters(reproduction)
     for control in reproduction.controls:
@@ -46,6 +48,7 @@ def trial_lines(
         if reproduction.explains(control) is False:
             text = f"    still shows without {control.broken}: that condition does not explain it"
             yield Line(text, "bold yellow")
+        yield from _how_bad(control)
     for condition in reproduction.uncontrolled:
         yield Line(f"no value of the space breaks {condition} alone", "bold yellow")
     yield from difference_lines(changed)
@@ -74,6 +77,23 @@ def _share(reproduction: Reproduction) -> str:
     if interval is None:
         return ""
     return f" ({percent_interval(interval)} of its runs, {100 * interval.confidence:g} % confidence)"
+
+
+def _how_bad(trial: Trial) -> Iterator[Line]:
+    """Yield how much arrived and how bad that is: a symptom that shows or does not says neither."""
+    said = []
+    if trial.delivered_bps:
+        said.append(f"delivered: {_middle(trial.delivered_bps, rate)}")
+    if trial.severities:
+        said.append(f"severity: {_middle(trial.severities, percent)}")
+    if said:
+        yield Line(f"    {'; '.join(said)}")
+
+
+def _middle(values: Sequence[float], words: Callable[[float], str]) -> str:
+    """Write the median and what lies around it: `12 Mbit/s (10 Mbit/s to 14 Mbit/s)`."""
+    middle, least, most = words(median(values)), words(min(values)), words(max(values))
+    return middle if least == most else f"{middle} ({least} to {most})"
 
 
 def _otherwise(reproduction: Reproduction) -> Iterator[Line]:

@@ -16,6 +16,7 @@ from collie.campaign.reproduce import Reproduction, Then, Trial
 from collie.detect.bounds import UNBOUNDED, Bound, plain_sibling
 from collie.detect.confirm import Trust
 from collie.detect.measurement import GeneratorHealth, Victim
+from collie.detect.reading import Reading
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
@@ -184,12 +185,20 @@ def make_reproduction() -> Reproduction:
     case = Case("nsdi22-01", Workload(qps=64, opcode=Opcode.SEND), Symptom.PAUSE, PAUSING)
     shown = Verdict(Outcome.ANOMALOUS, "host b sends pause", Symptom.PAUSE, 0.2, "b")
     normal = Verdict(Outcome.NORMAL, "all well")
+    runs = (Reading(shown, 60e6), Reading(replace(shown, severity=0.4), 40e6), Reading(inconclusive("link changed")))
     return Reproduction(
         case.symptom,
-        Trial(case.workload, None, (shown, shown, inconclusive("link changed"))),
-        (Trial(Workload(qps=8), PAUSING.conditions[0], (normal, normal, normal)),),
+        Trial(case.workload, None, runs),
+        (Trial(Workload(qps=8), PAUSING.conditions[0], (Reading(normal, 1e9),) * 3),),
         (PAUSING.conditions[1],),
     )
+
+
+def with_signature(trial: Trial, signature: Signature) -> Trial:
+    def signed(verdict: Verdict) -> Verdict:
+        return replace(verdict, signature=signature) if verdict.symptom else verdict
+
+    return replace(trial, readings=tuple(replace(each, verdict=signed(each.verdict)) for each in trial.readings))
 
 
 def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction) -> None:
@@ -205,6 +214,7 @@ def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction
     interval = document["shown_ratio_interval"]
     assert (interval["method"], interval["confidence"], interval["high"]) == ("wilson", 0.95, 1.0)
     assert interval["low"] == pytest.approx(0.342, abs=1e-3)  # of the two runs that said anything
+    assert (document["delivered_bps"], control["delivered_bps"]) == ([60e6, 40e6, None], [1e9, 1e9, 1e9])
 
 
 @pytest.mark.parametrize(
@@ -222,10 +232,9 @@ def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction
 def test_reproduce_says_whether_the_counters_moved_as_they_did(
     reproduction: Reproduction, now: dict[str, float], same: bool, told: str
 ) -> None:
-    signed = Signature(tuple(now.items()))
-    verdicts = tuple(replace(each, signature=signed) if each.symptom else each for each in reproduction.trial.verdicts)
+    trial = with_signature(reproduction.trial, Signature(tuple(now.items())))
     then = Then(Signature((("misses", 3.0),)), Levels({"misses": 0.01, "stalls": 0.01}))
-    found = replace(reproduction, trial=replace(reproduction.trial, verdicts=verdicts), then=then)
+    found = replace(reproduction, trial=trial, then=then)
     document = through_json(render_reproduction("nsdi22-01", found))["signature"]
     assert document["same"] is same
     assert document["then"] == [{"counter": "misses", "times_ordinary": 8.0}]
@@ -234,9 +243,9 @@ def test_reproduce_says_whether_the_counters_moved_as_they_did(
 
 
 def test_counters_that_never_moved_tell_nothing(reproduction: Reproduction) -> None:
-    silent = tuple(replace(each, signature=Signature()) for each in reproduction.trial.verdicts)
+    silent = with_signature(reproduction.trial, Signature())
     then = Then(Signature(), Levels({"misses": 0.01}))
-    found = replace(reproduction, trial=replace(reproduction.trial, verdicts=silent), then=then)
+    found = replace(reproduction, trial=silent, then=then)
     assert render_reproduction("nsdi22-01", found)["signature"] == {"same": None, "then": [], "now": []}
     unshown = replace(found, symptom=Symptom.LOSS)
     assert render_reproduction("nsdi22-01", unshown)["signature"]["now"] is None
@@ -244,14 +253,14 @@ def test_counters_that_never_moved_tell_nothing(reproduction: Reproduction) -> N
 
 
 def test_a_control_that_still_shows_is_said_to_explain_nothing(reproduction: Reproduction) -> None:
-    still = replace(reproduction.controls[0], verdicts=reproduction.trial.verdicts)
+    still = replace(reproduction.controls[0], readings=reproduction.trial.readings)
     found = replace(reproduction, controls=(still,), uncontrolled=())
     assert through_json(render_reproduction("nsdi22-01", found))["controls"][0]["explains"] is False
-    assert render_trials("nsdi22-01", found, ()).splitlines()[-3:-1] == [
+    assert render_trials("nsdi22-01", found, ()).splitlines()[-4:-2] == [
         "without qps >= 64: pause in 2 of 3 runs, normal in 0, inconclusive in 1",
         "    still shows without qps >= 64: that condition does not explain it",
     ]
-    void = replace(still, verdicts=(inconclusive("link changed"),) * 3)
+    void = replace(still, readings=(Reading(inconclusive("link changed")),) * 3)
     silent = replace(reproduction, controls=(void,))
     assert through_json(render_reproduction("nsdi22-01", silent))["controls"][0]["explains"] is None
 
@@ -391,8 +400,10 @@ def test_a_reproduction_is_told_with_its_controls(reproduction: Reproduction) ->
         "    anomalous: host b sends pause",
         "    anomalous: host b sends pause",
         "    inconclusive: link changed",
+        "    delivered: 50 Mbit/s (40 Mbit/s to 60 Mbit/s); severity: 30% (20% to 40%)",
         "which counters it raised when it was found is not on record, so they are not compared",
         "without qps >= 64: pause in 0 of 3 runs, normal in 3",
+        "    delivered: 1 Gbit/s",
         "no value of the space breaks opcode == SEND alone",
         "what it was found on is not on record, so nothing can be said of what differs",
     ]
