@@ -167,8 +167,12 @@ class Measurer:
         return self._alone(self.probing(self.lanes[0], workload, purpose))
 
     def measure_sibling(self, workload: Workload) -> None:
-        """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with."""
-        self._alone(self.measuring_sibling(self.lanes[0], workload))
+        """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with.
+
+        One run, where a bound is known: it is the median of all of them, and one that does not settle costs the most.
+        """
+        tries = 1 if self.knows_bound(workload) else _SIBLING_TRIES
+        self._alone(self.measuring_sibling(self.lanes[0], workload, tries))
 
     def _alone(self, course: Course[T]) -> T:
         (lane,) = self.lanes
@@ -241,11 +245,11 @@ class Measurer:
         judged = self._evidence.get(workload, ())
         return next((measurement for verdict, measurement in judged if verdict.is_anomalous), None)
 
-    async def measuring_sibling(self, lane: Lane, workload: Workload) -> None:
+    async def measuring_sibling(self, lane: Lane, workload: Workload, tries: int = _SIBLING_TRIES) -> None:
         """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with."""
         sibling = self._bounds.sibling(workload)
         sick = 0
-        for _ in range(_SIBLING_TRIES):
+        for _ in range(tries):
             record = await self._run(lane, sibling, "sibling")
             if isinstance(record.result, Unsupported | HostLost):
                 return

@@ -84,7 +84,7 @@ def _how_bad(trial: Trial) -> Iterator[Line]:
     said = []
     if trial.delivered_bps:
         said.append(f"delivered: {_middle(trial.delivered_bps, rate)}")
-    if trial.severities:
+    if any(trial.severities):  # an error has none where no bound is known
         said.append(f"severity: {_middle(trial.severities, percent)}")
     if said:
         yield Line(f"    {'; '.join(said)}")

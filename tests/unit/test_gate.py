@@ -269,6 +269,24 @@ def test_noisy_testbeds_take_more_pairs_and_still_decide() -> None:
     assert len(summary.results[0].comparison.pairs) >= 5
 
 
+def test_a_long_comparison_runs_the_plain_sibling_a_few_times_and_not_before_every_run() -> None:
+    doubtful = replace(
+        RECIPE,
+        confirmation=replace(RECIPE.confirmation, disturbed=0.05, fresh_siblings=1),
+        extraction=Extraction(missed=0.15),
+    )
+    slow = replace(A1, symptom=Symptom.LOW_THROUGHPUT)
+    flaky = Planted(LOOPBACK, Symptom.LOW_THROUGHPUT, severity=0.6, shows=0.85)
+    summary, store = gate(FakeTestbed(seed=4), FakeTestbed((flaky,), seed=3), (slow,), recipe=doubtful, budget=80)
+    assert changes(summary)["a1"] is Change.FIXED
+    assert len(summary.results[0].comparison.pairs) >= 5
+    assert sum(run.purpose == "sibling" for run in store.runs()) <= 4
+    summary, store = gate(FakeTestbed((flaky,), seed=4), FakeTestbed(seed=3), (slow,), recipe=doubtful, budget=80)
+    assert changes(summary)["a1"] is Change.NEW
+    assert len(summary.results[0].comparison.pairs) >= 5
+    assert 3 <= sum(run.purpose == "sibling" for run in store.runs()) <= 4  # the candidate's: one at first, three anew
+
+
 # --- What may differ --------------------------------------------------------------------------------------------------
 
 THEN = Fingerprint(

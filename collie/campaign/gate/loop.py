@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,8 @@ _NEIGHBOUR_SHARE = 0.4
 """Share of what the anomalies leave of the budget that their healthy neighbours may take."""
 _RESERVE = 0.15
 """Share of what is left for the search that is kept back to compare its finds."""
+_FRESH_SIBLINGS = 3
+"""Runs of the plain sibling at most that one side of a comparison is given: the bound is the median of all of them."""
 _RUNS_PER_PAIR = 4
 """At most: one on either side, each with its plain sibling where low throughput is in question."""
 
@@ -163,13 +166,16 @@ class Gate:
             rule, self._limits, self._chances, expects_healthy=case.kind is Kind.NEIGHBOUR and recorded is None
         )
         doubted: set[Side] = set()
+        siblings: Tally[Side] = Tally()
         try:
             side = next(pairs)
             while True:
                 if side is Side.BASELINE and recorded is not None:
                     side = pairs.send(recorded)
                     continue
-                reading = self._read(side, case.workload, limit, fresh=side in doubted)
+                fresh = side in doubted and siblings[side] < _FRESH_SIBLINGS
+                siblings[side] += fresh
+                reading = self._read(side, case.workload, limit, fresh=fresh)
                 if reading is not None and self._siblings(reading.verdict):
                     doubted.add(side)
                 side = pairs.send(reading)
