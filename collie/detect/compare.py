@@ -80,13 +80,13 @@ class Effect:
     """How much has changed.
 
     Attributes:
-        severity: candidate less baseline, -1 to 1.
+        severity: candidate less baseline, -1 to 1; None when no pair has both sides judged.
         throughput_ratio: candidate over baseline; None when unknown.
         pause_difference: share of time, candidate less baseline; None when unknown.
         coverage: chance that each of these ranges holds the median of all pairs that could be made; 0 with one pair.
     """
 
-    severity: Spread
+    severity: Spread | None
     throughput_ratio: Spread | None
     pause_difference: Spread | None
     coverage: float
@@ -117,8 +117,11 @@ class Comparison:
         if not telling:
             return None
         both = [(pair.before, pair.after) for pair in telling]
-        severity = _spread([after.verdict.severity - before.verdict.severity for before, after in both])
-        assert severity is not None
+        severities = [
+            after.verdict.severity - before.verdict.severity
+            for before, after in both
+            if not (before.verdict.is_inconclusive or after.verdict.is_inconclusive)
+        ]
         ratios = [
             after.delivered_bps / before.delivered_bps
             for before, after in both
@@ -130,7 +133,7 @@ class Comparison:
             if before.pause_ratio is not None and after.pause_ratio is not None
         ]
         # Each pair lies on either side of the median with chance 1/2, so all of them on one side with 2^(1 - n).
-        return Effect(severity, _spread(ratios), _spread(pauses), 1.0 - 2.0 ** (1 - len(telling)))
+        return Effect(_spread(severities), _spread(ratios), _spread(pauses), 1.0 - 2.0 ** (1 - len(telling)))
 
     def shown(self, side: Side) -> Verdict | None:
         """Return the anomalous verdict of middle severity of one side; None when most of its runs are healthy."""

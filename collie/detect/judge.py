@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from collie.detect.bounds import Bound, at_sink
+from collie.detect.bounds import NOTHING_EXPECTED, Bound, at_sink
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.workloads.plan import shares, sinks
@@ -68,6 +68,12 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
     """
     run = _Run(workload, measurement, bound, thresholds)
     return next(verdict for check in _CHECKS if (verdict := check(run)) is not None)
+
+
+def is_sound(workload: Workload, measurement: Measurement, thresholds: Thresholds) -> bool:
+    """Say whether a run lacks nothing but a bound for a verdict: it is settled, driven, and shows no other symptom."""
+    settled = measurement.stable and measurement.health.driven
+    return settled and judge(workload, measurement, NOTHING_EXPECTED, thresholds).is_normal
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,14 @@ class Reading:
         verdict: of the run, by the bounds of its own side.
         delivered_bps: payload bits/s over all receiving hosts; None when unknown.
         pause_ratio: share of time for which a host sent pause, the largest over hosts; None when no counter tells.
+        unbounded: inconclusive for want of a bound, and sound but for that: what it delivered can be held against what
+            the other side did.
     """
 
     verdict: Verdict
     delivered_bps: float | None = None
     pause_ratio: float | None = None
+    unbounded: bool = False
 
 
 def reading_of(verdict: Verdict, measurement: Measurement) -> Reading:
@@ -79,11 +82,30 @@ class Sign(StrEnum):
 
 def sign_of(before: Reading, after: Reading, limits: Resolution) -> Sign | None:
     """Return what a pair says; None when one of its runs says nothing."""
+    if before.unbounded != after.unbounded:
+        return _sign_by_throughput(before, after, limits)
     if before.verdict.is_inconclusive or after.verdict.is_inconclusive:
         return None
     if _exceeds(after, before, limits):
         return Sign.WORSE
     return Sign.BETTER if _exceeds(before, after, limits) else Sign.SAME
+
+
+def _sign_by_throughput(before: Reading, after: Reading, limits: Resolution) -> Sign | None:
+    """Return what a pair says of which one run is known to be slow, and the other lacks a bound to be judged by."""
+    judged = after if before.unbounded else before
+    if judged.verdict.symptom is not Symptom.LOW_THROUGHPUT:
+        return None
+    if before.delivered_bps is None or after.delivered_bps is None:
+        return None
+    most = max(before.delivered_bps, after.delivered_bps)
+    lost = (before.delivered_bps - after.delivered_bps) / most if most else 0.0
+    if lost >= limits.lost:
+        return Sign.WORSE
+    if lost > -limits.lost:
+        return Sign.SAME
+    # A candidate without a bound has gained, and may still be slow: nobody can say how much it should deliver.
+    return None if after.unbounded else Sign.BETTER
 
 
 def _exceeds(one: Reading, other: Reading, limits: Resolution) -> bool:

@@ -120,7 +120,8 @@ def describe_effect(effect: Effect | None) -> str:
     if effect.pause_difference is not None:
         points = Spread(*(100 * value for value in effect.pause_difference))
         parts.append(f"pause {_spread(points, '{:+.1f}')} points")
-    parts.append(f"severity {_spread(effect.severity, '{:+.2f}')}")
+    if effect.severity is not None:
+        parts.append(f"severity {_spread(effect.severity, '{:+.2f}')}")
     return ", ".join(parts)
 
 
@@ -244,5 +245,6 @@ def _reading(reading: Reading) -> Json:
         "severity": plain(verdict.severity) if verdict.is_anomalous else None,
         "delivered_bps": plain(reading.delivered_bps),
         "pause_ratio": plain(reading.pause_ratio),
+        "unbounded": reading.unbounded,
         "reason": verdict.reason,
     }

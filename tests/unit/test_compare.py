@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -40,6 +41,10 @@ def showing(symptom: Symptom, severity: float, margin: float = 1.0) -> Reading:
     return Reading(Verdict(Outcome.ANOMALOUS, symptom, symptom, severity, "b", margin), 100e9, 0.0)
 
 
+def unbounded(delivered: float) -> Reading:
+    return Reading(inconclusive("the plain sibling could not be measured"), delivered, unbounded=True)
+
+
 VOID = Reading(inconclusive("the link changed"))
 
 
@@ -65,6 +70,17 @@ VOID = Reading(inconclusive("the link changed"))
         (showing(Symptom.RNR_STORM, 0.4, 8.0), showing(Symptom.RETRANSMISSION, 0.42, 40.0), Sign.SAME),  # kin
         (VOID, pausing(0.25), None),
         (pausing(0.25), VOID, None),
+        (unbounded(40e9), slow(0.6), Sign.SAME),  # as slow as what is known to be slow
+        (slow(0.6), unbounded(41e9), Sign.SAME),
+        (unbounded(100e9), slow(0.6), Sign.WORSE),
+        (slow(0.3), unbounded(40e9), Sign.WORSE),
+        (unbounded(20e9), slow(0.6), Sign.BETTER),
+        (slow(0.6), unbounded(100e9), None),  # nobody can say whether it is well
+        (unbounded(100e9), unbounded(100e9), None),
+        (unbounded(100e9), healthy(), None),
+        (unbounded(100e9), pausing(0.25), None),
+        (unbounded(0.0), slow(1.0), Sign.SAME),
+        (replace(unbounded(0.0), delivered_bps=None), slow(0.6), None),
     ],
 )
 def test_sign_of_a_pair(before: Reading, after: Reading, sign: Sign | None) -> None:
@@ -106,6 +122,10 @@ def always(reading: Reading | None) -> list[Reading | None]:
         (pausing(0.2), pausing(0.5), Change.WORSE, 3),
         (pausing(0.5), pausing(0.2), Change.STILL, 3),  # better, and not well
         (slow(0.22), healthy(85e9), Change.STILL, 1),  # at the threshold
+        (unbounded(40e9), slow(0.6), Change.STILL, 1),
+        (slow(0.6), unbounded(40e9), Change.STILL, 1),
+        (unbounded(100e9), slow(0.6), Change.NEW, 3),
+        (slow(0.3), unbounded(40e9), Change.WORSE, 3),
     ],
 )
 def test_what_steady_sides_are_called(before: Reading, after: Reading, change: Change, pairs: int) -> None:

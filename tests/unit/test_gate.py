@@ -27,7 +27,7 @@ from collie.errors import UsageError
 from collie.inventory.fingerprint import Difference, Fingerprint, difference
 from collie.inventory.under_test import beyond
 from collie.ports import CampaignHeader
-from collie.report.gate import GateContext, render_gate, render_gate_text
+from collie.report.gate import GateContext, describe_effect, render_gate, render_gate_text
 from collie.report.junit import write_failed_junit, write_junit
 from collie.report.markdown import render_markdown, write_markdown
 from collie.search.anomaly import Anomaly, KnownAnomalies
@@ -285,6 +285,23 @@ def test_a_long_comparison_runs_the_plain_sibling_a_few_times_and_not_before_eve
     assert changes(summary)["a1"] is Change.NEW
     assert len(summary.results[0].comparison.pairs) >= 5
     assert 3 <= sum(run.purpose == "sibling" for run in store.runs()) <= 4  # the candidate's: one at first, three anew
+
+
+def test_a_side_whose_plain_sibling_cannot_be_measured_is_held_against_the_other() -> None:
+    symptom = Symptom.LOW_THROUGHPUT
+    slow = replace(A2, symptom=symptom)
+    planted = (Planted(MANY_SGES, symptom, severity=0.6),)
+    candidate = FakeTestbed(planted)
+    sibling = Bounds(candidate.specification, Calibration(), SPACE).sibling(slow.workload)
+    assert sibling != slow.workload
+    baseline = FakeTestbed(planted, unsupported=lambda ran: "no plain traffic" if ran == sibling else None)
+    summary, _ = gate(candidate, baseline, (slow,), budget=40)
+    assert changes(summary)["a2"] is Change.STILL
+    effect = summary.results[0].comparison.effect
+    assert effect is not None
+    assert effect.severity is None
+    assert effect.throughput_ratio == (1.0, 1.0, 1.0)
+    assert "severity" not in describe_effect(effect)
 
 
 # --- What may differ --------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.measure import Measurer
 from collie.detect.compare import Change, Comparison, Side, compare
 from collie.detect.confirm import confirm
+from collie.detect.judge import is_sound
 from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
 from collie.detect.reading import Reading, Resolution, reading_of, resolution
 from collie.detect.symptom import Verdict, inconclusive
@@ -207,7 +208,8 @@ class Gate:
             match result:
                 case Measured(measurement):
                     assert verdict is not None
-                    return reading_of(verdict, measurement)
+                    sound = is_sound(workload, measurement, self._parts.recipe.thresholds)
+                    return replace(reading_of(verdict, measurement), unbounded=verdict.is_inconclusive and sound)
                 case SetupFailed():
                     cause = result.cause
                 case HostLost():
