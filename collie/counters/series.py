@@ -88,6 +88,31 @@ def rates(catalog: Catalog, snapshots: Sequence[Snapshot]) -> dict[str, float | 
     return {counter.name: _rate(counter, snapshots) for counter in catalog.counters}
 
 
+def rates_at(catalog: Catalog, snapshots: Sequence[Snapshot], index: int) -> dict[str, float | None]:
+    """Return each counter of a catalog at one snapshot: its rate since the one before.
+
+    That of a counter which its driver refreshes seldom is over as much of the time before as tells one, so that it is
+    late by that, but neither zero nor a multiple.
+
+    Args:
+        catalog: the counters to look for.
+        snapshots: in order of time.
+        index: of the snapshot; at least 1.
+    """
+    return {
+        counter.name: _rate(counter, snapshots[_since(counter, snapshots, index) : index + 1])
+        for counter in catalog.counters
+    }
+
+
+def _since(counter: Counter, snapshots: Sequence[Snapshot], index: int) -> int:
+    """Return the snapshot since which a rate is to be taken: the last one that is long enough ago, or the first."""
+    if counter.gauge or counter.refresh_seconds <= 0:
+        return index - 1
+    begin = snapshots[index].seconds - _FEWEST_REFRESHES * counter.refresh_seconds
+    return max((number for number in range(index) if snapshots[number].seconds <= begin), default=0)
+
+
 def _rate(counter: Counter, snapshots: Sequence[Snapshot]) -> float | None:
     readings = [snapshot.values.get(counter.name) for snapshot in snapshots]
     if counter.gauge:

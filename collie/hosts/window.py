@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from collie.counters.catalog import Catalog, Kind, Role
-from collie.counters.series import rates
+from collie.counters.series import rates, rates_at
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.hosts import victim as victims
@@ -220,9 +220,10 @@ def _notes(window: Mapping[str, Placed], catalog: Catalog) -> list[str]:
 def _series(role: str, placed: Mapping[str, Placed], workload: Workload, catalog: Catalog) -> list[Sample]:
     curves = curves_of(role, placed, workload) if role in sinks(workload) else []
     sent, own = SentPause(catalog), placed[role]
+    snapshots = [snapshot(sample, catalog) for _, sample in own]
     series = []
-    for index, ((begin, before), (end, after)) in enumerate(itertools.pairwise(own), 1):
-        values = rates(catalog, [snapshot(before, catalog), snapshot(after, catalog)])
+    for index, ((begin, _), (end, _)) in enumerate(itertools.pairwise(own), 1):
+        values = rates_at(catalog, snapshots, index)
         delivered = received_bps(curves, begin, end)
         shown = {"delivered_bps": delivered, "tx_pause_ratio": sent.ratio(own, index)}
         series.append(Sample(end, role, {**shown, **values}))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collie.counters.catalog import Catalog, Counter, Ignored, Kind, Role, Unit
-from collie.counters.series import Snapshot, difference, is_level, is_stable, rates, resets
+from collie.counters.series import Snapshot, difference, is_level, is_stable, rates, rates_at, resets
 
 WIDE = Counter("wide", "model", Unit.PACKETS, Kind.PERFORMANCE, "port")
 NARROW = Counter("narrow", "ethtool", Unit.EVENTS, Kind.DIAGNOSTIC, "queue", width=32)
@@ -146,6 +146,20 @@ def test_traffic_that_begins_within_the_window_counts_from_the_windows_beginning
     rate = slow_rate(refreshed(1000.0, 0.0, 8.0, starts=4.0))
     assert rate is not None
     assert 400 <= rate <= 600
+
+
+def test_from_sample_to_sample_a_slow_counter_has_the_rate_of_its_last_refreshes() -> None:
+    snapshots = refreshed(1000.0, 0.3, 6.0)
+    catalog = Catalog("test", (SLOW,))
+    found = [rates_at(catalog, snapshots, index)["slow"] for index in range(1, len(snapshots))]
+    early = round(2.0 / PERIOD) - 1
+    assert found[:early] == [None] * early  # nobody can tell before two refreshes
+    assert found[early:] == pytest.approx([1000.0] * (len(found) - early), rel=2 * PERIOD)
+
+
+def test_from_sample_to_sample_a_fast_counter_has_the_rate_since_the_last() -> None:
+    snapshots = [Snapshot(0.0, {"wide": 0}), Snapshot(1.0, {"wide": 5}), Snapshot(2.0, {"wide": 25})]
+    assert rates_at(Catalog("test", (WIDE,)), snapshots, 2) == {"wide": 20.0}
 
 
 def test_a_single_step_lies_somewhere_in_the_window() -> None:
