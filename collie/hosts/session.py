@@ -167,10 +167,12 @@ class HostSession:
         if self._client is None:
             return
         last, self._client = self._client.close(), None
-        self._left = last.get("qps_left")
-        if self._left:
-            logger.warning("host %s: %d queue pairs of pids %s are left", self.host.name, self._left, last.get("pids"))
-        elif self._left is None:
+        left = last.get("qps_left")
+        # Each agent knows of its own alone: what an earlier one has left is not gone because the next left nothing.
+        self._left = (self._left or None) if left is None else (self._left or 0) + left
+        if left:
+            logger.warning("host %s: %d queue pairs of pids %s are left", self.host.name, left, last.get("pids"))
+        elif left is None:
             logger.warning(
                 "host %s: its agent gave no account of its queue pairs; without us it ends within %g s. To see: "
                 "rdma resource show qp",

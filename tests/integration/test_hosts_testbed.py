@@ -21,7 +21,8 @@ from collie.detect.measurement import Measurement
 from collie.errors import AgentError, CommandFailed, HostUnreachable, TestbedError
 from collie.hosts import HostsTestbed, State, WindowPolicy, check_hosts
 from collie.hosts.check import Finding
-from collie.hosts.session import Archive
+from collie.hosts.session import Archive, HostSession
+from collie.hosts.testbed import SystemClock
 from collie.hosts.victim import ALONE_RUNS
 from collie.hosts.watch import watch
 from collie.inventory.hosts import Host, Pair
@@ -958,3 +959,13 @@ def test_an_agent_without_room_for_a_victim_is_not_asked(tmp_path: Path) -> None
     assert isinstance(result, Unsupported)
     assert "no room for a victim" in result.reason
     assert "prepare" not in rig.asked("host-2")
+
+
+def test_what_one_agent_left_is_not_gone_because_the_next_left_nothing(tmp_path: Path) -> None:
+    host = Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable)
+    session = HostSession(host, LocalRemote(host.name, tmp_path), Archive.of(fake_agent_program()), SystemClock())
+    for left in (3, 0):
+        (tmp_path / "behaviour.json").write_text(json.dumps({"qps_left": left}))
+        assert session.facts
+        session.abandon()
+    assert session.close() == 3
