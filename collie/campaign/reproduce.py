@@ -136,7 +136,7 @@ class Trial:
         return tuple(verdict.severity for verdict in self.verdicts if verdict.is_anomalous)
 
     @property
-    def delivered_bps(self) -> tuple[float, ...]:
+    def rates_bps(self) -> tuple[float, ...]:
         """What each run that says something delivered in all, where that is known, payload bits/s."""
         telling = [reading for reading in self.readings if not reading.verdict.is_inconclusive]
         return tuple(reading.delivered_bps for reading in telling if reading.delivered_bps is not None)

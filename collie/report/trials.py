@@ -82,8 +82,8 @@ def _share(reproduction: Reproduction) -> str:
 def _how_bad(trial: Trial) -> Iterator[Line]:
     """Yield how much arrived and how bad that is: a symptom that shows or does not says neither."""
     said = []
-    if trial.delivered_bps:
-        said.append(f"delivered: {_middle(trial.delivered_bps, rate)}")
+    if trial.rates_bps:
+        said.append(f"delivered: {_middle(trial.rates_bps, rate)}")
     if any(trial.severities):  # an error has none where no bound is known
         said.append(f"severity: {_middle(trial.severities, percent)}")
     if said:
