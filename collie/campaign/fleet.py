@@ -9,17 +9,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from collie.campaign.safety import Guard
+from collie.campaign.safety import OPTIONS, Guard
 from collie.counters.catalog import Catalog
-from collie.errors import TestbedError
+from collie.detect.measurement import Sample, Watch
+from collie.errors import AgentError, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.fleet.battery import Group, Probe
 from collie.fleet.reading import Reading, readings_of
-from collie.ports import HostLost, Measured, PairLost, RunResult, SetupFailed, Testbed, Unsupported
+from collie.inventory.hosts import machine_of
+from collie.ports import HostLost, Measured, RunResult, SetupFailed, Testbed, Unsupported
+from collie.workloads.plan import ROLES
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 ATTEMPTS: Final = 3
 """Runs of one probe in one group before it is given up: a set-up fails now and then, a window is not always stable."""
+_OPENINGS: Final = 2
+"""Attempts at opening a group: a host that is late once is no reason to leave it out."""
 
 OpenGroup = Callable[[tuple[str, ...]], Testbed]
 """Opens the testbed of hosts that measure together, by name and in order of their roles.
@@ -36,10 +41,12 @@ class Survey:
     """What the battery has read.
 
     Attributes:
-        catalog: of the counters; None when no group could be opened.
+        catalog: of the counters of all groups; None when none could be opened.
         readings: of all hosts.
         failures: what went wrong, by the host or hosts concerned.
+        incomplete: hosts that were lost, or of which a probe told nothing that told of others; why is in `failures`.
         left_out: probes of which nothing could be read, and why.
+        ended_by: why the rest of the battery was not run; None when all of it was.
         runs: made.
         elapsed_seconds: of testbed time: groups of one round measure at once.
         left_behind: queue pairs of ours that a host still lists; None where it could not be asked.
@@ -48,7 +55,9 @@ class Survey:
     catalog: Catalog | None = None
     readings: list[Reading] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
+    incomplete: set[str] = field(default_factory=set)
     left_out: dict[str, str] = field(default_factory=dict)
+    ended_by: str | None = None
     runs: int = 0
     elapsed_seconds: float = 0.0
     left_behind: dict[str, int | None] = field(default_factory=dict)
@@ -56,12 +65,19 @@ class Survey:
 
 @dataclass
 class _Outcome:
-    """What came of one group."""
+    """What came of one group.
+
+    Attributes:
+        failure: which host it is about, or all of the group where nobody can tell, and what it was.
+        gone: a host that is not to be asked any more.
+        unread: probes that told nothing, and why.
+    """
 
     catalog: Catalog | None = None
     readings: list[Reading] = field(default_factory=list)
     failure: tuple[str, str] | None = None
-    left_out: dict[str, str] = field(default_factory=dict)
+    gone: str | None = None
+    unread: dict[str, str] = field(default_factory=dict)
     runs: int = 0
     elapsed_seconds: float = 0.0
     left: Mapping[str, int | None] = field(default_factory=dict)
@@ -70,7 +86,8 @@ class _Outcome:
 class Battery:
     """Runs the battery.
 
-    A host that cannot be reached is left out from then on; the others go on without it.
+    A host that cannot be reached is left out from then on; the others go on without it. Interrupted, it closes whatever
+    is open under the runs that are under way.
 
     Args:
         open_group: opens the testbed of a group.
@@ -85,102 +102,210 @@ class Battery:
         self._lanes = lanes
         self._tell = tell
         self._accounting = threading.Lock()
+        self._opening = threading.Lock()
+        self._open: list[Testbed] = []
+        self._interrupted = False
 
     def run(self, rounds: Iterable[Sequence[Group]]) -> Survey:
         """Run some rounds, the groups of each side by side."""
         survey = Survey()
+        unread: dict[tuple[str, str], str] = {}
         gone: set[str] = set()
         number = 1
         with ThreadPoolExecutor(self._lanes, thread_name_prefix="fleet") as executor:
-            for groups in rounds:
-                able = [group for group in groups if gone.isdisjoint(group.hosts)]
-                numbers = []
-                for group in able:
-                    numbers.append(number)
-                    number += ATTEMPTS * len(group.probes)
-                outcomes = list(executor.map(self._measure, able, numbers))
-                for group, outcome in zip(able, outcomes, strict=True):
-                    gone |= _added(survey, group, outcome)
-                survey.elapsed_seconds += max((outcome.elapsed_seconds for outcome in outcomes), default=0.0)
-        read = {reading.probe for reading in survey.readings}
-        survey.left_out = {name: why for name, why in survey.left_out.items() if name not in read}
+            try:
+                for groups in rounds:
+                    if self._guard.spent:
+                        break
+                    able = [group for group in groups if gone.isdisjoint(map(machine_of, group.hosts))]
+                    numbers = []
+                    for group in able:
+                        numbers.append(number)
+                        number += ATTEMPTS * len(group.probes)
+                    outcomes = list(executor.map(self._measure, able, numbers))
+                    for group, outcome in zip(able, outcomes, strict=True):
+                        _add(survey, outcome)
+                        unread |= _by_host(group, outcome)
+                        if outcome.gone:
+                            gone.add(machine_of(outcome.gone))
+                            survey.incomplete.add(outcome.gone)
+                    survey.elapsed_seconds += max((outcome.elapsed_seconds for outcome in outcomes), default=0.0)
+            except BaseException:
+                self._interrupt()
+                raise
+        if self._guard.spent:
+            survey.ended_by = f"the pause that all hosts together may send is used up ({OPTIONS['pause_per_campaign']})"
+        _note_what_is_missing(survey, unread)
         return survey
+
+    def _interrupt(self) -> None:
+        with self._opening:
+            self._interrupted = True
+            opened = tuple(self._open)
+        for testbed in opened:
+            testbed.close()
 
     def _measure(self, group: Group, number: int) -> _Outcome:
         outcome = _Outcome()
         try:
-            testbed = self._open_group(group.hosts)
+            testbed = self._opened(group.hosts)
         except TestbedError as error:
-            outcome.failure = self._failed(group, error)
+            self._failed(group, group.probes, error, outcome)
             return outcome
         try:
-            outcome.catalog = testbed.info.catalog
-            able = testbed.capabilities
+            outcome.catalog, able = testbed.info.catalog, testbed.capabilities
             for index, probe in enumerate(group.probes):
-                self._probe(testbed, able, group, probe, number + ATTEMPTS * index, outcome)
-        except TestbedError as error:
-            outcome.failure = self._failed(group, error)
+                try:
+                    self._probe(testbed, able, group, probe, number + ATTEMPTS * index, outcome)
+                except TestbedError as error:
+                    self._failed(group, group.probes[index:], error, outcome)
+                    break
         finally:
             outcome.left = testbed.close()
+            with self._opening:
+                self._open.remove(testbed)
         return outcome
 
-    def _failed(self, group: Group, error: TestbedError) -> tuple[str, str]:
-        """Return which host a failure is about, or all of the group where nobody can tell, and what it is."""
+    def _opened(self, hosts: tuple[str, ...]) -> Testbed:
+        """Open the testbed of a group, again where a host is late or its agent ends."""
+        for attempt in range(1, _OPENINGS + 1):
+            try:
+                return self._answering(hosts)
+            except (AgentError, CommandTimeout):
+                if attempt == _OPENINGS or self._interrupted:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _answering(self, hosts: tuple[str, ...]) -> Testbed:
+        testbed = self._open_group(hosts)
+        try:
+            _ = testbed.info, testbed.capabilities
+            with self._opening:
+                self._require_going_on()
+                self._open.append(testbed)
+        except BaseException:
+            testbed.close()
+            raise
+        return testbed
+
+    def _require_going_on(self) -> None:
+        if self._interrupted:
+            raise TestbedError("interrupted")
+
+    def _failed(self, group: Group, probes: Iterable[Probe], error: TestbedError, outcome: _Outcome) -> None:
+        """Note a failure, and which probes it left unread."""
         who = getattr(error, "host", None)
         named = who if who in group.hosts else ",".join(group.hosts)
-        self._tell(f"{named}: {error}")
-        return named, str(error)
+        outcome.failure = named, str(error)
+        outcome.gone = who if isinstance(error, HostUnreachable | HostKeyMismatch) else None
+        outcome.unread |= {probe.name: str(error) for probe in probes}
+        if not self._interrupted:
+            self._tell(f"{named}: {error}")
 
     def _probe(
         self, testbed: Testbed, able: Capabilities, group: Group, probe: Probe, number: int, outcome: _Outcome
     ) -> None:
         workload = fitted(probe.workload, able)
         for run in range(number, number + ATTEMPTS):
-            result = self._guarded(testbed, workload, run)
+            self._require_going_on()
+            if self._guard.spent:
+                return
+            result = self._guarded(testbed, workload, run, group.hosts)
             outcome.runs += 1
             outcome.elapsed_seconds += result.elapsed_seconds
-            if isinstance(result, HostLost):
-                raise TestbedError(f"host {result.host} was lost: {result.detail}")
-            if isinstance(result, PairLost):
-                raise TestbedError(f"{result.pair} was lost: {result.detail}")
             is_last = run == number + ATTEMPTS - 1
             if isinstance(result, Measured) and (result.measurement.stable or is_last):
-                read = list(readings_of(result.measurement, group.hosts, probe, run, testbed.info.catalog))
+                read = list(readings_of(result.measurement, workload, group.hosts, probe, run))
                 outcome.readings += read
                 if read:
+                    outcome.unread.pop(probe.name, None)
                     return
-            outcome.left_out[probe.name] = _why_nothing(result)
+            outcome.unread[probe.name] = _why_nothing(result)
             if isinstance(result, Unsupported):
                 return
-            self._tell(f"{','.join(group.hosts)}, {probe.name}: {outcome.left_out[probe.name]}")
+            self._tell(f"{','.join(group.hosts)}, {probe.name}: {outcome.unread[probe.name]}")
+            if isinstance(result, HostLost):
+                outcome.failure = result.host, f"{probe.name}: {result.detail}"
+            if not _may_tell_more(result):
+                return
 
-    def _guarded(self, testbed: Testbed, workload: Workload, run: int) -> RunResult:
+    def _guarded(self, testbed: Testbed, workload: Workload, run: int, hosts: tuple[str, ...]) -> RunResult:
         with self._accounting:
             watch = self._guard.watch()
-        result = testbed.measure(workload, run, watch)
+        result = testbed.measure(workload, run, watch and _naming(watch, hosts))
         with self._accounting:
             self._guard.account(result)
         return result
 
 
-def _added(survey: Survey, group: Group, outcome: _Outcome) -> set[str]:
-    """Add what came of a group; return the hosts that are gone."""
-    survey.catalog = survey.catalog or outcome.catalog
+def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:
+    """Return a watch that says of a fleet's hosts what it would say of the roles that they have for a moment."""
+    names = dict(zip(ROLES, hosts, strict=False))
+
+    def named(sample: Sample) -> str | None:
+        return watch(dataclasses.replace(sample, host=names.get(sample.host, sample.host)))
+
+    return named
+
+
+def _may_tell_more(result: RunResult) -> bool:
+    """Whether to run it again: not what was stopped, as it would be again, nor what cost a host."""
+    return isinstance(result, SetupFailed) or (isinstance(result, Measured) and not result.measurement.stopped)
+
+
+def _add(survey: Survey, outcome: _Outcome) -> None:
+    """Add what came of a group."""
+    survey.catalog = _merged(survey.catalog, outcome.catalog)
     survey.readings += outcome.readings
-    survey.left_out |= outcome.left_out
     survey.runs += outcome.runs
-    survey.left_behind |= outcome.left
-    if outcome.failure is None:
-        return set()
-    named, cause = outcome.failure
-    survey.failures.setdefault(named, cause)
-    return {named} & set(group.hosts)
+    for host, left in outcome.left.items():
+        survey.left_behind[host] = _left_in_all(survey.left_behind.get(host, 0), left)
+    if outcome.failure is not None:
+        survey.failures.setdefault(*outcome.failure)
 
 
-def _why_nothing(result: Measured | SetupFailed | Unsupported) -> str:
+def _left_in_all(before: int | None, now: int | None) -> int | None:
+    """Add what one agent after another has left on a host: each knows of its own queue pairs alone."""
+    known = (before or 0) + (now or 0)
+    return known if known or None not in (before, now) else None
+
+
+def _merged(one: Catalog | None, other: Catalog | None) -> Catalog | None:
+    """Return a catalog of both: devices of one fleet may expose different counters."""
+    if one is None or other is None or one == other:
+        return one or other
+    known = {counter.name for counter in one.counters}
+    more = tuple(counter for counter in other.counters if counter.name not in known)
+    return dataclasses.replace(one, counters=one.counters + more) if more else one
+
+
+def _by_host(group: Group, outcome: _Outcome) -> dict[tuple[str, str], str]:
+    """Return what was not read in a group, by probe and host under test."""
+    names = dict(zip(ROLES, group.hosts, strict=False))
+    return {
+        (probe.name, names[role]): outcome.unread[probe.name]
+        for probe in group.probes
+        if probe.name in outcome.unread
+        for role in probe.under_test
+    }
+
+
+def _note_what_is_missing(survey: Survey, unread: Mapping[tuple[str, str], str]) -> None:
+    """Say which probes told nothing of anybody, and which hosts they told nothing of although they did of others."""
+    read = {(reading.probe, reading.host) for reading in survey.readings}
+    telling = {probe for probe, _ in read}
+    for (probe, host), why in unread.items():
+        if probe not in telling:
+            survey.left_out[probe] = why
+        elif (probe, host) not in read:
+            survey.incomplete.add(host)
+            survey.failures.setdefault(host, f"{probe}: {why}")
+
+
+def _why_nothing(result: RunResult) -> str:
     if isinstance(result, Unsupported):
         return result.reason
-    if isinstance(result, SetupFailed):
+    if not isinstance(result, Measured):
         return result.detail
     return f"stopped: {result.measurement.stopped}" if result.measurement.stopped else "the window shows no one level"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from collie.cli.options import (
     testbed_options,
 )
 from collie.errors import UsageError
-from collie.fleet.battery import FEWEST_HOSTS
+from collie.fleet.battery import FEWEST_HOSTS, is_large_enough
 from collie.fleet.judge import FALSE_ALARM
+from collie.inventory.hosts import machine_of
 from collie.report.fleet import FleetReport, fleet_json, fleet_text, render_fleet
 from collie.report.html import write_page
 from collie.report.json_output import render_safety
@@ -69,7 +70,7 @@ def command(
 ) -> int:
     """Say which host of a fleet is the odd one: the same short battery on every host, each compared with its peers.
 
-    Exits 1 when a host is odd, 3 when a host could not be measured, 4 when there are too few to tell.
+    Exits 1 when a host is odd, 3 when a host could not be measured in full, 4 when there are too few to tell.
 
     \b
     collie fleet --hosts hosts.yaml -o fleet.html
@@ -86,30 +87,40 @@ def command(
         len(result.hosts),
         result.verdict,
         survey.failures,
+        tuple(sorted(survey.incomplete)),
         survey.left_out,
+        survey.ended_by,
         survey.runs,
         survey.elapsed_seconds,
     )
-    if page:
-        write_page(render_fleet(report), Path(page))
     if output == "json":
         print_json({**fleet_json(report), **({"safety": render_safety(result.safety)} if result.safety else {})})
     else:
         click.echo(fleet_text(report))
     say_safety(result.safety)
-    if len(result.hosts) < FEWEST_HOSTS:
-        click.echo(f"{len(result.hosts)} hosts are too few to tell which is odd; {FEWEST_HOSTS} can", err=True)
-    return _exit_code(result)
+    if not is_large_enough(result.hosts):
+        click.echo(f"{_count(result.hosts)} are too few to tell which is odd; {FEWEST_HOSTS} can", err=True)
+    if page:  # last: nobody shall measure a fleet twice because a folder cannot be written
+        write_page(render_fleet(report), Path(page))
+    return exit_code_of(result)
 
 
-def _exit_code(result: wiring.FleetResult) -> int:
+def exit_code_of(result: wiring.FleetResult) -> int:
+    """Return the exit code: what is odd comes before what could not be measured."""
     if result.safety and result.safety.left_behind:
         return 3
     if result.verdict and result.verdict.odd:
         return 1
-    if len(result.hosts) < FEWEST_HOSTS:
+    if not is_large_enough(result.hosts):
         return 4
-    return 3 if result.verdict is None or result.verdict.unjudged else 0
+    survey = result.survey
+    whole = result.verdict is not None and not (result.verdict.unjudged or survey.incomplete or survey.ended_by)
+    return 0 if whole else 3
+
+
+def _count(parties: Sequence[str]) -> str:
+    machines = len(set(map(machine_of, parties)))
+    return f"{machines} hosts" if machines == len(parties) else f"{machines} hosts with {len(parties)} devices"
 
 
 def _faults(words: Iterable[str]) -> dict[str, wiring.FaultKind]:

@@ -65,6 +65,11 @@ class Probe:
         """The roles whose readings count."""
         return ROLES[:2] if self.stage is Stage.RING else (HOST_B,)
 
+    @property
+    def is_one_at_a_time(self) -> bool:
+        """Whether each message waits for the answer to the one before, so that its rate tells how long that takes."""
+        return self.workload.qps == self.workload.send_wq_depth == 1
+
 
 def _both_ways(name: str, stresses: str | None = None, **fields: object) -> Probe:
     workload = Workload(direction=Direction.BIDIRECTIONAL, **fields)  # type: ignore[arg-type]
@@ -88,6 +93,7 @@ BATTERY: Final = (
     _both_ways(
         "mixed sizes", "acknowledgement unit", mtu=1024, qps=320, wqe_batch=64, messages=(64 << 10, 128, 128, 128)
     ),
+    _both_ways("one at a time", "latency", mtu=4096, send_wq_depth=1, messages=(64,)),
     Probe(
         "loopback",
         Stage.LOOPBACK,
@@ -102,8 +108,9 @@ BATTERY: Final = (
     ),
 )
 """`segments` puts short segments behind long ones, which strict ordering of PCIe writes makes wait (paper, #9); `mixed
-sizes` puts answers to short messages of many queue pairs beside long ones (paper, #10); `loopback` and `all to one`
-bring a host more than it takes, so that its flow control has to act (paper, #13)."""
+sizes` puts answers to short messages of many queue pairs beside long ones (paper, #10); `one at a time` is as fast as
+answers come, where the others keep so much under way that they hide a longer way; `loopback` and `all to one` bring a
+host more than it takes, so that its flow control has to act (paper, #13)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,19 @@ class Group:
 
     hosts: tuple[str, ...]
     probes: tuple[Probe, ...]
+
+
+def grouping(hosts: Iterable[str]) -> Callable[[str], str]:
+    """Return by what hosts are told apart: by their machine, unless all are devices of one.
+
+    Devices of one machine share its PCIe and its memory: what is wrong there is wrong with all of them.
+    """
+    return machine_of if len({machine_of(host) for host in hosts}) > 1 else str
+
+
+def is_large_enough(hosts: Sequence[str]) -> bool:
+    """Whether a fleet has enough hosts for the odd one to be told from its partners."""
+    return len(set(map(grouping(hosts), hosts))) >= FEWEST_HOSTS
 
 
 def repeats(hosts: int) -> int:
@@ -157,8 +177,8 @@ def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _who_may_meet(hosts: Sequence[str]) -> Callable[[str, str], bool]:
-    all_on_one = len({machine_of(host) for host in hosts}) == 1
-    return lambda host, other: all_on_one or machine_of(host) != machine_of(other)
+    apart = grouping(hosts)
+    return lambda host, other: apart(host) != apart(other)
 
 
 def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:

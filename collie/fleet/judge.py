@@ -25,6 +25,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,8 +33,8 @@ from numpy.typing import NDArray
 
 from collie.counters.catalog import Catalog, Kind
 from collie.counters.spread import SPREAD_OF_NORMAL
-from collie.fleet.battery import Probe, Stage
-from collie.fleet.reading import DELIVERED, PACKET_BYTES, Reading
+from collie.fleet.battery import Probe, Stage, grouping
+from collie.fleet.reading import DELIVERED, PATH_MTU, Reading
 from collie.fleet.spread import bar, freedom
 
 FALSE_ALARM: Final = 0.01
@@ -44,12 +45,13 @@ LEAST_SPREAD: Final = 0.02
 """Of the median: traffic differs by so much from run to run without anybody calling it unusual (`counters.unusual`)."""
 FEWEST_RUNS: Final = 2
 """Of a host, before it can be told from its partner."""
-SMALLER_PACKETS: Final = 0.5**0.5
-"""Path MTUs are powers of two: packets smaller than this share of the peers' are nearer to another path MTU."""
+SLOW_ANSWER: Final = 0.5
+"""Share of its peers' rate below which a host that sends one message at a time has something in its way: answers that
+take twice as long are no matter of a slower unit, which has nothing to do meanwhile."""
 _LARGEST: Final = 700.0
 """Logarithm up to which there are numbers."""
 
-_DERIVED: Final = {DELIVERED: ("throughput", "bit/s"), PACKET_BYTES: ("path MTU", "bytes")}
+_DERIVED: Final = {DELIVERED: ("throughput", "bit/s"), PATH_MTU: ("path MTU", "bytes")}
 """Component and unit of what is no counter."""
 
 
@@ -223,12 +225,17 @@ class _Against:
 def _sides(readings: Sequence[Reading]) -> list[_Against]:
     """Return who is compared with what, for every host of which enough is known."""
     runs = np.asarray([reading.run for reading in readings])
+    machine = grouping(reading.host for reading in readings)
     own: dict[str, list[int]] = defaultdict(list)
+    of_machine: dict[str, set[int]] = defaultdict(set)
     for index, reading in enumerate(readings):
         own[reading.host].append(index)
+        of_machine[machine(reading.host)].add(reading.run)
+        for partner in reading.partners:
+            of_machine[machine(partner)].add(reading.run)
     found = []
     for host, mine in own.items():
-        peers = ~np.isin(runs, runs[mine])
+        peers = ~np.isin(runs, list(of_machine[machine(host)]))
         if len(set(runs[mine].tolist())) >= FEWEST_RUNS and peers.sum() > FEWEST_RUNS:
             found.append(_Against(host, tuple(mine), peers))
     return found
@@ -330,7 +337,7 @@ def _columns(readings: Iterable[Reading]) -> dict[Metric, _Column]:
             key = tuple(map(id, entries))  # most metrics of a probe are read in all of its runs
             if key not in sides:
                 sides[key] = _sides(entries)
-            one_event = 1.0 / min(reading.window_seconds for reading in entries)
+            one_event = 1.0 / median(reading.window_seconds for reading in entries)
             found[metric] = _Column(sides[key], series, levels, one_event)
     return found
 
@@ -346,9 +353,11 @@ def _diagnosis(odd: Sequence[Sign], battery: Sequence[Probe], catalog: Catalog) 
     """Return what gives a host away, and the component at fault: causes before what follows from them.
 
     1. A counter of errors moves: wrong bits make for losses, repetitions and a slower flow.
-    2. Packets are smaller: that makes more work for every unit that handles packets.
-    3. Otherwise the plainest probe in which the host is odd tells. In a plain one it is the counter of a resource that
-       has risen most, or what deviates most when none has; in a special one the component that the probe stresses.
+    2. The path MTU is smaller: that makes more work for every unit that handles packets.
+    3. Answers take twice as long (`SLOW_ANSWER`), and nothing is short meanwhile: that slows all that waits for them.
+    4. Otherwise the plainest probe in which the host is odd tells. In a plain one it is the counter of a resource that
+       has risen most, else what was delivered, else what deviates most; in a special one the component that the probe
+       stresses.
 
     Args:
         odd: not empty, the largest deviation first.
@@ -356,19 +365,23 @@ def _diagnosis(odd: Sequence[Sign], battery: Sequence[Probe], catalog: Catalog) 
         catalog: describes the counters.
     """
     kinds = {counter.name: counter.kind for counter in catalog.counters}
-    order = [probe.name for probe in battery]
-    odd = sorted(odd, key=lambda sign: order.index(sign.metric.probe))
-    for sign in odd:
-        if kinds.get(sign.metric.name) is Kind.ERROR and sign.score > 0:
+    probes = {probe.name: (place, probe) for place, probe in enumerate(battery)}
+    odd = sorted(odd, key=lambda sign: probes[sign.metric.probe][0])
+    risen = [sign for sign in odd if sign.score > 0 and kinds.get(sign.metric.name) in (Kind.ERROR, Kind.DIAGNOSTIC)]
+    for sign in risen:
+        if kinds[sign.metric.name] is Kind.ERROR:
             return sign, sign.component
-    plain = {probe.name for probe in battery if probe.stresses is None}
     for sign in odd:
-        smaller = sign.value < SMALLER_PACKETS * sign.median
-        if sign.metric.name == PACKET_BYTES and sign.metric.probe in plain and smaller:
+        if sign.metric.name == PATH_MTU and sign.score < 0:
             return sign, sign.component
+    for sign in odd:
+        _, probe = probes[sign.metric.probe]
+        slow = sign.metric.name == DELIVERED and sign.value < SLOW_ANSWER * sign.median
+        if probe.is_one_at_a_time and slow and not any(each.metric.probe == probe.name for each in risen):
+            return sign, probe.stresses or sign.component
     plainest = odd[0].metric.probe
     there = [sign for sign in odd if sign.metric.probe == plainest]
-    risen = [sign for sign in there if kinds.get(sign.metric.name) is Kind.DIAGNOSTIC and sign.score > 0]
-    telling = (risen or there)[0]
-    stresses = next(probe.stresses for probe in battery if probe.name == plainest)
-    return telling, stresses or telling.component
+    short = [sign for sign in there if sign in risen]
+    delivered = [sign for sign in there if sign.metric.name == DELIVERED]
+    telling = (short or delivered or there)[0]
+    return telling, probes[plainest][1].stresses or telling.component

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import Final
 
-from collie.counters.catalog import Catalog, Role
 from collie.detect.measurement import Measurement, Sample
 from collie.fleet.battery import Probe
 from collie.workloads.plan import ROLES
+from collie.workloads.workload import Workload
 
 DELIVERED: Final = "delivered_bps"
-PACKET_BYTES: Final = "payload_bytes_per_packet"
+PATH_MTU: Final = "path_mtu"
 _RATIO_OF_A_COUNTER: Final = "tx_pause_ratio"
 
 
@@ -26,8 +27,8 @@ class Reading:
         run: number of the run; partners have the same.
         partners: the other hosts of the run.
         probe: name of the probe.
-        samples: by metric, one value per second of the window: `DELIVERED`, `PACKET_BYTES`, and counters by name, as
-            advance per second or as level.
+        samples: by metric, one value per second of the window: `DELIVERED`, `PATH_MTU` (what was agreed on, bytes), and
+            counters by name, as advance per second or as level.
         window_seconds: length of the window.
     """
 
@@ -40,40 +41,39 @@ class Reading:
 
 
 def readings_of(
-    measurement: Measurement, hosts: Sequence[str], probe: Probe, run: int, catalog: Catalog
+    measurement: Measurement, workload: Workload, hosts: Sequence[str], probe: Probe, run: int
 ) -> Iterator[Reading]:
-    """Yield what the hosts under test read in a run; nothing of one that was stopped.
+    """Yield what the hosts under test read in a run; nothing of one that was stopped, or of a host without samples.
 
     What voids a verdict about a workload voids nothing here: an error counter that moved, or a host that could not
     drive the traffic, is what makes a host unlike its peers.
 
     Args:
         measurement: of the run.
+        workload: that ran: the probe's, fitted to the hosts.
         hosts: by role.
-        probe: what ran.
+        probe: what was asked for.
         run: its number.
-        catalog: describes the counters.
     """
     if measurement.stopped:
         return
-    end = max((sample.seconds for sample in measurement.series), default=0.0)
-    begin, window = end - measurement.window_seconds, measurement.window_seconds
-    packets = next((counter.name for counter in catalog.of_role(Role.RX_PACKETS)), None)
+    last = {sample.host: sample.seconds for sample in measurement.series}
+    end, window = min(last.values(), default=0.0), measurement.window_seconds  # the window ends where a host does
+    begin = end - window
     for role, host in zip(ROLES, hosts, strict=False):
         if role not in probe.under_test:
             continue
-        own = [sample for sample in measurement.series if sample.host == role and sample.seconds > begin]
-        samples = _columns(_by_second(own, begin, window))
-        if packets in samples and DELIVERED in samples and all(samples[packets]):
-            samples[PACKET_BYTES] = tuple(
-                bps / 8.0 / count for bps, count in zip(samples[DELIVERED], samples[packets], strict=True)
-            )
+        own = [sample for sample in measurement.series if sample.host == role and begin < sample.seconds <= end]
+        if not own:
+            continue
+        seconds = _by_second(own, begin, window)
+        samples = {**_columns(seconds), PATH_MTU: (float(workload.mtu),) * len(seconds)}
         partners = tuple(other for other in hosts if other != host)
         yield Reading(host, run, partners, probe.name, samples, window)
 
 
 def _by_second(samples: Sequence[Sample], begin: float, window_seconds: float) -> list[list[Sample]]:
-    """Sort samples into seconds: a counter that its driver refreshes once a second stands still in between."""
+    """Sort samples into seconds."""
     count = max(1, int(window_seconds + 0.5))
     seconds: list[list[Sample]] = [[] for _ in range(count)]
     for sample in samples:
@@ -83,21 +83,27 @@ def _by_second(samples: Sequence[Sample], begin: float, window_seconds: float) -
 
 
 def _columns(seconds: Sequence[Sequence[Sample]]) -> dict[str, tuple[float, ...]]:
-    """Return each metric over the window; one that is unknown at any moment is left out, as unknown is not zero."""
-    means = [second[0].values if len(second) == 1 else _means(second) for second in seconds]
+    """Return each metric over the window, from when on it is known: what is refreshed seldom takes its time to tell.
+
+    One that is unknown after that is left out, as unknown is not zero.
+    """
+    means = [_means(second) for second in seconds]
     found = {}
     for name in means[0] if means else ():
-        column = [values.get(name) for values in means]
+        column = list(dropwhile(_is_unknown, (values.get(name) for values in means)))
         known = tuple(value for value in column if value is not None)
-        if len(known) == len(column) and name != _RATIO_OF_A_COUNTER:
+        if known and len(known) == len(column) and name != _RATIO_OF_A_COUNTER:
             found[name] = known
     return found
+
+
+def _is_unknown(value: float | None) -> bool:
+    return value is None
 
 
 def _means(second: Sequence[Sample]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name in second[0].values:
-        column = [sample.values.get(name) for sample in second]
-        known = [value for value in column if value is not None]
-        found[name] = sum(known) / len(known) if len(known) == len(column) else None
+        known = [value for sample in second if (value := sample.values.get(name)) is not None]
+        found[name] = sum(known) / len(known) if known else None
     return found

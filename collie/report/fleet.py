@@ -30,7 +30,9 @@ class FleetReport:
         hosts: how many it has.
         verdict: None when nothing could be judged.
         failures: what went wrong, by the host or hosts concerned.
+        incomplete: hosts of which something could not be measured; why is among the failures.
         not_run: probes that were left out, and why.
+        ended_by: why the rest of the battery was not run; None when all of it was.
         runs: made.
         elapsed_seconds: of testbed time.
     """
@@ -39,7 +41,9 @@ class FleetReport:
     hosts: int
     verdict: FleetVerdict | None
     failures: Mapping[str, str]
+    incomplete: Sequence[str]
     not_run: Mapping[str, str]
+    ended_by: str | None
     runs: int
     elapsed_seconds: float
 
@@ -50,10 +54,17 @@ class FleetReport:
             return "nothing could be judged"
         odd = self.verdict.odd
         if not odd:
-            return "no host is odd"
+            missing = {*self.incomplete, *self.verdict.unjudged}
+            return f"no host is odd, and {len(missing)} not measured in full" if missing else "no host is odd"
         return f"{len(odd)} odd host{'s' * (len(odd) > 1)}: {', '.join(standing.host for standing in odd[:5])}" + (
             f" and {len(odd) - 5} more" if len(odd) > 5 else ""
         )
+
+    @property
+    def partly_judged(self) -> tuple[str, ...]:
+        """The hosts that were compared, but not in everything."""
+        unjudged = self.verdict.unjudged if self.verdict else ()
+        return tuple(host for host in self.incomplete if host not in unjudged)
 
     @property
     def shown(self) -> tuple[Standing, ...]:
@@ -72,8 +83,10 @@ def fleet_text(report: FleetReport) -> str:
         if others := verdict.standings[len(verdict.odd) :]:
             lines += ["", _rest(others)]
         lines += [f"not judged: {host}" for host in verdict.unjudged]
+    lines += [f"not measured in full: {host}" for host in report.partly_judged]
     lines += [f"{who}: {cause}" for who, cause in report.failures.items()]
     lines += [f"left out: {probe}: {reason}" for probe, reason in report.not_run.items()]
+    lines += [f"ended early: {report.ended_by}"] if report.ended_by else []
     return "\n".join([*lines, "", _effort(report)] if report.runs else lines)
 
 
@@ -128,8 +141,10 @@ def fleet_json(report: FleetReport) -> dict[str, Any]:
         "odd": [standing.host for standing in verdict.odd] if verdict else None,
         "ranking": [_standing(standing) for standing in verdict.standings] if verdict else [],
         "unjudged": list(verdict.unjudged) if verdict else [],
+        "incomplete": list(report.incomplete),
         "failures": dict(report.failures),
         "not_run": dict(report.not_run),
+        "ended_by": report.ended_by,
     }
 
 

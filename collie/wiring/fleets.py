@@ -11,16 +11,16 @@ from typing import Final
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.fleet import Battery, OpenGroup, Survey, Told
 from collie.campaign.safety import Guard, SafetyRecord, record_of
-from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
+from collie.content.catalogs import load_catalog
 from collie.errors import TestbedError, UsageError
-from collie.fleet.battery import BATTERY, FEWEST_HOSTS, Probe, Stage, repeats, rounds
+from collie.fleet.battery import BATTERY, Probe, Stage, is_large_enough, repeats, rounds
 from collie.fleet.judge import FALSE_ALARM, FleetVerdict, judge
 from collie.inventory.hosts import Pair, machine_of
 from collie.ports import Testbed
 from collie.simulator.faults import FaultKind, faulty, tuned
 from collie.simulator.testbed import SimulatedTestbed
 from collie.wiring.parts import limits_of
-from collie.wiring.testbeds import look_around, open_inventory, subsystem_of
+from collie.wiring.testbeds import hosts_testbed, look_around, open_inventory, subsystem_of
 
 __all__ = [
     "MOST_PAIRS",
@@ -101,7 +101,7 @@ def fleet(choice: FleetChoice, tell: Told) -> FleetResult:
     else:
         name, hosts, battery, open_group, lanes = _real(choice)
     guard = Guard(limits_of(choice.search))
-    if len(hosts) < FEWEST_HOSTS:
+    if not is_large_enough(hosts):
         return FleetResult(name, hosts, battery, Survey(), None, None)
     plan = rounds(hosts, battery) * (choice.repeat or repeats(len(hosts)))
     survey = Battery(open_group, guard, lanes, tell).run(plan)
@@ -138,21 +138,13 @@ def _real(choice: FleetChoice) -> _Opened:
     if testbed.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
     from collie.hosts.policy import WindowPolicy
-    from collie.hosts.testbed import HostsTestbed
-    from collie.ssh.remote import SshRemote
 
     assert testbed.hosts is not None
     inventory = open_inventory(testbed.hosts)
 
     def open_group(group: tuple[str, ...]) -> Testbed:
         a, b, *others = (inventory.host(name) for name in group)
-        opened = HostsTestbed(
-            Pair(a, b, tuple(others)),
-            connect=SshRemote,
-            catalog_for=find_catalog,
-            discover=discover_catalog,
-            policy=WindowPolicy(window_seconds=_WINDOW_SECONDS),
-        )
+        opened = hosts_testbed(testbed, Pair(a, b, tuple(others)), WindowPolicy(window_seconds=_WINDOW_SECONDS))
         try:
             look_around(opened, shared_port=choice.search.shared_port)
         except TestbedError:

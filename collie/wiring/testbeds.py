@@ -26,6 +26,7 @@ from collie.store import calibrations
 from collie.workloads.space import Space
 
 if TYPE_CHECKING:
+    from collie.hosts.policy import WindowPolicy
     from collie.inventory.hosts import Inventory, Pair
 
 LAB = "lab"
@@ -83,7 +84,7 @@ def _openers(choice: TestbedChoice, seed: int, pairs: int) -> dict[str, Callable
     if choice.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
     chosen = first_pairs(open_inventory(choice.hosts), pairs)
-    return {pair.name: partial(_hosts_testbed, choice, pair) for pair in chosen}
+    return {pair.name: partial(hosts_testbed, choice, pair) for pair in chosen}
 
 
 def lanes_of(testbed: Testbed) -> tuple[Lane, ...]:
@@ -96,7 +97,8 @@ def absent_of(testbed: Testbed) -> Mapping[str, str]:
     return testbed.absent if isinstance(testbed, LocalPairs) else {}
 
 
-def _hosts_testbed(choice: TestbedChoice, pair: Pair) -> Testbed:
+def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None = None) -> Testbed:
+    """Open the testbed of hosts that measure together; those of the lab are started again where they lock up."""
     from collie.hosts.testbed import HostsTestbed
     from collie.lab.reviver import LabReviver
     from collie.ssh.remote import SshRemote
@@ -106,6 +108,7 @@ def _hosts_testbed(choice: TestbedChoice, pair: Pair) -> Testbed:
         connect=SshRemote,
         catalog_for=find_catalog,
         discover=discover_catalog,
+        policy=policy,
         reviver=LabReviver() if choice.hosts is not None and _is_lab(choice.hosts) else None,
         verify=choice.verify,
         victim=choice.victim,

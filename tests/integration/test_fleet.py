@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +18,13 @@ from collie import ports, wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.fleet import ATTEMPTS, Battery, fitted
 from collie.campaign.safety import Guard
+from collie.cli.fleet import exit_code_of
 from collie.cli.main import run
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
-from collie.errors import HostUnreachable, TestbedError
-from collie.fleet.battery import BATTERY, rounds
+from collie.detect.measurement import Watch
+from collie.detect.symptom import Symptom
+from collie.errors import CommandTimeout, HostUnreachable, TestbedError
+from collie.fleet.battery import BATTERY, Stage, rounds
 from collie.fleet.judge import judge
 from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.session import Archive
@@ -27,11 +33,14 @@ from collie.inventory.safety import SafetyLimits
 from collie.simulator.faults import COMPONENTS, FaultKind
 from collie.ssh import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
-from collie.testing.fakes import FakeTestbed
+from collie.testing.fakes import FakeTestbed, Planted
+from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.workload import Workload
 
+ALWAYS = Mfs((Condition("qps", Op.AT_LEAST, 1),))
 PLAIN = BATTERY[:1]
+LOOPBACK = tuple(probe for probe in BATTERY if probe.stage is Stage.LOOPBACK)
 
 
 def _fleet(count: int, faults: Mapping[str, FaultKind], seed: int = 2001, **more: Any) -> wiring.FleetResult:
@@ -88,6 +97,14 @@ def test_a_sound_fleet_exits_0_and_a_small_one_4(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
+    ("found", "code"), [({"incomplete": {"host-002"}}, 3), ({"ended_by": "the pause budget"}, 3), ({}, 0)]
+)
+def test_a_fleet_passes_only_when_all_of_it_was_measured(found: dict[str, Any], code: int) -> None:
+    result = _fleet(6, {})
+    assert exit_code_of(replace(result, survey=replace(result.survey, **found))) == code
+
+
+@pytest.mark.parametrize(
     ("argv", "said"),
     [
         (["--fault", "host-001"], "HOST=KIND"),
@@ -110,7 +127,9 @@ def test_names_are_escaped_in_the_page(tmp_path: Path) -> None:
     assert result.verdict is not None
     evil = "<script>alert(1)</script>"
     standings = tuple(replace(standing, host=evil) for standing in result.verdict.standings)
-    report = FleetReport(evil, 6, replace(result.verdict, standings=standings), {evil: evil}, {evil: evil}, 1, 1.0)
+    report = FleetReport(
+        evil, 6, replace(result.verdict, standings=standings), {evil: evil}, (evil,), {evil: evil}, evil, 1, 1.0
+    )
     assert "<script" not in render_fleet(report)
 
 
@@ -127,12 +146,148 @@ def test_a_host_that_cannot_be_reached_is_left_out_and_said() -> None:
     told: list[str] = []
     survey = Battery(open_group, Guard(), 2, told.append).run(rounds(hosts, PLAIN))
     assert list(survey.failures) == ["c"]
+    assert survey.incomplete == {"c"}
     assert len(told) == 1  # once gone, it is not asked again
     assert all(testbed.closed for testbed in opened)
     assert survey.catalog is not None
     verdict = judge(survey.readings, hosts, PLAIN, survey.catalog)
     assert verdict.unjudged == ("c",)
     assert len(verdict.standings) == 7
+
+
+def test_a_host_that_dies_on_the_way_is_not_like_the_others() -> None:
+    asked: list[str] = []
+
+    def open_group(group: tuple[str, ...]) -> ports.Testbed:
+        asked.extend(group)
+        if "c" in group and asked.count("c") > 2:
+            raise HostUnreachable("c", "192.0.2.3", "no route")
+        return FakeTestbed(noise=0.02)
+
+    survey = Battery(open_group, Guard(), 1, lambda _text: None).run(rounds(tuple("abcdefgh"), PLAIN))
+    assert sum(reading.host == "c" for reading in survey.readings) == 2
+    assert survey.incomplete == {"c"}
+
+
+def test_a_host_that_cannot_run_what_others_can_is_named() -> None:
+    mixed = tuple(probe for probe in BATTERY if probe.name in ("stream", "mixed sizes"))
+
+    def open_group(group: tuple[str, ...]) -> ports.Testbed:
+        refuses = lambda workload: "too many queue pairs" if "c" in group and workload.qps > 100 else None  # noqa: E731
+        return FakeTestbed(noise=0.02, unsupported=refuses)
+
+    survey = Battery(open_group, Guard(), 2, lambda _text: None).run(rounds(tuple("abcdef"), mixed))
+    assert survey.incomplete == {"c"}
+    assert survey.failures == {"c": "mixed sizes: too many queue pairs"}
+    assert survey.left_out == {}
+
+
+def test_a_host_that_is_late_once_is_asked_again() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def open_group(group: tuple[str, ...]) -> ports.Testbed:
+        asked.append(group)
+        if asked.count(group) == 1:
+            raise CommandTimeout(group[0], "fingerprint", 20.0)
+        return FakeTestbed(noise=0.02)
+
+    survey = Battery(open_group, Guard(), 1, lambda _text: None).run(rounds(tuple("abcd"), PLAIN))
+    assert survey.failures == {}
+    assert survey.incomplete == set()
+    assert {reading.host for reading in survey.readings} == set("abcd")
+
+
+def test_a_storm_is_provoked_once_and_names_the_host() -> None:
+    opened: list[FakeTestbed] = []
+
+    def open_group(group: tuple[str, ...]) -> ports.Testbed:
+        storm = [Planted(ALWAYS, Symptom.PAUSE, 0.5)] if group[1] == "c" else []
+        opened.append(FakeTestbed(noise=0.02, planted=storm))
+        return opened[-1]
+
+    guard = Guard(SafetyLimits(pause_per_second=0.1))
+    survey = Battery(open_group, guard, 1, lambda _text: None).run(rounds(tuple("abcdefgh"), LOOPBACK))
+    assert all(testbed.runs == 1 for testbed in opened)
+    assert survey.incomplete == {"c"}
+    assert "host c sent pause" in survey.failures["c"]
+
+
+def test_the_fleet_ends_with_its_pause_budget() -> None:
+    storm = [Planted(ALWAYS, Symptom.PAUSE, 0.5)]
+    guard = Guard(SafetyLimits(pause_per_campaign=1.0))
+    opened: list[FakeTestbed] = []
+
+    def open_group(_group: tuple[str, ...]) -> ports.Testbed:
+        opened.append(FakeTestbed(planted=storm))
+        return opened[-1]
+
+    survey = Battery(open_group, guard, 1, lambda _text: None).run(rounds(tuple("abcdefgh"), PLAIN))
+    assert survey.ended_by is not None
+    assert "--max-pause" in survey.ended_by
+    assert survey.runs < 16
+
+
+def test_an_interruption_closes_what_is_open() -> None:
+    opened: list[FakeTestbed] = []
+    measuring = threading.Event()
+
+    class Endless(FakeTestbed):
+        def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> ports.RunResult:
+            measuring.set()
+            while not self.closed:
+                time.sleep(0.01)
+            return super().measure(workload, run, watch)
+
+    def open_group(_group: tuple[str, ...]) -> ports.Testbed:
+        opened.append(Endless())
+        return opened[-1]
+
+    def interrupt() -> None:
+        measuring.wait()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        Battery(open_group, Guard(), 2, lambda _text: None).run(rounds(tuple("abcd"), PLAIN))
+    assert opened
+    assert all(testbed.closed for testbed in opened)
+
+
+def test_groups_may_expose_different_counters() -> None:
+    """What one pair lacks another may have; judging names its component all the same."""
+    extra = Counter("extra", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "PCIe")
+
+    class More(FakeTestbed):
+        @property
+        def info(self) -> ports.TestbedInfo:
+            found = super().info
+            return replace(found, catalog=replace(found.catalog, counters=(*found.catalog.counters, extra)))
+
+    def open_group(group: tuple[str, ...]) -> ports.Testbed:
+        return More(noise=0.02) if "d" in group else FakeTestbed(noise=0.02)
+
+    survey = Battery(open_group, Guard(), 1, lambda _text: None).run(rounds(tuple("abcd"), PLAIN))
+    assert survey.catalog is not None
+    assert survey.catalog.find("extra") == extra
+
+
+def test_queue_pairs_that_one_group_left_are_not_forgotten_with_the_next() -> None:
+    class Leaving(FakeTestbed):
+        left: Mapping[str, int | None] = {}
+
+        def close(self) -> Mapping[str, int | None]:
+            super().close()
+            return self.left
+
+    numbers = iter([3, 0, None])
+
+    def open_group(_group: tuple[str, ...]) -> ports.Testbed:
+        opened = Leaving()
+        opened.left = {"a": next(numbers, 0), "b": None}
+        return opened
+
+    survey = Battery(open_group, Guard(), 1, lambda _text: None).run(rounds(tuple("abcd"), PLAIN))
+    assert survey.left_behind == {"a": 3, "b": None}
 
 
 def test_a_run_that_cannot_be_set_up_is_tried_again_and_then_said() -> None:

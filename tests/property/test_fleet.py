@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
-from collie.fleet.battery import BATTERY, FEWEST_HOSTS, Probe, Stage, repeats, rounds
+from collie.fleet.battery import BATTERY, FEWEST_HOSTS, Probe, Stage, is_large_enough, repeats, rounds
 from collie.fleet.judge import FleetVerdict, judge
-from collie.fleet.reading import DELIVERED, PACKET_BYTES, Reading
+from collie.fleet.reading import DELIVERED, PATH_MTU, Reading
 from collie.fleet.spread import bar, freedom
 from collie.inventory.hosts import machine_of
 from collie.workloads.workload import Workload
@@ -27,6 +28,7 @@ CATALOG = Catalog(
 )
 PLAIN = Probe("plain", Stage.RING, Workload())
 SPECIAL = Probe("special", Stage.RING, Workload(), "acknowledgement unit")
+ONE_AT_A_TIME = next(probe for probe in BATTERY if probe.is_one_at_a_time)
 NOISE = 0.03
 SECONDS = 5
 
@@ -178,17 +180,53 @@ def test_a_counter_that_stands_still_elsewhere_gives_a_host_away() -> None:
     assert verdict.odd[0].telling.low == 0.0
 
 
-def test_smaller_packets_are_a_cause_before_the_work_that_they_make() -> None:
+def test_a_smaller_path_mtu_is_a_cause_before_the_work_that_it_makes() -> None:
     hosts = _names(8)
 
-    def with_packets(reading: Reading) -> Reading:
-        packet_bytes = 1024.0 if "h2" in (reading.host, *reading.partners) else 4096.0
-        samples = {**reading.samples, PACKET_BYTES: (packet_bytes,) * SECONDS}
+    def with_mtu(reading: Reading) -> Reading:
+        mtu = 1024.0 if "h2" in (reading.host, *reading.partners) else 4096.0
+        samples = {**reading.samples, PATH_MTU: (mtu,) * SECONDS}
         return Reading(reading.host, reading.run, reading.partners, reading.probe, samples, reading.window_seconds)
 
     level: Level = lambda host, partner, metric, _s: 90.0 if metric == "stalls" and "h2" in (host, partner) else 1.0  # noqa: E731
-    verdict = _judged(map(with_packets, _readings(hosts, 1, level)), hosts)
+    verdict = _judged(map(with_mtu, _readings(hosts, 1, level)), hosts)
     assert [(standing.host, standing.component) for standing in verdict.odd] == [("h2", "path MTU")]
+
+
+def test_a_longer_way_is_a_cause_before_the_throughput_that_it_costs() -> None:
+    hosts = _names(8)
+    level: Level = lambda host, partner, metric, _s: 0.2 if metric == DELIVERED and "h5" in (host, partner) else 1.0  # noqa: E731
+    readings = _readings(hosts, 1, level)
+    alone = [replace(reading, probe=ONE_AT_A_TIME.name) for reading in _readings(hosts, 2, level, first_run=1000)]
+    verdict = _judged([*readings, *alone], hosts, PLAIN, ONE_AT_A_TIME)
+    assert [(standing.host, standing.component) for standing in verdict.odd] == [("h5", "latency")]
+
+
+def test_lost_messages_are_no_longer_way() -> None:
+    """Each lost one is waited for, but something counts them."""
+    hosts = _names(8)
+
+    def level(host: str, partner: str, metric: str, _second: int) -> float:
+        if "h5" not in (host, partner):
+            return 1.0
+        return 0.2 if metric == DELIVERED else 9.0
+
+    readings = [replace(reading, probe=ONE_AT_A_TIME.name) for reading in _readings(hosts, 1, level)]
+    verdict = _judged([*_readings(hosts, 2, level, first_run=1000), *readings], hosts, PLAIN, ONE_AT_A_TIME)
+    assert [(standing.host, standing.component) for standing in verdict.odd] == [("h5", "PCIe")]
+
+
+def test_devices_of_one_host_are_no_peers_of_each_other() -> None:
+    """What is wrong with a host shows in all of its devices, and the sound ones of it prove nothing against the odd."""
+    fleet = tuple(f"h{machine}/mlx5_{device}" for device in range(2) for machine in range(6))
+    level: Level = lambda host, _p, metric, _s: 3.0 if metric == "stalls" and host.startswith("h2/") else 1.0  # noqa: E731
+    assert sorted(_odd(_judged(_readings(fleet, 1, level), fleet))) == ["h2/mlx5_0", "h2/mlx5_1"]
+
+
+def test_devices_do_not_make_up_for_hosts() -> None:
+    assert not is_large_enough([f"h{machine}/mlx5_{device}" for machine in range(3) for device in range(8)])
+    assert is_large_enough([f"h1/mlx5_{device}" for device in range(4)])
+    assert is_large_enough(_names(4))
 
 
 def test_a_resource_that_runs_short_is_a_cause_before_the_throughput_that_it_costs() -> None:

@@ -70,5 +70,5 @@ if __name__ == "__main__":
     from collie.cli.main import main
     from collie.wiring import testbeds
 
-    testbeds._hosts_testbed = lambda choice, pair: testbed_of(pair, Path(sys.argv[1]))  # noqa: ARG005
+    testbeds.hosts_testbed = lambda choice, pair, policy=None: testbed_of(pair, Path(sys.argv[1]))  # noqa: ARG005
     main(sys.argv[2:])
