@@ -183,7 +183,7 @@ class Workers:
         """
         try:
             return frozenset(self._client.nthreads())
-        except Exception as error:
+        except Exception as error:  # OSError at first; later dask's own AttributeError, as its connection is None
             raise self._gone(error) from None
 
     def _answer(self, worker: str, function: Callable[..., Answer[T]], *arguments: Any) -> Answer[T]:
