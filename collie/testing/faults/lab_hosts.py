@@ -225,7 +225,7 @@ class LabHosts:
         shaped = "netem" in self.run(name, "tc qdisc show", 10.0)
         return not shaped and "ACTIVE" in self.run(name, "cat /sys/class/infiniband/rxe0/ports/1/state", 10.0)
 
-    def kill(self, name: str, pids: Sequence[int], number: signal.Signals) -> None:
-        """Send a signal to processes of a machine; those that have ended do not count."""
-        listed = " ".join(str(int(pid)) for pid in pids)
-        self.run(name, f"kill -{number.value} {listed} || true")
+    def kill(self, name: str, pids: Sequence[int], number: signal.Signals) -> bool:
+        """Send a signal to processes of a machine; return whether any of them still was there."""
+        each = "; ".join(f"kill -{number.value} {int(pid)} && echo hit" for pid in pids)
+        return "hit" in self.run(name, f"{{ {each}; }} 2>/dev/null || true")
