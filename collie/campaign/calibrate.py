@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
+from typing import Final
 
 from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import Measurer, best_rate
@@ -13,6 +15,9 @@ from collie.ports import HostLost, Measured, Unsupported
 from collie.workloads.dimension import Choice
 from collie.workloads.space import Space
 from collie.workloads.workload import ATOMIC_BYTES, OPCODES_BY_QP_TYPE, Opcode, QpType, Workload
+
+_MOST_SPOILED: Final = 2
+"""Runs of one workload that may be made again: one that never settles would be tried for ever."""
 
 SIZES = (64, 1024, 4096, 16384, 65536)
 """Five message sizes: header-bound, one small packet, one full packet, four packets, bandwidth-bound."""
@@ -70,7 +75,9 @@ def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -
     """Run every calibration workload `repeats` times and take medians; several pairs share the work.
 
     All of them once, then all of them again: what disturbs a host for a minute disturbs one repeat of each instead of
-    all repeats of one. A workload that the device cannot run, or that fails to set up every time, is left out.
+    all repeats of one. A run that was disturbed, or that found no one level, is made again: it is no ceiling, as
+    anomalies would pass below it. A workload that the device cannot run, or that tells nothing every time, is left out:
+    that costs its siblings, and no verdict.
 
     Raises:
         BudgetSpent: no further run may begin.
@@ -78,13 +85,14 @@ def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -
     """
     rates: dict[Workload, list[float]] = {workload: [] for workload in workloads}
     left = deque([*rates] * repeats)
+    spoiled: Tally[Workload] = Tally()
     while left:  # again where a pair was lost when the others had done their share
-        measurer.drive({lane: _calibrating(measurer, lane, left, rates) for lane in measurer.lanes})
+        measurer.drive({lane: _calibrating(measurer, lane, left, rates, spoiled) for lane in measurer.lanes})
     return Calibration(tuple(_point(workload, found) for workload, found in rates.items() if found))
 
 
 async def _calibrating(
-    measurer: Measurer, lane: Lane, left: deque[Workload], rates: dict[Workload, list[float]]
+    measurer: Measurer, lane: Lane, left: deque[Workload], rates: dict[Workload, list[float]], spoiled: Tally[Workload]
 ) -> None:
     while left:
         workload = left.popleft()
@@ -97,10 +105,13 @@ async def _calibrating(
             raise
         if isinstance(result, Unsupported | HostLost):
             rates.pop(workload, None)
-        elif isinstance(result, Measured) and not result.measurement.stopped:
+        elif isinstance(result, Measured) and workload in rates:
             best = best_rate(workload, result.measurement)
-            if best is not None and workload in rates:
+            if best is not None and measurer.is_yardstick(workload, result.measurement):
                 rates[workload].append(best)
+            elif spoiled[workload] < _MOST_SPOILED:
+                spoiled[workload] += 1
+                left.append(workload)
 
 
 def _point(workload: Workload, rates: Sequence[float]) -> CalibrationPoint:

@@ -92,6 +92,11 @@ class Summary:
     pairs: int = 1
     set_aside: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def measured_runs(self) -> int:
+        """Runs that were measured at all, whatever they say."""
+        return self.runs - sum(self.failed_runs.values()) - self.unsupported_runs - len(self.lost)
+
 
 @dataclass(eq=False)
 class _Seen:
@@ -378,7 +383,8 @@ class Engine:
             raise
         suspect.taken = False
         elsewhere = lane is not suspect.lane
-        if elsewhere and not confirmed.confirmed and not suspect.refuted and suspect.lane in self._measurer.lanes:
+        refuted = not confirmed.confirmed and not confirmed.put_aside  # runs that say nothing refute nothing
+        if elsewhere and refuted and not suspect.refuted and suspect.lane in self._measurer.lanes:
             suspect.refuted = True
             return
         self._suspects.remove(suspect)
@@ -391,7 +397,7 @@ class Engine:
             return
         for seen in (suspect, *suspect.alike):
             self._tell(seen, found=found)
-        if of_one_pair:
+        if of_one_pair and len(self._measurer.lanes) > 1:  # of the last one nobody can tell
             self._measurer.retire(lane, f"{suspect.suspicion.reason}; another pair does not show it")
             raise _SetAside
 

@@ -141,6 +141,7 @@ class Track:
         self._sink = sink
         self._guard = guard
         self._recorded = {record.run: record for record in store.runs()}
+        self._runs_recorded = frozenset(self._recorded)
         self._last_recorded = max(self._recorded, default=0)
         self._losses: list[tuple[int, RunRecord]] = []
 
@@ -157,7 +158,7 @@ class Track:
 
     def was_recorded(self, run: int) -> bool:
         """Whether a run was taken from the record of an earlier process."""
-        return run in self._recorded
+        return run in self._runs_recorded
 
     def drive(self, courses: Mapping[Lane, Course[T]]) -> dict[Lane, T]:
         """Let lanes run to their ends, side by side; one that is lost has no result.
@@ -225,7 +226,7 @@ class Track:
 
     def _begin(self, lane: Lane, turn: Turn) -> _UnderWay:
         self.runs += 1
-        run, recorded = self.runs, self._recorded.get(self.runs)
+        run, recorded = self.runs, self._recorded.pop(self.runs, None)  # nobody asks for it again
         if recorded is None:
             self._sink.on_event(RunBegun(run, turn.purpose))
             pending = lane.begin(turn.workload, run, self._guard.watch())

@@ -255,7 +255,7 @@ class Measurer:
                 return
             if isinstance(record.result, Measured):
                 measurement = record.result.measurement
-                verdict = judge(sibling, measurement, NOTHING_EXPECTED, self._thresholds)
+                verdict = self._unbounded(sibling, measurement)
                 if verdict.is_normal and measurement.stable:
                     self._bounds.learn(sibling, delivered(sibling, measurement))
                     self.plain.append(measurement)
@@ -265,6 +265,13 @@ class Measurer:
         if sick == _SIBLING_TRIES and not self._bounds.known(sibling):
             self._bounds.distrust(sibling)
 
+    def is_yardstick(self, plain: Workload, measurement: Measurement) -> bool:
+        """Whether others may be held against a run of plain traffic: it was sound, and found one level."""
+        return self._unbounded(plain, measurement).is_normal and measurement.stable
+
+    def _unbounded(self, workload: Workload, measurement: Measurement) -> Verdict:
+        return judge(workload, measurement, NOTHING_EXPECTED, self._thresholds)
+
     def knows_bound(self, workload: Workload) -> bool:
         """Whether the plain sibling of a workload has been measured."""
         return self._bounds.known(workload)
@@ -273,7 +280,7 @@ class Measurer:
         verdict = judge(workload, measurement, self._bounds.tightest(workload), self._thresholds)
         if verdict.is_normal or (self._bounds.known(workload) and math.isfinite(self._bounds.tightest(workload).bps)):
             return verdict
-        if not judge(workload, measurement, NOTHING_EXPECTED, self._thresholds).is_normal:
+        if not self._unbounded(workload, measurement).is_normal:
             return verdict  # something other than throughput decides, so the bound has no say
         bracketed = self._bracketed(workload, measurement) if purpose != "confirm" else None
         if bracketed is not None:
@@ -328,6 +335,7 @@ class Measurer:
             self.retire(lane, lost.reason)
             raise
         self._guard.account(record.result)
+        record = _without_series(record)
         if isinstance(record.result, SetupFailed):
             self.failed[record.result.cause] += 1
         if isinstance(record.result, Unsupported):
@@ -359,3 +367,11 @@ def best_rate(workload: Workload, measurement: Measurement) -> float | None:
     """Return the bits/s at the receiving host that got most; None where no reading is known, or nothing arrived."""
     received = delivered(workload, measurement)
     return (at_best_port(workload, received).bps or None) if received else None
+
+
+def _without_series(record: RunRecord) -> RunRecord:
+    """Return a record without what only pictures need and the store has: with hundreds of counters a megabyte a run."""
+    if not isinstance(record.result, Measured):
+        return record
+    measurement = dataclasses.replace(record.result.measurement, series=())
+    return dataclasses.replace(record, result=dataclasses.replace(record.result, measurement=measurement))

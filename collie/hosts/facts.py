@@ -344,7 +344,8 @@ def numa_node(port: RdmaPort, distance: int) -> int | None:
 def line_rate(ports: tuple[RdmaPort, ...], workload: Workload) -> Bound:
     """Return what the slowest port can carry of a workload, by its driver and by the hosts file, whichever is less.
 
-    Unbounded where neither tells: on a software device, whose driver's rate means nothing.
+    Unbounded where neither tells: on a software device, whose driver's rate means nothing; and in packets/s where no
+    hosts file does, as a line rate says nothing of the packets that a NIC can handle.
     """
     per_byte = packets_per_byte(workload)
     bps = pps = math.inf
@@ -354,4 +355,4 @@ def line_rate(ports: tuple[RdmaPort, ...], workload: Workload) -> Bound:
             wire = min(wire, port.rate_bps)
         bps = min(bps, wire / (1 + WIRE_OVERHEAD_BYTES * per_byte), port.specification.pcie_bps or math.inf)
         pps = min(pps, port.specification.packets_per_second or math.inf)
-    return Bound(min(bps, pps / per_byte * 8), min(pps, bps / 8 * per_byte), "specification")
+    return Bound(min(bps, pps / per_byte * 8), pps, "specification")

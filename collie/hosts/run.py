@@ -32,7 +32,7 @@ from collie.hosts.session import HostSession
 from collie.hosts.swing import may_settle
 from collie.hosts.victim import NAME as VICTIM
 from collie.hosts.victim import RESPONDER, victim_flow
-from collie.hosts.window import measurement
+from collie.hosts.window import measurement, series_of
 from collie.ports import Clock
 from collie.workloads.plan import flows, is_peer
 from collie.workloads.workload import Workload, render
@@ -170,17 +170,20 @@ class Run:
         last = max(patient, wanted + policy.averaging_seconds)
         while True:
             recording = self._record(began, wanted, lookout)
-            measured = measurement(self._workload, recording, catalog, policy, victim=victim)
+            look = partial(
+                measurement, self._workload, recording, catalog, policy, victim=victim, with_series=bool(lookout.reason)
+            )
+            measured = look()
             if lookout.reason:
                 return cut_short(measured, measured.series, lookout.reason)
-            if measured.stable or measured.problems:
-                return measured
-            if wanted >= patient:
-                whole = measurement(self._workload, recording, catalog, policy, victim=victim, whole=True)
+            over = bool(measured.stable or measured.problems)
+            if not over and wanted >= patient:
+                whole = look(whole=True)
                 if whole.stable and not whole.problems:
-                    return whole
-                if wanted >= last or not may_settle(self._workload, recording, policy):
-                    return measured
+                    measured, over = whole, True
+                over = over or wanted >= last or not may_settle(self._workload, recording, policy)
+            if over:
+                return replace(measured, series=series_of(self._workload, recording, catalog))
             wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
 
     def _record(self, began: float, wanted: float, lookout: Lookout) -> Recording:

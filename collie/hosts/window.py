@@ -44,6 +44,7 @@ def measurement(
     *,
     victim: bool = False,
     whole: bool = False,
+    with_series: bool = True,
 ) -> Measurement:
     """Say what a run showed.
 
@@ -54,9 +55,10 @@ def measurement(
         policy: warm-up, window and stability.
         victim: a victim ran beside it.
         whole: the window is all that came after the warm-up, and stable when it has one level.
+        with_series: add every counter from sample to sample; it costs more than all the rest.
     """
     placed = recording.all_placed()
-    series = tuple(sample for role in placed for sample in _series(role, placed, workload, catalog))
+    series = series_of(workload, recording, catalog) if with_series else ()
     if not all(placed.values()):
         silent = " and ".join(role for role, samples in placed.items() if not samples)
         empty = tuple(HostMeasurement(role) for role in placed)
@@ -215,6 +217,12 @@ def _notes(window: Mapping[str, Placed], catalog: Catalog) -> list[str]:
                 f"({pausing[0].name}, ...); discards and out-of-sequence arrivals take their place"
             )
     return notes
+
+
+def series_of(workload: Workload, recording: Recording, catalog: Catalog) -> tuple[Sample, ...]:
+    """Return what every host showed from sample to sample, host after host."""
+    placed = recording.all_placed()
+    return tuple(sample for role in placed for sample in _series(role, placed, workload, catalog))
 
 
 def _series(role: str, placed: Mapping[str, Placed], workload: Workload, catalog: Catalog) -> list[Sample]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -10,6 +12,28 @@ from collie.search.telling import Telling
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.units import format_bytes, format_list
 from collie.workloads.workload import QpType, Workload
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""An id is a word of the command line, and the name of a folder."""
+
+
+def require_id(name: str) -> str:
+    """Return the id of an anomaly.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _ID.fullmatch(name):
+        raise ValueError(f"{name[:40]!r} is no id of an anomaly")
+    return name
+
+
+def anomaly_id(name: str) -> str:
+    """Return a name as an id: itself where it can be one, else what is left of it, and a digest that tells it apart."""
+    if _ID.fullmatch(name):
+        return name
+    plain = re.sub(r"[^A-Za-z0-9._-]", ".", name).lstrip("._-")
+    return f"{plain[:48]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}".lstrip("-")
 
 
 @dataclass(frozen=True, slots=True)

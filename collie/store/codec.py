@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -19,7 +18,7 @@ from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.measurement import Measurement, Victim
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunResult, SetupFailed, Unsupported
-from collie.search.anomaly import Anomaly
+from collie.search.anomaly import Anomaly, require_id
 from collie.search.telling import Telling
 from collie.untrusted import read_json, typed
 from collie.workloads.constraint import MOST_REQUESTS_IN_TURN
@@ -286,9 +285,13 @@ def decode_header(raw: Any) -> CampaignHeader:
 
 
 def encode_anomaly(anomaly: Anomaly) -> Json:
-    """Write a finding."""
+    """Write a finding.
+
+    Raises:
+        ValueError: its id is none: `decode_anomaly` would refuse it.
+    """
     return {
-        "id": anomaly.id,
+        "id": require_id(anomaly.id),
         "symptom": anomaly.symptom.value,
         "severity": anomaly.severity,
         "workload": render(anomaly.workload),
@@ -344,8 +347,7 @@ def decode_anomaly(raw: Any) -> Anomaly:
         ValueError: it is no such thing, or its id is no name of a folder.
     """
     said: dict[str, Any] = dict(typed(_Anomaly, raw))
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", said["id"]):
-        raise ValueError(f"{said['id'][:40]!r} is no id of an anomaly")
+    require_id(said["id"])
     read = {
         "workload": decode_workload(said["workload"]),
         "found_as": decode_workload(said["found_as"]),

@@ -66,7 +66,8 @@ def known_sets(known: str | None) -> tuple[Mfs, ...]:
         return ()
     if Path(known).is_dir():
         with SqliteStore.open(Path(known), read_only=True) as store:
-            return tuple(anomaly.mfs for anomaly in store.anomalies())
+            # An explanation that is not complete would hide what it does not explain.
+            return tuple(each.mfs for each in store.anomalies() if each.complete and each.same_as is None)
     return tuple(reference.conditions for reference in load_references(known))
 
 

@@ -22,15 +22,16 @@ from collie.campaign.run import strategy_generator
 from collie.content.spaces import load_space
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.compare import Change
+from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
 from collie.errors import UsageError
 from collie.inventory.fingerprint import Difference, Fingerprint, difference
 from collie.inventory.under_test import beyond
-from collie.ports import CampaignHeader
+from collie.ports import CampaignHeader, RunResult, SetupFailed
 from collie.report.gate import GateContext, describe_effect, render_gate, render_gate_text
 from collie.report.junit import write_failed_junit, write_junit
 from collie.report.markdown import render_markdown, write_markdown
-from collie.search.anomaly import Anomaly, KnownAnomalies
+from collie.search.anomaly import Anomaly, KnownAnomalies, anomaly_id, require_id
 from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.search.strategy import build
 from collie.store.memory import MemoryStore
@@ -255,6 +256,34 @@ def test_what_the_baseline_never_measured_is_inconclusive_and_not_new() -> None:
     assert changes(summary)["a1"] is Change.INCONCLUSIVE
     summary, _ = gate(FakeTestbed(), None, (replace(A1, kind=Kind.KNOWN),), budget=20)
     assert changes(summary)["a1"] is Change.HEALTHY
+
+
+def test_what_could_not_be_confirmed_is_not_healthy() -> None:
+    class Once(FakeTestbed):
+        """Shows an anomaly once; after that its traffic fails to set up."""
+
+        def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+            if workload in self.measured:
+                self.measured.append(workload)
+                return SetupFailed("qp timeout", "no connection", 3.0)
+            return super().measure(workload, run, watch)
+
+    summary, _ = gate(Once(BOTH), None, (replace(A1, kind=Kind.KNOWN),), budget=20)
+    assert changes(summary)["a1"] is Change.INCONCLUSIVE
+
+
+def test_a_gate_that_measured_nothing_does_not_pass() -> None:
+    refusing = FakeTestbed(unsupported=lambda _workload: "no such opcode")
+    summary, _ = gate(refusing, refusing, budget=20)
+    assert summary.runs[0] > 0
+    assert summary.exit_code(inconclusive_fails=True) == 4
+
+
+@pytest.mark.parametrize("name", ["fw=22.36-a1", "prod baseline-a1", "_a", "x" * 70, "a/b/c", "\u00e9"])
+def test_every_name_of_a_case_makes_an_id(name: str) -> None:
+    assert require_id(anomaly_id(name))
+    assert anomaly_id(name) != anomaly_id(name + "2")
+    assert anomaly_id("prod-a1.without-qps-min") == "prod-a1.without-qps-min"
 
 
 def test_noisy_testbeds_take_more_pairs_and_still_decide() -> None:

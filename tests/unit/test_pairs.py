@@ -20,7 +20,7 @@ from collie.detect.bounds import Calibration
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
 from collie.errors import HostUnreachable, StoreError, TestbedError
-from collie.ports import CampaignHeader, Measured, PairLost, RunRecord, RunResult, TestbedInfo
+from collie.ports import CampaignHeader, Measured, PairLost, RunRecord, RunResult, SetupFailed, TestbedInfo
 from collie.scheduler.local import LocalPairs
 from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.store.memory import MemoryStore
@@ -186,6 +186,30 @@ def test_what_one_pair_alone_shows_is_no_anomaly_of_the_model() -> None:
     confirmed_at = max(record.run for record in store.runs() if record.purpose == "confirm")
     assert testbeds[1].runs < testbeds[0].runs / 2
     assert confirmed_at < 150
+
+
+def test_runs_that_say_nothing_refute_nothing() -> None:
+    """Pair 1 sees what pair 2 cannot even set up."""
+
+    class Refusing(FakeTestbed):
+        def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+            if LOOPBACK.covers(workload):
+                return SetupFailed("qp timeout", "no connection", 3.0)
+            return super().measure(workload, run, watch)
+
+    testbeds = [FakeTestbed((Planted(LOOPBACK),), run_seconds=30.0), Refusing(run_seconds=33.7)]
+    assert search(testbeds).set_aside == {}
+
+
+def test_the_last_pair_is_not_set_aside() -> None:
+    """Each of two pairs shows what the other does not."""
+    testbeds = [
+        FakeTestbed((Planted(LOOPBACK),), run_seconds=30.0),
+        FakeTestbed((Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5),), run_seconds=33.7),
+    ]
+    summary = search(testbeds)
+    assert len(summary.set_aside) <= 1
+    assert summary.ended_by == "budget"
 
 
 @dataclass

@@ -20,7 +20,7 @@ from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
 from collie.detect.reading import Reading, Resolution, reading_of, resolution
 from collie.detect.symptom import Verdict, inconclusive
 from collie.ports import CampaignStore, HostLost, Measured, SetupFailed
-from collie.search.anomaly import Anomaly
+from collie.search.anomaly import Anomaly, anomaly_id
 from collie.search.recipe import Recipe
 from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.feature import Mfs
@@ -240,6 +240,9 @@ class Gate:
                 shown += [reading] if reading else []
                 probes.send(reading.verdict if reading else None)
         except StopIteration as stop:
+            if stop.value.put_aside:
+                text = f"what was to confirm it said nothing: {verdict.reason}"
+                return Comparison(Change.INCONCLUSIVE, text, (), tuple(shown))
             if not stop.value.confirmed:
                 text = f"it did not show again: {verdict.reason}"
                 return Comparison(Change.HEALTHY, text, (), tuple(shown), 1.0 - self._chances.missed)
@@ -291,7 +294,7 @@ class Gate:
             return
         self._parts.store.add_anomaly(
             Anomaly(
-                id=case.name.replace("/", "."),
+                id=anomaly_id(case.name.replace("/", ".")),
                 symptom=verdict.symptom,
                 severity=verdict.severity,
                 workload=case.workload,
