@@ -27,11 +27,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from collie.untrusted import defused
+
 
 class CollieError(Exception):
-    """A situation that Collie foresaw; its text says what was wrong, where, and what to do."""
+    """A situation that Collie foresaw; its text says what was wrong, where, and what to do.
+
+    What hosts and files say is in such texts, and these go to terminals, logs and records: none can steer one.
+    """
 
     exit_code = 2
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(defused(text))
 
 
 class UsageError(CollieError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 import sys
 import types
@@ -19,7 +20,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What could steer a terminal, make a line of text read as something else, or cannot be printed at all. Line breaks and
 tabs may stand."""
 
@@ -28,6 +29,7 @@ _MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")
 
 _DEEPEST = 40
 """Levels. Nothing that Collie writes has ten."""
+_MOST_DIGITS = 20
 _MOST = 1 << 128
 """Whole numbers are counters of 64 bits, sizes, and seeds, which may be longer; all fit into a float."""
 
@@ -37,14 +39,19 @@ def defused(text: str) -> str:
     return STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def whole_number(text: str) -> int | None:
+    """Return the number that a text of plain digits is; None of any other, or of one that no setting of a host is."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
 def read_json(text: str) -> Any:
     """Read JSON of a stranger; texts in it are defused.
 
     Raises:
-        ValueError: it is none, nests too deep, or holds NaN or an infinity.
+        ValueError: it is none, nests too deep, or holds NaN, an infinity, or a number too large for a float.
     """
     try:
-        raw = json.loads(text, parse_constant=_no_number)
+        raw = json.loads(text, parse_constant=_no_number, parse_float=_finite)
         if isinstance(raw, dict | list) and text.count("[") + text.count("{") > _DEEPEST:
             _require_shallow(raw, _DEEPEST)
         return _defused_in(raw) if _MAYBE_STEERING.search(text) else raw
@@ -63,6 +70,11 @@ def _require_shallow(raw: Any, levels: int) -> None:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text[:40])
 
 
 def _defused_in(raw: Any) -> Any:

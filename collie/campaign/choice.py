@@ -198,9 +198,16 @@ class GateChoice:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> GateChoice:
-        """Inverse of `to_settings`."""
-        own = settings[GATE]
-        return cls(SearchChoice.from_settings(settings), **{**own, "under_test": tuple(own["under_test"])})
+        """Inverse of `to_settings`.
+
+        Raises:
+            StoreError: they are none: somebody else made that campaign.
+        """
+        try:
+            chosen: GateChoice = typed(cls, {**typed(Mapping[str, Any], settings[GATE]), "search": {}})
+        except ValueError as error:
+            raise StoreError(f"the settings of the campaign are those of no gate: {error!s:.300}") from None
+        return dataclasses.replace(chosen, search=SearchChoice.from_settings(settings))
 
 
 def _words(options: Iterable[tuple[str, object]]) -> Iterator[str]:

@@ -11,6 +11,7 @@ import click
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from collie import wiring
 from collie.cli.complete import content
@@ -56,7 +57,7 @@ def list_(driver: str | None, output: str, **options: Any) -> int:
         )
     else:
         # Nine columns need room; a file or a pipe has no edge to wrap at.
-        Console(width=None if Console().is_terminal else _WIDE).print(_table(catalog))
+        Console(width=None if Console().is_terminal else _WIDE, markup=False, emoji=False).print(_table(catalog))
     return 0
 
 
@@ -100,7 +101,7 @@ Show = Callable[[Sequence[Reading]], None]
 @contextmanager
 def _display(everything: bool, output: str) -> Iterator[Show]:
     """Yield what shows readings: a table that lives on a terminal, lines elsewhere."""
-    console = Console()
+    console = Console(markup=False, emoji=False)  # a driver without a catalog names its counters as it likes
     if output == "text" and console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:
             yield lambda readings: live.update(Group(*(_rates(one, everything) for one in readings)), refresh=True)
@@ -142,7 +143,7 @@ def _rates(reading: Reading, everything: bool) -> Table:
     for counter in _shown(reading, everything):
         unusual = reading.unusual.get(counter.name)
         colour = "red" if counter.kind in {Kind.ERROR, Kind.PAUSE} else "yellow"
-        bar = f"[{colour}]{_bar(unusual)}[/]" if unusual else ""
+        bar = Text(_bar(unusual), colour) if unusual else ""
         rate = _rate(reading.rates[counter.name])
         table.add_row(counter.name, rate, f"{counter.unit}{_per_second(counter)}", counter.kind, bar)
     return table

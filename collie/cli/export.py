@@ -60,9 +60,10 @@ def _place(anomaly: str, exported: wiring.Exported, file: str | None) -> Path | 
 def _write(path: Path, exported: wiring.Exported) -> None:
     try:
         # For its owner alone: a script names the addresses of its hosts. A bundle names none, and is for others.
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        mode = 0o600 if exported.printable else 0o777  # a program, as the umask says
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb") as file:
+            if exported.printable and path.is_file():  # it may have been there, open to others
+                os.fchmod(file.fileno(), mode)
             file.write(exported.data)
-        if not exported.printable:
-            path.chmod(0o755)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -101,7 +101,7 @@ def command(
     if not is_large_enough(result.hosts):
         click.echo(f"{_count(result.hosts)} are too few to tell which is odd; {FEWEST_HOSTS} can", err=True)
     if page:  # last: nobody shall measure a fleet twice because a folder cannot be written
-        write_page(render_fleet(report), Path(page))
+        write_page(render_fleet(report), Path(page), follow=True)
     return exit_code_of(result)
 
 

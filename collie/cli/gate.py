@@ -21,6 +21,7 @@ from collie.cli.complete import campaigns
 from collie.cli.options import (
     changed_testbed,
     existing_campaign,
+    go_on,
     print_json,
     refuse_fixed,
     safety_limits,
@@ -29,7 +30,7 @@ from collie.cli.options import (
     testbed_options,
 )
 from collie.cli.progress import ConsoleProgress
-from collie.errors import TestbedError, UsageError
+from collie.errors import LabError, StoreUnwritable, TestbedError, UsageError
 from collie.inventory.fingerprint import compare
 from collie.report.gate import GateContext, render_gate, render_gate_text
 
@@ -99,7 +100,7 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
         with ConsoleProgress() as progress, wiring.gate(choice, baseline, directory, progress, **resumed) as opened:
             summary = opened.run()
             opened.release()
-    except TestbedError as error:
+    except (TestbedError, StoreUnwritable, LabError) as error:
         if options["junit"]:
             from collie.report.junit import write_failed_junit
 
@@ -146,7 +147,7 @@ def _require_writable(name: str, path: Path | None) -> None:
 def _go_on(directory: Path) -> str:
     if not (directory / "campaign.sqlite").is_file():
         return ""
-    return f"; what was measured is kept, go on with: collie gate --resume {shlex.quote(str(directory))}"
+    return f"; what was measured is kept, go on with: {go_on('gate', directory)}"
 
 
 _FREE_ON_RESUME = {

@@ -102,7 +102,7 @@ def run(argv: list[str] | None = None) -> int:
         error.show()
         return 2
     except CollieError as error:
-        click.echo(f"collie: {defused(str(error))}", err=True)
+        click.echo(f"collie: {error}", err=True)
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`collie ... | head`); keep Python from complaining while it shuts down.
@@ -123,8 +123,8 @@ def _unforeseen(error: Exception) -> int:
     if os.environ.get(_DEBUG_VARIABLE):
         traceback.print_exc()
     click.echo(
-        f"collie: unforeseen {type(error).__name__}: {error}\nThis is a fault of Collie; {_DEBUG_VARIABLE}=1 shows "
-        "where. Campaigns are kept and can be resumed.",
+        f"collie: unforeseen {type(error).__name__}: {defused(str(error))}\n"
+        f"This is a fault of Collie; {_DEBUG_VARIABLE}=1 shows where. Campaigns are kept and can be resumed.",
         err=True,
     )
     return 3

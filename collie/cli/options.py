@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -240,6 +241,18 @@ def refuse_fixed(ctx: click.Context, free: Collection[str]) -> None:
     ]
     if given:
         raise UsageError(f"--resume goes on with what the campaign began with; leave out {', '.join(given)}")
+
+
+def go_on(command: str, directory: Path, scheduler: object = None) -> str:
+    """Return the command that goes on with a campaign, as a shell takes it.
+
+    Args:
+        command: that began it.
+        directory: of the campaign.
+        scheduler: whose workers drove its pairs; None for none.
+    """
+    words = ["--scheduler", str(scheduler)] if scheduler else []
+    return shlex.join(["collie", command, "--resume", str(directory), *words])
 
 
 def existing_campaign(path: str) -> Path:

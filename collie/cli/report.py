@@ -35,16 +35,15 @@ def command(campaign: str, against: str | None, path: str | None, output: str) -
     collie report campaigns/new-firmware --against campaigns/old-firmware
     """
     directory = existing_campaign(campaign)
+    wanted = Path(path) if path else None
     told: dict[str, object] = {}
     if against is None:
-        written = Path(path) if path else directory / "report.html"
         with wiring.read_campaign(directory) as store:
-            wiring.write_report(store, written)
+            written = wiring.write_report(store, wanted)
     else:
         other = existing_campaign(against)
-        written = Path(path) if path else directory / f"against-{other.resolve().name}.html"
         with wiring.read_campaign(directory) as store, wiring.read_campaign(other) as there:
-            same = wiring.write_comparison(store, there, written)
+            written, same = wiring.write_comparison(store, there, wanted)
         told = {"against": there.header.campaign, "same_testbed": same}
         if not same:
             click.echo("collie: the campaigns are not known to be of one testbed; the page says what differs", err=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import TextIO
 
 import click
@@ -58,7 +58,8 @@ def command(campaign: str, output: str, last: int | None, path: str | None) -> i
         if output == "csv":
             write_csv(islice(rows, skipped, None), file)
         else:
-            Console(file=file, width=None if file.isatty() else _PIPE_WIDTH).print(_table(deque(rows, last or 20)))
+            width = None if file.isatty() else _PIPE_WIDTH
+            Console(file=file, width=width, markup=False, emoji=False).print(_table(deque(rows, last or 20)))
     return 0
 
 
@@ -68,7 +69,9 @@ def _target(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     try:
-        with Path(path).open("w", encoding="utf-8", newline="") as file:
+        # For its owner alone, unless it is there already: why a host was lost names its address.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
             yield file
     except OSError as error:  # of this file: the record has errors of its own
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None

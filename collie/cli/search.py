@@ -18,6 +18,7 @@ from collie.cli import complete
 from collie.cli.logs import logged_to
 from collie.cli.options import (
     existing_campaign,
+    go_on,
     print_json,
     refuse_fixed,
     safety_limits,
@@ -53,7 +54,9 @@ from collie.report.text import render_summary
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
 @click.option("--pairs", type=click.IntRange(1, 256), default=1, show_default=True, help="How many measure at once.")
 @click.option(
-    "--scheduler", metavar="ADDRESS", help="Let workers of a dask scheduler drive the pairs; tcp://HOST:8786."
+    "--scheduler",
+    metavar="ADDRESS|none",
+    help="Let workers of a dask scheduler drive the pairs; tcp://HOST:8786. To be said again with --resume.",
 )
 @click.option(
     "--campaign", "directory", metavar="DIR", help="Where to keep the record.  [default: campaigns/TIME-NAME-SEED]"
@@ -124,13 +127,17 @@ def _search(opened: wiring.OpenCampaign, directory: Path, options: dict[str, Any
         return _finish(opened, summary, safety, time.monotonic() - started, directory, options)
     except (TestbedError, StoreUnwritable) as error:
         click.echo(
-            f"collie: {error}\nEverything measured so far is kept; go on with: collie search --resume {directory}",
+            f"collie: {error}\nEverything measured so far is kept; go on with: {_go_on(opened, directory)}",
             err=True,
         )
         return error.exit_code
     except KeyboardInterrupt:
-        click.echo(f"interrupted; go on with: collie search --resume {directory}", err=True)
+        click.echo(f"interrupted; go on with: {_go_on(opened, directory)}", err=True)
         return 130
+
+
+def _go_on(opened: wiring.OpenCampaign, directory: Path) -> str:
+    return go_on("search", directory, opened.store.header.settings.get("scheduler"))
 
 
 def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, Path]:
@@ -155,7 +162,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         safety_limits(options),
         options["shared_port"],
         options["pairs"],
-        options["scheduler"],
+        None if options["scheduler"] == wiring.NO_SCHEDULER else options["scheduler"],
     )
     name = "lab" if (options["hosts"] or "").lower() == wiring.LAB else Path(options["hosts"] or testbed.subsystem).stem
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -199,10 +206,15 @@ def _finish(
     options: dict[str, Any],
 ) -> int:
     score = wiring.score(opened.choice, summary) if options["score"] else None
-    report = wiring.write_report(opened.store, directory / "report.html", wall_seconds)
+    report = wiring.write_report(opened.store, wall_seconds=wall_seconds)
     if options["output"] == "json":
         print_json(render_search(opened.store.header, summary, wall_seconds, score, safety, opened.campaign.dropped))
     else:
         click.echo(render_summary(opened.store.header, summary, wall_seconds, score))
         click.echo(f"\nrecord  {directory}\nreport  {report}")
+    if summary.runs and not summary.measured_runs:
+        causes = sorted(summary.failed_runs, key=lambda cause: -summary.failed_runs[cause])
+        cause = causes[0] if causes else "the device cannot run what was asked for"
+        click.echo(f"collie: none of {summary.runs} runs could be measured; most of all: {cause}", err=True)
+        return 3
     return 0 if summary.runs else 5

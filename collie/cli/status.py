@@ -11,7 +11,7 @@ import click
 from collie import wiring
 from collie.campaign.choice import GATE
 from collie.cli.complete import campaigns
-from collie.cli.options import existing_campaign, format_option, print_json, textfile
+from collie.cli.options import existing_campaign, format_option, go_on, print_json, textfile
 from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
 from collie.report.standing import doing, found, hosts, lost_words, pace, set_aside, time_left
@@ -109,7 +109,8 @@ def _error(status: wiring.CampaignStatus) -> str:
 def _go_on(status: wiring.CampaignStatus) -> str:
     over = {*_BROKEN, wiring.Life.INTERRUPTED}
     command = "gate" if GATE in status.header.settings else "search"
-    return f"collie {command} --resume {status.directory}" if status.life in over else ""
+    settings = status.header.settings
+    return go_on(command, status.directory, settings.get("scheduler")) if status.life in over else ""
 
 
 def _as_json(status: wiring.CampaignStatus) -> dict[str, Any]:

@@ -17,12 +17,14 @@ from collie.hosts.testbed import SystemClock
 from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Clock, Remote
+from collie.untrusted import defused, whole_number
 
 COMMAND_SECONDS = 20.0
 CLOCK_SECONDS = 1.0
 MOST_CLOCK_DRIFT = 0.02
 """Rates are over a host's own clock, so a clock that runs 2 % fast makes a host 2 % slow; judging tolerates 20 %."""
 LARGEST_MTU = 4096
+_MOST_CHARACTERS = 80
 ENOUGH_LOCKED_KIB = 1 << 20
 """1 GiB: what the largest workloads of the shipped spaces register, and then some."""
 
@@ -171,20 +173,21 @@ class _HostCheck:
 
     def _python(self) -> Finding:
         words = self._run(self.host.python, "-c", "import sys; print(*sys.version_info[:2])").split()
-        if len(words) != 2 or not all(word.isdigit() for word in words):
+        version = tuple(map(whole_number, words))
+        if len(version) != 2 or None in version:
             detail = f"{self.host.python} is no Python interpreter; install one, or name another in the hosts file"
             return self._missing("python", detail, self._install.format("python3"))
-        if (int(words[0]), int(words[1])) < (3, 9):
+        if version < (3, 9):
             detail = f"{self.host.python} is Python {'.'.join(words)}; the agent needs 3.9 or newer"
             return self._missing("python", detail, self._install.format("python3.9"))
         return self._ok("python", f"{self.host.python} is Python {'.'.join(words)}")
 
     def _memlock(self) -> Finding:
-        limit = self._run("sh", "-c", "ulimit -l").strip()
+        limit = defused(self._run("sh", "-c", "ulimit -l").strip()[:_MOST_CHARACTERS])
         if limit == "unlimited" or self._run("id", "-u").strip() == "0":
             return self._ok("locked memory", limit or "root has no limit")
         command = "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # then log in again"
-        enough = limit.isdigit() and int(limit) >= ENOUGH_LOCKED_KIB
+        enough = (whole_number(limit) or 0) >= ENOUGH_LOCKED_KIB
         detail = f"limited to {limit or 'an unknown number of'} KiB; buffers of RDMA are locked memory"
         return Finding(self.host.name, "locked memory", State.ADVICE if enough else State.MISSING, detail, command)
 
@@ -275,7 +278,8 @@ class _HostCheck:
     def _rule(self, rule: str, netdev: str) -> int | None:
         """Return what holds for a network device: the larger of its own setting and that of all."""
         words = self._run("cat", *(f"/proc/sys/net/ipv4/conf/{each}/{rule}" for each in ("all", netdev))).split()
-        return max(map(int, words)) if len(words) == 2 and all(word.isdigit() for word in words) else None
+        found = [number for number in map(whole_number, words) if number is not None]
+        return max(found) if len(words) == len(found) == 2 else None
 
     def _gid(self, device: DeviceFacts, port: PortFacts, netdev: str) -> Finding:
         matching = matching_gid(port, self.host.data_address)

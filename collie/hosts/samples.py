@@ -121,7 +121,7 @@ def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
     said: _Sample = typed(_Sample, raw)
     health, host = said.get("health"), said.get("host", {})
     return AgentSample(
-        clock=(said["clock"] + said["clock_end"]) / 2,
+        clock=said["clock"] / 2 + said["clock_end"] / 2,
         arrived=arrived,
         flows={key: _flow(flow) for key, flow in said.get("flows", {}).items()},
         engine=_engine(health) if health else None,

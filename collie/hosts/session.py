@@ -22,6 +22,7 @@ from collie.hosts.facts import HostFacts, parse_facts
 from collie.hosts.protocol import AgentClient, AgentGone
 from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
+from collie.untrusted import whole_number
 
 logger = logging.getLogger(__name__)
 
@@ -212,10 +213,11 @@ class HostSession:
         argv = [self.host.python, "-c", "import sys; print(*sys.version_info[:2])"]
         answer = self._remote.run(argv, COMMAND_SECONDS)
         words = answer.stdout.split()
-        if answer.status != 0 or len(words) != 2 or not all(word.isdigit() for word in words):
+        version = tuple(map(whole_number, words))
+        if answer.status != 0 or len(version) != 2 or None in version:
             message = answer.stderr or "it is no Python interpreter; change `python` in the hosts file"
             raise CommandFailed(self.host.name, argv, answer.status, message) from error
-        if (int(words[0]), int(words[1])) < (3, 9):
+        if version < (3, 9):
             raise TestbedError(
                 f"host {self.host.name}: {self.host.python} is Python {'.'.join(words)}; the agent needs 3.9 or newer; "
                 "change `python` in the hosts file"

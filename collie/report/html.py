@@ -36,29 +36,38 @@ _SYMPTOMS: Mapping[Symptom, str] = {
 }
 
 
-def write_report(store: CampaignStore, path: Path, context: ReportContext | None = None) -> None:
+def write_report(
+    store: CampaignStore, path: Path, context: ReportContext | None = None, *, follow: bool = False
+) -> None:
     """Write the report of a campaign, finished or not; a report that is there already is replaced.
 
     Args:
         store: the campaign.
         path: the file to write.
         context: what the store does not hold.
+        follow: the path is the user's: where it is a link, write what it leads to.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    write_page(render_report(store, context or ReportContext()), path)
+    write_page(render_report(store, context or ReportContext()), path, follow=follow)
 
 
-def write_page(text: str, path: Path) -> None:
+def write_page(text: str, path: Path, *, follow: bool = False) -> None:
     """Write a page, whole or not at all; into what is no file, such as /dev/stdout, as it is.
 
+    Args:
+        text: of the page.
+        path: the file to write.
+        follow: the path is the user's: where it is a link, write what it leads to. A link in a campaign is replaced, as
+            somebody else may have made it.
+
     Raises:
         UsageError: the file cannot be written.
     """
-    target = Path(os.path.realpath(path))  # a link stays one
+    target = Path(os.path.realpath(path)) if follow else path
     try:
-        if target.exists() and not target.is_file():
+        if follow and target.exists() and not target.is_file():
             target.write_text(text, encoding="utf-8", errors="backslashreplace")
             return
         unfinished = target.with_name(f".{target.name}.new")
@@ -181,7 +190,6 @@ def _campaign_facts(header: CampaignHeader, run_count: int, seconds: float) -> l
 def _moment(rfc3339: str) -> str:
     """Write a time of day for people, or as it is when it is none."""
     try:
-        moment = datetime.fromisoformat(rfc3339)
-    except ValueError:
+        return f"{datetime.fromisoformat(rfc3339).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError):
         return rfc3339
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -57,6 +57,13 @@ def render_metrics(header: CampaignHeader, standing: Standing, updated: str, *, 
     return "\n".join(lines) + "\n"
 
 
+def _timestamp(rfc3339: str) -> float | None:
+    try:
+        return datetime.fromisoformat(rfc3339).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
 def _metrics(standing: Standing, updated: str, running: bool) -> Iterator[_Metric]:
     def counter(name: str, text: str, value: float | None) -> _Metric:
         return _Metric(name, "counter", text, (({}, value),))
@@ -84,7 +91,7 @@ def _metrics(standing: Standing, updated: str, running: bool) -> Iterator[_Metri
     yield gauge(
         "collie_campaign_updated_timestamp_seconds",
         "When these figures were taken.",
-        datetime.fromisoformat(updated).timestamp(),
+        _timestamp(updated),
     )
     yield _Metric(
         "collie_host_losses_total",

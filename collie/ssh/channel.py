@@ -21,6 +21,26 @@ SLICE_SECONDS = 0.2
 CONNECTION_ERRORS = (OSError, EOFError, paramiko.SSHException)
 
 
+class _Wait:
+    """Time until something has to have come.
+
+    Args:
+        seconds: from now on.
+        late: to raise afterwards.
+    """
+
+    def __init__(self, seconds: float, late: CommandTimeout) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._late = late
+        self._tries = 0
+
+    def go_on(self) -> None:
+        """Raise when time is up; what is there already may be had without any."""
+        self._tries += 1
+        if self._tries > 1 and time.monotonic() >= self._deadline:
+            raise self._late
+
+
 class SshChannel:
     """`Channel` over a session of paramiko. One thread may read while others send.
 
@@ -60,21 +80,16 @@ class SshChannel:
 
     def read_line(self, timeout_seconds: float) -> str | None:
         """Return the next line of standard output, or None at its end."""
-        deadline = time.monotonic() + timeout_seconds
+        what = f"a line from `{self._command}`"
+        wait = _Wait(timeout_seconds, CommandTimeout(self._host.name, what, timeout_seconds))
         while (line := self._lines.pop()) is None:
-            try:
-                data = self._session.recv(CHUNK_BYTES)
-                self._lines.feed(data)
-            except TimeoutError:
-                if time.monotonic() < deadline:
-                    continue
-                raise CommandTimeout(self._host.name, f"a line from `{self._command}`", timeout_seconds) from None
-            except (*CONNECTION_ERRORS, ValueError) as error:
-                raise self._lost(str(error)) from error
+            data = self._received(wait)
             if not data:
-                if not self._ended():
-                    raise self._lost()
                 return self._lines.rest()
+            try:
+                self._lines.feed(data)
+            except ValueError as error:
+                raise self._lost(str(error)) from error
         return line
 
     def read_all(self, timeout_seconds: float) -> str:
@@ -84,26 +99,29 @@ class SshChannel:
             CommandTimeout: it did not end in time.
             HostUnreachable: the connection is gone.
         """
-        deadline = time.monotonic() + timeout_seconds
+        wait = _Wait(timeout_seconds, CommandTimeout(self._host.name, f"`{self._command}`", timeout_seconds))
         parts: list[bytes] = []
         size = 0
+        while data := self._received(wait):
+            parts.append(data)
+            size += len(data)
+            if size > MOST_OUTPUT_BYTES:
+                raise self._lost(f"`{self._command}` printed more than {MOST_OUTPUT_BYTES >> 20} MiB")
+        return b"".join(parts).decode(errors="replace")
+
+    def _received(self, wait: _Wait) -> bytes:
+        """Return what has come on standard output, nothing at its end; a host that lets it drip is late, too."""
         while True:
+            wait.go_on()
             try:
                 data = self._session.recv(CHUNK_BYTES)
             except TimeoutError:
-                if time.monotonic() >= deadline:
-                    raise CommandTimeout(self._host.name, f"`{self._command}`", timeout_seconds) from None
                 continue
             except CONNECTION_ERRORS as error:
                 raise self._lost(str(error)) from error
             if not data and not self._ended():
                 raise self._lost()
-            if not data:
-                return b"".join(parts).decode(errors="replace")
-            parts.append(data)
-            size += len(data)
-            if size > MOST_OUTPUT_BYTES:
-                raise self._lost(f"`{self._command}` printed more than {MOST_OUTPUT_BYTES >> 20} MiB")
+            return data
 
     def status(self, timeout_seconds: float) -> int:
         """Return the exit status.

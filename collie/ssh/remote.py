@@ -118,13 +118,16 @@ class SshRemote:
             channel.settimeout(FILE_TIMEOUT_SECONDS)
             with _closed_after(channel, self._timeouts.open_channel):
                 channel.invoke_subsystem("sftp")
-            with contextlib.closing(paramiko.SFTPClient(channel)) as sftp:
+            with (
+                contextlib.closing(paramiko.SFTPClient(channel)) as sftp,
+                _closed_after(channel, FILE_TIMEOUT_SECONDS) as late,
+            ):
                 try:
                     work(sftp)
-                except TimeoutError as error:
-                    raise CommandTimeout(self.name, f"writing {path}", FILE_TIMEOUT_SECONDS) from error
-                except OSError as error:
-                    if error.errno in (errno.EPIPE, errno.ECONNRESET):
+                except CONNECTION_ERRORS as error:
+                    if late.is_set() or isinstance(error, TimeoutError):
+                        raise CommandTimeout(self.name, f"writing {path}", FILE_TIMEOUT_SECONDS) from error
+                    if not isinstance(error, OSError) or error.errno in (errno.EPIPE, errno.ECONNRESET):
                         raise
                     raise CommandFailed(self.name, ["write", path], 1, str(error)) from error
 
@@ -152,8 +155,11 @@ class SshRemote:
 
 
 @contextlib.contextmanager
-def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[None]:
-    """Give a request a deadline: paramiko waits without end for the answer of a server that is alive and stuck."""
+def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[threading.Event]:
+    """Give requests a deadline: paramiko waits without end for the answer of a server that is alive and stuck.
+
+    Yields what is set when time is up.
+    """
     late = threading.Event()
 
     def close() -> None:
@@ -166,7 +172,7 @@ def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[None]:
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield late
     except paramiko.SSHException as error:
         if late.is_set():
             raise paramiko.SSHException(f"no answer to a request within {seconds:g} s") from error

@@ -110,7 +110,10 @@ def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -
 
 
 def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
-    """Yield marker and key of each line about a host; one at a time, as paramiko gives up a file for one bad line."""
+    """Yield marker and key of each line about a host, or of a revoked key.
+
+    One at a time, as paramiko gives up a file for one bad line.
+    """
     try:
         lines = Path(file).expanduser().read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -123,7 +126,8 @@ def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
                 continue
             for known in entry.hostnames:
                 store.add(known, entry.key.get_name(), entry.key)
-            if store.lookup(name):
+            # What is revoked is not to be believed anywhere: its line may name hosts by a pattern, as sshd(8) has it.
+            if marker == _REVOKED or store.lookup(name):
                 yield marker, entry.key
         except (paramiko.SSHException, InvalidHostKey, AssertionError, IndexError, ValueError):
             continue

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from collie.errors import StoreError
 from collie.store.lock import LOCK_NAME
@@ -103,11 +103,21 @@ def read_some(path: Path) -> str:
     return data.decode()
 
 
-def write_whole(path: Path, parts: Iterable[str]) -> None:
-    """Write a text file that a reader sees either as it was or complete, never in between."""
+FOR_OTHERS: Final = 0o666
+"""Mode of files that others are to read: as far as the umask allows."""
+
+
+def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600) -> None:
+    """Write a text file that a reader sees either as it was or complete, never in between.
+
+    Args:
+        path: the file.
+        parts: of its text.
+        mode: of the file, as far as the umask allows; for its owner alone unless it is meant for others.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.new")
-    with private(unfinished) as file:
+    with private(unfinished, mode) as file:
         for part in parts:
             file.write(part)
         file.flush()
@@ -115,10 +125,10 @@ def write_whole(path: Path, parts: Iterable[str]) -> None:
     os.replace(unfinished, path)
 
 
-def private(path: Path) -> TextIO:
+def private(path: Path, mode: int = 0o600) -> TextIO:
     """Open a new text file for its owner alone: what a campaign records names hosts and their addresses."""
     path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     return open(descriptor, "w", encoding="utf-8", errors="backslashreplace")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
@@ -54,6 +55,18 @@ class Heartbeat:
     ended_by: str | None = None
     error: str | None = None
 
+    @property
+    def updated_at(self) -> datetime:
+        """When the process said this.
+
+        Raises:
+            ValueError: `updated` is no time of day with its offset from UTC.
+        """
+        moment = datetime.fromisoformat(self.updated)
+        if moment.tzinfo is None:
+            raise ValueError(f"{self.updated!s:.40} says nothing of its time zone")
+        return moment
+
 
 def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
     """Replace what was said before.
@@ -83,4 +96,6 @@ def _heartbeat(raw: Any) -> Heartbeat:
     if raw.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"schema {raw.get('schema_version')!s:.40}, where this Collie knows {SCHEMA_VERSION}")
     said = {key: value for key, value in raw.items() if key != "schema_version"}
-    return cast("Heartbeat", typed(Heartbeat, said))
+    heartbeat = cast("Heartbeat", typed(Heartbeat, said))
+    _ = heartbeat.updated_at
+    return heartbeat

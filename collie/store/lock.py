@@ -24,7 +24,7 @@ class CampaignLock:
     def __init__(self, directory: Path) -> None:
         path = directory / LOCK_NAME
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except OSError as error:
             raise StoreError(f"{directory} cannot be written: {error.strerror}") from None
         try:

@@ -111,9 +111,9 @@ class SqliteStore:
     def _attach(cls, directory: CampaignDirectory, lock: CampaignLock | None) -> Self:
         connection = _connect(directory, "rw" if lock else "ro")
         try:
+            schema.require_tables(connection, directory.database)  # before anything is written: triggers would see it
             if lock:
                 _migrate(connection, directory.database)
-            schema.require_tables(connection, directory.database)
             return cls(directory, connection, lock)
         except BaseException:
             connection.close()

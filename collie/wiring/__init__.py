@@ -3,6 +3,7 @@
 from collie.wiring.baselines import Baseline, read_baseline
 from collie.wiring.benches import NamedCase, bench, calibrate, case_named, workload_named
 from collie.wiring.campaigns import (
+    NO_SCHEDULER,
     OpenCampaign,
     begin,
     describe,
@@ -55,6 +56,7 @@ __all__ = [
     "LAB",
     "MOST_PAIRS",
     "MOST_SIMULATED",
+    "NO_SCHEDULER",
     "SIMULATED_HOSTS",
     "Baseline",
     "CampaignStatus",

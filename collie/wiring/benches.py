@@ -244,5 +244,5 @@ def _catalog_of(choice: TestbedChoice, hardware: Mapping[str, Fingerprint]) -> C
     """Return the counters of the testbed that a campaign ran on; None when nobody has described its driver."""
     if choice.is_simulated:
         return load_catalog("simulated")
-    drivers = {fingerprint.fields.get("nic.driver") for fingerprint in hardware.values()}
-    return find_catalog(str(drivers.pop())) if len(drivers) == 1 else None
+    drivers = {str(fingerprint.fields.get("nic.driver")) for fingerprint in hardware.values()}
+    return find_catalog(drivers.pop()) if len(drivers) == 1 else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import shlex
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _FIRST_PROPOSALS = 5
+NO_SCHEDULER = "none"
+"""Instead of an address: this process drives all pairs."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,20 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
         raise
 
 
+def _scheduler_said(directory: Path, began_with: str | None, said: str | None) -> str | None:
+    """Return the scheduler that a user wants now.
+
+    Raises:
+        UsageError: the campaign began with one, and the user has not said a word about it.
+    """
+    if said is None and began_with is not None:
+        raise UsageError(
+            f"{directory} began with --scheduler {began_with}, and whoever answers there can run code here: "
+            f"say --scheduler {shlex.quote(began_with)} if you know it, or --scheduler {NO_SCHEDULER} to do without"
+        )
+    return None if said == NO_SCHEDULER else said
+
+
 def _warn_of_unlike_known(known: str | None, testbed: Testbed) -> None:
     """Say so when the anomalies that need not be found again were found on hosts unlike these."""
     if known is None or not Path(known).is_dir():
@@ -159,7 +177,8 @@ def resume(
     Args:
         directory: of the campaign.
         budget: a new one; None for the one it began with.
-        scheduler: a new one; None for the one it began with, if it had one.
+        scheduler: whose workers are to drive the pairs, `NO_SCHEDULER` for none; has to be said where it began with
+            one, as that is an address in somebody's file.
         safety: limits to replace those that the user gave before.
         shared_port: go on although somebody else uses a port.
         accept_changes: go on although the hosts are not what they were.
@@ -175,7 +194,7 @@ def resume(
         choice = dataclasses.replace(
             choice,
             budget=budget or choice.budget,
-            scheduler=scheduler or choice.scheduler,
+            scheduler=_scheduler_said(directory, choice.scheduler, scheduler),
             safety=choice.safety if safety is None else replaced(choice.safety, safety),
             shared_port=shared_port,
         )
@@ -246,11 +265,11 @@ def require_same_hardware(
 
 def _refuse_less_than_used(budget: Budget, store: SqliteStore) -> None:
     """Refuse a budget under which some of the recorded runs would not have been begun: they cannot be undone."""
-    used = list(store.runs())[:-1]
-    if used and budget.spent(used[-1].finished_at_seconds, used[-1].run):
+    used = deque(store.runs(), maxlen=2)
+    if len(used) == 2 and budget.spent(used[0].finished_at_seconds, used[0].run):
         raise UsageError(
-            f"budget {budget} is less than the campaign has used: {used[-1].run + 1} runs, "
-            f"{format_seconds(used[-1].finished_at_seconds)} before the last; give more, or leave --budget out"
+            f"budget {budget} is less than the campaign has used: {used[0].run + 1} runs, "
+            f"{format_seconds(used[0].finished_at_seconds)} before the last; give more, or leave --budget out"
         )
 
 
@@ -291,16 +310,31 @@ def read_campaign(directory: Path) -> SqliteStore:
     return SqliteStore.open(directory, read_only=True)
 
 
-def write_report(store: SqliteStore, path: Path, wall_seconds: float | None = None) -> Path:
-    """Write the HTML report of a campaign."""
+def write_report(store: SqliteStore, path: Path | None = None, wall_seconds: float | None = None) -> Path:
+    """Write the HTML report of a campaign.
+
+    Args:
+        store: the campaign.
+        path: where the user wants it; None for its own folder.
+        wall_seconds: that the campaign has taken, if known.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
     from collie.report.html import write_report as write  # templates take a moment to import
 
-    write(store, path, _report_context(store, wall_seconds))
-    return path
+    target = path or store.directory.path / "report.html"
+    write(store, target, _report_context(store, wall_seconds), follow=path is not None)
+    return target
 
 
-def write_comparison(here: SqliteStore, there: SqliteStore, path: Path) -> bool:
-    """Write the page of two campaigns beside each other; return whether they are known to be of one testbed.
+def write_comparison(here: SqliteStore, there: SqliteStore, path: Path | None = None) -> tuple[Path, bool]:
+    """Write the page of two campaigns beside each other; return where, and whether they are known to be of one testbed.
+
+    Args:
+        here: one campaign.
+        there: the other.
+        path: where the user wants it; None for the folder of the first.
 
     Raises:
         UsageError: the file cannot be written.
@@ -309,8 +343,9 @@ def write_comparison(here: SqliteStore, there: SqliteStore, path: Path) -> bool:
     from collie.report.html import render_comparison, write_page
 
     compared = compare_campaigns(here, _report_context(here), there, _report_context(there))
-    write_page(render_comparison(compared), path)
-    return compared.likeness is Likeness.SAME
+    target = path or here.directory.path / f"against-{there.directory.path.resolve().name}.html"
+    write_page(render_comparison(compared), target, follow=path is not None)
+    return target, compared.likeness is Likeness.SAME
 
 
 def _report_context(store: SqliteStore, wall_seconds: float | None = None) -> ReportContext:

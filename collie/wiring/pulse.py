@@ -15,7 +15,7 @@ from typing import Self
 from collie.campaign.standing import Follower
 from collie.ports import CampaignHeader
 from collie.report.prometheus import render_metrics
-from collie.store.directory import CampaignDirectory, write_whole
+from collie.store.directory import FOR_OTHERS, CampaignDirectory, write_whole
 from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, State, write_heartbeat
 from collie.wiring.parts import system_clock, utc_now
 
@@ -90,4 +90,5 @@ class Pulse:
 
     def _write_metrics(self, path: Path) -> None:
         running = self._said.state is State.RUNNING
-        write_whole(path, [render_metrics(self._header, self._said.standing, self._said.updated, running=running)])
+        text = render_metrics(self._header, self._said.standing, self._said.updated, running=running)
+        write_whole(path, [text], FOR_OTHERS)

@@ -13,7 +13,7 @@ from collie.errors import StoreError
 from collie.ports import CampaignHeader
 from collie.report.prometheus import render_metrics
 from collie.search.anomaly import Anomaly
-from collie.store.directory import write_whole
+from collie.store.directory import FOR_OTHERS, write_whole
 from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, State, read_heartbeat
 from collie.store.records import Tally
 from collie.store.sqlite import SqliteStore
@@ -110,7 +110,8 @@ def write_status_metrics(found: CampaignStatus, path: Path) -> None:
         OSError: it cannot be written.
     """
     updated = found.heartbeat.updated if found.heartbeat else found.header.started
-    write_whole(path, [render_metrics(found.header, found.standing, updated, running=found.life is Life.RUNNING)])
+    text = render_metrics(found.header, found.standing, updated, running=found.life is Life.RUNNING)
+    write_whole(path, [text], FOR_OTHERS)
 
 
 def _life(heartbeat: Heartbeat | None, silent_seconds: float | None) -> Life:
@@ -123,7 +124,7 @@ def _life(heartbeat: Heartbeat | None, silent_seconds: float | None) -> Life:
 
 def _silence(heartbeat: Heartbeat, now: datetime) -> float:
     # The clocks of two machines differ: what was said in our future was said just now.
-    return max(0.0, (now - datetime.fromisoformat(heartbeat.updated)).total_seconds())
+    return max(0.0, (now - heartbeat.updated_at).total_seconds())
 
 
 def _standing(said: Standing, tally: Tally, anomalies: tuple[Anomaly, ...]) -> Standing:

@@ -12,7 +12,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
+from collie.errors import CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.inventory.hosts import Host
 from collie.ports import Remote
 from collie.ssh import LocalRemote, SshRemote
@@ -156,6 +156,17 @@ def test_a_server_that_never_greets_costs_no_more_than_the_deadline(ssh_host: Ho
         with pytest.raises(HostUnreachable):
             remote.run(["true"], SOON)
         assert time.monotonic() - started < 10
+
+
+def test_a_host_that_lets_its_output_drip_is_late_all_the_same(ssh_host: Host) -> None:
+    remote = SshRemote(ssh_host, config_file="/nonexistent")
+    channel = remote.open(["sh", "-c", "while :; do printf x; sleep 0.05; done"])
+    with pytest.raises(CommandTimeout, match="a line from"):
+        channel.read_line(0.5)
+    with pytest.raises(CommandTimeout):
+        channel.read_all(0.5)
+    channel.close(wait_seconds=0.0)
+    remote.close()
 
 
 def test_a_lost_connection_is_told_and_made_anew(ssh_host: Host) -> None:

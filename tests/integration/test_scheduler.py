@@ -104,8 +104,10 @@ def test_a_campaign_is_the_same_with_workers_one_of_which_is_killed(
         monkeypatch.setattr(scheduler, "_WORKER_SECONDS", 0.1)
         with pytest.raises(TestbedError, match=r"has had no worker for 0.1 s; start some by: dask worker tcp://"):
             searched(away, tmp_path / "cut", Killer(run=20, processes=started))
+    with pytest.raises(UsageError, match="can run code here: say --scheduler tcp://"):
+        wiring.resume(tmp_path / "cut", None)
     with workers(cluster, 1):
-        opened = wiring.resume(tmp_path / "cut", None)
+        opened = wiring.resume(tmp_path / "cut", None, scheduler=cluster.scheduler_address)
         opened.run(ListSink())
         opened.close()
     assert (tmp_path / "cut" / "results.jsonl").read_bytes() == alone

@@ -73,6 +73,30 @@ def test_tables_that_collie_did_not_make_are_refused_before_they_are_asked(
         SqliteStore.open(campaign, read_only=read_only)
 
 
+@pytest.mark.parametrize("version", [1, schema.SCHEMA_VERSION])
+def test_a_trigger_behind_a_hundred_rows_of_nothing_is_seen(campaign: Path, version: int) -> None:
+    with closing(sqlite3.connect(campaign / "campaign.sqlite")) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        for _ in range(120):
+            connection.execute(
+                "INSERT INTO sqlite_master SELECT * FROM sqlite_master WHERE name LIKE 'sqlite_autoindex%' LIMIT 1"
+            )
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("CREATE TRIGGER t AFTER UPDATE ON runs BEGIN DELETE FROM runs; END")
+    with pytest.raises(StoreError):
+        SqliteStore.open(campaign, read_only=True)
+
+
+def test_a_lock_that_is_a_link_empties_nothing(campaign: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "thesis.tex"
+    mine.write_text("years of work")
+    (campaign / "campaign.lock").unlink()
+    (campaign / "campaign.lock").symlink_to(mine)
+    with pytest.raises(StoreError, match="cannot be written"):
+        SqliteStore.open(campaign)
+    assert mine.read_text() == "years of work"
+
+
 def test_a_view_in_the_place_of_a_table_is_refused(campaign: Path) -> None:
     spoil(campaign, "DROP TABLE runs", f"CREATE VIEW runs AS {ENDLESS}")
     with pytest.raises(StoreError, match="was not made by Collie"):
@@ -167,7 +191,12 @@ def test_what_steers_a_terminal_or_ends_a_script_is_shown_as_text(campaign: Path
     assert "&lt;script&gt;alert(1)" in page
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"schema_version": 1, "standing": 7}', "\x00"])
+UNDATED = json.dumps(
+    {"schema_version": 1, "state": "running", "machine": "m", "pid": 1, "began": "", "updated": "2026-01-01T00:00:00"}
+)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"schema_version": 1, "standing": 7}', "\x00", UNDATED])
 @pytest.mark.parametrize(
     ("name", "read"),
     [

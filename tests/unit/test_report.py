@@ -214,16 +214,24 @@ def test_the_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
         write_report(MemoryStore(HEADER), path / "report.html")
 
 
-def test_a_page_goes_through_a_link_and_into_a_pipe(tmp_path: Path) -> None:
+def test_a_link_in_a_campaign_is_replaced_as_somebody_else_may_have_made_it(tmp_path: Path) -> None:
+    mine, place = tmp_path / "authorized_keys", tmp_path / "report.html"
+    mine.write_text("mine")
+    place.symlink_to(mine)
+    write_page("a page", place)
+    assert (mine.read_text(), place.read_text(), place.is_symlink()) == ("mine", "a page", False)
+
+
+def test_a_page_goes_through_a_link_of_the_user_s_and_into_a_pipe(tmp_path: Path) -> None:
     link, pipe = tmp_path / "latest.html", tmp_path / "pipe"
     link.symlink_to(tmp_path / "one.html")
     for text in ("first", "second"):
-        write_page(text, link)
+        write_page(text, link, follow=True)
         assert (link.is_symlink(), (tmp_path / "one.html").read_text()) == (True, text)
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        write_page("into the pipe", pipe)
+        write_page("into the pipe", pipe, follow=True)
         assert (pipe.is_fifo(), os.read(reader, 99)) == (True, b"into the pipe"), "it is not replaced by a file"
     finally:
         os.close(reader)

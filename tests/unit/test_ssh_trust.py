@@ -53,6 +53,13 @@ def test_every_key_that_is_listed_for_a_host_is_believed_but_for_revoked_ones(
     assert stated(tmp_path, monkeypatch, *lines) == {trust.fingerprint(HOST.asbytes())}
 
 
+@pytest.mark.parametrize("pattern", ["*", "server-?", "*.example.com,server-1"])
+def test_a_revoked_key_is_believed_nowhere_whichever_pattern_names_its_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    assert stated(tmp_path, monkeypatch, line("server-1", HOST), f"@revoked {line(pattern, HOST)}") == set()
+
+
 def test_the_key_of_a_certificate_authority_is_no_key_of_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collie.untrusted import STEERING, defused, read_json, typed
+from collie.untrusted import STEERING, defused, read_json, typed, whole_number
 
 
 class Colour(StrEnum):
@@ -33,7 +33,9 @@ class Answer(Counted, total=False):
     note: str | None
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "NaN", '{"a": Infinity}', "{", "", "9" * 5000, '"\x00"', "[1,]"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "NaN", '{"a": Infinity}', "{", "", "9" * 5000, "1e999", '{"a": [-1e999]}', '"\x00"', "[1,]"]
+)
 def test_what_is_no_json_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_json(text)
@@ -42,6 +44,12 @@ def test_what_is_no_json_is_a_value_error(text: str) -> None:
 def test_text_that_steers_is_defused_wherever_it_stands() -> None:
     raw = read_json('{"a\\u001b[2J": ["\\ud800", "caf\u00e9\\n\\ttab", {"b": "\u202e\\u009b"}]}')
     assert raw == {"a\ufffd[2J": ["\ufffd", "caf\u00e9\n\ttab", {"b": "\ufffd\ufffd"}]}
+
+
+@pytest.mark.parametrize("text", ["\u00b2", "9" * 5000, "-1", "1.0", "", "1 ", "\u0661"])
+def test_a_number_of_a_host_is_of_plain_digits(text: str) -> None:
+    assert whole_number(text) is None
+    assert whole_number("3") == 3
 
 
 @given(text=st.text())
