@@ -185,6 +185,8 @@ class HostsTestbed:
                 result = self._measure(parties, workload, started, watch)
                 return self._lost(roles, "while the run was torn down", started) or result
             except (AgentGone, HostUnreachable) as error:
+                if self._left is not None:
+                    raise  # closed under the run: nothing is to be started again
                 if lost := self._lost(roles, str(error), started):
                     return lost
                 logger.warning("run %d, attempt %d of %d: %s", run, attempt, AGENT_ATTEMPTS, error)
@@ -290,6 +292,8 @@ class HostsTestbed:
 
     def _ready(self, roles: Iterable[str]) -> tuple[Party, ...]:
         """Return hosts with live agents, started side by side where needed."""
+        if self._left is not None:
+            raise TestbedError(f"the testbed of {self._pair.name} is closed")
         return tuple(side_by_side(self._executor, {role: partial(self._party, role) for role in roles}).values())
 
     def _party(self, role: str) -> Party:

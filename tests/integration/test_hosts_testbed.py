@@ -8,6 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -969,3 +970,17 @@ def test_what_one_agent_left_is_not_gone_because_the_next_left_nothing(tmp_path:
         assert session.facts
         session.abandon()
     assert session.close() == 3
+
+
+def test_a_testbed_that_is_closed_under_its_run_starts_no_agent_again(rig: Rig) -> None:
+    rig.behave("left", hang="connect")
+    with ThreadPoolExecutor(1) as other:
+        run = other.submit(rig.testbed.measure, Workload(), 1)
+        while "connect" not in rig.asked("left"):
+            time.sleep(0.01)
+        rig.testbed.close()
+        with pytest.raises(TestbedError):
+            run.result()
+    assert rig.asked("left").count("hello") == 1
+    with pytest.raises(TestbedError, match="is closed"):
+        rig.testbed.measure(Workload(), 2)
