@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from collie.campaign.safety import OPTIONS, Guard
-from collie.counters.catalog import Catalog
+from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog
 from collie.detect.measurement import Sample, Watch
 from collie.errors import AgentError, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.fleet.battery import Group, Probe
@@ -155,6 +155,9 @@ class Battery:
         try:
             outcome.catalog, able = testbed.info.catalog, testbed.capabilities
             for index, probe in enumerate(group.probes):
+                if probe.needs_hardware and outcome.catalog.driver in SOFTWARE_DRIVERS:
+                    outcome.unread[probe.name] = f"{outcome.catalog.driver} is software and has no {probe.stresses}"
+                    continue
                 try:
                     self._probe(testbed, able, group, probe, number + ATTEMPTS * index, outcome)
                 except TestbedError as error:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 
 class Kind(StrEnum):
@@ -19,6 +20,11 @@ class Kind(StrEnum):
     ERROR = "err"
     """Stays flat in a sound run: a change voids the run or explains it."""
     INFO = "info"
+
+
+SOFTWARE_DRIVERS: Final = frozenset({"rxe", "siw"})
+"""Drivers whose device is the host's own CPU: no data sheet, no unit that a workload could fill, and whoever takes CPU
+time takes it from the device."""
 
 
 class Role(StrEnum):
@@ -35,7 +41,8 @@ class Role(StrEnum):
     DISCARD = "discard"
     """Packets that this host dropped, on arrival or, under a cloud's limits, before they left."""
     OUT_OF_SEQUENCE = "out_of_sequence"
-    """Packets that arrived out of sequence. Those that follow a receiver-not-ready NAK are no loss (`RNR_NAK`)."""
+    """Packets that arrived out of sequence. Those that follow a receiver-not-ready NAK are no loss (`RNR_NAK`). NAKs
+    that a host *receives* are of what it sent, and no share of the few packets that acknowledge it."""
     RNR_NAK = "rnr_nak"
     """Receiver-not-ready NAKs that this host sent: it had no receive posted when a message came."""
     RX_PACKETS = "rx_packets"

@@ -53,12 +53,15 @@ class Probe:
         stage: who sends to whom.
         workload: what is sent.
         stresses: the component of which it asks more than the probes before it; None for a plain one.
+        needs_hardware: that component is a unit of a NIC: a device that is software has none, and its host would only
+            be kept busy, to the point of answering nobody.
     """
 
     name: str
     stage: Stage
     workload: Workload
     stresses: str | None = None
+    needs_hardware: bool = False
 
     @property
     def under_test(self) -> tuple[str, ...]:
@@ -71,9 +74,9 @@ class Probe:
         return self.workload.qps == self.workload.send_wq_depth == 1
 
 
-def _both_ways(name: str, stresses: str | None = None, **fields: object) -> Probe:
+def _both_ways(name: str, stresses: str | None = None, *, needs_hardware: bool = False, **fields: object) -> Probe:
     workload = Workload(direction=Direction.BIDIRECTIONAL, **fields)  # type: ignore[arg-type]
-    return Probe(name, Stage.RING, workload, stresses)
+    return Probe(name, Stage.RING, workload, stresses, needs_hardware)
 
 
 BATTERY: Final = (
@@ -82,6 +85,7 @@ BATTERY: Final = (
     _both_ways(
         "segments",
         "PCIe",
+        needs_hardware=True,
         mtu=4096,
         qps=8,
         mr_bytes=4 << 20,
@@ -91,7 +95,13 @@ BATTERY: Final = (
         messages=(66_688,),
     ),
     _both_ways(
-        "mixed sizes", "acknowledgement unit", mtu=1024, qps=320, wqe_batch=64, messages=(64 << 10, 128, 128, 128)
+        "mixed sizes",
+        "acknowledgement unit",
+        needs_hardware=True,
+        mtu=1024,
+        qps=320,
+        wqe_batch=64,
+        messages=(64 << 10, 128, 128, 128),
     ),
     _both_ways("one at a time", "latency", mtu=4096, send_wq_depth=1, messages=(64,)),
     Probe(
@@ -99,12 +109,14 @@ BATTERY: Final = (
         Stage.LOOPBACK,
         Workload(loopback=True, mtu=4096, qps=8, mr_bytes=4 << 20, wqe_batch=16, messages=(256 << 10,)),
         "receive buffer",
+        needs_hardware=True,
     ),
     Probe(
         "all to one",
         Stage.ALL_TO_ONE,
         Workload(requesters=MOST_HOSTS - 1, mtu=4096, qps=2, mr_bytes=4 << 20, wqe_batch=8, messages=(64 << 10,)),
         "receive buffer",
+        needs_hardware=True,
     ),
 )
 """`segments` puts short segments behind long ones, which strict ordering of PCIe writes makes wait (paper, #9); `mixed

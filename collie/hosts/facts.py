@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
+from collie.counters.catalog import SOFTWARE_DRIVERS
 from collie.detect.bounds import Bound, packets_per_byte
 from collie.errors import TestbedError
 from collie.inventory.hosts import UNSPECIFIED, Host, HostSpecification
@@ -17,9 +18,6 @@ from collie.untrusted import typed
 from collie.workloads.workload import Workload
 
 _VOLATILE = frozenset({"id", "ok", "clock", "pid", "memory_available_bytes", "protocol"})
-
-SOFTWARE_DRIVERS = frozenset({"rxe", "siw"})
-"""Drivers whose device is the host's own CPU: no data sheet, and whoever takes CPU time takes it from the device."""
 
 WIRE_OVERHEAD_BYTES = 82
 """Around the payload of a RoCE v2 packet: preamble and gap 20, Ethernet 14 + 4, IPv4 20, UDP 8, BTH 12, ICRC 4."""

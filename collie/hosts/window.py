@@ -16,13 +16,12 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from collie.counters.catalog import Catalog, Kind, Role
+from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog, Kind, Role
 from collie.counters.series import rates, rates_at
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.hosts import victim as victims
 from collie.hosts.delivery import curves_of, received_bps, received_inside, step_rates
-from collie.hosts.facts import SOFTWARE_DRIVERS
 from collie.hosts.health import generator_health, has_errors
 from collie.hosts.link import LINK_DOWN, link_change
 from collie.hosts.pause import SentPause, pause_ratio

@@ -349,6 +349,19 @@ def test_real_hosts_go_the_same_way(tmp_path: Path) -> None:
     assert [(standing.host, standing.component) for standing in verdict.odd] == [("h3", "cable")]
 
 
+def test_a_software_device_is_not_asked_for_units_that_it_does_not_have() -> None:
+    class Software(FakeTestbed):
+        @property
+        def info(self) -> ports.TestbedInfo:
+            found = super().info
+            return replace(found, catalog=replace(found.catalog, driver="rxe"))
+
+    survey = Battery(lambda _group: Software(noise=0.02), Guard(), 1, lambda _text: None).run(rounds(tuple("abcd")))
+    assert {reading.probe for reading in survey.readings} == {"stream", "small messages", "one at a time"}
+    assert survey.left_out["mixed sizes"] == "rxe is software and has no acknowledgement unit"
+    assert survey.incomplete == set()
+
+
 def test_a_port_in_use_stops_its_group_alone() -> None:
     def open_group(group: tuple[str, ...]) -> ports.Testbed:
         if group == ("a", "b"):
