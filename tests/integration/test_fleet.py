@@ -246,9 +246,13 @@ def test_an_interruption_closes_what_is_open() -> None:
         measuring.wait()
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # as it is in the background of a shell
     threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        Battery(open_group, Guard(), 2, lambda _text: None).run(rounds(tuple("abcd"), PLAIN))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Battery(open_group, Guard(), 2, lambda _text: None).run(rounds(tuple("abcd"), PLAIN))
+    finally:
+        signal.signal(signal.SIGINT, ignored)
     assert opened
     assert all(testbed.closed for testbed in opened)
 
