@@ -26,7 +26,7 @@ from collie.testing.faults.kills import Course
 from collie.testing.faults.lab import LAB, LIGHT, SILENCE_SECONDS, LabCampaign, strike
 from collie.testing.faults.lab_hosts import LabHosts, Unanswered
 from collie.testing.faults.plan import Tally
-from collie.testing.faults.processes import footprint, own_mounts
+from collie.testing.faults.processes import Hung, footprint, own_mounts
 from collie.testing.faults.simulated import require_tools, small_disk
 from collie.testing.faults.trial import CannotStrike, Missed, Trial, record
 from collie.workloads.units import parse_seconds
@@ -97,10 +97,26 @@ class Soak:
     def _watch(self, until: float) -> None:
         """Keep a controller at work, and read, until a moment."""
         while self._elapsed < until:
-            with suppress(Missed):
-                self._campaign.live()
+            self._see_it_at_work()
             self.readings.append(Reading(self._elapsed, read(self._campaign)))
             time.sleep(READ_EVERY_SECONDS)
+
+    def _see_it_at_work(self) -> None:
+        """Wait for another run on record; a controller that ends or hangs without a fault is a violation."""
+        campaign, trial = self._campaign, self._campaign.trial
+        try:
+            if campaign.controller is not None and not campaign.controller.running:
+                raise Missed
+            campaign.live()
+        except Missed:
+            assert campaign.controller is not None
+            ended = trial.end(campaign.controller)
+            trial.expect(False, f"the controller ended without a fault, exit {ended.code}: {ended.err[-800:]}")
+            campaign.leave()
+        except Hung as hung:
+            trial.expect(False, str(hung))
+            campaign.end_anyhow()
+        record(self.tally, f"{self._elapsed:.0f} s, between faults", None, trial)
 
 
 def main() -> int:
