@@ -153,17 +153,19 @@ Runs = Generator[Side, Reading | None, Comparison]
 """Yields the side whose run is wanted; receives its reading, or None when that side cannot run the workload."""
 
 
-def compare(rule: PairRule, limits: Resolution, chances: Chances, *, expects_healthy: bool = False) -> Runs:
+def compare(
+    rule: PairRule, limits: Resolution, chances: Chances, pairs: list[Pair], *, expects_healthy: bool = False
+) -> Runs:
     """Compare one workload on two sides, until enough pairs say the same.
 
     Args:
         rule: how many pairs decide.
         limits: from where on two readings differ.
         chances: that are declared of single pairs.
+        pairs: empty; each pair is added as it is taken, so that those of a comparison that is given up are there.
         expects_healthy: the candidate runs first, and no pair is taken when it is healthy: whatever the baseline does,
             a healthy candidate is no regression.
     """
-    pairs: list[Pair] = []
     first = Side.CANDIDATE if expects_healthy else Side.BASELINE
     while not _is_decided(pairs, rule):
         readings: dict[Side, Reading] = {}

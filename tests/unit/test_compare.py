@@ -99,7 +99,7 @@ def drive(
     expects_healthy: bool = False,
 ) -> tuple[Comparison, list[Side]]:
     sides = {Side.BASELINE: iter(before), Side.CANDIDATE: iter(after)}
-    test = compare(rule, LIMITS, CHANCES, expects_healthy=expects_healthy)
+    test = compare(rule, LIMITS, CHANCES, [], expects_healthy=expects_healthy)
     asked = [next(test)]
     try:
         while True:
@@ -225,7 +225,7 @@ def exact_alarm_chance(rule: PairRule, differ: float, taken: tuple[Sign, ...] = 
         Sign.BETTER: (pausing(0.2), healthy()),
     }
     try:
-        test = compare(rule, LIMITS, CHANCES)
+        test = compare(rule, LIMITS, CHANCES, [])
         side = next(test)
         for sign in taken:
             for _ in range(2):

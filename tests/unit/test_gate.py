@@ -23,6 +23,7 @@ from collie.content.spaces import load_space
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.compare import Change
 from collie.detect.measurement import Watch
+from collie.detect.reading import Sign
 from collie.detect.symptom import Symptom
 from collie.errors import UsageError
 from collie.inventory.fingerprint import Difference, Fingerprint, difference
@@ -187,6 +188,13 @@ def test_what_the_budget_does_not_reach_is_inconclusive() -> None:
     assert changes(summary)["a2"] is Change.INCONCLUSIVE
     assert "budget" in summary.of(Change.INCONCLUSIVE)[0].comparison.reason
     assert (summary.exit_code(inconclusive_fails=True), summary.exit_code(inconclusive_fails=False)) == (4, 0)
+
+
+def test_pairs_taken_before_the_budget_was_spent_are_told() -> None:
+    summary, _ = gate(FakeTestbed((Planted(MANY_SGES),)), FakeTestbed(()), (A2,), budget=3)
+    [comparison] = [result.comparison for result in summary.of(Change.INCONCLUSIVE)]
+    assert [pair.sign for pair in comparison.pairs] == [Sign.WORSE]
+    assert "too few pairs" in comparison.reason
 
 
 def test_what_cannot_run_is_unsupported_and_nothing_run_is_told() -> None:

@@ -13,7 +13,7 @@ from collie.campaign.gate.cases import GateCase, Kind, found, neighbours
 from collie.campaign.gate.record import Record
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.measure import Measurer
-from collie.detect.compare import Change, Comparison, Side, compare
+from collie.detect.compare import Change, Comparison, Pair, Side, compare
 from collie.detect.confirm import confirm
 from collie.detect.judge import is_sound
 from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
@@ -141,31 +141,33 @@ class Gate:
 
     def _decide(self, case: GateCase, share: float, limit: Budget) -> bool:
         """Compare a case; return whether there is a result."""
-        began = self._elapsed
+        began, taken = self._elapsed, list[Pair]()
         try:
-            comparison = self._compare(case, share, limit)
+            comparison = self._compare(case, share, limit, taken)
         except BudgetSpent as spent:
             if case.kind is Kind.NEIGHBOUR:  # one of many samples of what is healthy; an anomaly has to be answered
                 return False
-            comparison = Comparison(Change.INCONCLUSIVE, f"{spent}, and too few pairs have been taken")
+            text = f"{spent}, and too few pairs have been taken"
+            comparison = Comparison(Change.INCONCLUSIVE, text, tuple(taken))
         self._results.append(CaseResult(case, comparison, share, self._elapsed - began))
         self._keep(case, comparison)
         return True
 
-    def _compare(self, case: GateCase, share: float, limit: Budget) -> Comparison:
+    def _compare(self, case: GateCase, share: float, limit: Budget, taken: list[Pair]) -> Comparison:
         if not _lies_in(self._parts.space, case.workload):
             return Comparison(Change.UNSUPPORTED, "it lies outside of the space of this testbed")
         recorded = None if self._parts.baseline else self._parts.record.reading(case.workload)
         if recorded is None and self._parts.baseline is None:
             return self._alone(case, limit)
         rule = rule_for(share, self._chances.differ, self._chances.missed)
-        comparison = self._pairs(case, rule, recorded, limit)
+        comparison = self._pairs(case, rule, recorded, limit, taken)
         return comparison if recorded is None else self._trusted(case, comparison, share)
 
-    def _pairs(self, case: GateCase, rule: PairRule, recorded: Reading | None, limit: Budget) -> Comparison:
-        pairs = compare(
-            rule, self._limits, self._chances, expects_healthy=case.kind is Kind.NEIGHBOUR and recorded is None
-        )
+    def _pairs(
+        self, case: GateCase, rule: PairRule, recorded: Reading | None, limit: Budget, taken: list[Pair]
+    ) -> Comparison:
+        healthy = case.kind is Kind.NEIGHBOUR and recorded is None
+        pairs = compare(rule, self._limits, self._chances, taken, expects_healthy=healthy)
         doubted: set[Side] = set()
         siblings: Tally[Side] = Tally()
         try:
