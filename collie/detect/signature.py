@@ -132,10 +132,6 @@ class Ordinary:
         for name, value in self._nothing.readings(measurement, self._names):
             insort(self._healthy.setdefault(name, []), value)
 
-    def signature(self, measurement: Measurement) -> Signature:
-        """Return what is raised in a run."""
-        return self.levels.signature(measurement)
-
     @property
     def levels(self) -> Levels:
         """What is ordinary by now; a counter of which few healthy runs are known is left out."""

@@ -162,10 +162,6 @@ class AgentClient:
             self._sampled_bytes = 0
             self._engine_death = None
 
-    def stderr_tail(self) -> str:
-        """Return what the agent said to people."""
-        return self._channel.stderr_tail()
-
     def close(self) -> dict[str, Any]:
         """Say goodbye and end the conversation; the agent destroys what is left.
 

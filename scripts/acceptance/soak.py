@@ -80,12 +80,14 @@ class Soak:
 
     def run(self) -> None:
         """Let the campaign run, strike, and read, until time is up."""
-        kinds = self._kinds()
-        while self._elapsed < self._seconds:
-            self._watch(min(self._elapsed + self._every, self._seconds))
-            if self._elapsed < self._seconds:
-                kind = next(kinds)
-                record(self.tally, kind, strike(self._campaign, kind), self._campaign.trial)
+        for number, kind in enumerate(self._kinds(), start=1):
+            self._watch(min(number * self._every, self._seconds))
+            if self._elapsed >= self._seconds:
+                break
+            began = self._elapsed
+            outcome = strike(self._campaign, kind)
+            when = f", at {began:.0f} s, {self._elapsed - began:.0f} s"
+            record(self.tally, kind, outcome, self._campaign.trial, when)
         self._campaign.finish()
         record(self.tally, "the end", None, self._campaign.trial)
 
@@ -95,10 +97,13 @@ class Soak:
             yield from self._rng.sample([*LAB], len(LAB))
 
     def _watch(self, until: float) -> None:
-        """Keep a controller at work, and read, until a moment."""
-        while self._elapsed < until:
+        """Keep a controller at work, and read, until a moment; once at least, as the last fault may have taken long."""
+        while True:
             self._see_it_at_work()
             self.readings.append(Reading(self._elapsed, read(self._campaign)))
+            if self._elapsed + READ_EVERY_SECONDS > until:
+                time.sleep(max(0.0, until - self._elapsed))
+                return
             time.sleep(READ_EVERY_SECONDS)
 
     def _see_it_at_work(self) -> None:

@@ -34,21 +34,21 @@ HEALTHY = [reading(misses=1e4 * share, stalls=1e3 * share) for share in range(1,
 
 def test_raised_is_what_nearly_no_healthy_run_reads_per_packet() -> None:
     ordinary = used_to(*HEALTHY)
-    assert ordinary.signature(reading(misses=1e5, stalls=1e4)) == Signature(())
-    raised = ordinary.signature(reading(misses=4 * 2e5, stalls=1e4)).raised
+    assert ordinary.levels.signature(reading(misses=1e5, stalls=1e4)) == Signature(())
+    raised = ordinary.levels.signature(reading(misses=4 * 2e5, stalls=1e4)).raised
     assert [name for name, _ in raised] == ["misses"]
     assert raised[0][1] == pytest.approx(2.0, abs=0.1)
-    assert ordinary.signature(reading(packets=1e7, misses=4 * 2e5, stalls=1e4)) == Signature(())
+    assert ordinary.levels.signature(reading(packets=1e7, misses=4 * 2e5, stalls=1e4)) == Signature(())
 
 
 def test_the_counter_furthest_above_ordinary_comes_first() -> None:
-    raised = used_to(*HEALTHY).signature(reading(misses=4 * 2e5, stalls=64 * 2e4)).raised
+    raised = used_to(*HEALTHY).levels.signature(reading(misses=4 * 2e5, stalls=64 * 2e4)).raised
     assert [name for name, _ in raised] == ["stalls", "misses"]
 
 
 def test_few_healthy_runs_and_unknown_counters_tell_nothing() -> None:
-    assert used_to(*HEALTHY[:5]).signature(reading(misses=1e9)) == Signature(())
-    assert used_to(*HEALTHY).signature(reading(misses=None)) == Signature(())
+    assert used_to(*HEALTHY[:5]).levels.signature(reading(misses=1e9)) == Signature(())
+    assert used_to(*HEALTHY).levels.signature(reading(misses=None)) == Signature(())
 
 
 def test_runs_are_alike_when_their_counters_move_the_same_way() -> None:
