@@ -136,7 +136,7 @@ class _RunWatch:
     def __call__(self, sample: Sample) -> str | None:
         begin = self._last.get(sample.host, 0.0)
         if begin >= sample.seconds:  # a run that lost its agent is begun again, from zero
-            begin = 0.0
+            begin = min(0.0, sample.seconds)  # a reading from before the traffic begins tells of nothing that is ours
             self._recent[sample.host].clear()
         self._last[sample.host] = sample.seconds
         self._add(sample, begin)

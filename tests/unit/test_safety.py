@@ -69,6 +69,13 @@ def test_a_run_that_begins_again_counts_from_zero() -> None:
     assert not any(stops(SafetyLimits(pause_per_second=0.2), (0.5, 0.1), (2.0, 0.1), (0.5, 0.3)))
 
 
+def test_pause_before_the_traffic_is_not_counted() -> None:
+    guard = Guard(SafetyLimits(pause_per_campaign=10.0))
+    samples = [Sample(seconds, "b", {"tx_pause_ratio": 1.0}) for seconds in (-0.25, 0.5)]
+    guard.account(Measured(Measurement((HostMeasurement("b"),), 1.0, series=tuple(samples)), 1.0))
+    assert guard.pause_seconds == 0.75
+
+
 def test_a_rate_beyond_the_cap_stops_the_run() -> None:
     watch = Guard(SafetyLimits(rate_bps=10e9)).watch()
     assert watch is not None
