@@ -24,7 +24,8 @@ Processes
             counters. One per run, or ``processes`` of them that share the QPs and MRs of every flow (``sharing.py``);
             then a step is done when all have done it, one that dies ends the run, and every figure below is of all.
 
-An engine dies with the agent (parent-death signal). The agent ends, taking the engine with it, on end of stdin, on
+An engine dies with the agent (parent-death signal), and without it where the agent stands still (``pulse.py``). The
+agent ends, taking the engine with it, on end of stdin, on
 SIGHUP/SIGTERM, when stdout is gone, or when no line arrived for ``lease_seconds`` (8, changed by ``hello``).
 
 Protocol 2: JSON lines

@@ -14,6 +14,7 @@ from .agent import Agent
 from .child import EngineProcess
 from .lines import Lines
 from .loop import log
+from .pulse import Pulse
 
 # Samples must come on time next to an engine that takes every cycle of a small machine.
 AGENT_NICE = -10
@@ -34,11 +35,12 @@ def main() -> int:
     prefer(AGENT_NICE)
     gc.collect()
     gc.freeze()
+    pulse = Pulse()
 
     def make_engine(ends: Dict[str, int]) -> EngineProcess:
-        return EngineProcess(loaded, ends)
+        return EngineProcess(loaded, ends, pulse)
 
-    agent = Agent(Lines(source, sink), make_engine)
+    agent = Agent(Lines(source, sink), make_engine, pulse)
     wakeup, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)

@@ -13,6 +13,7 @@ from .faults import bad_request
 from .lines import Lines
 from .loop import GRACE_SECONDS, Loop, Step
 from .netlink import QueuePair, list_queue_pairs
+from .pulse import Pulse
 from .report import Run, Sampling, take
 from .requests import Request, parse_flows
 from .sampler import CounterReader, received_packets
@@ -29,11 +30,12 @@ class Agent(Loop):
         self,
         lines: Lines,
         make_engine: Callable[[Dict[str, int]], EngineProcess],
+        pulse: Pulse,
         make_reader: Callable[[str, int, Optional[str]], CounterReader] = CounterReader,
         queue_pairs: Callable[[str], Optional[List[QueuePair]]] = list_queue_pairs,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(lines, Sampling(make_reader, clock), clock)
+        super().__init__(lines, Sampling(make_reader, clock), clock, pulse)
         self._make_engine, self._queue_pairs = make_engine, queue_pairs
         self._totals: Dict[str, Any] = {}
         self._engine_pids: List[int] = []

@@ -17,6 +17,7 @@ from typing import Any, Dict, List, Optional
 from .engine import Engine
 from .lines import Lines
 from .paths import DataPaths
+from .pulse import SILENCE_SECONDS, Pulse
 from .sampler import waited
 from .totals import ATTENTION, Totals
 
@@ -35,21 +36,21 @@ def die_with_parent(parent: int) -> None:
 class EngineProcess:
     """One forked engine."""
 
-    def __init__(self, paths: DataPaths, ends: Dict[str, int]) -> None:
-        """Fork an engine whose totals have a place for ``ends`` (flow key: queue pairs)."""
+    def __init__(self, paths: DataPaths, ends: Dict[str, int], pulse: Pulse) -> None:
+        """Fork an engine whose totals have a place for ``ends`` (flow key: queue pairs); it ends with ``pulse``."""
         self.totals = Totals(ends)
         ours, theirs = socket.socketpair()
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
             ours.close()
-            self._child(paths, theirs, parent)
+            self._child(paths, theirs, parent, pulse)
         theirs.close()
         self._socket = ours
         self._lines = Lines(ours.fileno(), ours.fileno())
         self.status: Optional[int] = None
 
-    def _child(self, paths: DataPaths, pipe: socket.socket, parent: int) -> None:
+    def _child(self, paths: DataPaths, pipe: socket.socket, parent: int, pulse: Pulse) -> None:
         code = 1
         try:
             die_with_parent(parent)
@@ -61,6 +62,7 @@ class EngineProcess:
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 0)
             os.dup2(null, 1)
+            pulse.end_without_it(SILENCE_SECONDS)
             Engine(paths, pipe.fileno(), self.totals).serve()
             code = 0
         finally:

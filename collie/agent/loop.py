@@ -4,7 +4,8 @@ Rules:
 
 1. Nothing here blocks for longer than killing an engine takes: reading and writing never do, verbs are the engine's.
 2. At most one step is under way. When its deadline passes the engine is killed, and the answer is ``timeout``.
-3. Whatever ends the loop (``bye``, end of stdin, a signal, a silent or unreachable controller) ends the engine too.
+3. Whatever ends the loop (``bye``, end of stdin, a signal, a silent or unreachable controller) ends the engine too;
+   where the loop itself stands still, the engine ends without being told (``pulse``).
 4. A sample that the controller does not take is dropped and counted; answers never are.
 """
 
@@ -19,6 +20,7 @@ from typing import Any, Callable, Dict, Optional
 from .engines import Engines
 from .faults import AgentFault, bad_request
 from .lines import Lines
+from .pulse import BEAT_SECONDS, Pulse
 from .report import Run, Sampling
 from .requests import Request, parse_request
 
@@ -55,9 +57,9 @@ class Loop:
     What a request means is the subclass's: ``handle`` and ``finish``.
     """
 
-    def __init__(self, lines: Lines, sampling: Sampling, clock: Callable[[], float]) -> None:
+    def __init__(self, lines: Lines, sampling: Sampling, clock: Callable[[], float], pulse: Pulse) -> None:
         self.reason: Optional[str] = None  # why the loop ends, once it does
-        self._lines, self._sampling, self._clock = lines, sampling, clock
+        self._lines, self._sampling, self._clock, self._pulse = lines, sampling, clock, pulse
         self._lease_seconds = LEASE_SECONDS
         self._last_line = clock()
         self._run: Optional[Run] = None
@@ -124,7 +126,8 @@ class Loop:
             engines.register(poller)
         if wakeup is not None:
             poller.register(wakeup, select.POLLIN)
-        started, wait = self._clock(), max(0.0, self._until_next())
+        self._pulse.beat()
+        started, wait = self._clock(), max(0.0, min(BEAT_SECONDS, self._until_next()))
         poller.poll(wait * 1000)
         late = self._clock() - started - wait
         if late > LATE_SECONDS:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from collie.agent import facts
+from collie.agent import child, facts
 from collie.agent.child import EngineProcess
 from collie.agent.engines import Engines
 from collie.agent.faults import AgentFault
@@ -27,6 +27,7 @@ from collie.agent.library import Library, VerbsError
 from collie.agent.native import NativeVerbs
 from collie.agent.paths import NATIVE, DataPath, DataPaths, load_native
 from collie.agent.pattern import GRH_BYTES
+from collie.agent.pulse import Pulse
 from collie.agent.queues import build_queues
 from collie.agent.resources import End, Resources
 from collie.agent.totals import ATTENTION, Totals
@@ -332,7 +333,9 @@ class Forked:
         paths = DataPaths()
         paths.usable[NATIVE] = path
         roles = {f"a-a/{role}": role for role in ("requester", "responder")}
-        self.engines = Engines(partial(EngineProcess, paths), dict.fromkeys(roles, fields["qps"]), processes)
+        self.pulse = Pulse()
+        make_engine = partial(EngineProcess, paths, pulse=self.pulse)
+        self.engines = Engines(make_engine, dict.fromkeys(roles, fields["qps"]), processes)
         ends = [{"key": key, "role": role, "qps": fields["qps"], "workload": fields} for key, role in roles.items()]
         where = {"device": "fake0", "port": 1, "gid_index": 0, "data_path": None}
         self.prepared = self.ask("prepare", ends=ends, verify=True, **where)
@@ -356,6 +359,7 @@ class Forked:
         end = time.monotonic() + PATIENCE_SECONDS
         while not until():
             assert time.monotonic() < end, self.requester
+            self.pulse.beat()
             time.sleep(0.001)
 
     @property
@@ -408,6 +412,19 @@ def test_engines_that_share_a_flow_count_every_message_of_it_once(
     found = [end for end in run.ask("verify", completed={})["flows"].values() if end is not None]
     assert all(end["wrong_bytes"] == 0 for end in found)
     run.close()
+
+
+def test_engines_do_not_outlive_an_agent_that_stands_still(
+    fork: Callable[..., Forked], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "SILENCE_SECONDS", 1.0)
+    run = fork(2, opcode="WRITE")
+    assert run.ask("start")["ok"]
+    began = time.monotonic()
+    run.wait(lambda: time.monotonic() > began + 2.0)
+    assert not run.engines.ended, "its agent is at work"
+    assert run.engines.reap(PATIENCE_SECONDS)
+    assert run.engines.last_words().endswith("the engine ended with status 1")
 
 
 def test_an_engine_that_dies_is_noticed_and_named(fork: Callable[..., Forked]) -> None:

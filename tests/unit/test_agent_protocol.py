@@ -15,6 +15,7 @@ from collie.agent.agent import Agent
 from collie.agent.faults import AgentFault
 from collie.agent.lines import LONGEST_LINE_BYTES, Lines
 from collie.agent.netlink import QueuePair
+from collie.agent.pulse import BEAT_SECONDS, Pulse
 from collie.agent.requests import parse_flows, parse_request
 from collie.agent.totals import Totals
 from collie.agent.workload import parse_workload
@@ -133,7 +134,8 @@ class Controller:
         def queue_pairs(device: str) -> list[QueuePair]:
             return [] if self.engines and self.engines[-1].status is not None else self.left
 
-        self.agent = Agent(Lines(agent_in, agent_out), make_engine, make_reader, queue_pairs)
+        self.pulse = Pulse()
+        self.agent = Agent(Lines(agent_in, agent_out), make_engine, self.pulse, make_reader, queue_pairs)
         self.thread = threading.Thread(target=self.agent.serve, daemon=True)
         self.thread.start()
         self._number = 0
@@ -288,6 +290,13 @@ def test_a_refusal_of_the_engine_reaches_the_controller_and_ends_the_run(control
     assert reply["error"]["errno_name"] == "ENOMEM"
     assert reply["error"]["step"] == "create_qp"
     assert controller.ask("ping")["phase"] == "idle"
+
+
+def test_the_pulse_beats_while_nothing_happens(controllers: Any) -> None:
+    controller = controllers()
+    turns = controller.pulse.turns
+    controller.thread.join(2 * BEAT_SECONDS)
+    assert controller.pulse.turns > turns
 
 
 def test_a_silent_controller_loses_its_lease(controllers: Any) -> None:

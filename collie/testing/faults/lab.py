@@ -274,6 +274,18 @@ def agent_stopped(campaign: LabCampaign) -> str:
     return _stopped(campaign, campaign.hosts.agents, 25.0)
 
 
+def agent_stuck(campaign: LabCampaign) -> str:
+    """SIGSTOP of the agent alone, while what drives the traffic goes on: that has to end by itself."""
+    campaign.live()
+    before, name = campaign.said(), campaign.victim()
+    for agent in campaign.hosts.first_agents(name):
+        campaign.hosts.briefly(name, f"kill -STOP {agent.pid}", f"kill -CONT {agent.pid}", 25.0)
+        left = campaign.hosts.wait_until_childless(name, agent.pid, SILENCE_SECONDS)
+        campaign.trial.expect(not left, f"left {SILENCE_SECONDS:g} s after its agent stood still: {left}")
+        return campaign.goes_on(rf"{name}|timeout", before)
+    raise Missed
+
+
 def sshd_killed(campaign: LabCampaign) -> str:
     """SIGKILL of the SSH server's process that serves the controller on one host."""
     campaign.live()
@@ -400,6 +412,7 @@ LAB: Mapping[str, LabFault] = {
         two_controllers,
         agent_killed,
         agent_stopped,
+        agent_stuck,
         sshd_killed,
         sshd_stopped,
         machine_killed,

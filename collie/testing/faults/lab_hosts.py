@@ -131,6 +131,13 @@ class LabHosts:
         pids = {each.pid for each in agents}
         return [each for each in agents if each.parent not in pids]
 
+    def wait_until_childless(self, name: str, pid: int, seconds: float) -> list[Process]:
+        """Wait until a process of a machine has no children; return those that it has when time is up."""
+        deadline = time.monotonic() + seconds
+        while (left := [each for each in self.processes(name) if each.parent == pid]) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return left
+
     def sessions(self, name: str) -> list[Process]:
         """Return the processes of SSH servers under which agents run."""
         by_pid = {each.pid: each for each in self.processes(name)}
