@@ -47,10 +47,10 @@ class LaneLost(Exception):
         reason: when it was lost and why, in words.
     """
 
-    def __init__(self, record: RunRecord, lost: PairLost) -> None:
+    def __init__(self, record: RunRecord, pair: str, detail: str) -> None:
         self.record = record
-        self.reason = f"lost in run {record.run}: {lost.detail}"
-        super().__init__(f"{lost.pair} was {self.reason}")
+        self.reason = f"lost in run {record.run}: {detail}"
+        super().__init__(f"{pair} was {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ class Lane:
         name: of the pair.
         begin: begins a run there.
         runs: that it has made.
+        failures: runs in a row that failed to set up.
         driven: the counter that the strategy drives with the lane's runs, if any.
         temperature: of the strategy, if it has one.
     """
@@ -85,6 +86,7 @@ class Lane:
     name: str
     begin: Begin
     runs: int = 0
+    failures: int = 0
     driven: str | None = None
     temperature: float | None = None
 
@@ -214,7 +216,7 @@ class Track:
         self.lanes = tuple(each for each in self.lanes if each is not lane)
         if not self.lanes:
             raise TestbedError(f"no pair is left; the last was {lost.pair}: {lost.detail}")
-        return LaneLost(record, lost)
+        return LaneLost(record, lost.pair, lost.detail)
 
     def _next_to_end(self, under_way: Sequence[_UnderWay]) -> _UnderWay:
         if len(under_way) == 1:

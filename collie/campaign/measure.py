@@ -26,6 +26,7 @@ from collie.detect.measurement import Measurement
 from collie.detect.reading import Reading, reading_of
 from collie.detect.signature import Levels, Ordinary, Signature
 from collie.detect.symptom import Verdict, inconclusive
+from collie.errors import TestbedError
 from collie.ports import (
     CampaignStore,
     HostLost,
@@ -42,8 +43,14 @@ from collie.workloads.workload import Workload
 
 T = TypeVar("T")
 
+QUALIFY = "qualify"
+"""Purpose of runs that show what a pair is worth."""
+
 _SETUP_TRIES = 3
 """Runs at most for a workload that has to be measured (confirmation, extraction) and fails to set up."""
+
+_FAILURES_IN_A_ROW = 5
+"""Set-ups of one pair that fail one after another, whereupon it has to show that it can still run anything."""
 
 _SIBLING_TRIES = 3
 """Runs at most for one sound reading of a plain sibling."""
@@ -112,6 +119,7 @@ class Measurer:
         self.refused: dict[Workload, str] = {}
         self.lost: dict[Workload, LostHost] = {}
         self.plain: list[Measurement] = []
+        self._could_run: Workload | None = None
         self.set_aside: dict[str, str] = {}
 
     @property
@@ -180,7 +188,10 @@ class Measurer:
 
     async def running(self, lane: Lane, workload: Workload, purpose: str) -> RunResult:
         """Run a workload once; judge nothing."""
-        return (await self._run(lane, workload, purpose)).result
+        record = await self._run(lane, workload, purpose)
+        if purpose != QUALIFY:
+            await self._require_working(lane, record)
+        return record.result
 
     async def judging(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
         """Run a workload once and judge it; measure its plain sibling first when the verdict depends on it."""
@@ -193,6 +204,7 @@ class Measurer:
                 self._evidence.setdefault(workload, []).append((verdict, record.result.measurement))
                 if record.verdict is None:  # else it is on record, too
                     self._store.annotate(record.run, verdict, lane.driven)
+            await self._require_working(lane, record)
         finally:  # a sibling may be one run too many for the budget, but this one is on record
             self._announce(lane, record, verdict)
         return record, verdict
@@ -211,6 +223,37 @@ class Measurer:
             if isinstance(record.result, SetupFailed):
                 cause = record.result.cause
         return Reading(inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}"))
+
+    async def _require_working(self, lane: Lane, record: RunRecord) -> None:
+        """Retire a pair whose set-ups all fail, unless it can still run what could be run before.
+
+        It would take most proposals, as failing takes less time than measuring, and could confirm nothing.
+
+        Raises:
+            LaneLost: it cannot; the others go on.
+            TestbedError: it cannot, and is the last. A resumed campaign gives it another chance.
+        """
+        if lane.failures < _FAILURES_IN_A_ROW:
+            return
+        known = self._could_run or self._bounds.sibling(record.workload)
+        then = "what could be run before" if self._could_run else "plain traffic"
+        failed = f"{lane.failures} set-ups in a row failed, and so did {then}"
+        for _ in range(_SETUP_TRIES):
+            last = await self._run(lane, known, QUALIFY)
+            if not isinstance(last.result, SetupFailed):
+                break
+            cause = last.result.detail
+        else:
+            self._give_up(lane, last, f"{failed}: {cause}")
+        lane.failures = 0
+
+    def _give_up(self, lane: Lane, last: RunRecord, detail: str) -> None:
+        if len(self.lanes) > 1:
+            lost = LaneLost(last, lane.name, detail)
+            self.retire(lane, lost.reason)
+            raise lost
+        if not self._track.was_recorded(last.run):
+            raise TestbedError(f"{lane.name} sets up nothing any more: {detail}")
 
     @property
     def replaying(self) -> bool:
@@ -336,7 +379,10 @@ class Measurer:
             raise
         self._guard.account(record.result)
         record = _without_series(record)
+        if isinstance(record.result, Measured):
+            lane.failures, self._could_run = 0, self._could_run or workload
         if isinstance(record.result, SetupFailed):
+            lane.failures += 1
             self.failed[record.result.cause] += 1
         if isinstance(record.result, Unsupported):
             self.unsupported += 1

@@ -17,7 +17,7 @@ from statistics import median
 
 from collie.campaign.calibrate import plan
 from collie.campaign.lanes import Lane
-from collie.campaign.measure import Measurer, best_rate
+from collie.campaign.measure import QUALIFY, Measurer, best_rate
 from collie.detect.bounds import NOTHING_EXPECTED
 from collie.detect.judge import Thresholds, judge
 from collie.ports import Measured
@@ -58,7 +58,7 @@ async def _plain_rates(
     """Return the rate of each workload that could be measured, or what is wrong with the pair."""
     rates, sick = {}, []
     for workload in workloads:
-        result = await measurer.running(lane, workload, "qualify")
+        result = await measurer.running(lane, workload, QUALIFY)
         if not isinstance(result, Measured):
             continue
         if (best := best_rate(workload, result.measurement)) is not None:

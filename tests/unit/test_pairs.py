@@ -201,6 +201,38 @@ def test_runs_that_say_nothing_refute_nothing() -> None:
     assert search(testbeds).set_aside == {}
 
 
+@dataclass
+class _Wedged(FakeTestbed):
+    """A testbed whose device takes no queue pair any more after so many runs, until it is mended."""
+
+    after: int = 15
+    mended: bool = False
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        result = super().measure(workload, run, watch)
+        if self.runs > self.after and not self.mended:
+            return SetupFailed("create_qp EIO", "host b: agent step create_qp: EIO", 0.5)
+        return result
+
+
+def test_a_pair_that_sets_up_nothing_any_more_is_set_aside() -> None:
+    wedged = _Wedged(PLANTED, noise=0.01, run_seconds=33.7)
+    summary = search([*fakes(1), wedged])
+    assert re.fullmatch(r"lost in run \d+: 5 set-ups in a row failed, .* EIO", summary.set_aside["pair 2"])
+    assert summary.failed_runs == {"create_qp EIO": 8}
+    assert {anomaly.symptom for anomaly in summary.anomalies} == {Symptom.PAUSE, Symptom.LOW_THROUGHPUT}
+
+
+def test_a_campaign_whose_last_pair_sets_up_nothing_ends_and_goes_on_once_that_is_mended() -> None:
+    store, wedged = MemoryStore(HEADER), _Wedged(PLANTED, noise=0.01)
+    for _ in range(2):
+        with pytest.raises(TestbedError, match=r"sets up nothing any more: 5 set-ups .* before: .* EIO"):
+            search([wedged], store=store)
+    assert len(list(store.runs())) == 15 + 2 * 8
+    wedged.mended = True
+    assert search([wedged], store=store).ended_by == "budget"
+
+
 def test_the_last_pair_is_not_set_aside() -> None:
     """Each of two pairs shows what the other does not."""
     testbeds = [
