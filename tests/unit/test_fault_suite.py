@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from collie.store import SqliteStore
-from collie.testing.faults.flatness import Allowance, Reading, table, trends
+from collie.testing.faults.flatness import Allowance, Reading, Value, table, trends
 from collie.testing.faults.lab import LAB
 from collie.testing.faults.plan import LEAST, Tally, drawn, grouped
 from collie.testing.faults.records import differences, rows, snapshot
@@ -85,18 +85,21 @@ def test_rows_are_none_where_there_is_no_record(tmp_path: Path) -> None:
     assert list(rows(recorded(tmp_path / "c", 2))) == [1, 2]
 
 
-def readings(grow: float) -> list[Reading]:
-    return [Reading(second, {"memory": 100.0 + grow * max(0.0, second - 50.0)}) for second in range(100)]
+def readings(grow: float, life: int = 1000) -> list[Reading]:
+    """Of a process that is replaced after so many seconds, and takes 100 and what it has grown by since."""
+    return [Reading(second, {"memory": Value(100.0 + grow * (second % life), second // life)}) for second in range(101)]
 
 
-@pytest.mark.parametrize(("grow", "flat"), [(0.0, True), (0.1, True), (0.5, False)])
-def test_what_grows_beyond_its_allowance_is_not_flat(grow: float, flat: bool) -> None:
-    (trend,) = trends(readings(grow), {"memory": Allowance(0.1, 5.0)}, 100.0)
+@pytest.mark.parametrize("life", [1000, 40])
+@pytest.mark.parametrize(("grow", "flat"), [(0.0, True), (0.1, True), (1.0, False)])
+def test_what_grows_within_one_life_beyond_its_allowance_is_not_flat(grow: float, flat: bool, life: int) -> None:
+    (trend,) = trends(readings(grow, life), {"memory": Allowance(0.1, 5.0)}, 30.0)
     assert trend.flat is flat
-    assert trend.allowed == pytest.approx(10.0)
+    assert trend.seconds == min(100, life - 1)
     assert ("NO" in table([trend])) is not flat
 
 
-def test_what_was_not_read_is_no_trend() -> None:
-    with pytest.raises(ValueError, match="memory was read"):
-        trends(readings(0.0)[:40], {"memory": Allowance(0.1, 5.0)}, 100.0)
+@pytest.mark.parametrize("read", [readings(0.0, 10), readings(0.0)[:20], []])
+def test_what_has_not_lived_long_enough_is_no_trend(read: list[Reading]) -> None:
+    with pytest.raises(ValueError, match="memory: of [0-9]+ lives the longest took [0-9]+ s, not 30 s"):
+        trends(read, {"memory": Allowance(0.1, 5.0)}, 30.0)

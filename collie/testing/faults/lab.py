@@ -426,6 +426,15 @@ LAB: Mapping[str, LabFault] = {
 }
 """Every kind of fault that strikes lab campaigns."""
 
+SURVIVED = (
+    "two_controllers",
+    "machine_clock_stepped",
+    "controller_network_slow",
+    "host_network_cut",
+    "host_network_lossy",
+)
+"""Kinds that end neither controller nor agents."""
+
 
 def strike(campaign: LabCampaign, kind: str) -> str:
     """Strike once, heal and check; what should not have been is in the trial's violations."""

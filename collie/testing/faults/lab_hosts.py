@@ -18,6 +18,7 @@ from pathlib import Path
 
 from collie import lab
 from collie.lab.machine import label_of
+from collie.testing.faults.flatness import Value
 from collie.testing.faults.trial import CannotStrike
 
 MANAGEMENT_ADDRESS = "10.0.2.15"
@@ -155,26 +156,29 @@ class LabHosts:
         shown = json.loads(self.run(name, "rdma -j resource show qp") or "[]")
         return sum(bool(each.get("pid")) for each in shown)
 
-    def footprint(self, name: str) -> dict[str, float]:
-        """Read what a machine and the agents on it take: MiB of memory, descriptors.
+    def footprint(self, name: str) -> dict[str, Value]:
+        """Read what a machine and the agent on it take: MiB of memory, descriptors.
 
         Raises:
             Unanswered: it did not tell.
         """
-        pids = " ".join(str(each.pid) for each in self.agents(name))
+        agent = next((each.pid for each in self.first_agents(name)), 0)
         said = self.run(
             name,
-            "cat /proc/sys/fs/file-nr; grep -E '^Mem(Total|Available)' /proc/meminfo | tr -s ' ' | cut -d' ' -f2; "
-            f"for pid in {pids or 0}; do grep VmRSS /proc/$pid/status; ls /proc/$pid/fd | wc -l; done 2>/dev/null",
+            "cat /proc/sys/kernel/random/boot_id /proc/sys/fs/file-nr; "
+            "grep -E '^Mem(Total|Available)' /proc/meminfo | tr -s ' ' | cut -d' ' -f2; "
+            f"{{ grep VmRSS /proc/{agent}/status && ls /proc/{agent}/fd | wc -l; }} 2>/dev/null || true",
         ).splitlines()
-        total, available = int(said[1]), int(said[2])
-        found = {f"{name}, open files": float(said[0].split()[0]), f"{name}, MiB in use": (total - available) / 1024}
-        resident = [int(line.split()[1]) for line in said[3:] if line.startswith("VmRSS")]
-        descriptors = [int(line) for line in said[3:] if line.strip().isdigit()]
-        if resident:
+        boot, files, total, available = said[0], said[1].split()[0], int(said[2]), int(said[3])
+        found = {
+            f"{name}, open files": Value(float(files), boot),
+            f"{name}, MiB in use": Value((total - available) / 1024, boot),
+        }
+        if len(said) == 6:
+            life = (boot, agent)
             found |= {
-                f"agent on {name}, MiB resident": sum(resident) / 1024,
-                f"agent on {name}, descriptors": float(sum(descriptors)),
+                f"agent on {name}, MiB resident": Value(int(said[4].split()[1]) / 1024, life),
+                f"agent on {name}, descriptors": Value(float(said[5]), life),
             }
         return found
 
