@@ -101,5 +101,5 @@ def test_what_grows_within_one_life_beyond_its_allowance_is_not_flat(grow: float
 
 @pytest.mark.parametrize("read", [readings(0.0, 10), readings(0.0)[:20], []])
 def test_what_has_not_lived_long_enough_is_no_trend(read: list[Reading]) -> None:
-    with pytest.raises(ValueError, match="memory: of [0-9]+ lives the longest took [0-9]+ s, not 30 s"):
+    with pytest.raises(ValueError, match=r"memory: of [0-9]+ lives the longest took [0-9]+ s, not 30 s"):
         trends(read, {"memory": Allowance(0.1, 5.0)}, 30.0)
