@@ -133,11 +133,15 @@ class LabHosts:
         return [each for each in agents if each.parent not in pids]
 
     def wait_until_childless(self, name: str, pid: int, seconds: float) -> list[Process]:
-        """Wait until a process of a machine has no children; return those that it has when time is up."""
+        """Wait until no child of a process of a machine runs; return those that do when time is up."""
         deadline = time.monotonic() + seconds
-        while (left := [each for each in self.processes(name) if each.parent == pid]) and time.monotonic() < deadline:
+        while (left := self._children(name, pid)) and time.monotonic() < deadline:
             time.sleep(0.5)
         return left
+
+    def _children(self, name: str, pid: int) -> list[Process]:
+        # One that has ended is listed until its parent asks for it, and keeps nothing open.
+        return [each for each in self.processes(name) if each.parent == pid and "<defunct>" not in each.arguments]
 
     def sessions(self, name: str) -> list[Process]:
         """Return the processes of SSH servers under which agents run."""
