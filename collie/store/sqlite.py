@@ -13,10 +13,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
@@ -198,13 +199,22 @@ class SqliteStore:
         return self._decoded("its calibration", codec.decode_calibration, self._one(_CAMPAIGN), 1)
 
     def export(self) -> None:
-        """Write everything that is written from the record: `results.jsonl` and the files of every anomaly."""
-        write_results(self.directory.results, self.runs())
+        """Write everything that is written from the record: `results.jsonl` and the files of every anomaly.
+
+        Raises:
+            StoreUnwritable: the file system refuses.
+        """
+        with _naming(self.directory.results):
+            write_results(self.directory.results, self.runs())
         for anomaly in self.anomalies():
             self._write_files_of(anomaly)
 
     def close(self) -> None:
-        """Export, and release the campaign. A second call does nothing."""
+        """Export, and release the campaign, also when the export fails. A second call does nothing.
+
+        Raises:
+            StoreError: what is exported cannot be written, or the record cannot be read; all that is on record stays.
+        """
         if self._closed:
             return
         self._closed = True
@@ -219,20 +229,31 @@ class SqliteStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except StoreError:
+            if error is None:  # what failed first is to be heard of, and all that is exported can be written again
+                raise
 
     def _write_files_of(self, anomaly: Anomaly) -> None:
         rows = self._all(SELECT_BETWEEN, anomaly.found_at_run, anomaly.found_at_run, 1)
-        write_anomaly(self.directory, self._header, anomaly, self._record(rows[0]) if rows else None)
+        with _naming(self.directory.anomaly(anomaly.id)):
+            write_anomaly(self.directory, self._header, anomaly, self._record(rows[0]) if rows else None)
 
     def _write(self, statement: str, *values: Any) -> int:
         if self._lock is None:
             raise StoreError(f"campaign {self.directory.path} was opened for reading only")
         try:
             return self._connection.execute(statement, values).rowcount
+        except sqlite3.IntegrityError:  # the record is well: it has such a row
+            raise
         except sqlite3.OperationalError as error:  # disk full, device gone
             raise StoreUnwritable(f"{self.directory.database} cannot be written: {error}") from None
+        except schema.UNREADABLE as error:
+            raise schema.damaged(self.directory.database, error) from None
 
     def _one(self, query: str) -> Any:
         if rows := self._all(query):
@@ -265,6 +286,19 @@ class SqliteStore:
             return self._connection.execute(query, values).fetchall()
         except schema.UNREADABLE as error:
             raise schema.damaged(self.directory.database, error) from None
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name what could not be written.
+
+    Raises:
+        StoreUnwritable: the file system refuses.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnwritable(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _make(directory: CampaignDirectory, header: CampaignHeader, calibration: Calibration) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import collie
 from collie.detect.bounds import Calibration, CalibrationPoint
-from collie.errors import StoreError
+from collie.errors import StoreError, StoreUnwritable, TestbedError
 from collie.ports import CampaignHeader
 from collie.store import SqliteStore, schema
 from collie.testing.store_suite import ANOMALY, HEADER, measured
@@ -204,6 +204,24 @@ def test_a_campaign_that_was_cut_off_is_said_to_be_damaged(tmp_path: Path, read_
         SqliteStore.open(tmp_path / "c", read_only=read_only)
 
 
+def test_a_damaged_index_is_said_to_be_damaged_by_whoever_writes_to_it(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "c", HEADER) as store:
+        store.add_anomaly(ANOMALY)
+    database = tmp_path / "c" / "campaign.sqlite"
+    with closing(sqlite3.connect(database)) as connection:
+        page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+        index = "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_anomalies_1'"
+        page = connection.execute(index).fetchone()[0]
+    with database.open("r+b") as file:
+        file.seek((page - 1) * page_bytes)
+        file.write(b"\xff" * 64)
+    with SqliteStore.open(tmp_path / "c") as store:
+        assert store.anomalies() == (ANOMALY,), "which takes no index"
+        with pytest.raises(StoreError, match="malformed.*put a copy in its place, or begin a new campaign") as raised:
+            store.add_anomaly(ANOMALY)
+        assert raised.value.exit_code == 2
+
+
 def read_everything(path: Path) -> None:
     with SqliteStore.open(path, read_only=True) as store:
         assert list(store.runs())
@@ -280,6 +298,34 @@ def test_a_full_disk_is_said_to_be_full(tmp_path: Path) -> None:
         kept = [record.run for record in store.runs()]
     with SqliteStore.open(tmp_path / "c") as store:
         assert [record.run for record in store.runs()] == kept == list(range(1, len(kept) + 1))
+
+
+def test_what_cannot_be_exported_is_named_and_the_campaign_is_released(tmp_path: Path) -> None:
+    store = SqliteStore.create(tmp_path / "c", HEADER)
+    store.add_run(measured(1))
+    in_the_way = tmp_path / "c" / "results.jsonl"
+    in_the_way.mkdir()
+    with pytest.raises(StoreUnwritable, match=r"results\.jsonl cannot be written: Is a directory"):
+        store.close()
+    in_the_way.rmdir()
+    SqliteStore.open(tmp_path / "c").close()
+    assert len(in_the_way.read_text().splitlines()) == 1
+
+
+def test_an_anomaly_whose_files_cannot_be_written_is_on_record(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "c" / "anomalies"
+    with SqliteStore.create(tmp_path / "c", HEADER) as store:
+        in_the_way.write_text("")
+        with pytest.raises(StoreUnwritable, match=r"anomalies/a1 cannot be written: Not a directory"):
+            store.add_anomaly(ANOMALY)
+        assert store.anomalies() == (ANOMALY,)
+        in_the_way.unlink()
+
+
+def test_what_cannot_be_exported_does_not_hide_what_went_wrong_before(tmp_path: Path) -> None:
+    with pytest.raises(TestbedError, match="host-b is gone"), SqliteStore.create(tmp_path / "c", HEADER):
+        (tmp_path / "c" / "results.jsonl").mkdir()
+        raise TestbedError("host-b is gone")
 
 
 @pytest.mark.parametrize(
