@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from collie.cli.options import (
 )
 from collie.cli.progress import ConsoleProgress
 from collie.content.locate import Kind
-from collie.errors import StoreUnwritable, TestbedError, UsageError
+from collie.errors import StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.report.json_output import render_search
 from collie.report.standing import lost_words
 from collie.report.text import render_summary
@@ -97,9 +98,12 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     try:
         code = _search(opened, directory, options)
     finally:
-        safety = opened.release()
-        opened.close()
-        say_safety(safety)
+        try:
+            safety = opened.release()
+            say_safety(safety)  # before the record is closed: queue pairs that are left are told of in any case
+        finally:
+            with suppress(StoreError):  # `_search` closes it, too: why that failed, or what failed before, is told
+                opened.close()
     return 3 if safety and safety.left_behind else code
 
 
@@ -124,7 +128,9 @@ def _search(opened: wiring.OpenCampaign, directory: Path, options: dict[str, Any
         with logged_to(opened.store.directory.log), ConsoleProgress() as progress:
             summary = opened.run(progress, textfile(options["prometheus"]))
             safety = opened.release()
-        return _finish(opened, summary, safety, time.monotonic() - started, directory, options)
+        code = _finish(opened, summary, safety, time.monotonic() - started, directory, options)
+        opened.close()
+        return code
     except (TestbedError, StoreUnwritable) as error:
         click.echo(
             f"collie: {error}\nEverything measured so far is kept; go on with: {_go_on(opened, directory)}",

@@ -18,6 +18,7 @@ import pytest
 from collie.cli.logs import logged_to
 from collie.cli.main import main, run
 from collie.testing.faults.kills import Course, killed_and_resumed, uninterrupted
+from tests.command import collie
 
 SECONDS = 120.0
 
@@ -102,6 +103,31 @@ def test_a_damaged_record_is_said_to_be_damaged_with_what_can_be_done(
         said = capsys.readouterr().err
         assert "put a copy in its place, or begin a new campaign" in said
         assert "results.jsonl beside it has the runs up to the last orderly end" in said
+
+
+def test_what_cannot_be_written_in_the_end_is_told_after_what_was_done_to_the_network(tmp_path: Path) -> None:
+    words = ("search", "--seed", "1", "--max-pause", "1h", "--campaign", "c")
+    collie(*words, "--budget", "3runs", cwd=tmp_path)
+    in_the_way = tmp_path / "c" / "results.jsonl"
+    in_the_way.unlink()
+    in_the_way.mkdir()
+    said = collie("search", "--resume", "c", "--budget", "5runs", cwd=tmp_path, status=3).stderr
+    assert "collie: c/results.jsonl cannot be written: Is a directory" in said
+    assert "go on with: collie search --resume c" in said
+    assert "pause sent: " in said
+    in_the_way.rmdir()
+    collie("search", "--resume", "c", cwd=tmp_path)
+    assert len(in_the_way.read_text().splitlines()) == 5
+
+
+def test_a_file_system_that_fails_is_told_of_once(tmp_path: Path) -> None:
+    collie("search", "--seed", "1", "--budget", "3runs", "--campaign", "c", cwd=tmp_path)
+    (tmp_path / "c" / "anomalies").write_text("")  # the first is found in run 4
+    (tmp_path / "c" / "results.jsonl").unlink()
+    (tmp_path / "c" / "results.jsonl").mkdir()
+    said = collie("search", "--resume", "c", "--budget", "20runs", cwd=tmp_path, status=3).stderr
+    assert "collie: c/anomalies/a1 cannot be written: Not a directory" in said
+    assert said.count("cannot be written") == 1
 
 
 class _Impatient(io.StringIO):
