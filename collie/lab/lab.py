@@ -150,11 +150,15 @@ def restart(name: str, *, state_dir: Path | None = None, cache_dir: Path | None 
     Raises:
         LabError: there is no such machine, or it does not come up.
     """
+    require_programs(QEMU, "ssh", "ssh-keygen")
     state = StateDir(state_dir or default_state_dir())
-    _machine(name, state)
+    cache = private_directory(cache_dir or default_cache_dir())
+    _machine(name, _present(state))
     with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
+        spec = _present(state)  # again: who had the lock may have taken the lab down, and this builds none
+        _machine(name, spec)
         machine.stop([state.label(name)], patience_seconds=HUNG_SECONDS)
-    up(state_dir=state.path, cache_dir=cache_dir, say=say)
+        _complete(spec, state, cache, None, say)
 
 
 def status(state_dir: Path | None = None) -> LabStatus:
@@ -208,13 +212,17 @@ def ssh_argv(name: str, *command: str, state_dir: Path | None = None) -> tuple[s
         LabError: there is no such machine.
     """
     state = StateDir(state_dir or default_state_dir())
-    return ssh_command(_machine(name, state), state, command)
+    return ssh_command(_machine(name, _present(state)), state, command)
 
 
-def _machine(name: str, state: StateDir) -> MachineSpec:
+def _present(state: StateDir) -> LabSpec:
     spec = load_spec(state)
     if spec is None:
         raise LabError("no lab is up; start one with `collie lab up`")
+    return spec
+
+
+def _machine(name: str, spec: LabSpec) -> MachineSpec:
     for one in spec.machines:
         if one.name == name:
             return one

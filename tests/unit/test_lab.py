@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -339,6 +340,26 @@ def test_ssh_to_a_machine_that_is_not_there_names_those_that_are(state: spec.Sta
     spec.save_spec(state, make_spec())
     with pytest.raises(LabError, match="lab-a, lab-b"):
         lab.ssh_argv("lab-z", state_dir=state.path)
+
+
+def test_a_machine_is_not_started_again_in_a_lab_that_was_taken_down_meanwhile(
+    state: spec.StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "find_program", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(image, "NEEDED_BYTES", 1 << 62)  # whatever goes wrong, this test builds no lab
+    spec.save_spec(state, make_spec())
+    said: list[str] = []
+    with ExitStack() as down:
+        down.enter_context(host.locked(state.lock, timeout_seconds=1.0, what="the lab", say=host.quiet))
+
+        def taken_down(line: str) -> None:
+            said.append(line)
+            state.spec.unlink()
+            down.close()
+
+        with pytest.raises(LabError, match="no lab is up"):
+            lab.restart("lab-a", state_dir=state.path, cache_dir=tmp_path / "cache", say=taken_down)
+    assert said == ["waiting for another process that uses the lab"]
 
 
 def test_sockets_move_when_their_path_would_be_too_long(tmp_path: Path) -> None:
