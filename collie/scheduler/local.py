@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -40,12 +41,17 @@ class LocalPairs:
         self._takes_time = takes_time
         self._testbeds = dict(testbeds)
         self._executor = ThreadPoolExecutor(len(self._testbeds), "pair")
-        asked = self._executor.map(_info, self._testbeds.values())
-        infos = dict(zip(self._testbeds, asked, strict=True))
-        errors = {name: info for name, info in infos.items() if isinstance(info, TestbedError)}
-        found = [info for info in infos.values() if not isinstance(info, TestbedError)]
-        if errors and not (absent_ok and found):
-            raise next(iter(errors.values()))
+        try:
+            asked = self._executor.map(_info, self._testbeds.values())
+            infos = dict(zip(self._testbeds, asked, strict=True))
+            errors = {name: info for name, info in infos.items() if isinstance(info, TestbedError)}
+            found = [info for info in infos.values() if not isinstance(info, TestbedError)]
+            if errors and not (absent_ok and found):
+                raise next(iter(errors.values()))
+        except BaseException:
+            with suppress(TestbedError):  # the agents of those that answer run by now
+                self.close()
+            raise
         self.absent = {name: str(error) for name, error in errors.items()}
         fingerprints = {host: each for info in found for host, each in info.fingerprints.items()}
         description = {**found[0].description, "pairs": list(self._testbeds)}
@@ -76,10 +82,16 @@ class LocalPairs:
         return tuple(use for uses in self._executor.map(_other_uses, present) for use in uses)
 
     def close(self) -> Mapping[str, int | None]:
-        """Leave nothing behind on any host of any pair."""
-        left = {host: count for testbed in self._testbeds.values() for host, count in testbed.close().items()}
+        """Leave nothing behind on any host of any pair, whichever of them cannot be closed.
+
+        Raises:
+            TestbedError: the first that cannot be.
+        """
+        # Threads of their own: the others may be busy with runs that end only as their testbed is closed.
+        with ThreadPoolExecutor(len(self._testbeds), "close") as closing:
+            closed = [closing.submit(testbed.close) for testbed in self._testbeds.values()]
         self._executor.shutdown()
-        return left
+        return {host: count for each in closed for host, count in each.result().items()}
 
     def _first(self, ask: Callable[[Testbed], T]) -> T:
         """Ask the first that answers: they are alike.

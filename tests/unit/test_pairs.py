@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -361,6 +362,39 @@ def test_pairs_that_do_not_answer_are_lost_where_that_is_allowed() -> None:
     one.drive({lane: turns(3, []) for lane in one.lanes})
     assert [type(record.result) for record in store.runs()] == [PairLost, Measured, Measured, Measured]
     pairs.close()
+
+
+def test_where_one_pair_has_to_answer_and_does_not_all_are_closed() -> None:
+    silent, answering = _Silent(), FakeTestbed()
+    with pytest.raises(HostUnreachable):
+        LocalPairs({"one": silent, "two": answering})
+    assert (silent.closed, answering.closed) == (1, 1)
+
+
+@dataclass
+class _Closing(FakeTestbed):
+    """A testbed that is closed together with others or not at all, and may fail to be."""
+
+    meet: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
+    failure: str = ""
+
+    def close(self) -> Mapping[str, int | None]:
+        self.meet.wait(30)
+        super().close()
+        if self.failure:
+            raise TestbedError(self.failure)
+        return {f"host {id(self)}": 0}
+
+
+def test_pairs_are_closed_side_by_side_and_the_first_that_cannot_be_is_told() -> None:
+    meet = threading.Barrier(3)
+    testbeds = [_Closing(meet=meet) for _ in range(3)]
+    pairs = LocalPairs({f"pair {number}": testbed for number, testbed in enumerate(testbeds)})
+    assert list(pairs.close()) == [f"host {id(testbed)}" for testbed in testbeds]
+    testbeds[0].failure, testbeds[2].failure = "first", "second"
+    with pytest.raises(TestbedError, match="first"):
+        pairs.close()
+    assert [testbed.closed for testbed in testbeds] == [2, 2, 2]
 
 
 @dataclass
