@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from collie.errors import StoreError
+from collie.errors import StoreError, StoreUnwritable
 from collie.store.lock import LOCK_NAME
 
 MOST_BYTES = 4 << 20
@@ -101,6 +102,19 @@ def read_some(path: Path) -> str:
     if len(data) > MOST_BYTES:
         raise ValueError(f"longer than {MOST_BYTES >> 20} MiB")
     return data.decode()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name a file or folder that turns out not to be writable.
+
+    Raises:
+        StoreUnwritable: the file system refuses.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnwritable(f"{path} cannot be written: {error.strerror}") from None
 
 
 FOR_OTHERS: Final = 0o666

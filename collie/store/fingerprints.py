@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from collie.errors import StoreError
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
-from collie.store.directory import read_some, write_whole
+from collie.store.directory import read_some, write_whole, writing
 from collie.untrusted import read_json, typed
 
 _VERSION = 1
@@ -41,6 +41,9 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
         folder: of a campaign.
         fingerprints: by host, host A first.
         taken: when, RFC 3339.
+
+    Raises:
+        StoreError: one cannot be written, or an earlier one is damaged.
     """
     kept = _all(folder)
     for position, (host, fingerprint) in enumerate(fingerprints.items()):
@@ -49,7 +52,8 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
         stem = re.sub(r"[^A-Za-z0-9._+-]", "_", host.replace("/", "+"))
         name = f"{stem}.json" if number == 1 else f"{stem}.{number}.json"
         content = encode(KeptFingerprint(host, position, number, fingerprint), taken)
-        write_whole(folder / name, [json.dumps(content, indent=1), "\n"])
+        with writing(folder / name):
+            write_whole(folder / name, [json.dumps(content, indent=1), "\n"])
 
 
 def load(folder: Path) -> dict[str, Fingerprint]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from collie.ports import CampaignHeader, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
 from collie.store.anomaly_files import write_anomaly
-from collie.store.directory import CampaignDirectory, private, publish
+from collie.store.directory import CampaignDirectory, private, publish, writing
 from collie.store.jsonl import write_results
 from collie.store.lock import CampaignLock
 from collie.store.records import (
@@ -204,7 +204,7 @@ class SqliteStore:
         Raises:
             StoreUnwritable: the file system refuses.
         """
-        with _naming(self.directory.results):
+        with writing(self.directory.results):
             write_results(self.directory.results, self.runs())
         for anomaly in self.anomalies():
             self._write_files_of(anomaly)
@@ -240,7 +240,7 @@ class SqliteStore:
 
     def _write_files_of(self, anomaly: Anomaly) -> None:
         rows = self._all(SELECT_BETWEEN, anomaly.found_at_run, anomaly.found_at_run, 1)
-        with _naming(self.directory.anomaly(anomaly.id)):
+        with writing(self.directory.anomaly(anomaly.id)):
             write_anomaly(self.directory, self._header, anomaly, self._record(rows[0]) if rows else None)
 
     def _write(self, statement: str, *values: Any) -> int:
@@ -286,19 +286,6 @@ class SqliteStore:
             return self._connection.execute(query, values).fetchall()
         except schema.UNREADABLE as error:
             raise schema.damaged(self.directory.database, error) from None
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Name what could not be written.
-
-    Raises:
-        StoreUnwritable: the file system refuses.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise StoreUnwritable(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _make(directory: CampaignDirectory, header: CampaignHeader, calibration: Calibration) -> None:

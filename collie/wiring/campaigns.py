@@ -7,6 +7,7 @@ import logging
 import shlex
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,8 +112,9 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
     """
     choice = choice.with_absolute_paths()
     parts_of(choice)  # what is wrong with the choice is said before any host is asked
-    testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler)
-    try:
+    with ExitStack() as on_failure:
+        testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler)
+        on_failure.callback(testbed.close)
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
         parts = parts_of(choice)
         look_around(testbed, shared_port=choice.shared_port)
@@ -128,12 +130,11 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
             seed=choice.seed,
             started=utc_now(),
         )
-        store = SqliteStore.create(directory, header, kept)
+        store = on_failure.enter_context(SqliteStore.create(directory, header, kept))
         fingerprints.save(store.directory.fingerprints, testbed.info.fingerprints, utc_now())
-        return _open(choice, parts, testbed, store)
-    except BaseException:
-        testbed.close()
-        raise
+        opened = _open(choice, parts, testbed, store)
+        on_failure.pop_all()
+        return opened
 
 
 def _scheduler_said(directory: Path, began_with: str | None, said: str | None) -> str | None:
@@ -186,8 +187,8 @@ def resume(
     Raises:
         CollieError: the campaign or something that it was begun with is gone or has changed.
     """
-    store = SqliteStore.open(directory)
-    try:
+    with ExitStack() as on_failure:
+        store = on_failure.enter_context(SqliteStore.open(directory))
         if GATE in store.header.settings:
             raise StoreError(f"{directory} is the record of a gate; go on with it by: collie gate --resume {directory}")
         choice = SearchChoice.from_settings(store.header.settings)
@@ -202,14 +203,9 @@ def resume(
         _refuse_less_than_used(parts.budget, store)
         lost = lost_runs(store)
         testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler, absent_ok=True)
-    except BaseException:
-        store.close()
-        raise
-    if not _is_of(store.header, testbed):
-        testbed.close()
-        store.close()
-        raise StoreError(f"{directory} was begun on {store.header.testbed['name']}, not on {testbed.info.name}")
-    try:
+        on_failure.callback(testbed.close)
+        if not _is_of(store.header, testbed):
+            raise StoreError(f"{directory} was begun on {store.header.testbed['name']}, not on {testbed.info.name}")
         require_same_hardware(
             directory,
             store.directory.fingerprints,
@@ -218,12 +214,10 @@ def resume(
             absent=bool(absent_of(testbed)),
         )
         look_around(testbed, shared_port=choice.shared_port)
-    except BaseException:
-        testbed.close()
-        store.close()
-        raise
-    store.replace_settings(choice.to_settings())
-    return dataclasses.replace(_open(choice, parts, testbed, store), lost_runs=lost)
+        store.replace_settings(choice.to_settings())
+        opened = dataclasses.replace(_open(choice, parts, testbed, store), lost_runs=lost)
+        on_failure.pop_all()
+        return opened
 
 
 def _is_of(header: CampaignHeader, testbed: Testbed) -> bool:

@@ -217,7 +217,7 @@ def test_a_damaged_index_is_said_to_be_damaged_by_whoever_writes_to_it(tmp_path:
         file.write(b"\xff" * 64)
     with SqliteStore.open(tmp_path / "c") as store:
         assert store.anomalies() == (ANOMALY,), "which takes no index"
-        with pytest.raises(StoreError, match="malformed.*put a copy in its place, or begin a new campaign") as raised:
+        with pytest.raises(StoreError, match=r"malformed.*put a copy in its place, or begin a new campaign") as raised:
             store.add_anomaly(ANOMALY)
         assert raised.value.exit_code == 2
 
@@ -323,8 +323,9 @@ def test_an_anomaly_whose_files_cannot_be_written_is_on_record(tmp_path: Path) -
 
 
 def test_what_cannot_be_exported_does_not_hide_what_went_wrong_before(tmp_path: Path) -> None:
-    with pytest.raises(TestbedError, match="host-b is gone"), SqliteStore.create(tmp_path / "c", HEADER):
-        (tmp_path / "c" / "results.jsonl").mkdir()
+    store = SqliteStore.create(tmp_path / "c", HEADER)
+    (tmp_path / "c" / "results.jsonl").mkdir()
+    with pytest.raises(TestbedError, match="host-b is gone"), store:
         raise TestbedError("host-b is gone")
 
 
