@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -65,8 +66,20 @@ def calibrate(hosts: str, space: str, repeat: int, output: str, **options: Any) 
     status = 3 if safety and safety.left_behind else 0 if points else 5
     if output == "json":
         shown = {"points": [_point(point) for point in points], **({"safety": render_safety(safety)} if safety else {})}
-        print_json({"schema_version": 1, "kept_in": str(made.path), **shown})
-        return status
+        print_json({"schema_version": 1, "kept_in": str(made.path) if made.path else None, **shown})
+    else:
+        _print_calibration(points)
+        if made.path:
+            click.echo(
+                f"kept in {made.path}; later searches, measurements and reproductions on these hosts are judged by it"
+            )
+        say_safety(safety)
+    if made.failure:
+        raise made.failure
+    return status
+
+
+def _print_calibration(points: Sequence[CalibrationPoint]) -> None:
     table = Table(box=None)
     for heading in ("transport", "opcode", "message", "delivered", "messages/s", "spread"):
         table.add_column(heading)
@@ -80,9 +93,6 @@ def calibrate(hosts: str, space: str, repeat: int, output: str, **options: Any) 
             f"{point.spread:.0%}",
         )
     Console().print(table)
-    click.echo(f"kept in {made.path}; later searches, measurements and reproductions on these hosts are judged by it")
-    say_safety(safety)
-    return status
 
 
 @command.command("fingerprint")

@@ -7,11 +7,12 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from collie.detect.bounds import Calibration
 from collie.inventory.fingerprint import Fingerprint
 from collie.store import codec
-from collie.store.directory import publish, read_some
+from collie.store.directory import publish, read_some, writing
 from collie.untrusted import read_json
 from collie.workloads.workload import Workload, render
 
@@ -37,15 +38,32 @@ def default_folder() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "collie" / "calibrations"
 
 
-def save(calibration: Calibration, name: str, folder: Path | None = None) -> Path:
-    """Keep a calibration; one of the same name gives way."""
+def require_writable(folder: Path | None = None) -> None:
+    """Find out that calibrations can be kept before one is measured; make the folder if need be.
+
+    Raises:
+        StoreUnwritable: they cannot be.
+    """
     folder = folder or default_folder()
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+
+
+def save(calibration: Calibration, name: str, folder: Path | None = None) -> Path:
+    """Keep a calibration; one of the same name gives way.
+
+    Raises:
+        StoreUnwritable: it cannot be kept.
+    """
+    folder = folder or default_folder()
     path = folder / f"{name}.json"
     unfinished = path.with_suffix(".new")
     content = {"schema_version": _VERSION, **codec.encode_calibration(calibration)}
-    unfinished.write_text(json.dumps(content, indent=1) + "\n")
-    publish(unfinished, path)
+    with writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(json.dumps(content, indent=1) + "\n")
+        publish(unfinished, path)
     return path
 
 

@@ -23,7 +23,7 @@ from collie.counters.catalog import Catalog
 from collie.detect.bounds import Calibration
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom
-from collie.errors import StoreError, UsageError
+from collie.errors import StoreError, StoreUnwritable, UsageError
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.ports import CampaignHeader, ProgressSink
 from collie.report.quantities import name_testbed
@@ -83,13 +83,15 @@ class Calibrated:
 
     Attributes:
         calibration: the ceilings.
-        path: where they are kept.
+        path: where they are kept; None where they could not be.
         safety: what the runs did to the network; None where nothing was limited.
+        failure: why they could not be kept.
     """
 
     calibration: Calibration
-    path: Path
+    path: Path | None
     safety: SafetyRecord | None
+    failure: StoreUnwritable | None = None
 
 
 def calibrate(
@@ -101,6 +103,8 @@ def calibrate(
 ) -> Calibrated:
     """Measure what plain traffic achieves on real hosts, and keep it for later searches.
 
+    Where it cannot be kept in the end, it is returned all the same: hosts have worked for it.
+
     Args:
         choice: hosts, and the space that gives plain values.
         repeats: of each workload.
@@ -109,14 +113,19 @@ def calibrate(
         opcodes: only these; all of the space without any.
 
     Raises:
+        StoreUnwritable: it could not be kept, as is found out before any host is asked.
         TestbedError: the hosts cannot be used.
     """
+    calibrations.require_writable()
     with bench(choice, sink) as opened:
         calibration = dataclasses.replace(
             opened.calibrate(repeats, sizes, opcodes), measured_on=utc_now().partition("T")[0]
         )
         name = calibration_name(opened.testbed, opened.space)
-    return Calibrated(calibration, calibrations.save(calibration, name), opened.safety)
+    try:
+        return Calibrated(calibration, calibrations.save(calibration, name), opened.safety)
+    except StoreUnwritable as failure:
+        return Calibrated(calibration, None, opened.safety, failure)
 
 
 def workload_named(name: str, space: Space) -> Workload:

@@ -50,8 +50,10 @@ def main() -> int:
     choice = SearchChoice(TestbedChoice(hosts=options.hosts), "soft-roce")
     if options.calibrate:
         began = time.monotonic()
-        path = wiring.calibrate(choice, options.calibrate, ListSink(), CALIBRATED_SIZES, OPCODES).path
-        print(f"calibrated in {time.monotonic() - began:.0f} s, kept in {path}", flush=True)
+        made = wiring.calibrate(choice, options.calibrate, ListSink(), CALIBRATED_SIZES, OPCODES)
+        if made.failure:
+            raise made.failure
+        print(f"calibrated in {time.monotonic() - began:.0f} s, kept in {made.path}", flush=True)
     outcomes: Counter[str] = Counter()
     with wiring.bench(choice, ListSink()) as bench:
         workloads = list(plain_workloads(bench.space))[options.first :: options.every]
