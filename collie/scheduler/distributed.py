@@ -8,9 +8,11 @@ Rules.
    worker does is in `collie.scheduler.worker`.
 2. A pair whose worker has left the scheduler gets another one, which begins the run again, a few times. Where no worker
    comes in time, the pair is lost.
-3. What watches a run goes with it and acts in the worker, next to the traffic; here it is shown the samples once the
+3. Nobody waits for ever for a worker that has left or a scheduler that hangs: while a worker is asked, the scheduler is
+   asked beside it which workers there are, with a deadline. A scheduler that has missed it is not asked again.
+4. What watches a run goes with it and acts in the worker, next to the traffic; here it is shown the samples once the
    run is over.
-4. What a worker foresaw is a `TestbedError` here.
+5. What a worker foresaw is a `TestbedError` here.
 
 Whoever reaches the scheduler runs code on its workers and here (docs/security.md).
 """
@@ -20,10 +22,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import lru_cache, partial
-from queue import Empty, Queue
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from time import monotonic, sleep
 from types import ModuleType
 from typing import Any, TypeVar
@@ -48,6 +50,11 @@ _WORKER_SECONDS = 60.0
 _WORKERS_PER_STEP = 3
 """Workers at most that may leave during one step of a pair: what takes them all away is likely to be that step."""
 _LOOK_SECONDS = 0.5
+_ANSWER_SECONDS = 15.0
+"""How long the scheduler may take to say which workers there are, usually some milliseconds."""
+_ANSWER_ATTEMPTS = 2
+"""In that time. A controller that was stopped itself finds its first deadline past when it goes on."""
+_LEAVE_SECONDS = 5.0
 _SPECIFICATIONS = 4096
 
 
@@ -77,6 +84,7 @@ class Workers:
             raise TestbedError(f"no scheduler answers at {address}: {error}. Start one by: dask scheduler") from None
         self._driven_by: dict[str, str] = {}
         self._assigning = Lock()
+        self._silent = False
 
     def ask(self, pair: str, function: Callable[..., Answer[T]], *arguments: Any) -> T:
         """Let the worker of a pair call a function; another worker where that one leaves.
@@ -111,21 +119,18 @@ class Workers:
         worker = self._driven_by.get(pair)
         if worker is None:
             return None
-        answers: Queue[T | None] = Queue(1)
 
-        def run() -> None:
-            try:
+        def run() -> T | None:
+            with suppress(Exception):  # whatever it is, the usual way will say it better
                 found: dict[str, T | None] = self._client.run(function, pair, *arguments, workers=[worker])
-            except Exception:  # whatever it is, the usual way will say it better
-                found = {}
-            answers.put(found.get(worker))
+                return found.get(worker)
+            return None
 
         # The scheduler tries for half a minute to reach a worker that has just left, and cannot be told not to.
-        Thread(target=run, daemon=True).start()
-        while worker in self._present():
-            with suppress(Empty):
-                return answers.get(timeout=_LOOK_SECONDS)
-        return None
+        try:
+            return self._watched(worker, run)
+        except _Vanished:
+            return None
 
     def end(self, pair: str) -> Mapping[str, int | None] | None:
         """Let the worker of a pair close it; return what is left, None where no worker can tell.
@@ -142,8 +147,9 @@ class Workers:
             return None
 
     def close(self) -> None:
-        """Leave the scheduler; the workers stay."""
-        self._client.close()
+        """Leave the scheduler; the workers stay. One that does not hear of it finds out by itself."""
+        with suppress(TimeoutError):
+            self._client.close(timeout=_LEAVE_SECONDS)
 
     def _worker(self, pair: str) -> str:
         """Return the worker of a pair; one that drives few others where it has none.
@@ -179,12 +185,40 @@ class Workers:
         """Return the workers that are there.
 
         Raises:
-            TestbedError: the scheduler is gone.
+            TestbedError: the scheduler is gone, or does not answer.
         """
-        try:
-            return frozenset(self._client.nthreads())
-        except Exception as error:  # OSError at first; later dask's own AttributeError, as its connection is None
-            raise self._gone(error) from None
+        for _ in range(0 if self._silent else _ANSWER_ATTEMPTS):
+            try:
+                asked = self._client.scheduler.ncores
+                return frozenset(self._client.sync(asked, callback_timeout=_ANSWER_SECONDS / _ANSWER_ATTEMPTS))
+            except TimeoutError:
+                continue
+            except Exception as error:  # OSError at first; later dask's own AttributeError, as its connection is None
+                raise self._gone(error) from None
+        self._silent = True
+        raise TestbedError(f"scheduler {self.address} does not answer within {_ANSWER_SECONDS:g} s")
+
+    def _watched(self, worker: str, call: Callable[[], T]) -> T:
+        """Return what a call returns that no deadline ends, unless its worker leaves meanwhile.
+
+        Raises:
+            _Vanished: the worker has left.
+            TestbedError: the scheduler is gone, or does not answer.
+            Exception: that the call raised.
+        """
+        outcome: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(call())
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        Thread(target=run, daemon=True).start()  # which nobody waits for at the end of the process
+        while not wait([outcome], _LOOK_SECONDS).done:
+            if worker not in self._present():
+                raise _Vanished
+        return outcome.result()
 
     def _answer(self, worker: str, function: Callable[..., Answer[T]], *arguments: Any) -> Answer[T]:
         future = self._client.submit(
@@ -196,13 +230,8 @@ class Workers:
             pure=False,
             retries=0,
         )
-        done = Event()
-        future.add_done_callback(lambda _: done.set())
         try:
-            while not done.wait(_LOOK_SECONDS):
-                if worker not in self._present():
-                    raise _Vanished
-            answer: Answer[T] = future.result()
+            answer: Answer[T] = self._watched(worker, future.result)
             return answer
         except self._dask.KilledWorker:
             raise _Vanished from None
@@ -314,9 +343,10 @@ class DistributedPairs(LocalPairs):
 
     def close(self) -> Mapping[str, int | None]:
         """Leave nothing behind on any host, and leave the scheduler."""
-        left = super().close()
-        self._workers.close()
-        return left
+        try:
+            return super().close()
+        finally:
+            self._workers.close()
 
 
 def require_address(text: str) -> str:

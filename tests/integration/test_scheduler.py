@@ -8,9 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 from time import sleep
 from typing import Any
 
@@ -25,7 +26,7 @@ from collie.content.anomalies import load_reference
 from collie.detect.measurement import Measurement
 from collie.errors import HostUnreachable, TestbedError, UsageError
 from collie.inventory.safety import SafetyLimits
-from collie.ports import Measured, PairLost
+from collie.ports import Measured, PairLost, TestbedInfo
 from collie.scheduler import distributed as scheduler
 from collie.scheduler.distributed import DistributedPairs
 from collie.testing.fakes import FakeTestbed, ListSink
@@ -119,6 +120,15 @@ def measured(result: object) -> Measurement:
 
 
 @dataclass
+class _Lasting(FakeTestbed):
+    """Real hosts: nobody knows what is left on them without asking."""
+
+    @property
+    def info(self) -> TestbedInfo:
+        return replace(super().info, virtual_time=False)
+
+
+@dataclass
 class _Gone(FakeTestbed):
     def measure(self, *_: object) -> Any:
         raise HostUnreachable("host-b", "192.0.2.7", "timed out")
@@ -144,6 +154,34 @@ def test_watches_act_in_the_worker_errors_come_as_words_and_pairs_move_to_a_work
             assert runs[2] == PairLost("three", "host host-b (192.0.2.7) cannot be reached: timed out", 0.0)
             assert len(set(pairs._workers._driven_by.values())) > 1
         pairs.close()
+
+
+@contextmanager
+def hanging(cluster: distributed.LocalCluster, seconds: float) -> Iterator[None]:
+    """Keep the scheduler from answering anybody for so long, or until the context ends."""
+    goes_on = Event()
+    assert cluster.loop is not None
+    cluster.loop.add_callback(goes_on.wait, seconds)
+    try:
+        yield
+    finally:
+        goes_on.set()
+
+
+def test_a_scheduler_that_is_slow_is_waited_for_and_one_that_hangs_is_named_and_asked_no_more(
+    cluster: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with workers(cluster, 1):
+        pairs = DistributedPairs(cluster.scheduler_address, {"one": partial(_Lasting), "two": FakeTestbed})
+        with hanging(cluster, 1.0):
+            assert measured(pairs.measure(Workload(), 1))
+        monkeypatch.setattr(scheduler, "_ANSWER_SECONDS", 0.5)
+        with hanging(cluster, 120.0):
+            lost = pairs.lanes[0].begin(Workload(), 2, None).result()
+            assert isinstance(lost, PairLost)
+            assert lost.detail == f"scheduler {cluster.scheduler_address} does not answer within 0.5 s"
+            monkeypatch.setattr(scheduler, "_ANSWER_SECONDS", 600.0)
+            assert pairs.close() == dict.fromkeys(FakeTestbed().info.fingerprints), "nobody can tell what is left"
 
 
 @pytest.mark.parametrize("address", ["localhost", "http://a:1", "tcp://a b:1", "tcp://[::1]", "tls://a:123456"])
