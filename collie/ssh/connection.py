@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import paramiko
+from paramiko.agent import AgentKey
 from paramiko.ssh_exception import IncompatiblePeer
 
 from collie.errors import HostKeyMismatch, HostUnreachable
 from collie.ssh.route import Hop
+from collie.ssh.ssh_agent import SshAgent
 
 # Its threads log whatever ends a connection, with tracebacks; what matters of it comes as an exception.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
@@ -25,12 +28,20 @@ DEAD_AFTER_MILLISECONDS = 10000
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Deadlines of the steps of a connection, in seconds."""
+    """Deadlines of the steps of a connection, in seconds.
+
+    Attributes:
+        connect, banner, authenticate, open_channel: of the server.
+        agent: of the SSH agent's list of keys. One that waits for its user, for another connection, answers nobody.
+        sign: of its signature; a hardware key waits for a touch.
+    """
 
     connect: float = 8.0
     banner: float = 15.0
     authenticate: float = 15.0
     open_channel: float = 10.0
+    agent: float = 10.0
+    sign: float = 60.0
 
 
 class Connection:
@@ -38,13 +49,14 @@ class Connection:
 
     def __init__(self, clients: Sequence[paramiko.SSHClient]) -> None:
         self._clients = tuple(clients)
+        transport = self._clients[-1].get_transport()
+        assert transport is not None, "a connection is built from connected clients"
+        self._transport = transport
 
     @property
     def transport(self) -> paramiko.Transport:
-        """The transport to the host itself."""
-        transport = self._clients[-1].get_transport()
-        assert transport is not None, "a connection is built from connected clients"
-        return transport
+        """The transport to the host itself; one that has ended, once the connection is closed."""
+        return self._transport
 
     @property
     def is_alive(self) -> bool:
@@ -102,13 +114,16 @@ def _attempt(
     hop: Hop, through: paramiko.SSHClient | None, timeouts: Timeouts, algorithms: Sequence[str]
 ) -> paramiko.SSHClient:
     def transport(sock: Any, **options: Any) -> paramiko.Transport:
-        made = paramiko.Transport(sock, **options)
+        made = _Transport(sock, **options)
+        made.timeouts = timeouts
         security = made.get_security_options()
         security.key_types = [name for name in algorithms if name in security.key_types]
         made.set_keepalive(int(KEEPALIVE_SECONDS))
         return made
 
     client = paramiko.SSHClient()
+    agent = SshAgent(timeouts.agent, timeouts.sign)
+    client._agent = agent  # type: ignore[attr-defined]  # else it takes its own, and waits for that without end
     verify = _Verify(hop)
     client.set_missing_host_key_policy(verify)
     sock = _socket(hop, through, timeouts)
@@ -130,11 +145,28 @@ def _attempt(
     except BaseException as error:
         client.close()
         sock.close()
+        if agent.fault:
+            raise _unreachable(hop, agent.fault) from error
         if verify.passed and isinstance(error, paramiko.SSHException):
             # Of a refused key in one format paramiko may report that it is not in another one.
             raise error if isinstance(error, paramiko.AuthenticationException) else _Refused() from error
         raise
     return client
+
+
+class _Transport(paramiko.Transport):
+    """Has patience with a key of the SSH agent, whose user may have to be there for it.
+
+    Attributes:
+        timeouts: of the connection.
+    """
+
+    timeouts = Timeouts()
+
+    def auth_publickey(self, username: str, key: paramiko.PKey, event: threading.Event | None = None) -> list[str]:
+        signing = self.timeouts.sign if isinstance(key, AgentKey) else 0.0
+        self.auth_timeout = self.timeouts.authenticate + signing
+        return super().auth_publickey(username, key, event)
 
 
 class _Refused(paramiko.AuthenticationException):

@@ -10,6 +10,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
 from typing import TypeVar
 
 import paramiko
@@ -44,7 +45,7 @@ class SshRemote:
         self._timeouts = timeouts or Timeouts()
         self._config_file = config_file
         self._lock = threading.Lock()
-        self._connection: Connection | None = None
+        self._connection: Future[Connection] | None = None
 
     @property
     def name(self) -> str:
@@ -96,11 +97,11 @@ class SshRemote:
         return self._start(argv)
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection. One that is still being made is waited for by nobody any more."""
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            connection, self._connection = self._connection, None
+        if connection is not None and not connection.cancel() and connection.exception() is None:
+            connection.result().close()
 
     def _start(self, argv: Sequence[str]) -> SshChannel:
         def start(transport: paramiko.Transport) -> SshChannel:
@@ -141,17 +142,54 @@ class SshRemote:
         except CONNECTION_ERRORS as error:
             if connection.is_alive and isinstance(error, TimeoutError):
                 raise CommandTimeout(self.name, "opening a channel", self._timeouts.open_channel) from error
-            self.close()
+            connection.close()
             raise HostUnreachable(self.name, self._host.address, f"connection lost: {error}") from error
 
     def _connect(self) -> Connection:
         with self._lock:
-            if self._connection is not None and not self._connection.is_alive:
-                self._connection.close()
-                self._connection = None
-            if self._connection is None:
-                self._connection = connect(route(self._host, self._config_file), self._timeouts)
-            return self._connection
+            if self._connection is None or _has_ended(self._connection):
+                self._connection = _in_background(
+                    f"connect to {self.name}", lambda: connect(route(self._host, self._config_file), self._timeouts)
+                )
+            connection = self._connection
+        try:
+            return connection.result()
+        except CancelledError:
+            raise HostUnreachable(self.name, self._host.address, "closed while it was being connected to") from None
+
+
+def _in_background(name: str, make: Callable[[], Connection]) -> Future[Connection]:
+    """Make a connection in a thread of its own. Who waits for it may be interrupted, and need not wait to the end.
+
+    Cancelled, it is closed as soon as it is made.
+    """
+    made: Future[Connection] = Future()
+
+    def run() -> None:
+        try:
+            connection = make()
+        except BaseException as error:
+            if made.set_running_or_notify_cancel():
+                made.set_exception(error)
+        else:
+            if made.set_running_or_notify_cancel():
+                made.set_result(connection)
+            else:
+                connection.close()
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return made
+
+
+def _has_ended(connection: Future[Connection]) -> bool:
+    """Whether a connection could not be made, or is lost; closes what is left of it."""
+    if not connection.done():
+        return False
+    if connection.exception() is None:
+        if connection.result().is_alive:
+            return False
+        connection.result().close()
+    return True
 
 
 @contextlib.contextmanager

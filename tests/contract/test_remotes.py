@@ -7,12 +7,13 @@ import dataclasses
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import paramiko
 import pytest
 
-from collie.errors import CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
+from collie.errors import CommandFailed, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.inventory.hosts import Host
 from collie.ports import Remote
 from collie.ssh import LocalRemote, SshRemote
@@ -158,6 +159,26 @@ def test_a_server_that_never_greets_costs_no_more_than_the_deadline(ssh_host: Ho
         assert time.monotonic() - started < 10
 
 
+def test_closing_waits_for_no_connection_that_is_still_being_made(ssh_host: Host) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        mute = dataclasses.replace(ssh_host, port=listener.getsockname()[1])
+        remote = SshRemote(mute, Timeouts(banner=10 * SOON), "/nonexistent")
+        with ThreadPoolExecutor(1) as other:
+            asking = other.submit(remote.run, ["true"], SOON)
+            connection, _ = listener.accept()
+            remote.close()
+            with pytest.raises(HostUnreachable, match="closed while"):
+                asking.result(SOON)
+        connection.close()
+
+
+def test_a_closed_remote_connects_anew(ssh_host: Host) -> None:
+    remote = SshRemote(ssh_host, config_file="/nonexistent")
+    for _ in range(2):
+        assert remote.run(["echo", "hello"], SOON).stdout == "hello\n"
+        remote.close()
+
+
 def test_a_host_that_lets_its_output_drip_is_late_all_the_same(ssh_host: Host) -> None:
     remote = SshRemote(ssh_host, config_file="/nonexistent")
     channel = remote.open(["sh", "-c", "while :; do printf x; sleep 0.05; done"])
@@ -169,13 +190,17 @@ def test_a_host_that_lets_its_output_drip_is_late_all_the_same(ssh_host: Host) -
     remote.close()
 
 
+def transport_of(remote: SshRemote) -> paramiko.Transport:
+    assert remote._connection is not None
+    return remote._connection.result(SOON).transport
+
+
 def test_a_lost_connection_is_told_and_made_anew(ssh_host: Host) -> None:
     remote = SshRemote(ssh_host, config_file="/nonexistent")
     channel = remote.open(["cat"])
     channel.send_line("one")
     assert channel.read_line(SOON) == "one"
-    assert remote._connection is not None
-    remote._connection.transport.sock.close()
+    transport_of(remote).sock.close()
     with pytest.raises(HostUnreachable, match="server"):
         channel.read_line(SOON)
     with pytest.raises(HostUnreachable, match="server"):
@@ -188,9 +213,8 @@ def test_a_lost_connection_is_told_and_made_anew(ssh_host: Host) -> None:
 def test_a_connection_that_ends_under_a_line_that_is_sent_is_a_lost_host(ssh_host: Host) -> None:
     remote = SshRemote(ssh_host, config_file="/nonexistent")
     channel = remote.open(["cat"])
-    assert remote._connection is not None
     # No more may be written, and nothing has told so to whoever reads.
-    remote._connection.transport.sock.shutdown(socket.SHUT_WR)
+    transport_of(remote).sock.shutdown(socket.SHUT_WR)
     with pytest.raises(HostUnreachable, match="server"):
         channel.send_line("one")
     remote.close()

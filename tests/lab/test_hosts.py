@@ -186,7 +186,7 @@ def test_a_connection_lost_during_a_run_is_made_anew(own_testbed: HostsTestbed) 
     remote = own_testbed._sessions["b"]._remote
     assert isinstance(remote, SshRemote)
     assert remote._connection is not None
-    remote._connection.transport.sock.close()
+    remote._connection.result().transport.sock.close()
     measuring.join(60)
     assert isinstance(results[0], Measured)
     assert agent_pids(own_testbed)[1] != first[1]
