@@ -25,6 +25,9 @@ KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa
 
 _WORD = "[A-Za-z0-9][A-Za-z0-9._-]*"
 """Nothing of it is special to a shell, and no program takes it for an option. ssh makes a command of jump hosts."""
+_JUMP = rf"(?:{_WORD}@)?(?P<host>\[[0-9a-fA-F:%]+\]|{_WORD})(?::(?P<port>[0-9]{{1,5}}))?"
+_LONGEST_LABEL = 63
+"""Characters of a part of a host name, RFC 1035."""
 _BELOW = "/"
 """Between a host and one of its devices; no name of either holds it."""
 
@@ -179,7 +182,14 @@ def check_address(text: str) -> str:
     """Check where SSH finds a host: a name or an IP address."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:%-]*|::[0-9a-fA-F:.]*", text):
         raise ValueError(f"{text!r} is neither a host name nor an IP address; user and port have fields of their own")
+    _require_labels(text)
     return text
+
+
+def _require_labels(name: str) -> None:
+    """Refuse a name that DNS cannot have: each part between dots holds 1 to 63 characters; a dot may end it."""
+    if not all(1 <= len(label) <= _LONGEST_LABEL for label in name.removesuffix(".").split(".")):
+        raise ValueError(f"{name!r} is no host name: each part between dots has 1 to {_LONGEST_LABEL} characters")
 
 
 def check_ip_address(text: str) -> str:
@@ -228,7 +238,8 @@ def check_fingerprint(text: str) -> str:
 def check_jump(text: str) -> str:
     """Check `user@host:port`, several separated by commas."""
     for hop in text.split(","):
-        found = re.fullmatch(rf"(?:{_WORD}@)?(?:\[[0-9a-fA-F:%]+\]|{_WORD})(?::([0-9]{{1,5}}))?", hop.strip())
-        if not found or not 1 <= int(found[1] or 22) <= 65535:
+        found = re.fullmatch(_JUMP, hop.strip())
+        if not found or not 1 <= int(found["port"] or 22) <= 65535:
             raise ValueError(f"{hop.strip()!r} is no jump host; write user@host:port, several separated by commas")
+        _require_labels(found["host"])
     return text

@@ -73,16 +73,18 @@ def connect(hops: Sequence[Hop], timeouts: Timeouts) -> Connection:
     """Connect hop by hop.
 
     Raises:
-        HostUnreachable: no connection, no authentication, or not in time; names the hop.
-        HostKeyMismatch: a hop presents an unexpected key.
+        HostUnreachable: no connection, no authentication, or not in time. The text names the hop, `host` is the last.
+        HostKeyMismatch: a hop presents an unexpected key; likewise.
     """
     clients: list[paramiko.SSHClient] = []
     try:
         for hop in hops:
             clients.append(_connect_hop(hop, clients[-1] if clients else None, timeouts))
-    except BaseException:
+    except BaseException as error:
         for client in reversed(clients):
             client.close()
+        if isinstance(error, HostUnreachable | HostKeyMismatch):
+            error.host = hops[-1].label  # whichever hop it is about, this is the host of the inventory that is missing
         raise
     return Connection(clients)
 
@@ -179,7 +181,10 @@ def _socket(hop: Hop, through: paramiko.SSHClient | None, timeouts: Timeouts) ->
         assert transport is not None, "jump hosts are connected"
         target = (hop.address, hop.port)
         return transport.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=timeouts.connect)
-    sock = socket.create_connection((hop.address, hop.port), timeouts.connect)
+    try:
+        sock = socket.create_connection((hop.address, hop.port), timeouts.connect)
+    except UnicodeError as error:  # of the codec that writes names as DNS has them
+        raise _unreachable(hop, f"no host can have that name: {error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_MILLISECONDS)

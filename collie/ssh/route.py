@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,14 +49,29 @@ def route(host: Host, config_file: str = USER_CONFIG) -> tuple[Hop, ...]:
         raise HostUnreachable(
             host.name, host.address, f"{config_file} has a ProxyCommand for it; use ProxyJump instead"
         )
-    jumps = [_jump(host, text, config) for text in jump.split(",") if jump.lower() != "none" and text.strip()]
-    return (*jumps, _hop(host, host.name, config))
+    try:
+        jumps = [_jump(host, text, config) for text in jump.split(",") if jump.lower() != "none" and text.strip()]
+        return (*jumps, _hop(host, host.name, config))
+    except _NoPort as error:
+        raise HostUnreachable(host.name, host.address, f"{config_file}: {error}") from None
+
+
+class _NoPort(ValueError):
+    """The configuration file has something else where a port should be; the hosts file is checked when it is read."""
+
+
+def _port(text: str, address: str) -> int:
+    if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
+        raise _NoPort(f"{text!r} is no port of {address}; write a number from 1 to 65535")
+    return int(text)
 
 
 def _load(host: Host, config_file: str) -> paramiko.SSHConfig:
     path = Path(config_file).expanduser()
     try:
-        return paramiko.SSHConfig.from_path(str(path)) if path.is_file() else paramiko.SSHConfig()
+        # OpenSSH reads bytes: a comment in another encoding is no reason to refuse the file.
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        return paramiko.SSHConfig.from_text(text)
     except (OSError, paramiko.SSHException) as error:
         raise HostUnreachable(host.name, host.address, f"{config_file} cannot be read: {error}") from error
 
@@ -73,7 +89,7 @@ def _jump(target: Host, text: str, config: paramiko.SSHConfig) -> Hop:
         address=address,
         data_address="",
         device="",
-        port=int(port) if port else None,
+        port=_port(port, address) if port else None,
         user=user or None,
         identity_file=None if own_keys else target.identity_file,
     )
@@ -83,7 +99,7 @@ def _jump(target: Host, text: str, config: paramiko.SSHConfig) -> Hop:
 def _hop(host: Host, label: str, config: paramiko.SSHConfig) -> Hop:
     options = config.lookup(host.address)
     address = str(options.get("hostname", host.address))
-    port = host.port or int(options.get("port", 22))
+    port = host.port or _port(str(options.get("port", 22)), host.address)
     files = [host.identity_file] if host.identity_file else list(options.get("identityfile", []))
     known_hosts = str(options.get("userknownhostsfile", USER_KNOWN_HOSTS)).split()
     alias = str(options.get("hostkeyalias", address))

@@ -124,10 +124,44 @@ def test_a_jump_host_is_gone_through_once_its_own_key_is_known(ssh_host: Host, t
     assert ssh_host.host_key
     # The server is its own bastion here.
     through = dataclasses.replace(ssh_host, jump=f"me@127.0.0.1:{ssh_host.port}")
-    with pytest.raises(HostKeyMismatch, match=r"server \(jump host 127\.0\.0\.1\).*known_hosts has no key"):
+    with pytest.raises(HostKeyMismatch, match=r"server \(jump host 127\.0\.0\.1\).*known_hosts has no key") as caught:
         answer(through)
+    assert caught.value.host == "server"  # the one that is missing
     known_hosts(ssh_host, tmp_path, ssh_host.host_key)
     assert answer(through) == "hello"
+
+
+def test_a_jump_host_that_cannot_be_reached_is_named_and_the_host_behind_it_is_missing(ssh_host: Host) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(HostUnreachable, match=rf"server \(jump host 127\.0\.0\.1\) \(127\.0\.0\.1:{port}\)") as caught:
+        answer(dataclasses.replace(ssh_host, jump=f"me@127.0.0.1:{port}"))
+    assert caught.value.host == "server"
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("Port ssh", r"config: 'ssh' is no port of 127\.0\.0\.1; write a number"),
+        ("ProxyJump gate:ssh", r"config: 'ssh' is no port of gate; write a number"),
+        ("ProxyJump gate:99999", r"config: '99999' is no port of gate"),
+        ("HostName a..b", r"a\.\.b:.*no host can have that name"),
+        (f"HostName {64 * 'a'}", "no host can have that name"),
+    ],
+)
+def test_what_no_host_has_in_the_ssh_configuration_is_named(
+    ssh_host: Host, tmp_path: Path, option: str, said: str
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host *\n  {option}\n")
+    with pytest.raises(HostUnreachable, match=rf"host server .*{said}"):
+        answer(dataclasses.replace(ssh_host, port=None), str(config))
+
+
+def test_a_comment_in_another_encoding_does_no_harm(ssh_host: Host, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_bytes(b"# M\xfcller\nHost *\n  User me\n")
+    assert answer(dataclasses.replace(ssh_host, user=None), str(config)) == "hello"
 
 
 def test_a_user_who_is_not_let_in_is_told_which_keys_were_tried(ssh_host: Host) -> None:
