@@ -73,7 +73,7 @@ class SshRemote:
         """Write a file atomically.
 
         Raises:
-            CommandFailed: the host does not let us write there.
+            CommandFailed: the host does not let us write there, or takes no files.
         """
 
         def write(sftp: paramiko.SFTPClient) -> None:
@@ -117,10 +117,8 @@ class SshRemote:
         def run(transport: paramiko.Transport) -> None:
             channel = transport.open_session(timeout=self._timeouts.open_channel)
             channel.settimeout(FILE_TIMEOUT_SECONDS)
-            with _closed_after(channel, self._timeouts.open_channel):
-                channel.invoke_subsystem("sftp")
             with (
-                contextlib.closing(paramiko.SFTPClient(channel)) as sftp,
+                contextlib.closing(self._sftp(channel)) as sftp,
                 _closed_after(channel, FILE_TIMEOUT_SECONDS) as late,
             ):
                 try:
@@ -133,6 +131,23 @@ class SshRemote:
                     raise CommandFailed(self.name, ["write", path], 1, str(error)) from error
 
         self._reached(run)
+
+    def _sftp(self, channel: paramiko.Channel) -> paramiko.SFTPClient:
+        """Speak SFTP on a channel.
+
+        Raises:
+            CommandFailed: the server does not.
+        """
+        try:
+            with _closed_after(channel, self._timeouts.open_channel):
+                channel.invoke_subsystem("sftp")
+            return paramiko.SFTPClient(channel)
+        except paramiko.SSHException as error:
+            # Refused, or begun by a server that has no such program. Neither ends the connection.
+            if not (str(error) == "Channel closed." or channel.eof_received) or not channel.get_transport().is_active():
+                raise
+            words = "its SSH server takes no files; add `Subsystem sftp internal-sftp` to its sshd_config"
+            raise CommandFailed(self.name, ["sftp"], 1, words) from error
 
     def _reached(self, work: Callable[[paramiko.Transport], T]) -> T:
         """Do something with the connection, and tell what ends it from what the host answers."""

@@ -93,7 +93,10 @@ class _Transport(paramiko.Transport):
 
 
 class _Server(paramiko.ServerInterface):
-    """Answers no request on a channel while there is a file `stuck` in its users' home."""
+    """Answers no request on a channel while there is a file `stuck` in its users' home.
+
+    It has no SFTP while there is `no-sftp`, and with `lost-sftp` believes that it has.
+    """
 
     def __init__(self, home: Path, client_key: paramiko.PKey) -> None:
         self._home, self._client_key = home, client_key
@@ -128,6 +131,10 @@ class _Server(paramiko.ServerInterface):
 
     def check_channel_subsystem_request(self, channel: paramiko.Channel, name: str) -> bool:
         self._wait_while_stuck()
+        if (self._home / "no-sftp").exists():
+            return False
+        if (self._home / "lost-sftp").exists():
+            return self.check_channel_exec_request(channel, b"exit 127")
         return super().check_channel_subsystem_request(channel, name)
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:

@@ -278,6 +278,20 @@ def test_a_server_that_is_alive_and_stuck_costs_no_more_than_the_deadline(
     remote.close()
 
 
+@pytest.mark.parametrize("lack", ["no-sftp", "lost-sftp"])
+def test_a_server_that_takes_no_files_is_told_what_it_lacks_and_stays_connected(
+    ssh_host: Host, tmp_path: Path, lack: str
+) -> None:
+    remote = SshRemote(ssh_host, config_file="/nonexistent")
+    (tmp_path / "home" / lack).touch()
+    with pytest.raises(CommandFailed, match=r"host server: .*Subsystem sftp internal-sftp"):
+        remote.put(b"data", "file")
+    before = transport_of(remote)
+    assert remote.run(["echo", "well"], SOON).stdout == "well\n"
+    assert transport_of(remote) is before
+    remote.close()
+
+
 # --- The ssh program --------------------------------------------------------------------------------------------------
 
 
