@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import secrets
+import select
 import shlex
 import signal
 import subprocess
@@ -20,6 +21,8 @@ from collie.ports import Completed
 from collie.ssh.lines import LineBuffer, Tail
 
 CLOSE_SECONDS = 2.0
+SEND_TIMEOUT_SECONDS = 10.0
+SLICE_SECONDS = 0.2
 MOST_WAITING_LINES = 16
 """Lines of a command that nobody has read yet; beyond them it waits."""
 NOT_FOUND = 127
@@ -91,9 +94,9 @@ class LocalRemote:
 
     def close(self) -> None:
         """End every command that is still open."""
-        for channel in self._channels:
+        channels, self._channels = self._channels, []  # somebody may open another one meanwhile
+        for channel in channels:
             channel.close()
-        self._channels.clear()
 
     def _popen(self, argv: Sequence[str], stdin: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -130,6 +133,9 @@ class LocalChannel:
         self._sending = threading.Lock()
         assert None not in (process.stdin, process.stdout, process.stderr), "all three are pipes"
         self._stdin = cast("IO[bytes]", process.stdin)
+        os.set_blocking(self._stdin.fileno(), False)  # a write takes what there is room for
+        self._room = select.poll()
+        self._room.register(self._stdin.fileno(), select.POLLOUT)
         self._readers = [
             threading.Thread(target=self._read_lines, args=(cast("IO[bytes]", process.stdout),), daemon=True),
             threading.Thread(target=self._read_tail, args=(cast("IO[bytes]", process.stderr),), daemon=True),
@@ -139,12 +145,16 @@ class LocalChannel:
 
     def send_line(self, line: str) -> None:
         """Write one line to the command's standard input."""
-        with self._sending:
-            if self._closed:
-                raise HostUnreachable(self._host, "local", "the channel is closed")
-            with contextlib.suppress(BrokenPipeError):
-                self._stdin.write(f"{line}\n".encode())
-                self._stdin.flush()
+        data = memoryview(f"{line}\n".encode())
+        deadline = time.monotonic() + SEND_TIMEOUT_SECONDS
+        with self._sending, contextlib.suppress(BrokenPipeError):
+            while data:
+                if self._closed:
+                    raise HostUnreachable(self._host, "local", "the channel is closed")
+                if time.monotonic() >= deadline:
+                    raise HostUnreachable(self._host, "local", "it takes no more input")
+                if self._room.poll(SLICE_SECONDS * 1000):
+                    data = data[os.write(self._stdin.fileno(), data) :]
 
     def read_line(self, timeout_seconds: float) -> str | None:
         """Return the next line of standard output, or None at its end."""
@@ -166,10 +176,9 @@ class LocalChannel:
 
     def close(self) -> None:
         """Close standard input and wait shortly for the command to end."""
-        with self._sending:
-            self._closed = True
-            with contextlib.suppress(BrokenPipeError):
-                self._stdin.close()
+        self._closed = True  # whoever sends just now to a command that does not read sees it, and makes room
+        with self._sending, contextlib.suppress(BrokenPipeError):
+            self._stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(CLOSE_SECONDS)
         _end(self.process)

@@ -292,6 +292,34 @@ def test_a_server_that_takes_no_files_is_told_what_it_lacks_and_stays_connected(
     remote.close()
 
 
+# --- Pipes ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_that_reads_nothing_takes_a_line_no_longer_than_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collie.ssh.local.SEND_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("collie.ssh.local.CLOSE_SECONDS", 0.1)
+    remote = LocalRemote("here", tmp_path)
+    channel = remote.open(["sleep", "60"])
+    with pytest.raises(HostUnreachable, match=r"host here .*takes no more input"):
+        channel.send_line("x" * 1_000_000)
+    remote.close()
+
+
+def test_a_channel_closes_under_a_line_that_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collie.ssh.local.SEND_TIMEOUT_SECONDS", 10 * SOON)
+    monkeypatch.setattr("collie.ssh.local.CLOSE_SECONDS", 0.1)
+    remote = LocalRemote("here", tmp_path)
+    channel = remote.open(["sh", "-c", "head -n 1; exec sleep 60"])
+    with ThreadPoolExecutor(1) as other:
+        sending = other.submit(channel.send_line, "x\n" * 500_000)
+        assert channel.read_line(SOON) == "x"  # what else is sent stays in the pipe
+        channel.close()
+        with pytest.raises(HostUnreachable, match="the channel is closed"):
+            sending.result(SOON)
+
+
 # --- The ssh program --------------------------------------------------------------------------------------------------
 
 
