@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -370,8 +371,8 @@ class Clock(Protocol):
         """The time of day, RFC 3339."""
         ...
 
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
+    def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
+        """Wait; no longer than until an event is set, where one is given."""
         ...
 
 

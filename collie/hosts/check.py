@@ -96,7 +96,12 @@ def check_hosts(
         _HostCheck(host, connect(host), archive, clock, catalog_for, across_ports=host.name in across) for host in hosts
     ]
     with ThreadPoolExecutor(len(checks)) as executor:
-        found = [finding for findings in executor.map(_HostCheck.findings, checks) for finding in findings]
+        try:
+            found = [finding for findings in executor.map(_HostCheck.findings, checks) for finding in findings]
+        except BaseException:  # an interrupt, which waits for no host that does not answer
+            for check in checks:
+                check.close()
+            raise
     taken = {check.host.name: check.fingerprint for check in checks if check.fingerprint is not None}
     couples = ((pair.a.name, other.name) for pair in pairs for other in pair.hosts[1:])
     return (*found, *(_alike(a, b, taken) for a, b in couples if {a, b} <= set(taken)))
@@ -157,6 +162,9 @@ class _HostCheck:
         finally:
             self._session.close()
         return found
+
+    def close(self) -> None:
+        self._session.close()
 
     def _shell(self) -> Iterator[Finding]:
         release = self._run("cat", "/etc/os-release").lower()

@@ -43,18 +43,23 @@ def fingerprints(
         TestbedError: a host cannot be asked, or has no such port.
     """
     program = archive or Archive.agent()
+    sessions = [HostSession(host, connect(host), program, clock) for host in hosts]
 
-    def take(host: Host) -> Fingerprint:
-        session = HostSession(host, connect(host), program, clock)
+    def take(session: HostSession) -> Fingerprint:
         try:
-            rdma_port(host, session.facts)
+            rdma_port(session.host, session.facts)
             return fingerprint(session)
         finally:
             session.close()
 
     with ThreadPoolExecutor(max(1, len(hosts))) as executor:
-        futures = {host.name: executor.submit(take, host) for host in hosts}
-        failures = [error for future in futures.values() if isinstance(error := future.exception(), TestbedError)]
+        futures = {session.host.name: executor.submit(take, session) for session in sessions}
+        try:
+            failures = [error for future in futures.values() if isinstance(error := future.exception(), TestbedError)]
+        except BaseException:  # an interrupt, which waits for no host that does not answer
+            for session in sessions:
+                session.close()
+            raise
         if failures:
             raise failures[0]
         return {name: future.result() for name, future in futures.items()}

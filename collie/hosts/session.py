@@ -7,6 +7,7 @@ Rules:
 2. Starting is tried a finite number of times, with growing pauses, and only for what may pass: a host that does not
    answer, an agent that ends. A wrong host key, a missing interpreter or missing pyverbs are reported at once.
 3. Nothing is written to a host but the agent's archive, under a name made of its content, and the archive unpacked.
+4. Closing waits for no host: what is asked of one to start its agent is cut off, and no further attempt is made.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ gone is known to be within 30 s."""
 START_PAUSES_SECONDS = (0.5, 2.0, 6.0)
 """Between attempts. A host whose one CPU still tears down what a hard workload left behind answers nobody for half a
 minute; one that is gone refuses at once, and is given up after nine seconds."""
+
+CUT_OFF_SECONDS = 0.2
+"""Between one cut and the next: an agent's start takes several steps, and the first cut may fall between two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,8 @@ class HostSession:
         self._archive = archive
         self._clock = clock
         self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._is_starting = False
         self._client: AgentClient | None = None
         self._facts: HostFacts | None = None
         self._left: int | None = 0
@@ -101,22 +107,31 @@ class HostSession:
 
         Raises:
             HostUnreachable: the host does not answer, after all attempts.
-            TestbedError: no agent can be started there.
+            TestbedError: no agent can be started there, or the session is closed.
         """
         with self._lock:
             if self._client is not None and self._client.failure is None:
                 return self._client
             self._drop()
-            for pause in (*START_PAUSES_SECONDS, None):
-                try:
-                    self._client = self._start()
-                    return self._client
-                except (HostUnreachable, CommandTimeout, AgentGone) as error:
-                    if pause is None:
-                        raise
-                    logger.info("%s; next attempt in %g s", error, pause)
-                    self._clock.sleep(pause)
-        raise AssertionError("unreachable")
+            self._is_starting = True  # before the first look at `_closing`: `close` looks the other way round
+            try:
+                self._client = self._started()
+            finally:
+                self._is_starting = False
+            return self._client
+
+    def _started(self) -> AgentClient:
+        for pause in (*START_PAUSES_SECONDS, None):
+            if self._closing.is_set():
+                break
+            try:
+                return self._start()
+            except (HostUnreachable, CommandTimeout, AgentGone) as error:
+                if pause is None or self._closing.is_set():
+                    raise
+                logger.info("%s; next attempt in %g s", error, pause)
+                self._clock.sleep(pause, until=self._closing)
+        raise TestbedError(f"host {self.host.name}: its session is closed")
 
     @property
     def is_live(self) -> bool:
@@ -157,12 +172,27 @@ class HostSession:
         with self._lock:
             self._drop()
 
-    def close(self) -> int | None:
-        """End the agent and the connection; return how many of our queue pairs the kernel still lists, if it tells."""
+    def disconnect(self) -> None:
+        """End the agent and the connection; the next use starts both anew."""
         with self._lock:
             self._drop()
             self._remote.close()
+
+    def close(self) -> int | None:
+        """End the agent and the connection for good, and cut off whoever starts one.
+
+        Returns:
+            How many of our queue pairs the kernel still lists, if it tells.
+        """
+        self._closing.set()
+        while not self._lock.acquire(timeout=CUT_OFF_SECONDS if self._is_starting else -1):
+            self._remote.close()
+        try:
+            self._drop()
+            self._remote.close()
             return self._left
+        finally:
+            self._lock.release()
 
     def _drop(self) -> None:
         if self._client is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -63,9 +64,9 @@ class SystemClock:
         """The time of day, RFC 3339."""
         return datetime.now(UTC).isoformat(timespec="seconds")
 
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
+    def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
+        """Wait; no longer than until an event is set, where one is given."""
+        (until or threading.Event()).wait(seconds)
 
 
 class HostsTestbed:
@@ -212,7 +213,9 @@ class HostsTestbed:
             self._left = {}
             try:
                 steps = {session.host.name: session.close for session in self._sessions.values()}
-                self._left = side_by_side(self._executor, steps)
+                # Not the testbed's own threads: all of them may wait for hosts, which closing makes them cease to.
+                with ThreadPoolExecutor(len(steps), thread_name_prefix=f"close {self._pair.name}") as closing:
+                    self._left = side_by_side(closing, steps)
             finally:
                 self._executor.shutdown(wait=False, cancel_futures=True)
         return self._left
@@ -220,8 +223,8 @@ class HostsTestbed:
     def _lost(self, roles: Iterable[str], seen: str, started: float) -> HostLost | None:
         """Bring back the hosts that run no command any more; None when all do, or when nobody could bring them back."""
         suspects = {role: self._sessions[role] for role in roles if not self._sessions[role].is_live}
-        if self._reviver is None or not suspects:
-            return None
+        if self._reviver is None or self._left is not None or not suspects:
+            return None  # closed under the run, it asks for no host any more
         answers = side_by_side(self._executor, {role: session.answers for role, session in suspects.items()})
         gone = [session for role, session in suspects.items() if not answers[role]]
         if not gone:
@@ -232,7 +235,7 @@ class HostsTestbed:
         logger.warning("host %s answers nobody (%s); bringing it back", names, seen)
         for session in self._sessions.values():
             if session.host.machine in lost:
-                session.close()
+                session.disconnect()
         for host in lost.values():
             self._reviver.revive(host)
         detail = f"host {names} answers nobody, noticed {noticed:.0f} s after the run began: {seen}"

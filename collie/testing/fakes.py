@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -211,8 +212,10 @@ class FakeClock:
         """The time of day, RFC 3339."""
         return (self.start + timedelta(seconds=self.seconds)).isoformat().replace("+00:00", "Z")
 
-    def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+    def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
+        """Let time pass, unless the event that would end it is set."""
+        if until is not None and until.is_set():
+            return
         self.slept.append(seconds)
         self.seconds += seconds
 

@@ -1,0 +1,147 @@
+"""A session that is closed while its agent is being started."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from collie.counters.catalog import Catalog
+from collie.errors import HostUnreachable, TestbedError
+from collie.hosts import HostsTestbed, check_hosts
+from collie.hosts.fingerprint import fingerprints
+from collie.hosts.session import Archive, HostSession
+from collie.hosts.testbed import SystemClock
+from collie.inventory.hosts import Host, Pair
+from collie.ports import Channel, Completed
+
+HOSTS = tuple(Host(name, f"mgmt-{name}", "192.0.2.1", "rxe0") for name in ("left", "right"))
+ARCHIVE = Archive.of(b"")
+SOON = 20.0
+
+
+class Silent:
+    """A host that answers nothing until the connection to it is closed."""
+
+    def __init__(self, host: Host) -> None:
+        self.name = host.name
+        self.asked = threading.Event()
+        self.tries = 0
+        self.closed = threading.Event()
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        self.tries += 1
+        self.asked.set()
+        assert self.closed.wait(SOON), "nobody has cut it off"
+        raise HostUnreachable(self.name, "mgmt", "cut off")
+
+    def put(self, data: bytes, path: str) -> None:
+        raise AssertionError("nothing was found out about it yet")
+
+    def open(self, argv: Sequence[str]) -> Channel:
+        raise AssertionError("nothing was shipped yet")
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class Refusing(Silent):
+    """A host that refuses every connection at once."""
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        self.tries += 1
+        self.asked.set()
+        raise HostUnreachable(self.name, "mgmt", "refused")
+
+
+class AtLast(Silent):
+    """A host that answers in the very moment in which it is cut off: the step after that has to be cut off, too."""
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        with pytest.raises(HostUnreachable):
+            super().run(argv, timeout_seconds)
+        self.closed.clear()
+        return Completed(0, f"{ARCHIVE.path.partition('agent-')[2].partition('.')[0]:0<64}  agent", "")
+
+    def open(self, argv: Sequence[str]) -> Channel:
+        assert self.closed.wait(SOON), "nobody has cut it off again"
+        raise HostUnreachable(self.name, "mgmt", "cut off")
+
+
+@pytest.mark.parametrize("kind", [Silent, AtLast])
+def test_closing_cuts_off_what_a_host_is_asked_and_asks_no_more(kind: type[Silent]) -> None:
+    remote = kind(HOSTS[0])
+    session = HostSession(HOSTS[0], remote, ARCHIVE, SystemClock())
+    with ThreadPoolExecutor(1) as other:
+        opening = other.submit(session.client)
+        assert remote.asked.wait(SOON)
+        assert session.close() == 0
+        with pytest.raises(HostUnreachable, match="cut off"):
+            opening.result(SOON)
+    assert remote.tries == 1
+    with pytest.raises(TestbedError, match="closed"):
+        session.client()
+
+
+def test_closing_ends_the_pause_before_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", (10 * SOON,))
+    remote = Refusing(HOSTS[0])
+    session = HostSession(HOSTS[0], remote, ARCHIVE, SystemClock())
+    with ThreadPoolExecutor(1) as other:
+        opening = other.submit(session.client)
+        assert remote.asked.wait(SOON)
+        session.close()
+        with pytest.raises(TestbedError):
+            opening.result(SOON)
+    assert remote.tries == 1
+
+
+def test_a_session_that_was_disconnected_may_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", ())
+    remote = Refusing(HOSTS[0])
+    session = HostSession(HOSTS[0], remote, ARCHIVE, SystemClock())
+    session.disconnect()
+    with pytest.raises(HostUnreachable, match="refused"):
+        session.client()
+
+
+def test_a_testbed_closes_although_all_its_threads_wait_for_hosts() -> None:
+    remotes = {host.name: Silent(host) for host in HOSTS}
+    testbed = HostsTestbed(
+        Pair(HOSTS[0], HOSTS[1]), lambda host: remotes[host.name], lambda _driver: Catalog("rxe", ()), archive=ARCHIVE
+    )
+    with ThreadPoolExecutor(1) as other:
+        opening = other.submit(lambda: testbed.info)
+        assert all(remote.asked.wait(SOON) for remote in remotes.values())
+        assert testbed.close() == {"left": 0, "right": 0}
+        with pytest.raises(HostUnreachable):
+            opening.result(SOON)
+    assert [remote.tries for remote in remotes.values()] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda connect: check_hosts(HOSTS, connect, ARCHIVE),
+        lambda connect: fingerprints(HOSTS, connect, SystemClock(), ARCHIVE),
+    ],
+)
+def test_an_interrupt_waits_for_no_host(ask: Callable[[Callable[[Host], Silent]], object]) -> None:
+    remotes = {host.name: Silent(host) for host in HOSTS}
+
+    def interrupt() -> None:
+        for remote in remotes.values():
+            remote.asked.wait(SOON)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # as it is in the background of a shell
+    threading.Thread(target=interrupt).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ask(lambda host: remotes[host.name])
+    finally:
+        signal.signal(signal.SIGINT, ignored)
+    assert all(remote.closed.is_set() for remote in remotes.values())
