@@ -27,10 +27,13 @@ _OPENINGS: Final = 2
 """Attempts at opening a group: a host that is late once is no reason to leave it out."""
 
 OpenGroup = Callable[[tuple[str, ...]], Testbed]
-"""Opens the testbed of hosts that measure together, by name and in order of their roles.
+"""Makes the testbed of hosts that measure together, by name and in order of their roles.
 
-It raises a TestbedError when it cannot be had.
+It raises a TestbedError when it cannot be had. To ask the hosts is left to whoever can be interrupted at it.
 """
+
+Approve = Callable[[Testbed], None]
+"""Looks at a testbed before anything runs there; raises a TestbedError where nothing may."""
 
 Told = Callable[[str], None]
 """Is told in words what happens."""
@@ -86,17 +89,21 @@ class _Outcome:
 class Battery:
     """Runs the battery.
 
-    A host that cannot be reached is left out from then on; the others go on without it. Interrupted, it closes whatever
-    is open under the runs that are under way.
+    A host that cannot be reached, or made to begin, is left out from then on; the others go on without it.
+    Interrupted, it closes whatever is open, or being opened, under the runs that are under way.
 
     Args:
-        open_group: opens the testbed of a group.
+        open_group: makes the testbed of a group.
         guard: the safety limits, over all groups together.
         lanes: groups that measure at once, at most.
         tell: hears what goes wrong, and how far it is.
+        approve: looks at each testbed first.
     """
 
-    def __init__(self, open_group: OpenGroup, guard: Guard, lanes: int, tell: Told) -> None:
+    def __init__(
+        self, open_group: OpenGroup, guard: Guard, lanes: int, tell: Told, approve: Approve = lambda _testbed: None
+    ) -> None:
+        self._approve = approve
         self._open_group = open_group
         self._guard = guard
         self._lanes = lanes
@@ -151,6 +158,7 @@ class Battery:
             testbed = self._opened(group.hosts)
         except TestbedError as error:
             self._failed(group, group.probes, error, outcome)
+            outcome.gone = _named(error, group)  # however it failed, it did so after all attempts
             return outcome
         try:
             outcome.catalog, able = testbed.info.catalog, testbed.capabilities
@@ -164,9 +172,7 @@ class Battery:
                     self._failed(group, group.probes[index:], error, outcome)
                     break
         finally:
-            outcome.left = testbed.close()
-            with self._opening:
-                self._open.remove(testbed)
+            outcome.left = self._close(testbed)
         return outcome
 
     def _opened(self, hosts: tuple[str, ...]) -> Testbed:
@@ -181,15 +187,22 @@ class Battery:
 
     def _answering(self, hosts: tuple[str, ...]) -> Testbed:
         testbed = self._open_group(hosts)
+        with self._opening:
+            self._open.append(testbed)  # first of all: whoever interrupts closes it under whoever waits for its hosts
         try:
+            self._require_going_on()
+            self._approve(testbed)
             _ = testbed.info, testbed.capabilities
-            with self._opening:
-                self._require_going_on()
-                self._open.append(testbed)
         except BaseException:
-            testbed.close()
+            self._close(testbed)
             raise
         return testbed
+
+    def _close(self, testbed: Testbed) -> Mapping[str, int | None]:
+        left = testbed.close()
+        with self._opening:
+            self._open.remove(testbed)
+        return left
 
     def _require_going_on(self) -> None:
         if self._interrupted:
@@ -197,8 +210,8 @@ class Battery:
 
     def _failed(self, group: Group, probes: Iterable[Probe], error: TestbedError, outcome: _Outcome) -> None:
         """Note a failure, and which probes it left unread."""
-        who = getattr(error, "host", None)
-        named = who if who in group.hosts else ",".join(group.hosts)
+        who = _named(error, group)
+        named = who or ",".join(group.hosts)
         outcome.failure = named, str(error)
         outcome.gone = who if isinstance(error, HostUnreachable | HostKeyMismatch) else None
         outcome.unread |= {probe.name: str(error) for probe in probes}
@@ -239,6 +252,12 @@ class Battery:
         with self._accounting:
             self._guard.account(result)
         return result
+
+
+def _named(error: TestbedError, group: Group) -> str | None:
+    """Return the host of a group that an error is about; None where nobody can tell."""
+    who = getattr(error, "host", None)
+    return who if who in group.hosts else None
 
 
 def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from typing import Final
 
@@ -12,7 +13,7 @@ from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.fleet import Battery, OpenGroup, Survey, Told
 from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.content.catalogs import load_catalog
-from collie.errors import TestbedError, UsageError
+from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Probe, Stage, is_large_enough, repeats, rounds
 from collie.fleet.judge import FALSE_ALARM, FleetVerdict, judge
 from collie.inventory.hosts import Pair, machine_of
@@ -104,7 +105,8 @@ def fleet(choice: FleetChoice, tell: Told) -> FleetResult:
     if not is_large_enough(hosts):
         return FleetResult(name, hosts, battery, Survey(), None, None)
     plan = rounds(hosts, battery) * (choice.repeat or repeats(len(hosts)))
-    survey = Battery(open_group, guard, lanes, tell).run(plan)
+    approve = partial(look_around, shared_port=choice.search.shared_port)
+    survey = Battery(open_group, guard, lanes, tell, approve).run(plan)
     verdict = judge(survey.readings, hosts, battery, survey.catalog, choice.false_alarm) if survey.catalog else None
     return FleetResult(name, hosts, battery, survey, verdict, record_of(guard, survey.left_behind))
 
@@ -144,13 +146,7 @@ def _real(choice: FleetChoice) -> _Opened:
 
     def open_group(group: tuple[str, ...]) -> Testbed:
         a, b, *others = (inventory.host(name) for name in group)
-        opened = hosts_testbed(testbed, Pair(a, b, tuple(others)), WindowPolicy(window_seconds=_WINDOW_SECONDS))
-        try:
-            look_around(opened, shared_port=choice.search.shared_port)
-        except TestbedError:
-            opened.close()
-            raise
-        return opened
+        return hosts_testbed(testbed, Pair(a, b, tuple(others)), WindowPolicy(window_seconds=_WINDOW_SECONDS))
 
     hosts = by_rail(host.name for host in inventory.hosts)
     lanes = choice.pairs or min(MOST_PAIRS, max(1, len(hosts) // 2))

@@ -23,7 +23,7 @@ from collie.cli.main import run
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.detect.measurement import Watch
 from collie.detect.symptom import Symptom
-from collie.errors import CommandTimeout, HostUnreachable, TestbedError
+from collie.errors import AgentError, CommandFailed, CommandTimeout, HostUnreachable, TestbedError
 from collie.fleet.battery import BATTERY, Stage, rounds
 from collie.fleet.judge import judge
 from collie.hosts import HostsTestbed, WindowPolicy
@@ -197,6 +197,42 @@ def test_a_host_that_is_late_once_is_asked_again() -> None:
     assert {reading.host for reading in survey.readings} == set("abcd")
 
 
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [
+        (CommandTimeout("c", "agent step hello", 44.0), 2),
+        (AgentError("c", "conversation", "the agent ended"), 2),
+        (CommandFailed("c", ["sftp"], 1, "no files"), 1),
+    ],
+)
+def test_a_host_that_cannot_be_made_to_begin_is_not_asked_in_later_rounds(error: TestbedError, attempts: int) -> None:
+    asked: list[str] = []
+
+    def open_group(group: tuple[str, ...]) -> ports.Testbed:
+        asked.extend(group)
+        if "c" in group:
+            raise error
+        return FakeTestbed(noise=0.02)
+
+    plan = rounds(tuple("abcdefgh"), PLAIN)
+    assert sum("c" in group.hosts for groups in plan for group in groups) > 1
+    survey = Battery(open_group, Guard(), 1, lambda _text: None).run(plan)
+    assert asked.count("c") == attempts
+    assert survey.incomplete == {"c"}
+    assert survey.failures == {"c": str(error)}
+
+
+def test_an_error_about_something_else_than_a_host_of_the_group_blames_no_host_by_itself() -> None:
+    def open_group(group: tuple[str, ...]) -> ports.Testbed:
+        if group == ("a", "b"):
+            raise HostUnreachable("gate", "192.0.2.9", "no route")
+        return FakeTestbed(noise=0.02)
+
+    survey = Battery(open_group, Guard(), 1, lambda _text: None).run(rounds(tuple("abcdef"), PLAIN))
+    assert survey.failures == {"a,b": "host gate (192.0.2.9) cannot be reached: no route"}
+    assert survey.incomplete == set()
+
+
 def test_a_storm_is_provoked_once_and_names_the_host() -> None:
     opened: list[FakeTestbed] = []
 
@@ -227,30 +263,61 @@ def test_the_fleet_ends_with_its_pause_budget() -> None:
     assert survey.runs < 16
 
 
-def test_an_interruption_closes_what_is_open() -> None:
-    opened: list[FakeTestbed] = []
-    measuring = threading.Event()
+class Endless(FakeTestbed):
+    """Measures until it is closed."""
 
-    class Endless(FakeTestbed):
-        def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> ports.RunResult:
-            measuring.set()
-            while not self.closed:
-                time.sleep(0.01)
-            return super().measure(workload, run, watch)
+    reached = threading.Event()
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> ports.RunResult:
+        self.wait()
+        return super().measure(workload, run, watch)
+
+    def wait(self) -> None:
+        self.reached.set()
+        while not self.closed:
+            time.sleep(0.01)
+
+
+class EndlessToOpen(Endless):
+    """Says what it is when it is closed."""
+
+    @property
+    def info(self) -> ports.TestbedInfo:
+        self.wait()
+        raise HostUnreachable("a", "192.0.2.1", "cut off")
+
+
+class EndlessToLookAt(Endless):
+    """Tells who else uses its ports when it is closed."""
+
+    def other_uses(self) -> tuple[ports.OtherUse, ...]:
+        self.wait()
+        raise HostUnreachable("a", "192.0.2.1", "cut off")
+
+
+@pytest.mark.parametrize("kind", [Endless, EndlessToOpen, EndlessToLookAt])
+def test_an_interruption_closes_what_is_open_or_being_opened(kind: type[Endless]) -> None:
+    opened: list[FakeTestbed] = []
+    reached = threading.Event()
 
     def open_group(_group: tuple[str, ...]) -> ports.Testbed:
-        opened.append(Endless())
-        return opened[-1]
+        testbed = kind()
+        testbed.reached = reached
+        opened.append(testbed)
+        return testbed
+
+    def look(testbed: ports.Testbed) -> None:
+        testbed.other_uses()
 
     def interrupt() -> None:
-        measuring.wait()
+        reached.wait()
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # as it is in the background of a shell
     threading.Thread(target=interrupt).start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            Battery(open_group, Guard(), 2, lambda _text: None).run(rounds(tuple("abcd"), PLAIN))
+            Battery(open_group, Guard(), 2, lambda _text: None, look).run(rounds(tuple("abcd"), PLAIN))
     finally:
         signal.signal(signal.SIGINT, ignored)
     assert opened
