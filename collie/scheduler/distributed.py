@@ -50,10 +50,9 @@ _WORKER_SECONDS = 60.0
 _WORKERS_PER_STEP = 3
 """Workers at most that may leave during one step of a pair: what takes them all away is likely to be that step."""
 _LOOK_SECONDS = 0.5
-_ANSWER_SECONDS = 15.0
-"""How long the scheduler may take to say which workers there are, usually some milliseconds."""
-_ANSWER_ATTEMPTS = 2
-"""In that time. A controller that was stopped itself finds its first deadline past when it goes on."""
+_ANSWER_SECONDS = (12.0, 3.0)
+"""How long the scheduler may take to say which workers there are, usually some milliseconds; on a machine that gives it
+hardly any CPU 10 s were seen. It is asked twice: a controller that was stopped itself finds its first deadline past."""
 _LEAVE_SECONDS = 5.0
 _SPECIFICATIONS = 4096
 
@@ -187,16 +186,15 @@ class Workers:
         Raises:
             TestbedError: the scheduler is gone, or does not answer.
         """
-        for _ in range(0 if self._silent else _ANSWER_ATTEMPTS):
+        for seconds in () if self._silent else _ANSWER_SECONDS:
             try:
-                asked = self._client.scheduler.ncores
-                return frozenset(self._client.sync(asked, callback_timeout=_ANSWER_SECONDS / _ANSWER_ATTEMPTS))
+                return frozenset(self._client.sync(self._client.scheduler.ncores, callback_timeout=seconds))
             except TimeoutError:
                 continue
             except Exception as error:  # OSError at first; later dask's own AttributeError, as its connection is None
                 raise self._gone(error) from None
         self._silent = True
-        raise TestbedError(f"scheduler {self.address} does not answer within {_ANSWER_SECONDS:g} s")
+        raise TestbedError(f"scheduler {self.address} does not answer within {sum(_ANSWER_SECONDS):g} s")
 
     def _watched(self, worker: str, call: Callable[[], T]) -> T:
         """Return what a call returns that no deadline ends, unless its worker leaves meanwhile.
