@@ -103,11 +103,11 @@ class Battery:
     def __init__(
         self, open_group: OpenGroup, guard: Guard, lanes: int, tell: Told, approve: Approve = lambda _testbed: None
     ) -> None:
-        self._approve = approve
         self._open_group = open_group
         self._guard = guard
         self._lanes = lanes
         self._tell = tell
+        self._approve = approve
         self._accounting = threading.Lock()
         self._opening = threading.Lock()
         self._open: list[Testbed] = []
