@@ -53,8 +53,8 @@ def fingerprints(
             session.close()
 
     with ThreadPoolExecutor(max(1, len(hosts))) as executor:
-        futures = {session.host.name: executor.submit(take, session) for session in sessions}
         try:
+            futures = {session.host.name: executor.submit(take, session) for session in sessions}
             failures = [error for future in futures.values() if isinstance(error := future.exception(), TestbedError)]
         except BaseException:  # an interrupt, which waits for no host that does not answer
             for session in sessions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -135,6 +136,7 @@ def test_an_interrupt_waits_for_no_host(ask: Callable[[Callable[[Host], Silent]]
     def interrupt() -> None:
         for remote in remotes.values():
             remote.asked.wait(SOON)
+        time.sleep(0.3)  # a signal on the way into a wait is heeded after it: let whoever asks wait for the answers
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # as it is in the background of a shell
