@@ -219,6 +219,7 @@ class Engine:
         """Go through the loop with one pair; return which budget ended it, if one did."""
         try:
             while self._again or self._suspect_for(lane) or self._skipped_in_a_row < _MOST_SKIPPED:
+                await self._measurer.require_working(lane)
                 if (suspect := self._suspect_for(lane)) is not None:
                     await self._investigate(lane, suspect)
                 elif (waiting := self._due()) is not None:
@@ -571,6 +572,7 @@ class Engine:
                 reading = await self._measurer.probing(lane, probe, purpose)
                 answer = reading.verdict if reading else None
                 runs += lane.runs - before
+                await self._measurer.require_working(lane)
                 if purpose == "extract" and (suspect := self._suspect_for(lane)) is not None:
                     await self._investigate(lane, suspect)  # who raised it waits for an answer, and this takes long
         except StopIteration as stop:

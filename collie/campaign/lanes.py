@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -78,7 +78,7 @@ class Lane:
         name: of the pair.
         begin: begins a run there.
         runs: that it has made.
-        failures: runs in a row that failed to set up.
+        failed: workloads in a row that failed to set up.
         driven: the counter that the strategy drives with the lane's runs, if any.
         temperature: of the strategy, if it has one.
     """
@@ -86,7 +86,7 @@ class Lane:
     name: str
     begin: Begin
     runs: int = 0
-    failures: int = 0
+    failed: list[Workload] = field(default_factory=list)
     driven: str | None = None
     temperature: float | None = None
 

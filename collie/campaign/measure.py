@@ -14,6 +14,7 @@ import dataclasses
 import math
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle, islice
 from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
@@ -119,7 +120,7 @@ class Measurer:
         self.refused: dict[Workload, str] = {}
         self.lost: dict[Workload, LostHost] = {}
         self.plain: list[Measurement] = []
-        self._could_run: Workload | None = None
+        self._ran: list[Workload] = []
         self.set_aside: dict[str, str] = {}
 
     @property
@@ -188,10 +189,7 @@ class Measurer:
 
     async def running(self, lane: Lane, workload: Workload, purpose: str) -> RunResult:
         """Run a workload once; judge nothing."""
-        record = await self._run(lane, workload, purpose)
-        if purpose != QUALIFY:
-            await self._require_working(lane, record)
-        return record.result
+        return (await self._run(lane, workload, purpose)).result
 
     async def judging(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
         """Run a workload once and judge it; measure its plain sibling first when the verdict depends on it."""
@@ -204,7 +202,6 @@ class Measurer:
                 self._evidence.setdefault(workload, []).append((verdict, record.result.measurement))
                 if record.verdict is None:  # else it is on record, too
                     self._store.annotate(record.run, verdict, lane.driven)
-            await self._require_working(lane, record)
         finally:  # a sibling may be one run too many for the budget, but this one is on record
             self._announce(lane, record, verdict)
         return record, verdict
@@ -224,7 +221,7 @@ class Measurer:
                 cause = record.result.cause
         return Reading(inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}"))
 
-    async def _require_working(self, lane: Lane, record: RunRecord) -> None:
+    async def require_working(self, lane: Lane) -> None:
         """Retire a pair whose set-ups all fail, unless it can still run what could be run before.
 
         It would take most proposals, as failing takes less time than measuring, and could confirm nothing.
@@ -233,19 +230,19 @@ class Measurer:
             LaneLost: it cannot; the others go on.
             TestbedError: it cannot, and is the last. A resumed campaign gives it another chance.
         """
-        if lane.failures < _FAILURES_IN_A_ROW:
+        if len(lane.failed) < _FAILURES_IN_A_ROW:
             return
-        known = self._could_run or self._bounds.sibling(record.workload)
-        then = "what could be run before" if self._could_run else "plain traffic"
-        failed = f"{lane.failures} set-ups in a row failed, and so did {then}"
-        for _ in range(_SETUP_TRIES):
-            last = await self._run(lane, known, QUALIFY)
+        ran = [workload for workload in self._ran if workload not in lane.failed]
+        then = "what could be run before" if ran else "plain traffic"
+        failed = f"{len(lane.failed)} set-ups in a row failed, and so did {then}"
+        for workload in islice(cycle(ran or [self._bounds.sibling(lane.failed[-1])]), _SETUP_TRIES):
+            last = await self._run(lane, workload, QUALIFY)
             if not isinstance(last.result, SetupFailed):
                 break
             cause = last.result.detail
         else:
             self._give_up(lane, last, f"{failed}: {cause}")
-        lane.failures = 0
+        lane.failed.clear()
 
     def _give_up(self, lane: Lane, last: RunRecord, detail: str) -> None:
         if len(self.lanes) > 1:
@@ -380,9 +377,11 @@ class Measurer:
         self._guard.account(record.result)
         record = _without_series(record)
         if isinstance(record.result, Measured):
-            lane.failures, self._could_run = 0, self._could_run or workload
+            lane.failed.clear()
+            if len(self._ran) < _SETUP_TRIES and workload not in self._ran:
+                self._ran.append(workload)
         if isinstance(record.result, SetupFailed):
-            lane.failures += 1
+            lane.failed.append(workload)
             self.failed[record.result.cause] += 1
         if isinstance(record.result, Unsupported):
             self.unsupported += 1

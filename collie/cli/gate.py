@@ -6,6 +6,7 @@ import dataclasses
 import os
 import shlex
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from collie import wiring
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import GateChoice
 from collie.campaign.gate.summary import GateSummary
-from collie.campaign.safety import replaced
+from collie.campaign.safety import SafetyRecord, replaced
 from collie.cli.complete import campaigns
 from collie.cli.options import (
     changed_testbed,
@@ -96,34 +97,44 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
     choice, baseline, directory = _resumed(ctx, options) if options["resume"] else _chosen(ctx, options)
     context = _context(choice, directory, options)
     resumed = {"resumed": bool(options["resume"]), "accept_changes": options["accept_changes"]}
+    safety: Mapping[str, SafetyRecord] = {}
     try:
         with ConsoleProgress() as progress, wiring.gate(choice, baseline, directory, progress, **resumed) as opened:
-            summary = opened.run()
-            opened.release()
+            try:
+                summary = opened.run()
+            finally:
+                opened.release()
+                safety = opened.safety
     except (TestbedError, StoreUnwritable, LabError) as error:
         if options["junit"]:
             from collie.report.junit import write_failed_junit
 
             write_failed_junit(options["junit"], context, str(error))
         click.echo(f"collie: {error}{_go_on(directory)}", err=True)
+        _say_safety(safety)
         return error.exit_code
     except KeyboardInterrupt:
         click.echo(f"interrupted{_go_on(directory)}", err=True)
+        _say_safety(safety)
         return 130
     code = summary.exit_code(inconclusive_fails=context.inconclusive_fails)
     now = opened.candidate.info.fingerprints
     differences = compare(baseline.fingerprints_of(now), now)
     code = 0 if options["exit_zero"] and code in (1, 4) else code
-    context = dataclasses.replace(context, differences=differences, exit_code=code, safety=opened.safety)
+    context = dataclasses.replace(context, differences=differences, exit_code=code, safety=safety)
     if output == "json":
         print_json(render_gate(summary, context, time.monotonic() - started))
     else:
         click.echo(render_gate_text(summary, context))
         click.echo(f"record  {directory}")
-    for side, record in opened.safety.items():
-        say_safety(record, side)
+    _say_safety(safety)
     _write(summary, context, options)
-    return 3 if any(record.left_behind for record in opened.safety.values()) else code
+    return 3 if any(record.left_behind for record in safety.values()) else code
+
+
+def _say_safety(safety: Mapping[str, SafetyRecord]) -> None:
+    for side, record in safety.items():
+        say_safety(record, side)
 
 
 def _require_writable(name: str, path: Path | None) -> None:

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,21 @@ def test_an_interrupted_gate_goes_on_to_the_same_answer(
     assert (tmp_path / "gate.xml").exists()
     assert run(["report", str(cut)]) == 0
     assert f"collie gate --baseline {baseline}" in (cut / "report.html").read_text()
+
+
+def test_an_interrupted_gate_says_what_it_has_done_to_the_network(
+    baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 2.0)
+        assert gate(baseline, tmp_path, "--subsystem", "F", "--budget", "40h", "--max-pause", "1h") == 130
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    said = capsys.readouterr().err
+    assert "interrupted" in said
+    assert re.search(r"^candidate: .*pause sent: ", said, re.MULTILINE)
 
 
 def test_another_subsystem_is_refused_for_what_it_is(

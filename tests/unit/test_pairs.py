@@ -219,17 +219,17 @@ class _Wedged(FakeTestbed):
 def test_a_pair_that_sets_up_nothing_any_more_is_set_aside() -> None:
     wedged = _Wedged(PLANTED, noise=0.01, run_seconds=33.7)
     summary = search([*fakes(1), wedged])
-    assert re.fullmatch(r"lost in run \d+: 5 set-ups in a row failed, .* EIO", summary.set_aside["pair 2"])
-    assert summary.failed_runs == {"create_qp EIO": 8}
+    assert re.fullmatch(r"lost in run \d+: [5-7] set-ups in a row failed, .* EIO", summary.set_aside["pair 2"])
+    assert 8 <= summary.failed_runs["create_qp EIO"] <= 10
     assert {anomaly.symptom for anomaly in summary.anomalies} == {Symptom.PAUSE, Symptom.LOW_THROUGHPUT}
 
 
 def test_a_campaign_whose_last_pair_sets_up_nothing_ends_and_goes_on_once_that_is_mended() -> None:
     store, wedged = MemoryStore(HEADER), _Wedged(PLANTED, noise=0.01)
     for _ in range(2):
-        with pytest.raises(TestbedError, match=r"sets up nothing any more: 5 set-ups .* before: .* EIO"):
+        with pytest.raises(TestbedError, match=r"sets up nothing any more: [5-7] set-ups .* before: .* EIO"):
             search([wedged], store=store)
-    assert len(list(store.runs())) == 15 + 2 * 8
+    assert 15 + 2 * 8 <= len(list(store.runs())) <= 15 + 2 * 10
     wedged.mended = True
     assert search([wedged], store=store).ended_by == "budget"
 
