@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from rich.text import Text
 from collie import wiring
 from collie.cli.complete import content
 from collie.cli.options import print_json, testbed_choice, testbed_options
+from collie.cli.streams import is_unread
 from collie.content import locate
 from collie.content.catalogs import load_catalog
 from collie.counters.catalog import Catalog, Counter, Kind
@@ -88,7 +90,8 @@ def watch(
             for readings in wiring.watch(choice.hosts, period, names):
                 show(readings)
                 started = started or time.monotonic()  # connecting is not watching
-                if seconds is not None and time.monotonic() - started >= seconds:
+                enough = seconds is not None and time.monotonic() - started >= seconds
+                if enough or is_unread(sys.stdout):
                     break
     except KeyboardInterrupt:
         return 130

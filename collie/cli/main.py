@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 import collie
+from collie.cli.streams import outlive_readers
 from collie.errors import CollieError
 from collie.untrusted import defused
 
@@ -81,6 +82,7 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with its code. SIGTERM is Ctrl-C: whoever cancels a job wants it cleaned up."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    outlive_readers()
     try:
         code = run(argv)
     except KeyboardInterrupt:  # once more, while the first was dealt with
@@ -104,10 +106,6 @@ def run(argv: list[str] | None = None) -> int:
     except CollieError as error:
         click.echo(f"collie: {error}", err=True)
         return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output has gone (`collie ... | head`); keep Python from complaining while it shuts down.
-        sys.stdout = None
-        return 0
     except OSError as error:
         if error.errno not in _FULL:
             return _unforeseen(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from types import TracebackType
 from typing import Any, Self
@@ -35,20 +34,6 @@ _FRAMES_PER_SECOND = 4
 _BAR_WIDTH = 40
 
 
-class _StandardError(Console):
-    """Standard error. Whoever stops reading it (`| head`, a closed pager) stops watching; the campaign goes on."""
-
-    def __init__(self) -> None:
-        super().__init__(file=sys.stderr, highlight=False, soft_wrap=True)
-
-    def on_broken_pipe(self) -> None:
-        """Say no more, and let nobody else meet the broken pipe; rich would end the process."""
-        self.quiet = True
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stderr.fileno())
-        os.close(nowhere)
-
-
 class ConsoleProgress:
     """A `ProgressSink` for people. Use as a context manager, so that the live view is always taken down.
 
@@ -57,7 +42,7 @@ class ConsoleProgress:
     """
 
     def __init__(self) -> None:
-        self._console = _StandardError()
+        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._clock = wiring.system_clock()
         self._follower = Follower(self._clock)
         self._last_line = self._clock.monotonic()
