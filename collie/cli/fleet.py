@@ -12,6 +12,7 @@ from collie import wiring
 from collie.campaign.choice import SearchChoice
 from collie.cli.options import (
     print_json,
+    require_writable,
     safety_limits,
     safety_options,
     say_safety,
@@ -76,6 +77,7 @@ def command(
     collie fleet --hosts hosts.yaml -o fleet.html
     collie fleet --subsystem F --count 40 --fault host-007=pcie_half_width
     """
+    require_writable("-o", Path(page) if page else None)
     search = SearchChoice(
         testbed_choice(options), seed=seed, safety=safety_limits(options), shared_port=options["shared_port"]
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shlex
 import time
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from collie.cli.options import (
     go_on,
     print_json,
     refuse_fixed,
+    require_writable,
     safety_limits,
     safety_options,
     say_safety,
@@ -93,7 +93,7 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
     """
     started = time.monotonic()
     for name in ("junit", "markdown"):
-        _require_writable(name, options[name])
+        require_writable(f"--{name}", options[name])
     choice, baseline, directory = _resumed(ctx, options) if options["resume"] else _chosen(ctx, options)
     context = _context(choice, directory, options)
     resumed = {"resumed": bool(options["resume"]), "accept_changes": options["accept_changes"]}
@@ -135,24 +135,6 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
 def _say_safety(safety: Mapping[str, SafetyRecord]) -> None:
     for side, record in safety.items():
         say_safety(record, side)
-
-
-def _require_writable(name: str, path: Path | None) -> None:
-    """Refuse a file that could not be written hours later; its directory is made if need be.
-
-    Raises:
-        UsageError: it is a directory, its place cannot be one, or the user may not write there.
-    """
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        raise UsageError(f"--{name} {path} cannot be written: {path.parent} cannot be made a directory") from None
-    if path.is_dir():
-        raise UsageError(f"--{name} {path} is a directory; name a file")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"--{name} {path} cannot be written: permission denied")
 
 
 def _go_on(directory: Path) -> str:

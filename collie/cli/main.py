@@ -87,6 +87,9 @@ def main(argv: list[str] | None = None) -> None:
         code = run(argv)
     except KeyboardInterrupt:  # once more, while the first was dealt with
         code = 130
+    # Of an interrupt that has come through `exec`, as dataclasses are made by, Python ends a `-m` program with SIGINT
+    # at its very end, whatever became of it; the next `exec` makes it forget.
+    exec("")  # noqa: S102
     sys.exit(code)
 
 

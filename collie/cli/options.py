@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -253,6 +254,24 @@ def go_on(command: str, directory: Path, scheduler: object = None) -> str:
     """
     words = ["--scheduler", str(scheduler)] if scheduler else []
     return shlex.join(["collie", command, "--resume", str(directory), *words])
+
+
+def require_writable(option: str, path: Path | None) -> None:
+    """Refuse a file that could not be written hours later; its directory is made if need be.
+
+    Raises:
+        UsageError: it is a directory, its place cannot be one, or the user may not write there.
+    """
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise UsageError(f"{option} {path} cannot be written: {path.parent} cannot be made a directory") from None
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a directory; name a file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"{option} {path} cannot be written: no permission, or a read-only file system")
 
 
 def existing_campaign(path: str) -> Path:

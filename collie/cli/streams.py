@@ -44,9 +44,13 @@ def outlive_readers() -> None:
 def _outliving(stream: TextIO) -> TextIO:
     if stream is None or stream.isatty():  # closed from the beginning; a terminal that goes ends its processes
         return stream
+    try:
+        number = stream.fileno()
+    except OSError:  # in memory, where somebody calls `main` from Python
+        return stream
     stream.flush()
     return io.TextIOWrapper(
-        io.BufferedWriter(_Descriptor(stream.fileno())),
+        io.BufferedWriter(_Descriptor(number)),
         encoding=stream.encoding,
         errors=stream.errors,
         line_buffering=bool(stream.line_buffering),

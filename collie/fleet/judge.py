@@ -193,8 +193,17 @@ def _compared(
             signs[host].append(Sign(metric, component, unit, value, *peers, score))
     standings = [_standing(host, found, battery, catalog) for host, found in signs.items() if found]
     standings.sort(key=lambda standing: -standing.score)
-    unjudged = tuple(host for host, found in signs.items() if not found)
+    known = _known(readings)
+    unjudged = tuple(host for host, found in signs.items() if not found and host not in known)
     return FleetVerdict(tuple(standings), unjudged, len(columns), false_alarm)
+
+
+def _known(readings: Iterable[Reading]) -> set[str]:
+    """Return the hosts of which enough is known, whether or not anything differs between any two."""
+    by_probe: dict[str, list[Reading]] = defaultdict(list)
+    for reading in readings:
+        by_probe[reading.probe].append(reading)
+    return {side.host for entries in by_probe.values() for side in _sides(entries)}
 
 
 def _component(metric: Metric, catalog: Catalog) -> tuple[str, str]:

@@ -48,10 +48,10 @@ def parse_rate(text: float | str) -> float:
     """
     if isinstance(text, int | float) and not isinstance(text, bool):
         return float(text)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?bit)(?:/s|ps)?\s*", str(text), re.IGNORECASE)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*(?:([kMGT]?bit)(?:/s|ps)?)?\s*", str(text), re.IGNORECASE)
     if not match:
         raise ValueError(f"{text!r} is no rate; write 25Gbit, 200Gbit or bits/s as a number")
-    return float(match[1]) * _RATES[match[2].lower()]
+    return float(match[1]) * _RATES[(match[2] or "bit").lower()]
 
 
 def format_bytes(size: float) -> str:

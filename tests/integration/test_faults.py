@@ -138,6 +138,7 @@ class _Impatient(io.StringIO):
 
 
 def test_an_interrupt_while_something_is_said_is_exit_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setattr(sys, "stderr", _Impatient())
     before = signal.getsignal(signal.SIGTERM)
     try:

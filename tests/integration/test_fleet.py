@@ -96,6 +96,20 @@ def test_a_sound_fleet_exits_0_and_a_small_one_4(capsys: pytest.CaptureFixture[s
     assert "too few" in capsys.readouterr().err
 
 
+def test_a_fleet_in_which_nothing_differs_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fleet", "--count", "6", "--noise", "0"]) == 0
+    assert "no host is odd" in capsys.readouterr().out
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(["fleet", "-o", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert "is a directory" in told.err
+    assert not told.out
+
+
 @pytest.mark.parametrize(
     ("found", "code"), [({"incomplete": {"host-002"}}, 3), ({"ended_by": "the pause budget"}, 3), ({}, 0)]
 )
