@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from textwrap import fill
 
 from collie.bundle.content import Bundle
@@ -38,7 +38,8 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
         conditions = "\n".join(f"    {condition}" for condition in bundle.mfs.conditions)
         yield f"It shows while all of this holds, and goes when any one of it is broken:\n{conditions}"
     anomaly = bundle.plan.anomaly
-    yield f"The workload, where it is not plain:\n{_fields(anomaly, bundle.siblings[anomaly])}"
+    named = {condition.dimension for condition in bundle.mfs.conditions}
+    yield f"The workload, where it is not its plain sibling:\n{_fields(anomaly, bundle.siblings[anomaly], named)}"
     yield _wrapped(
         "Each run is preceded by one of its plain sibling: the same transport, opcode, message sizes and bytes in "
         "flight, everything else plain. What the sibling delivers is what the workload is held against."
@@ -68,9 +69,9 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     collie reproduce {program} --hosts FILE"""
 
 
-def _fields(workload: Workload, sibling: Workload) -> str:
+def _fields(workload: Workload, sibling: Workload, named: Container[str]) -> str:
     kept = ("qp_type", "opcode", "messages")
-    names = [name for name in FIELD_NAMES if name in kept or workload.get(name) != sibling.get(name)]
+    names = [name for name in FIELD_NAMES if name in kept or name in named or workload.get(name) != sibling.get(name)]
     width = max(map(len, names))
     return "\n".join(f"    {name:{width}}  {_value(name, workload, sibling)}" for name in names)
 

@@ -47,15 +47,15 @@ def check(hosts: str, output: str) -> int:
 
 @command.command("calibrate")
 @click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
-@click.option("--space", metavar="NAME|FILE", default="soft-roce", show_default=True, help="Gives the plain values.")
+@click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
 @click.option("--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each; medians count.")
 @safety_options
 @format_option
-def calibrate(hosts: str, space: str, repeat: int, output: str, **options: Any) -> int:
+def calibrate(hosts: str, space: str | None, repeat: int, output: str, **options: Any) -> int:
     """Measure what plain traffic achieves: every opcode and transport at nine message sizes; keep it as the ceiling.
 
     \b
-    collie hosts calibrate --hosts hosts.yaml --space nsdi22
+    collie hosts calibrate --hosts hosts.yaml
     """
     choice = SearchChoice(
         TestbedChoice(hosts=hosts), space, safety=safety_limits(options), shared_port=options["shared_port"]

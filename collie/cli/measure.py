@@ -27,8 +27,8 @@ from collie.report.text import render_measurement
 
 @click.command("measure")
 @click.argument("workload", shell_complete=complete.anomalies)
-@click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: nsdi22; soft-roce with --hosts]")
-@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: nsdi22; soft-roce with --hosts]")
+@click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
+@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
 @safety_options
 @verify_option

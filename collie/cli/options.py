@@ -182,7 +182,7 @@ def space_options(command: F) -> F:
             "--space",
             metavar="NAME|FILE",
             default=None,
-            help="Space of workloads, or an application.  [default: nsdi22; soft-roce with --hosts]",
+            help="Space of workloads, or an application.  [default: nsdi22; soft-roce for devices rxe*]",
             shell_complete=content(Kind.SPACE),
         ),
     ):

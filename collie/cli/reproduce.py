@@ -31,8 +31,8 @@ _EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 @click.argument("anomaly", shell_complete=complete.anomalies)
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each workload.")
 @click.option("--controls", is_flag=True, help="Also run it with each condition broken in turn, which must be normal.")
-@click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: the campaign's, or nsdi22]")
-@click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: the campaign's, or nsdi22]")
+@click.option("--space", metavar="NAME|FILE", help="Gives plain values.  [default: the campaign's, or as in search]")
+@click.option("--recipe", metavar="NAME|FILE", help="Gives thresholds.  [default: the campaign's, or as in search]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
 @safety_options
 @verify_option

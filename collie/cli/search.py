@@ -48,7 +48,7 @@ from collie.report.text import render_summary
 @click.option(
     "--recipe",
     metavar="NAME|FILE",
-    help="How to look.  [default: guided; soft-roce with --hosts]",
+    help="How to look.  [default: guided; with --hosts: hosts, or soft-roce for devices rxe*]",
     shell_complete=complete.content(Kind.RECIPE),
 )
 @click.option("--budget", metavar="10h|45m|800runs", help="How long.  [default: the recipe's]")

@@ -105,7 +105,8 @@ def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
         (anomaly.id, "bold red"), f"  {symptom}, severity {percent(anomaly.severity)}, {when}, {explained}"
     )
     yield f"    {anomaly.sentence}"
-    yield Text(f"    {anomaly.mfs}", "cyan")
+    if anomaly.complete or anomaly.mfs.conditions:
+        yield Text(f"    {anomaly.mfs}", "cyan")
     if anomaly.telling:
         moved = ", ".join(f"{item.counter} ({item.component}, {times(item.factor)})" for item in anomaly.telling)
         yield Text(f"    moved most against plain traffic: {moved}", "dim")

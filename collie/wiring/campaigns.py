@@ -34,7 +34,7 @@ from collie.search.strategy import Answer, Fate, build
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
 from collie.store.sqlite import SqliteStore
-from collie.wiring.parts import Parts, narrowed_space_of, parts_of, pruned_space_of, utc_now
+from collie.wiring.parts import Parts, narrowed_space_of, parts_of, pruned_space_of, utc_now, with_usual
 from collie.wiring.pulse import Pulse
 from collie.wiring.status import lost_runs
 from collie.wiring.testbeds import (
@@ -110,7 +110,7 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
     Raises:
         CollieError: anything that the user chose is wrong, before anything is written.
     """
-    choice = choice.with_absolute_paths()
+    choice = with_usual(choice.with_absolute_paths())
     parts_of(choice)  # what is wrong with the choice is said before any host is asked
     with ExitStack() as on_failure:
         testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler)

@@ -11,21 +11,21 @@ from collie.agent.build import build as build_agent
 from collie.bundle import archive
 from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import Bundle
-from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.choice import SearchChoice
 from collie.campaign.perftest import PerftestCase, in_perftest
 from collie.campaign.reproduce import planned
 from collie.content.catalogs import load_catalogs
+from collie.content.recipes import load_recipe
 from collie.detect.bounds import plain_sibling
 from collie.errors import UsageError
 from collie.inventory.hosts import Host
 from collie.report.perftest import perftest_json, render_commands, render_script
+from collie.search.recipe import Recipe
 from collie.wiring.benches import NamedCase, case_named
-from collie.wiring.parts import narrowed_space_of, recipe_of, space_of, utc_now
+from collie.wiring.parts import narrowed_space_of, recipe_of, space_named, utc_now
 from collie.wiring.testbeds import first_pair, open_inventory
 from collie.workloads.plan import ROLES
 from collie.workloads.space import Space
-
-_SOME_HOSTS = TestbedChoice(hosts="whichever will be named when the bundle is run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def bundle_of(named: NamedCase) -> Bundle:
         mfs=named.case.mfs,
         plan=plan,
         siblings={workload: plain_sibling(workload, space) for workload in workloads},
-        thresholds=recipe_of(_SOME_HOSTS, chosen.recipe).thresholds,
+        thresholds=_recipe(chosen).thresholds,
         verify=chosen.testbed.verify,
         then=named.case.then,
         fingerprints=named.fingerprints,
@@ -99,10 +99,15 @@ def bundle_of(named: NamedCase) -> Bundle:
 
 
 def _space(chosen: SearchChoice) -> Space:
-    """Return the space of a campaign on hosts, as narrow as it was; for one on the simulator that of real hosts."""
+    """Return the space of a campaign, on hosts as narrow as it was; limits of the simulator are not those of a NIC."""
+    return space_named(chosen.space) if chosen.testbed.is_simulated else narrowed_space_of(chosen)
+
+
+def _recipe(chosen: SearchChoice) -> Recipe:
+    """Return the recipe of a campaign; unless it was named, that of real NICs for what the simulator found."""
     if chosen.testbed.is_simulated:
-        return space_of(_SOME_HOSTS, chosen.space)
-    return narrowed_space_of(chosen)
+        return load_recipe(chosen.recipe or "hosts")
+    return recipe_of(chosen.testbed, chosen.recipe)
 
 
 def _perftest(named: NamedCase, hosts: Mapping[str, Host]) -> Exported:

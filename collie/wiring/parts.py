@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from collie.campaign.budget import Budget, parse_budget
 from collie.campaign.choice import SearchChoice, TestbedChoice
@@ -25,10 +27,49 @@ from collie.workloads.narrowing import parse_fixes, parse_limits
 from collie.workloads.pruning import Capabilities, Drop, prune
 from collie.workloads.space import Space
 
+_SOFT_ROCE_DEVICE = "rxe"
+
+
+class Usual(NamedTuple):
+    """Names of the space and the recipe that suit a testbed."""
+
+    space: str
+    recipe: str
+
+
+def usual(choice: TestbedChoice) -> Usual:
+    """Return what a testbed is searched with unless the user says something else.
+
+    Of hosts their devices' names decide, as nobody has been asked yet: `rxe0` and the like are Soft-RoCE, and take a
+    small space and patience.
+
+    Raises:
+        InventoryError: the hosts file is wrong.
+    """
+    if choice.hosts is None:
+        return Usual("nsdi22", "guided")
+    parties = [party for pair in open_inventory(choice.hosts).pairs for party in pair.hosts]
+    is_emulated = any(party.device.startswith(_SOFT_ROCE_DEVICE) for party in parties)
+    return Usual("soft-roce", "soft-roce") if is_emulated else Usual("nsdi22", "hosts")
+
+
+def with_usual(choice: SearchChoice) -> SearchChoice:
+    """Return a choice for the record: what real hosts suggest is named, and does not change with the hosts file.
+
+    Raises:
+        InventoryError: the hosts file is wrong.
+    """
+    if choice.testbed.is_simulated or (choice.space and choice.recipe):
+        return choice
+    space, recipe = usual(choice.testbed)
+    return dataclasses.replace(choice, space=choice.space or space, recipe=choice.recipe or recipe)
+
 
 def space_of(choice: TestbedChoice, name: str | None) -> Space:
     """Load a space, or what an application reaches of one; without a name the space that suits the testbed."""
-    return space_named(name, "nsdi22" if choice.is_simulated else "soft-roce")
+    if name is None or names_application(name):
+        return space_named(name, usual(choice).space)
+    return load_space(name)
 
 
 def space_named(name: str | None, default: str = "nsdi22") -> Space:
@@ -52,7 +93,7 @@ def space_named(name: str | None, default: str = "nsdi22") -> Space:
 
 def recipe_of(choice: TestbedChoice, name: str | None) -> Recipe:
     """Load a recipe; without a name the one that suits the testbed."""
-    return load_recipe(name or ("guided" if choice.is_simulated else "soft-roce"))
+    return load_recipe(name or usual(choice).recipe)
 
 
 def known_sets(known: str | None) -> tuple[Mfs, ...]:

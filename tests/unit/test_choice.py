@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli import search
 from collie.inventory.safety import SafetyLimits
@@ -24,3 +27,24 @@ from collie.inventory.safety import SafetyLimits
 def test_the_arguments_of_a_choice_make_the_same_choice(choice: SearchChoice) -> None:
     ctx = search.command.make_context("search", choice.arguments())
     assert search._choice(ctx, ctx.params)[0] == choice
+
+
+_TWO_HOSTS = """\
+version: 1
+hosts:
+  a: {{address: 192.0.2.1, data_address: 192.0.2.11, device: {0}}}
+  b: {{address: 192.0.2.2, data_address: 192.0.2.12, device: {0}}}
+pairs: [[a, b]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "space", "recipe"), [("mlx5_0", "nsdi22", "hosts"), ("rxe0", "soft-roce", "soft-roce")]
+)
+def test_devices_decide_what_hosts_are_searched_with(device: str, space: str, recipe: str, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text(_TWO_HOSTS.format(device))
+    plan = wiring.describe(SearchChoice(TestbedChoice(hosts=str(hosts))))
+    assert (plan["space"], plan["recipe"]) == (space, recipe)
+    told = wiring.describe(SearchChoice(TestbedChoice(hosts=str(hosts)), space="soft-roce", recipe="random"))
+    assert (told["space"], told["recipe"]) == ("soft-roce", "random")
