@@ -178,10 +178,12 @@ class Cell:
 
     Attributes:
         level: how dark, 0 to 4; from 3 on odd. None where nothing could be compared.
-        words: for who cannot see it.
+        score: the largest deviation in bars, for the table; empty where nothing could be compared.
+        words: the same with its metric, for the tooltip.
     """
 
     level: int | None
+    score: str
     words: str
 
 
@@ -211,9 +213,10 @@ def _cells(standing: Standing, components: Sequence[str]) -> tuple[Cell, ...]:
 
 def _cell(host: str, component: str, sign: Sign | None) -> Cell:
     if sign is None:
-        return Cell(None, f"{host}, {component}: nothing to compare")
+        return Cell(None, "", f"{host}, {component}: nothing to compare")
     level = sum(abs(sign.score) >= bound for bound in _LEVELS)
-    return Cell(level, f"{host}, {component}: {score(abs(sign.score))} of the bar; {in_words(sign)}")
+    bars = score(abs(sign.score))
+    return Cell(level, bars, f"{host}, {component}: {bars} of the bar; {in_words(sign)}")
 
 
 def render_fleet(report: FleetReport) -> str:

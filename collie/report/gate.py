@@ -84,10 +84,12 @@ def neighbours(summary: GateSummary) -> str:
     """Return how the healthy neighbours fared, in one line."""
     beside = [result for result in summary.results if result.case.kind is Kind.NEIGHBOUR]
     healthy = sum(result.change is Change.HEALTHY for result in beside)
+    still = sum(result.change is Change.STILL for result in beside)
     unable = sum(result.change is Change.UNSUPPORTED for result in beside)
+    both = f", {still} {'is' if still == 1 else 'are'} anomalous on the baseline, too" if still else ""
     cannot = f", {unable} cannot run here" if unable else ""
     untested = f", {summary.untested} more were not reached" if summary.untested else ""
-    return f"{healthy} of {len(beside) - unable} healthy neighbours are healthy{cannot}{untested}"
+    return f"{healthy} of {len(beside) - unable} healthy neighbours are healthy{both}{cannot}{untested}"
 
 
 def searched(summary: GateSummary) -> str:

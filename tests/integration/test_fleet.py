@@ -86,6 +86,8 @@ def test_the_command_ranks_and_exits_1(capsys: pytest.CaptureFixture[str], tmp_p
     assert [each["odd"] for each in shown["ranking"]] == [True] + 5 * [False]
     text = page.read_text()
     assert text.count("<rect") >= 6 * 10
+    cells = 6 * (text.count('scope="col"') - 1 - 4)  # of the odd hosts' table 4 columns, of this one the hosts' names
+    assert text.count('<td class="number">') == cells + 1, "the map's table, and one odd host"
     assert "host-004" in text
 
 
