@@ -36,6 +36,7 @@ from collie.cli.progress import ConsoleProgress
 from collie.content.locate import Kind
 from collie.errors import StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.report.json_output import render_search
+from collie.report.quantities import show
 from collie.report.standing import lost_words
 from collie.report.text import render_summary
 
@@ -195,12 +196,20 @@ def _dry_run(choice: SearchChoice, output: str) -> int:
 def _print_item(key: str, value: Any) -> None:
     match value:
         case dict():
-            click.echo(f"{key:22} {', '.join(f'{name} {item}' for name, item in value.items()) or 'none'}")
+            click.echo(
+                f"{key:22} {', '.join(f'{name} {_shown(name, item)}' for name, item in value.items()) or 'none'}"
+            )
         case [dict(), *_]:
             for item in value:
-                click.echo(f"{key:22} {', '.join(f'{name} {field}' for name, field in item.items())}")
+                _print_item(key, item)
+        case list():
+            click.echo(f"{key:22} {', '.join(map(str, value))}")
         case _:
             click.echo(f"{key:22} {value}")
+
+
+def _shown(name: str, value: Any) -> str:
+    return show(name, tuple(value) if isinstance(value, list) else value)
 
 
 def _finish(

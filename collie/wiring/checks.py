@@ -48,6 +48,8 @@ def known_anomalies(against: str, subsystem: str | None = None) -> tuple[Known, 
         folder = against.rstrip("/")
         if unexplained := [f"{folder}/{each.id}" for each in kinds if not each.mfs.conditions]:
             logger.warning("not compared, as nobody knows yet what it takes: %s", ", ".join(unexplained))
+        if not kinds:
+            logger.warning("campaign %s has found nothing that an application could hit", against)
         found = [anomaly for anomaly in kinds if anomaly.mfs.conditions]
         return tuple(Known(f"{folder}/{each.id}", each.sentence, each.mfs, each.workload) for each in found)
     references = load_references(against)

@@ -115,6 +115,8 @@ _Opened = tuple[str, tuple[str, ...], tuple[Probe, ...], OpenGroup, int]
 
 
 def _simulated(choice: FleetChoice) -> _Opened:
+    if choice.pairs is not None:
+        raise UsageError("--pairs says how many pairs of real hosts measure at once; leave it out or add --hosts FILE")
     testbed = choice.search.testbed
     count = SIMULATED_HOSTS if choice.simulated_hosts is None else choice.simulated_hosts
     hosts = simulated_names(count)

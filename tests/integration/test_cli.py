@@ -43,6 +43,11 @@ def test_an_application_is_checked_against_a_campaign(searched: tuple[Path, dict
     assert checked["remedy"]
 
 
+def test_a_campaign_that_found_nothing_clears_no_application_in_silence(tmp_path: Path) -> None:
+    collie("search", "--budget", "1runs", "--campaign", "none", cwd=tmp_path)
+    assert "has found nothing" in process("check", "rpc-library", "--against", "none", cwd=tmp_path).stderr
+
+
 def test_a_search_looks_inside_an_application(tmp_path: Path) -> None:
     words = ["search", "--space", "parameter-server", "--budget", "1h", "--campaign", "inside"]
 

@@ -129,6 +129,7 @@ def test_a_fleet_passes_only_when_all_of_it_was_measured(found: dict[str, Any], 
         (["--fault", "host-001=bit_errors", "--fault", "host-001=pfc_off"], "has a fault already"),
         (["--subsystem", "H", "--fault", "host-001=old_firmware"], "no other firmware"),
         (["--hosts", "hosts.yaml", "--count", "9"], "simulated fleets"),
+        (["--pairs", "2"], "pairs of real hosts"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(argv: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
