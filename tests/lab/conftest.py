@@ -17,6 +17,10 @@ import pytest
 
 from benchmarks.agent_driver import RemoteAgent, read_inventory
 from collie import lab
+from collie.content.inventory import load_inventory
+from collie.inventory.hosts import Pair
+from collie.ports import Remote
+from collie.ssh import SshRemote
 
 NEEDED = {"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap", "ssh": "openssh-client"}
 
@@ -75,6 +79,21 @@ def lab_inventory(request: pytest.FixtureRequest) -> Path:
     if named := os.environ.get("COLLIE_LAB_INVENTORY"):
         return Path(named)
     return Path(request.getfixturevalue("running_lab").inventory)
+
+
+@pytest.fixture(scope="session")
+def pair(lab_inventory: Path) -> Pair:
+    """The two machines of the lab."""
+    return load_inventory(lab_inventory).pairs[0]
+
+
+@pytest.fixture(scope="module")
+def remotes(pair: Pair) -> Iterator[tuple[Remote, Remote]]:
+    """Connections of our own to both machines, to look behind Collie's back."""
+    both = SshRemote(pair.a), SshRemote(pair.b)
+    yield both
+    for remote in both:
+        remote.close()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import Bundle
 from collie.campaign.reproduce import Plan
 from collie.content.catalogs import load_catalog
-from collie.content.inventory import load_inventory
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.detect.bounds import plain_sibling
@@ -24,7 +22,6 @@ from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Pair
 from collie.ports import Remote
-from collie.ssh import SshRemote
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Opcode
 
@@ -37,19 +34,6 @@ STORM = SPACE.base.with_(
 """A receive queue that is too short: every run of it is an RNR storm. With fewer retries than for ever it ends in
 completion errors on kernel 6.12, where receivers are late (docs/traffic.md)."""
 ELSEWHERE = "6.99.0-nowhere"
-
-
-@pytest.fixture(scope="module")
-def pair(lab_inventory: Path) -> Pair:
-    return load_inventory(lab_inventory).pairs[0]
-
-
-@pytest.fixture(scope="module")
-def remotes(pair: Pair) -> Iterator[list[Remote]]:
-    remotes: list[Remote] = [SshRemote(host) for host in pair.hosts]
-    yield remotes
-    for remote in remotes:
-        remote.close()
 
 
 def bundle(pair: Pair) -> Bundle:
@@ -76,7 +60,7 @@ def hosts_file(pair: Pair, path: Path) -> Path:
     return path
 
 
-def test_a_bundle_reproduces_and_says_what_differs(pair: Pair, remotes: list[Remote], tmp_path: Path) -> None:
+def test_a_bundle_reproduces_and_says_what_differs(pair: Pair, remotes: tuple[Remote, Remote], tmp_path: Path) -> None:
     made = bundle(pair)
     file = tmp_path / "storm.pyz"
     file.write_bytes(archive.build(made, Catalogs([load_catalog("rxe")]), build()))

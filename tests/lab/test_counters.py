@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean, median
 
 import pytest
 
 from collie.content.catalogs import load_catalog
-from collie.content.inventory import load_inventory
 from collie.counters.catalog import Catalog
 from collie.counters.series import rates
 from collie.detect.measurement import Measurement
@@ -51,13 +48,6 @@ SHIFTS = 8
 """Windows to compare, each a sample later than the one before: a reading that came late tells on one or two of them."""
 LONGEST_READING = 2.0
 """Of the usual duration: between its two looks at the clock, nobody knows when a longer one read the counters."""
-
-
-@pytest.fixture(scope="module")
-def pair(request: pytest.FixtureRequest) -> Pair:
-    named = os.environ.get("COLLIE_LAB_INVENTORY")
-    inventory = Path(named) if named else Path(request.getfixturevalue("running_lab").inventory)
-    return load_inventory(inventory).pairs[0]
 
 
 class Tool(threading.Thread):

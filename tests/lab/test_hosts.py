@@ -19,10 +19,9 @@ import pytest
 
 from collie import lab
 from collie.content.catalogs import load_catalog
-from collie.content.inventory import load_inventory
 from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
 from collie.hosts import HostsTestbed, State, WindowPolicy, check_hosts
-from collie.inventory.hosts import Host, Inventory, Pair
+from collie.inventory.hosts import Host, Pair
 from collie.lab.machine import label_of
 from collie.lab.spec import StateDir
 from collie.ports import Measured, Remote, RunResult, SetupFailed, Unsupported
@@ -34,25 +33,6 @@ from tests.lab.conftest import RunningLab
 pytestmark = pytest.mark.lab
 
 GONE_SECONDS = 10.0
-
-
-@pytest.fixture(scope="module")
-def inventory(lab_inventory: Path) -> Inventory:
-    return load_inventory(lab_inventory)
-
-
-@pytest.fixture(scope="module")
-def pair(inventory: Inventory) -> Pair:
-    return inventory.pairs[0]
-
-
-@pytest.fixture(scope="module")
-def remotes(pair: Pair) -> Iterator[tuple[Remote, Remote]]:
-    """Connections of our own, to look behind the testbed's back."""
-    both = SshRemote(pair.a), SshRemote(pair.b)
-    yield both
-    for remote in both:
-        remote.close()
 
 
 @pytest.fixture(scope="module")
@@ -113,9 +93,9 @@ class TestSshRemoteOnALabMachine(RemoteSuite):
         return remotes[0]
 
 
-def test_check_finds_everything_in_place(inventory: Inventory) -> None:
-    found = check_hosts(inventory.hosts, SshRemote)
-    assert {finding.host for finding in found} == {host.name for host in inventory.hosts}
+def test_check_finds_everything_in_place(pair: Pair) -> None:
+    found = check_hosts(pair.hosts, SshRemote)
+    assert {finding.host for finding in found} == {host.name for host in pair.hosts}
     assert [finding for finding in found if finding.state is not State.OK and finding.item != "clock"] == []
 
 

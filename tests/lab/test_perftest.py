@@ -11,7 +11,6 @@ import pytest
 
 from collie.campaign.bench import Case
 from collie.campaign.perftest import in_perftest
-from collie.content.inventory import load_inventory
 from collie.content.spaces import load_space
 from collie.detect.symptom import Symptom
 from collie.inventory.hosts import Host, Pair
@@ -29,11 +28,6 @@ STORM = Case(
     Mfs((Condition("recv_wq_depth", Op.AT_MOST, 2),)),
 )
 """Two receives for 128 messages under way: most are turned away and wait (RNR NAK)."""
-
-
-@pytest.fixture(scope="module")
-def pair(lab_inventory: Path) -> Pair:
-    return load_inventory(lab_inventory).pairs[0]
 
 
 def ssh(host: Host, folder: Path) -> str:

@@ -7,15 +7,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collie.content.inventory import load_inventory
+from collie.inventory.hosts import Pair
 from collie.ports import Remote
-from collie.ssh import SshRemote
 from tests.command import ARGV, process
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -23,16 +22,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 SOON = 30.0
 SILENCE_SECONDS = 10.0
 WORKLOAD = "{qp_type: RC, opcode: WRITE, messages: [16KiB], qps: 2}\n"
-
-
-@pytest.fixture(scope="module")
-def remotes(lab_inventory: Path) -> Iterator[list[Remote]]:
-    """Connections of our own, to look behind Collie's back."""
-    pair = load_inventory(lab_inventory).pairs[0]
-    opened: list[Remote] = [SshRemote(pair.a), SshRemote(pair.b)]
-    yield opened
-    for remote in opened:
-        remote.close()
 
 
 @pytest.fixture
@@ -63,9 +52,8 @@ def wait_for(condition: Callable[[], object], seconds: float) -> float:
 
 
 def test_traffic_of_another_process_makes_the_start_refuse(
-    lab_inventory: Path, remotes: list[Remote], workload: Path, tmp_path: Path
+    lab_inventory: Path, pair: Pair, remotes: tuple[Remote, Remote], workload: Path, tmp_path: Path
 ) -> None:
-    pair = load_inventory(lab_inventory).pairs[0]
     server = ["timeout", "200", "ib_write_bw", "-d", "rxe0", "-x", "1", "-F", "-D", "180"]
     stranger = threading.Thread(target=remotes[1].run, args=(server, 240), daemon=True)
     stranger.start()
@@ -90,7 +78,7 @@ def test_traffic_of_another_process_makes_the_start_refuse(
 
 
 def test_a_stopped_controller_leads_to_silence_within_ten_seconds(
-    lab_inventory: Path, remotes: list[Remote], tmp_path: Path
+    lab_inventory: Path, remotes: tuple[Remote, Remote], tmp_path: Path
 ) -> None:
     words = ["search", "--hosts", str(lab_inventory), "--budget", "40runs", "--campaign", "c"]
     argv = [*ARGV, *words]
@@ -115,12 +103,12 @@ def test_a_stopped_controller_leads_to_silence_within_ten_seconds(
 
 
 def test_a_search_keeps_fingerprints_and_proves_that_nothing_is_left(
-    lab_inventory: Path, remotes: list[Remote], tmp_path: Path
+    lab_inventory: Path, pair: Pair, remotes: tuple[Remote, Remote], tmp_path: Path
 ) -> None:
     words = ["search", "--hosts", str(lab_inventory), "--budget", "3runs", "--campaign", "c", "--format", "json"]
     done = process(*words, cwd=tmp_path)
     safety = json.loads(done.stdout)["safety"]
-    names = [host.name for host in load_inventory(lab_inventory).hosts]
+    names = [host.name for host in pair.hosts]
     assert safety["queue_pairs_left"] == dict.fromkeys(names, 0)
     assert "queue pairs left: 0 on" in done.stderr
     assert [queue_pairs(remote) for remote in remotes] == [[], []]

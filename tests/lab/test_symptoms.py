@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from collie.campaign.bench import Bench
 from collie.campaign.calibrate import plain_traffic
 from collie.content.catalogs import load_catalog
-from collie.content.inventory import load_inventory
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.detect.bounds import Bound, Calibration
@@ -36,22 +33,6 @@ MUCH = Bound(1e9, 1e6, "specification")
 SECONDS = 20.0
 MANY_QPS = PLAIN.with_(qps=8, messages=(4096,), send_wq_depth=16, wqe_batch=8)
 SHORT_RECEIVES = PLAIN.with_(opcode=Opcode.SEND, messages=(4096,), send_wq_depth=128, wqe_batch=1, recv_wq_depth=1)
-
-
-@pytest.fixture(scope="module")
-def pair(request: pytest.FixtureRequest) -> Pair:
-    """The lab that the environment names, or one of this test session's own."""
-    named = os.environ.get("COLLIE_LAB_INVENTORY")
-    inventory = Path(named) if named else Path(request.getfixturevalue("running_lab").inventory)
-    return load_inventory(inventory).pairs[0]
-
-
-@pytest.fixture(scope="module")
-def remotes(pair: Pair) -> Iterator[tuple[Remote, Remote]]:
-    both = SshRemote(pair.a), SshRemote(pair.b)
-    yield both
-    for remote in both:
-        remote.close()
 
 
 @pytest.fixture(scope="module")
