@@ -27,20 +27,18 @@ from statistics import median
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
+from collie.campaign.casebook import Casebook, Met, Seen, Suspect
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMerged, SuspicionDropped
 from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import LostHost, Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.confirm import Confirmed, Trust, confirm, trust
-from collie.detect.measurement import Measurement
-from collie.detect.signature import same_cause
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
 from collie.search.extract import extract
-from collie.search.prospects import Prospects, Sighting, prospects
+from collie.search.prospects import Prospects
 from collie.search.recipe import Recipe
-from collie.search.resolution import as_wide_as_it_may_be
 from collie.search.strategy import Answer, Fate, Strategy
 from collie.search.telling import tell
 from collie.workloads.feature import Mfs
@@ -98,59 +96,6 @@ class Summary:
         return self.runs - sum(self.failed_runs.values()) - self.unsupported_runs - len(self.lost)
 
 
-@dataclass(eq=False)
-class _Seen:
-    """A run that shows something.
-
-    Attributes:
-        workload: what ran.
-        suspicion: its verdict.
-        measurement: what it showed.
-    """
-
-    workload: Workload
-    suspicion: Verdict
-    measurement: Measurement
-
-
-@dataclass(eq=False)
-class _Suspect(_Seen):
-    """A suspicion that is to be confirmed.
-
-    Attributes:
-        run: that raised it.
-        lane: that made the run.
-        refuted: another lane has not seen it, so the one that has decides whether it is that lane's own.
-        taken: a lane confirms it just now.
-        alike: what else has shown the same meanwhile.
-    """
-
-    run: int
-    lane: Lane
-    refuted: bool = False
-    taken: bool = False
-    alike: list[_Seen] = field(default_factory=list)
-
-
-@dataclass(eq=False)
-class _Met(_Seen):
-    """A confirmed anomaly, and the run that raised the suspicion.
-
-    Attributes:
-        anomaly: as it stands.
-        sightings: how often the search met it while its explanation was put off.
-        audits: runs that its explanation covers and that were made to see whether it holds.
-        covered_by: anomaly whose explanation, found while this one was being looked for, covers it.
-        abandoned: its explanation was begun by a pair that takes no further part.
-    """
-
-    anomaly: Anomaly
-    sightings: int = 0
-    audits: int = 0
-    covered_by: str | None = None
-    abandoned: bool = False
-
-
 class Engine:
     """One campaign.
 
@@ -177,28 +122,21 @@ class Engine:
         catalog: Catalog,
     ) -> None:
         self._measurer = measurer
-        self._store = store
         self._strategy = strategy
         self._space = space
         self._recipe = recipe
         self._sink = sink
         self._known = known
-        self._found: list[Anomaly] = []
+        self._casebook = Casebook(measurer, store, space, known)
         self._skipped = 0
-        self._on_record = {anomaly.id for anomaly in store.anomalies()}
         self._refused: set[Workload] = set()
         self._catalog = catalog
-        self._waiting: list[_Met] = []
-        self._being_explained: list[_Met] = []
-        self._explained: list[_Met] = []
-        self._suspects: list[_Suspect] = []
         self._skipped_in_a_row = 0
         self._pairs = len(measurer.lanes)
         self._searching = self._pairs
         self._again: list[Workload] = []
         self._judged = 0
         self._dropped: list[Verdict] = []
-        self._sightings: list[Sighting] = []
 
     def run(self) -> Summary:
         """Search until the budget is spent.
@@ -211,7 +149,7 @@ class Engine:
             ended = self._measurer.drive({lane: self._search(lane) for lane in self._measurer.lanes})
             spent = next((what for what in ended.values() if what), None)
             # A pair may be lost when the others have nothing left to do.
-            if spent or not (self._again or self._suspects or self._waiting):
+            if spent or not (self._again or self._casebook.suspects or self._casebook.waiting):
                 self._measurer.settle()
                 return self.summary(spent or "coverage")
 
@@ -222,13 +160,13 @@ class Engine:
                 await self._measurer.require_working(lane)
                 if (suspect := self._suspect_for(lane)) is not None:
                     await self._investigate(lane, suspect)
-                elif (waiting := self._due()) is not None:
+                elif (waiting := self._casebook.due(self._recipe.put_off, self._rest_is_needed)) is not None:
                     await self._explain(lane, waiting)
                 else:
                     measured = await self._step(lane)
                     self._skipped_in_a_row = 0 if measured else self._skipped_in_a_row + 1
-            while self._waiting:
-                await self._explain(lane, self._waiting[0])
+            while self._casebook.waiting:
+                await self._explain(lane, self._casebook.waiting[0])
         except BudgetSpent as spent:
             return spent.what
         except (_SetAside, LaneLost):
@@ -239,8 +177,8 @@ class Engine:
 
     def _drop_refuted(self, lane: Lane) -> None:
         """Drop what other pairs have not seen and the one that has can be asked no more."""
-        for suspect in [each for each in self._suspects if each.refuted and each.lane is lane]:
-            self._suspects.remove(suspect)
+        for suspect in [each for each in self._casebook.suspects if each.refuted and each.lane is lane]:
+            self._casebook.suspects.remove(suspect)
             self._drop(suspect)
 
     def summary(self, ended_by: str) -> Summary:
@@ -251,33 +189,24 @@ class Engine:
             self._measurer.unsupported,
             self._skipped,
             self._measurer.elapsed_seconds,
-            tuple(self._found),
+            tuple(self._casebook.found),
             ended_by,
             trust(self._recipe.confirmation, self._judged, self._dropped),
-            prospects(
-                [anomaly.found_at_seconds for anomaly in self._found if anomaly.same_as is None],
-                self._sightings_of_kinds(),
-                self._measurer.elapsed_seconds,
-            ),
+            self._casebook.prospects,
             tuple(self._measurer.lost.values()),
             self._pairs,
             dict(self._measurer.set_aside),
         )
 
-    def _sightings_of_kinds(self) -> list[Sighting]:
-        """Return the sightings under the anomaly that explains what was sighted."""
-        kinds = {anomaly.id: anomaly.same_as or anomaly.id for anomaly in self._found}
-        return [Sighting(sighting.seconds, kinds[sighting.kind]) for sighting in self._sightings]
-
     async def _step(self, lane: Lane) -> bool:
         """Take one proposal to its end, or to a suspicion; return whether it was measured."""
         workload = self._again.pop(0) if self._again else self._strategy.ask()
         if self._recipe.skip_known and self._known.covers(workload):
-            if (doubted := self._to_audit(workload)) is not None:
+            if (doubted := self._casebook.to_audit(workload, self._recipe.audits)) is not None:
                 await self._audit(lane, doubted, workload)
                 return True
             self._skipped += 1
-            self._sight(workload)
+            self._casebook.sight(workload)
             self._strategy.tell(workload, Answer(Fate.SKIPPED))
             return False
         if workload in self._refused:
@@ -293,7 +222,9 @@ class Engine:
         self._judged += 1
         measurement = record.result.measurement
         if verdict is not None and verdict.is_anomalous:
-            self._meet(_Suspect(workload, verdict, measurement, record.run, lane))
+            suspect = Suspect(workload, verdict, measurement, record.run, lane)
+            if self._casebook.suspect(suspect):
+                self._tell(suspect, found=True)
         else:
             self._strategy.tell(workload, Answer(Fate.MEASURED, measurement))
         return True
@@ -308,12 +239,7 @@ class Engine:
             self._again.append(workload)
             raise
 
-    def _to_audit(self, workload: Workload) -> _Met | None:
-        """Return the explanation that covers a workload, if it has not been put to the test often enough."""
-        covering = (met for met in self._explained if met.anomaly.mfs.covers(workload))
-        return next((met for met in covering if met.audits < self._recipe.audits), None)
-
-    async def _audit(self, lane: Lane, met: _Met, workload: Workload) -> None:
+    async def _audit(self, lane: Lane, met: Met, workload: Workload) -> None:
         """Measure what an explanation covers; revise it when that is healthy."""
         met.audits += 1
         try:
@@ -326,50 +252,22 @@ class Engine:
         if isinstance(record.result, Measured):
             fate, measurement = Fate.MEASURED, record.result.measurement
         self._strategy.tell(workload, Answer(fate, measurement, shows))
-        if met not in self._explained:
-            return  # another lane has found it wanting meanwhile
+        if not self._casebook.stands(met):
+            return
         if shows:
             met.anomaly = met.anomaly.shown_again()
-            self._keep(met.anomaly)
+            self._casebook.keep(met.anomaly)
         elif verdict is not None and verdict.is_normal:
-            self._known.remove(self._widened(met.anomaly))
-            self._explained.remove(met)
+            self._casebook.contradicted(met)
             await self._explain(lane, met)
 
-    def _widened(self, anomaly: Anomaly) -> Mfs:
-        return as_wide_as_it_may_be(anomaly.mfs, self._space)
-
-    def _meet(self, suspect: _Suspect) -> None:
-        """Take a suspicion for an anomaly that was met before, for one like another suspicion, or for a new one."""
-        met = next((met for met in (*self._waiting, *self._being_explained) if self._is_sighting(met, suspect)), None)
-        alike = next((other for other in self._suspects if self._is_sighting(other, suspect)), None)
-        if met is not None:
-            met.sightings += 1
-            self._sightings.append(Sighting(self._measurer.elapsed_seconds, met.anomaly.id))
-            self._tell(suspect, found=True)
-        elif alike is not None:
-            alike.alike.append(suspect)
-        elif any(a.complete and not a.mfs.conditions and a.symptom is suspect.suspicion.symptom for a in self._found):
-            self._tell(suspect, found=True)  # everything shows this symptom, whatever runs: nothing is left to explain
-        else:
-            self._suspects.append(suspect)
-
-    def _tell(self, seen: _Seen, *, found: bool) -> None:
+    def _tell(self, seen: Seen, *, found: bool) -> None:
         self._strategy.tell(seen.workload, Answer(Fate.MEASURED, seen.measurement, found))
 
-    def _suspect_for(self, lane: Lane) -> _Suspect | None:
-        """Return a suspicion for a lane to look at: another lane's, or its own once that has been refuted."""
-        own_turn = self._searching == 1
-        return next(
-            (
-                suspect
-                for suspect in self._suspects
-                if not suspect.taken and (own_turn or (suspect.lane is lane) == suspect.refuted)
-            ),
-            None,
-        )
+    def _suspect_for(self, lane: Lane) -> Suspect | None:
+        return self._casebook.suspect_for(lane, alone=self._searching == 1)
 
-    async def _investigate(self, lane: Lane, suspect: _Suspect) -> None:
+    async def _investigate(self, lane: Lane, suspect: Suspect) -> None:
         """Confirm a suspicion and see to its explanation."""
         suspect.taken = True
         symptom = suspect.suspicion.symptom
@@ -388,51 +286,28 @@ class Engine:
         if elsewhere and refuted and not suspect.refuted and suspect.lane in self._measurer.lanes:
             suspect.refuted = True
             return
-        self._suspects.remove(suspect)
+        self._casebook.suspects.remove(suspect)
         of_one_pair = suspect.refuted and not elsewhere and confirmed.confirmed
         found = confirmed.confirmed and not of_one_pair
         if found:
-            self._confirmed(suspect, self._anomaly(suspect, symptom, confirmed))
+            anomaly = self._anomaly(suspect, symptom, confirmed)
+            self._casebook.confirmed(suspect, anomaly, explain=self._recipe.explain)
+            self._sink.on_event(AnomalyConfirmed(anomaly))
         elif not confirmed.confirmed:
             self._drop(suspect, put_aside=confirmed.put_aside)
             return
-        for seen in (suspect, *suspect.alike):
+        for seen in suspect.all_seen:
             self._tell(seen, found=found)
         if of_one_pair and len(self._measurer.lanes) > 1:  # of the last one nobody can tell
             self._measurer.retire(lane, f"{suspect.suspicion.reason}; another pair does not show it")
             raise _SetAside
 
-    def _drop(self, suspect: _Suspect, *, put_aside: bool = False) -> None:
+    def _drop(self, suspect: Suspect, *, put_aside: bool = False) -> None:
         if not put_aside:
             self._dropped.append(suspect.suspicion)
         self._sink.on_event(SuspicionDropped(suspect.run, suspect.suspicion))
-        for seen in (suspect, *suspect.alike):
+        for seen in suspect.all_seen:
             self._tell(seen, found=False)
-
-    def _confirmed(self, suspect: _Suspect, anomaly: Anomaly) -> None:
-        for _ in (suspect, *suspect.alike):
-            self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
-        self._keep(anomaly)
-        self._sink.on_event(AnomalyConfirmed(anomaly))
-        if self._recipe.explain:
-            met = _Met(suspect.workload, suspect.suspicion, suspect.measurement, anomaly, len(suspect.alike))
-            self._waiting.append(met)
-
-    def _sight(self, workload: Workload) -> None:
-        covering = next((a for a in self._found if a.complete and a.mfs.covers(workload)), None)
-        if covering is not None:
-            self._sightings.append(Sighting(self._measurer.elapsed_seconds, covering.id))
-
-    def _due(self) -> _Met | None:
-        """Return an anomaly whose explanation pays now."""
-        if self._waiting and (self._waiting[0].abandoned or not self._recipe.put_off):
-            return self._waiting[0]
-        fresh = [waiting for waiting in self._waiting if not self._is_kin(waiting)]
-        oftenest = max(fresh, key=lambda waiting: waiting.sightings, default=None)
-        if oftenest and oftenest.sightings >= self._recipe.put_off:
-            return oftenest
-        waiting = fresh or self._waiting
-        return waiting[0] if waiting and self._rest_is_needed(len(waiting)) else None
 
     def _rest_is_needed(self, explanations: int) -> bool:
         """Whether the rest of the budget should go into explanations.
@@ -446,34 +321,17 @@ class Engine:
         one_after_another = -(-explanations // lanes) * _EXPLANATION_RUNS * lanes
         return spent + one_after_another * spent / max(1, self._measurer.runs) >= 1.0
 
-    def _is_kin(self, waiting: _Met) -> bool:
-        """Whether something alike is explained already: the same cause, most likely, where its explanation ends."""
-        return any(self._is_sighting(other, waiting) for other in (*self._explained, *self._being_explained))
-
-    def _is_sighting(self, before: _Seen, seen: _Seen) -> bool:
-        """Whether what was seen is most likely what was met before.
-
-        Signatures are taken anew: what is ordinary is known the better the longer a campaign runs.
-        """
-        if seen.suspicion.symptom is not before.suspicion.symptom:
-            return False
-        if before.workload.qp_type is not seen.workload.qp_type:
-            return False  # one counter often serves several transports, each with limits of its own
-        elsewhere = before.workload.opcode is not seen.workload.opcode
-        signature = self._measurer.signature
-        return same_cause(signature(before.measurement), signature(seen.measurement), elsewhere=elsewhere)
-
     async def _freshen_bound(self, lane: Lane, workload: Workload, siblings: int) -> None:
         if not self._measurer.knows_bound(workload):
             await self._measurer.measuring_sibling(lane, workload)
         for _ in range(siblings):
             await self._measurer.measuring_sibling(lane, workload)
 
-    def _anomaly(self, suspect: _Suspect, symptom: Symptom, confirmed: Confirmed) -> Anomaly:
+    def _anomaly(self, suspect: Suspect, symptom: Symptom, confirmed: Confirmed) -> Anomaly:
         shown = sorted(confirmed.shown, key=lambda verdict: verdict.severity)
         typical = shown[len(shown) // 2]
         return Anomaly(
-            id=f"a{len(self._found) + 1}",
+            id=f"a{len(self._casebook.found) + 1}",
             symptom=symptom,
             severity=median(verdict.severity for verdict in shown),
             workload=suspect.workload,
@@ -487,13 +345,10 @@ class Engine:
             complete=False,
         )
 
-    async def _explain(self, lane: Lane, met: _Met) -> None:
+    async def _explain(self, lane: Lane, met: Met) -> None:
         """Find out when an anomaly shows; or find out better, if an explanation of it was contradicted."""
         anomaly = met.anomaly
-        if met in self._waiting:
-            self._waiting.remove(met)
-        self._being_explained.append(met)
-        try:
+        with self._casebook.explaining(met):
             probes = extract(
                 anomaly.workload,
                 anomaly.symptom,
@@ -503,13 +358,11 @@ class Engine:
                 self._measurer.judgements,
                 lambda probe: anomaly.symptom is not Symptom.LOW_THROUGHPUT or self._measurer.knows_bound(probe),
             )
-            extracted, runs = await self._drive(lane, probes, "extract")
-        except (_SetAside, LaneLost):
-            met.abandoned = True
-            self._waiting.insert(0, met)
-            raise
-        finally:
-            self._being_explained.remove(met)
+            try:
+                extracted, runs = await self._drive(lane, probes, "extract")
+            except (_SetAside, LaneLost):
+                self._casebook.abandon(met)
+                raise
         # The simplest workload moves the fewest counters besides those of the cause.
         shown = self._measurer.measurement(extracted.workload) or met.measurement
         telling, hint = tell(shown, self._measurer.plain, anomaly.symptom, self._catalog)
@@ -527,38 +380,11 @@ class Engine:
             revised=(*anomaly.revised, anomaly.mfs) if anomaly.complete else anomaly.revised,
             same_as=met.covered_by,
         )
-        if extracted.complete:  # a set that lacks conditions would hide what it does not explain
-            self._known.add(self._widened(met.anomaly))
-            self._explained.append(met)
-        self._keep(met.anomaly)
+        self._casebook.explained(met)
         self._sink.on_event(AnomalyExplained(met.anomaly))
-        if extracted.complete:
-            self._merge(met.anomaly)
-
-    def _merge(self, explained: Anomaly) -> None:
-        """Mark what waits and is explained by now as the same."""
-
-        def covers(met: _Met) -> bool:
-            return explained.symptom.is_kin(met.anomaly.symptom) and explained.mfs.covers(met.anomaly.found_as)
-
-        for waiting in [met for met in self._waiting if covers(met)]:
-            self._waiting.remove(waiting)
-            same = dataclasses.replace(waiting.anomaly, same_as=explained.id)
-            self._keep(same)
-            self._sink.on_event(AnomalyMerged(same))
-        for met in self._being_explained:
-            if covers(met):
-                met.covered_by = explained.id
-
-    def _keep(self, anomaly: Anomaly) -> None:
-        known = next((index for index, found in enumerate(self._found) if found.id == anomaly.id), None)
-        if known is None:
-            self._found.append(anomaly)
-        else:
-            self._found[known] = anomaly
-        # What is being replayed is on record already, possibly in a later and better state.
-        if not (self._measurer.replaying and anomaly.id in self._on_record):
-            self._store.add_anomaly(anomaly)
+        if met.anomaly.complete:
+            for same in self._casebook.merge(met.anomaly):
+                self._sink.on_event(AnomalyMerged(same))
 
     async def _drive(
         self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str
