@@ -1,0 +1,208 @@
+"""`collie hosts check` and `collie counters watch`, on hosts that only pretend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.hosts import State, check_hosts
+from collie.hosts.check import Finding
+from collie.hosts.watch import watch
+from collie.inventory.hosts import Host
+from collie.ports import Completed, Remote
+from collie.ssh import LocalRemote
+from tests.integration.hosts_rig import ARCHIVE, CATALOG, ONE_HOST, PAIR, Unreachable, local
+
+
+def states(tmp_path: Path, host: Host) -> dict[str, State]:
+    return {finding.item: finding.state for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collie.hosts.check.CLOCK_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_finds_a_good_host_good(tmp_path: Path) -> None:
+    found = states(tmp_path, PAIR.a)
+    needed = {"ssh", "python", "agent", "data path", "device", "port", "gid", "mtu", "clock"}
+    assert needed <= set(found)
+    assert {item: found[item] for item in needed} == dict.fromkeys(needed, State.OK)
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize(
+    ("change", "item", "command"),
+    [
+        ({"device": "rxe7"}, "device", "rdma link add rxe7 type rxe netdev"),
+        ({"ib_port": 2}, "port", "rdma link"),
+        ({"data_address": "192.0.2.9"}, "gid", "ip address add 192.0.2.9/24 dev eth1"),
+        ({"gid_index": 5}, "gid", "gid_index: 3"),
+        ({"python": "/bin/false"}, "python", "python3"),
+    ],
+)
+def test_check_says_what_is_missing_and_what_mends_it(
+    tmp_path: Path, change: dict[str, Any], item: str, command: str
+) -> None:
+    found = check_hosts([replace(PAIR.a, **change)], local(tmp_path), ARCHIVE)
+    missing = [finding for finding in found if finding.state is State.MISSING]
+    assert [finding.item for finding in missing] == [item]
+    assert command in missing[0].command
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize(
+    ("link_layer", "gid_index", "state", "command"),
+    [
+        ("Ethernet", 3, State.ADVICE, "ip address add 192.0.2.9/24 dev eth1"),
+        ("InfiniBand", 3, State.OK, ""),
+        ("InfiniBand", None, State.MISSING, "in the hosts file: gid_index: 3"),
+        ("InfiniBand", 7, State.MISSING, "in the hosts file: gid_index: 3"),
+    ],
+)
+def test_check_does_not_ask_for_a_gid_that_a_run_needs_not(
+    tmp_path: Path, link_layer: str, gid_index: int | None, state: State, command: str
+) -> None:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"port": {"link_layer": link_layer}}))
+    host = replace(PAIR.a, data_address="192.0.2.9", gid_index=gid_index)
+    found = {finding.item: finding for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
+    assert (found["gid"].state, found["gid"].command) == (state, command)
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize(
+    ("usable", "forced", "state", "command"),
+    [
+        ([], None, State.MISSING, "apt-get install libibverbs1 python3-pyverbs"),
+        (["native"], "pyverbs", State.MISSING, "apt-get install python3-pyverbs"),
+        (["pyverbs"], None, State.ADVICE, "apt-get install gcc libc6-dev"),
+        (["pyverbs"], "pyverbs", State.ADVICE, "apt-get install gcc libc6-dev"),
+        (["native", "pyverbs"], "pyverbs", State.OK, ""),
+    ],
+)
+def test_check_says_which_data_path_a_host_will_use(
+    tmp_path: Path, usable: list[str], forced: str | None, state: State, command: str
+) -> None:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"data_paths": usable}))
+    host = replace(PAIR.a, data_path=forced)
+    found = {finding.item: finding for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
+    assert (found["data path"].state, found["data path"].command) == (state, command)
+
+
+def test_check_of_an_unreachable_host_is_one_finding(tmp_path: Path) -> None:
+    found = check_hosts([PAIR.a], Unreachable, ARCHIVE)
+    assert [(finding.item, finding.state) for finding in found] == [("ssh", State.MISSING)]
+    assert "No route to host" in found[0].detail
+    assert found[0].command.startswith("here: ssh -v ")
+
+
+PFC = Catalog(
+    "rxe",
+    (
+        Counter("drops", "ethtool", Unit.PACKETS, Kind.DIAGNOSTIC, "buffer", role=Role.DISCARD),
+        Counter("tx_prio3_pause", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "buffer", role=Role.TX_PAUSE),
+    ),
+)
+
+
+def check_with(tmp_path: Path, counters: dict[str, dict[str, int]], catalog: Catalog | None) -> dict[str, Finding]:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"counters": counters}))
+    found = check_hosts([PAIR.a], local(tmp_path), ARCHIVE, catalog_for=lambda driver: catalog)
+    return {finding.item: finding for finding in found}
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_counts_counters_and_says_that_flow_control_is_off(tmp_path: Path) -> None:
+    found = check_with(tmp_path, {"ethtool": {"drops": 1, "new_one": 1}}, PFC)
+    assert found["counters"].detail == "1 of 2 of catalog rxe; 1 unknown, such as new_one"
+    assert found["flow control"].state is State.ADVICE
+    assert "dev eth1" in found["flow control"].command
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_says_nothing_of_flow_control_that_is_on(tmp_path: Path) -> None:
+    found = check_with(tmp_path, {"ethtool": {"drops": 1, "tx_prio3_pause": 1}}, PFC)
+    assert found["counters"].detail == "2 of 2 of catalog rxe"
+    assert "flow control" not in found
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_says_that_nobody_has_described_a_driver(tmp_path: Path) -> None:
+    found = check_with(tmp_path, {"hw_counters": {"a": 1, "b": 1}}, None)
+    assert found["counters"].state is State.ADVICE
+    assert "its 2 counters are read under their own names" in found["counters"].detail
+
+
+def test_watching_shows_rates_and_what_is_unusual(tmp_path: Path) -> None:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "behaviour.json").write_text('{"idle_counters": {"hw_counters": {"rcvd_pkts": 1000}}}')
+    readings = watch([PAIR.a], local(tmp_path), lambda driver: CATALOG, 0.1, archive=ARCHIVE)
+    first, second = next(readings), next(readings)
+    (reading,) = second
+    assert first[0].host == reading.host == "left"
+    assert list(reading.rates) == ["rcvd_pkts", "send_err", "tx_pause"]
+    assert reading.rates["rcvd_pkts"] == pytest.approx(1000, rel=0.3)
+    assert reading.rates["send_err"] is None
+    assert reading.unusual["rcvd_pkts"] is None  # nobody knows it yet
+    readings.close()
+
+
+ACROSS = {"all/accept_local": 0, "all/rp_filter": 0, "all/arp_ignore": 0, "eth1/rp_filter": 0, "eth1/arp_ignore": 1}
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize(
+    ("rules", "state", "command"),
+    [
+        ({**ACROSS, "eth1/accept_local": 0, "all/accept_local": 1}, State.OK, ""),
+        (
+            {**ACROSS, "eth1/accept_local": 0, "all/rp_filter": 1},
+            State.ADVICE,
+            "sysctl -w net.ipv4.conf.eth1.accept_local=1 net.ipv4.conf.eth1.rp_filter=2",
+        ),
+        (ACROSS, None, ""),  # the kernel does not tell
+    ],
+)
+def test_check_says_whether_one_port_of_a_host_reaches_another(
+    tmp_path: Path, rules: dict[str, int], state: State | None, command: str
+) -> None:
+    class WithRules(LocalRemote):
+        def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+            if not argv[-1].startswith("/proc/sys/net/ipv4/conf/"):
+                return super().run(argv, timeout_seconds)
+            asked = [path.removeprefix("/proc/sys/net/ipv4/conf/") for path in argv[1:]]
+            known = [f"{rules[path]}\n" for path in asked if path in rules]
+            return Completed(0 if len(known) == len(asked) else 1, "".join(known), "")
+
+    (tmp_path / "server").mkdir()
+    (tmp_path / "server" / "behaviour.json").write_text('{"devices": ["rxe0", "rxe1"]}')
+    hosts = ONE_HOST.hosts
+
+    def connect(host: Host) -> Remote:
+        return WithRules(host.name, tmp_path / host.machine)
+
+    found = [one for one in check_hosts(hosts, connect, ARCHIVE, pairs=[ONE_HOST]) if one.item == "other ports"]
+    assert [(one.host, one.state, one.command) for one in found] == (
+        [] if state is None else [(host.name, state, command) for host in hosts]
+    )
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_advises_when_the_hosts_of_a_pair_are_not_alike(tmp_path: Path) -> None:
+    def alike() -> Finding:
+        return check_hosts([PAIR.a, PAIR.b], local(tmp_path), ARCHIVE, pairs=[PAIR])[-1]
+
+    assert (alike().host, alike().item, alike().state) == ("left,right", "alike", State.OK)
+    (tmp_path / "right" / "behaviour.json").write_text('{"fingerprint": {"nic.firmware": "2.0"}}')
+    assert alike().state is State.ADVICE
+    assert "nic.firmware: 1.0 and 2.0" in alike().detail
