@@ -77,7 +77,8 @@ def _load(host: Host, config_file: str) -> paramiko.SSHConfig:
 
 
 def _jump(target: Host, text: str, config: paramiko.SSHConfig) -> Hop:
-    user, _, place = text.strip().rpartition("@")
+    # OpenSSH takes a URI as well.
+    user, _, place = text.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
     if place.startswith("["):
         address, _, port = place[1:].partition("]")
         port = port.lstrip(":")
