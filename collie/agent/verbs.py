@@ -105,8 +105,7 @@ def load() -> Optional[PyVerbs]:
 def version() -> Optional[str]:
     """Return the version of the distribution's pyverbs, null where it does not say (Debian's has no metadata)."""
     try:
-        from importlib.metadata import PackageNotFoundError
-        from importlib.metadata import version as metadata_version
+        from importlib.metadata import PackageNotFoundError, version as metadata_version
 
         try:
             return metadata_version("pyverbs")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter as Tally
-from collections import deque
+from collections import Counter as Tally, deque
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Final

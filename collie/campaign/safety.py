@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from dataclasses import replace as dataclass_replace
+from dataclasses import dataclass, fields, replace as dataclass_replace
 from typing import NamedTuple
 
 from collie.detect.measurement import Sample, Watch

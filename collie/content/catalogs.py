@@ -14,8 +14,7 @@ from pydantic import Field
 from collie.content.document import Document, read_document
 from collie.content.locate import Kind, available, find, shown
 from collie.content.model import Strict, validate
-from collie.counters.catalog import Catalog, Counter, Ignored, Role, Unit
-from collie.counters.catalog import Kind as CounterKind
+from collie.counters.catalog import Catalog, Counter, Ignored, Kind as CounterKind, Role, Unit
 from collie.counters.discovery import Names, discovered
 from collie.errors import ContentError, Problem
 

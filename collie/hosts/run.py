@@ -30,8 +30,7 @@ from collie.hosts.recording import Recording
 from collie.hosts.samples import AgentSample
 from collie.hosts.session import HostSession
 from collie.hosts.swing import may_settle
-from collie.hosts.victim import NAME as VICTIM
-from collie.hosts.victim import RESPONDER, victim_flow
+from collie.hosts.victim import NAME as VICTIM, RESPONDER, victim_flow
 from collie.hosts.window import measurement, series_of
 from collie.ports import Clock
 from collie.workloads.plan import flows, is_peer

@@ -34,16 +34,15 @@ from collie.search.strategy import Answer, Fate, build
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
 from collie.store.sqlite import SqliteStore
+from collie.wiring.inventories import first_pairs, open_inventory
 from collie.wiring.parts import Parts, narrowed_space_of, parts_of, pruned_space_of, utc_now, with_usual
 from collie.wiring.pulse import Pulse
-from collie.wiring.status import lost_runs
+from collie.wiring.standing import lost_runs
 from collie.wiring.testbeds import (
     absent_of,
-    first_pairs,
     kept_calibration,
     lanes_of,
     look_around,
-    open_inventory,
     open_testbed,
     subsystem_of,
     unlike,

@@ -22,8 +22,8 @@ from collie.inventory.hosts import Host
 from collie.report.perftest import perftest_json, render_commands, render_script
 from collie.search.recipe import Recipe
 from collie.wiring.benches import NamedCase, case_named
+from collie.wiring.inventories import first_pair, open_inventory
 from collie.wiring.parts import narrowed_space_of, recipe_of, space_named, utc_now
-from collie.wiring.testbeds import first_pair, open_inventory
 from collie.workloads.plan import ROLES
 from collie.workloads.space import Space
 

@@ -20,8 +20,9 @@ from collie.inventory.hosts import Pair, machine_of
 from collie.ports import Testbed
 from collie.simulator.faults import FaultKind, faulty, tuned
 from collie.simulator.testbed import SimulatedTestbed
+from collie.wiring.inventories import open_inventory
 from collie.wiring.parts import limits_of
-from collie.wiring.testbeds import hosts_testbed, look_around, open_inventory, subsystem_of
+from collie.wiring.testbeds import hosts_testbed, look_around, subsystem_of
 
 __all__ = [
     "MOST_PAIRS",

@@ -35,7 +35,7 @@ from collie.wiring.baselines import Baseline, cases_of, require_alike, testbed_o
 from collie.wiring.campaigns import read_campaign, require_same_hardware
 from collie.wiring.parts import Parts, parts_of, utc_now
 from collie.wiring.pulse import Pulse
-from collie.wiring.status import lost_runs
+from collie.wiring.standing import lost_runs
 from collie.wiring.testbeds import kept_calibration, look_around, open_testbed
 from collie.workloads.feature import Mfs
 

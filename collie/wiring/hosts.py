@@ -11,7 +11,7 @@ from collie.errors import UsageError
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
-from collie.wiring.testbeds import open_inventory
+from collie.wiring.inventories import open_inventory
 
 if TYPE_CHECKING:
     from collie.hosts.check import Finding

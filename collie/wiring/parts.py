@@ -20,7 +20,7 @@ from collie.inventory.safety import SafetyLimits
 from collie.ports import Clock
 from collie.search.recipe import Recipe
 from collie.store.sqlite import SqliteStore
-from collie.wiring.testbeds import open_inventory
+from collie.wiring.inventories import open_inventory
 from collie.workloads.application import reached
 from collie.workloads.feature import Mfs
 from collie.workloads.narrowing import parse_fixes, parse_limits

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collie.campaign.choice import TestbedChoice
@@ -23,13 +21,13 @@ from collie.scheduler.local import LocalPairs
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
 from collie.store import calibrations
+from collie.wiring.inventories import first_pairs, is_lab, open_inventory
 from collie.workloads.space import Space
 
 if TYPE_CHECKING:
     from collie.hosts.policy import WindowPolicy
-    from collie.inventory.hosts import Inventory, Pair
+    from collie.inventory.hosts import Pair
 
-LAB = "lab"
 logger = logging.getLogger(__name__)
 
 
@@ -109,77 +107,10 @@ def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None
         catalog_for=find_catalog,
         discover=discover_catalog,
         policy=policy,
-        reviver=LabReviver() if choice.hosts is not None and _is_lab(choice.hosts) else None,
+        reviver=LabReviver() if choice.hosts is not None and is_lab(choice.hosts) else None,
         verify=choice.verify,
         victim=choice.victim,
     )
-
-
-def first_pair(inventory: Inventory) -> Pair:
-    """Return the pair that measures.
-
-    Raises:
-        UsageError: the inventory forms none.
-    """
-    return first_pairs(inventory, 1)[0]
-
-
-def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
-    """Return the pairs that measure side by side.
-
-    Raises:
-        UsageError: the inventory forms fewer; or a host is in two of them, be it with two devices, as what crosses its
-            PCIe and its memory for one is missing to the other; or only some are loopback across ports.
-    """
-    if not inventory.pairs:
-        raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
-    if len(inventory.pairs) < count:
-        raise UsageError(f"--pairs {count}: the inventory names {len(inventory.pairs)}; add more under `pairs:`")
-    chosen = inventory.pairs[:count]
-    for host, uses in Counter(host for pair in chosen for host in {party.machine for party in pair.hosts}).items():
-        if uses > 1:
-            raise UsageError(
-                f"--pairs {count}: host {host} is in {uses} of these pairs, and can measure in one at a time, "
-                "whichever its devices"
-            )
-    across = [pair.name for pair in chosen if pair.shared_hosts]
-    if 0 < len(across) < count:
-        raise UsageError(
-            f"--pairs {count}: {across[0]} is loopback across the ports of one host, and not all of these pairs are; "
-            "what one campaign measures has to be alike"
-        )
-    return chosen
-
-
-def open_inventory(hosts: str) -> Inventory:
-    """Load an inventory file; `lab` is the one that `collie lab up` wrote.
-
-    Raises:
-        InventoryError: the file is wrong.
-        LabError: no lab is up.
-    """
-    from collie.content.inventory import load_inventory
-
-    return load_inventory(lab_inventory() if _is_lab(hosts) else Path(hosts))
-
-
-def _is_lab(hosts: str) -> bool:
-    return hosts.lower() == LAB and not Path(hosts).exists()
-
-
-def lab_inventory() -> Path:
-    """Return the inventory of the lab.
-
-    Raises:
-        LabError: no lab is up.
-    """
-    from collie.errors import LabError
-    from collie.lab.lab import status
-
-    inventory = status().inventory
-    if inventory is None:
-        raise LabError("no lab is up; start one with `collie lab up`")
-    return inventory
 
 
 def look_around(testbed: Testbed, *, shared_port: bool) -> None:

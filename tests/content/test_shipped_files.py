@@ -14,8 +14,7 @@ from collie.content.catalogs import load_catalog
 from collie.content.locate import Kind, available
 from collie.content.recipes import _RecipeFile, load_recipe
 from collie.content.spaces import load_space
-from collie.counters.catalog import Kind as CounterKind
-from collie.counters.catalog import Role
+from collie.counters.catalog import Kind as CounterKind, Role
 from collie.detect.bounds import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.search.recipe import Recipe, StrategyName

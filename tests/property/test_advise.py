@@ -8,8 +8,7 @@ from functools import cache
 from itertools import product
 from random import Random
 
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from collie.advise.check import check
 from collie.advise.overlap import Known, overlap

@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import cycle
 from random import Random
 
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from collie.content.spaces import load_space
 from collie.detect.signature import Signature

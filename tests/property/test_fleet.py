@@ -7,8 +7,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.fleet.battery import BATTERY, FEWEST_HOSTS, Probe, Stage, is_large_enough, repeats, rounds

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from random import Random
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
 from collie.workloads.constraint import VERBS

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from collie.counters.catalog import Catalog, Counter, Ignored, Kind, Role, Unit
 from collie.counters.series import Snapshot, difference, is_level, is_stable, rates, rates_at, resets

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
 from collie.detect.bounds import UNBOUNDED, Bound, Bounds, Calibration, CalibrationPoint, at_sink, plain_sibling

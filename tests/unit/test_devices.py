@@ -7,7 +7,7 @@ import pytest
 from collie.errors import UsageError
 from collie.inventory.hosts import Host, Inventory, Pair, machine_of, party_name, sharing
 from collie.wiring.fleets import by_rail
-from collie.wiring.testbeds import first_pairs
+from collie.wiring.inventories import first_pairs
 
 
 def party(name: str) -> Host:

@@ -21,8 +21,7 @@ from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.json_output import plain, render_measure, render_reproduction, render_search
-from collie.report.quantities import name_testbed, packet_rate, percent, show
-from collie.report.quantities import rate as bit_rate
+from collie.report.quantities import name_testbed, packet_rate, percent, rate as bit_rate, show
 from collie.report.text import render_measurement, render_summary, render_trials
 from collie.search.prospects import Prospects
 from collie.search.telling import Telling

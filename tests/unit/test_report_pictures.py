@@ -6,8 +6,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from collie.report.chart import Driven, Found, Point, Trace, driven_chart, found_chart, thinned, trace_chart
 from collie.report.scale import Scale, engineering, scale_of

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Any, TypedDict
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from collie.untrusted import STEERING, defused, read_json, typed, whole_number
 

@@ -1,0 +1,78 @@
+"""Which hosts a user named: an inventory file, or the lab's; and the pairs of them that measure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from collie.errors import LabError, UsageError
+from collie.inventory.hosts import Inventory, Pair
+
+LAB = "lab"
+
+
+def first_pair(inventory: Inventory) -> Pair:
+    """Return the pair that measures.
+
+    Raises:
+        UsageError: the inventory forms none.
+    """
+    return first_pairs(inventory, 1)[0]
+
+
+def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
+    """Return the pairs that measure side by side.
+
+    Raises:
+        UsageError: the inventory forms fewer; or a host is in two of them, be it with two devices, as what crosses its
+            PCIe and its memory for one is missing to the other; or only some are loopback across ports.
+    """
+    if not inventory.pairs:
+        raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
+    if len(inventory.pairs) < count:
+        raise UsageError(f"--pairs {count}: the inventory names {len(inventory.pairs)}; add more under `pairs:`")
+    chosen = inventory.pairs[:count]
+    for host, uses in Counter(host for pair in chosen for host in {party.machine for party in pair.hosts}).items():
+        if uses > 1:
+            raise UsageError(
+                f"--pairs {count}: host {host} is in {uses} of these pairs, and can measure in one at a time, "
+                "whichever its devices"
+            )
+    across = [pair.name for pair in chosen if pair.shared_hosts]
+    if 0 < len(across) < count:
+        raise UsageError(
+            f"--pairs {count}: {across[0]} is loopback across the ports of one host, and not all of these pairs are; "
+            "what one campaign measures has to be alike"
+        )
+    return chosen
+
+
+def open_inventory(hosts: str) -> Inventory:
+    """Load an inventory file; `lab` is the one that `collie lab up` wrote.
+
+    Raises:
+        InventoryError: the file is wrong.
+        LabError: no lab is up.
+    """
+    from collie.content.inventory import load_inventory
+
+    return load_inventory(lab_inventory() if is_lab(hosts) else Path(hosts))
+
+
+def is_lab(hosts: str) -> bool:
+    """Whether the lab's own inventory is meant, and not a file of that name."""
+    return hosts.lower() == LAB and not Path(hosts).exists()
+
+
+def lab_inventory() -> Path:
+    """Return the inventory of the lab.
+
+    Raises:
+        LabError: no lab is up.
+    """
+    from collie.lab.lab import status
+
+    inventory = status().inventory
+    if inventory is None:
+        raise LabError("no lab is up; start one with `collie lab up`")
+    return inventory
