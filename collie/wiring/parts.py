@@ -20,7 +20,7 @@ from collie.inventory.safety import SafetyLimits
 from collie.ports import Clock
 from collie.search.recipe import Recipe
 from collie.store.sqlite import SqliteStore
-from collie.wiring.inventories import open_inventory
+from collie.wiring.inventories import first_pair, open_inventory
 from collie.workloads.application import reached
 from collie.workloads.feature import Mfs
 from collie.workloads.narrowing import parse_fixes, parse_limits
@@ -45,11 +45,12 @@ def usual(choice: TestbedChoice) -> Usual:
 
     Raises:
         InventoryError: the hosts file is wrong.
+        UsageError: it forms no pair.
     """
     if choice.hosts is None:
         return Usual("nsdi22", "guided")
-    parties = [party for pair in open_inventory(choice.hosts).pairs for party in pair.hosts]
-    is_emulated = any(party.device.startswith(_SOFT_ROCE_DEVICE) for party in parties)
+    measuring = first_pair(open_inventory(choice.hosts))
+    is_emulated = any(party.device.startswith(_SOFT_ROCE_DEVICE) for party in measuring.hosts)
     return Usual("soft-roce", "soft-roce") if is_emulated else Usual("nsdi22", "hosts")
 
 
@@ -58,6 +59,7 @@ def with_usual(choice: SearchChoice) -> SearchChoice:
 
     Raises:
         InventoryError: the hosts file is wrong.
+        UsageError: it forms no pair.
     """
     if choice.testbed.is_simulated or (choice.space and choice.recipe):
         return choice
