@@ -79,6 +79,7 @@ class SearchChoice:
             testbed was asked, and in campaigns of a Collie that did not ask.
         pairs: of hosts that measure side by side.
         scheduler: address of the dask scheduler whose workers drive the pairs; None for the controller itself.
+        terms: space of an application that names none, as the hosts suggested it when the campaign began; None before.
         calibrated: the campaign began with a calibration that `collie hosts calibrate` had kept; else it makes its own.
     """
 
@@ -94,6 +95,7 @@ class SearchChoice:
     shared_port: bool = False
     pairs: int = 1
     scheduler: str | None = None
+    terms: str | None = None
     calibrated: bool = False
     capabilities: Capabilities | None = None
 

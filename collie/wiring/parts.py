@@ -61,16 +61,24 @@ def with_usual(choice: SearchChoice) -> SearchChoice:
         InventoryError: the hosts file is wrong.
         UsageError: it forms no pair.
     """
-    if choice.testbed.is_simulated or (choice.space and choice.recipe):
+    if choice.testbed.is_simulated:
         return choice
     space, recipe = usual(choice.testbed)
-    return dataclasses.replace(choice, space=choice.space or space, recipe=choice.recipe or recipe)
+    return dataclasses.replace(
+        choice, space=choice.space or space, recipe=choice.recipe or recipe, terms=choice.terms or space
+    )
 
 
-def space_of(choice: TestbedChoice, name: str | None) -> Space:
-    """Load a space, or what an application reaches of one; without a name the space that suits the testbed."""
+def space_of(choice: TestbedChoice, name: str | None, terms: str | None = None) -> Space:
+    """Load a space, or what an application reaches of one; without a name the space that suits the testbed.
+
+    Args:
+        choice: the testbed.
+        name: a name or a file of either.
+        terms: space of an application that names none; None for the one that suits the testbed.
+    """
     if name is None or names_application(name):
-        return space_named(name, usual(choice).space)
+        return space_named(name, terms or usual(choice).space)
     return load_space(name)
 
 
@@ -160,7 +168,7 @@ def pruned_space_of(choice: SearchChoice) -> tuple[Space, tuple[Drop, ...]]:
         ContentError: there is no such space, or it is wrong.
         UsageError: what is fixed, limited and possible leaves nothing.
     """
-    space = space_of(choice.testbed, choice.space)
+    space = space_of(choice.testbed, choice.space, choice.terms)
     fixes, limits = parse_fixes(choice.fix), parse_limits(choice.limit)
     try:
         narrowed = space.narrowed(fixes, limits) if fixes or limits else space

@@ -10,6 +10,7 @@ from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli import search
 from collie.inventory.safety import SafetyLimits
+from collie.wiring.parts import with_usual
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,14 @@ def test_devices_decide_what_hosts_are_searched_with(device: str, space: str, re
     assert (plan["space"], plan["recipe"]) == (space, recipe)
     told = wiring.describe(SearchChoice(TestbedChoice(hosts=str(hosts)), space="soft-roce", recipe="random"))
     assert (told["space"], told["recipe"]) == ("soft-roce", "random")
+
+
+def test_what_hosts_suggested_is_on_record_and_needs_no_hosts_file_later(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text(_TWO_HOSTS.format("rxe0"))
+    choice = with_usual(SearchChoice(TestbedChoice(hosts=str(hosts)), space="rpc-library", limit=("qps<=16",)))
+    before = wiring.narrowed_space_of(choice)
+    hosts.unlink()
+    again = SearchChoice.from_settings(choice.to_settings())
+    assert wiring.narrowed_space_of(again).dimensions == before.dimensions
+    assert before.whole.name == "soft-roce"
