@@ -54,7 +54,9 @@ def test_devices_decide_what_hosts_are_searched_with(device: str, space: str, re
 def test_what_hosts_suggested_is_on_record_and_needs_no_hosts_file_later(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts.yaml"
     hosts.write_text(_TWO_HOSTS.format("rxe0"))
-    choice = with_usual(SearchChoice(TestbedChoice(hosts=str(hosts)), space="rpc-library", limit=("qps<=16",)))
+    application = tmp_path / "application.yaml"
+    application.write_text("title: bulk\ntraffic: {bulk: {qps: {range: [1, 16]}}}\n")
+    choice = with_usual(SearchChoice(TestbedChoice(hosts=str(hosts)), space=str(application)))
     before = wiring.narrowed_space_of(choice)
     hosts.unlink()
     again = SearchChoice.from_settings(choice.to_settings())
