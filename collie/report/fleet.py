@@ -102,7 +102,7 @@ def _effort(report: FleetReport) -> str:
         return effort
     chance = percent(report.verdict.false_alarm)
     compared = f"{report.verdict.metrics} metrics of {report.hosts} hosts"
-    return f"{effort}, {compared}; a fleet with nothing odd is accused with a chance of at most {chance}"
+    return f"{effort}, {compared}; chance reaches the bar in at most {chance} of the fleets with nothing odd"
 
 
 def _odd_lines(rank: int, standing: Standing) -> list[str]:
