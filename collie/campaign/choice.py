@@ -18,6 +18,8 @@ DEFAULT_SUBSYSTEM = "F"
 _USUAL_UNDER_TEST = ("firmware",)
 _USUAL_FALSE_ALARM = 0.01
 
+_ONCE_USUAL = "soft-roce"
+
 GATE = "gate"
 """Under which name the settings of a campaign hold what only a gate has."""
 
@@ -138,7 +140,9 @@ class SearchChoice:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> SearchChoice:
-        """Inverse of `to_settings`.
+        """Inverse of `to_settings`, for what is on record.
+
+        Campaigns on hosts that name no space or recipe are from when all hosts were searched as if they were emulated.
 
         Raises:
             StoreError: they are none: somebody else made that campaign.
@@ -150,7 +154,14 @@ class SearchChoice:
             capabilities = None if known is None else Capabilities.from_plain(known)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreError(f"the settings of the campaign are those of no search: {error!s:.300}") from None
-        return dataclasses.replace(chosen, capabilities=capabilities)
+        chosen = dataclasses.replace(chosen, capabilities=capabilities)
+        return chosen if chosen.testbed.is_simulated else chosen.naming(_ONCE_USUAL, _ONCE_USUAL)
+
+    def naming(self, space: str, recipe: str) -> SearchChoice:
+        """Return the same choice with a space and a recipe, where it names none."""
+        return dataclasses.replace(
+            self, space=self.space or space, recipe=self.recipe or recipe, terms=self.terms or space
+        )
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class _ApplicationFile(Strict):
     title: Annotated[str, Field(min_length=1)]
     """One line for people."""
     space: str | None = None
-    """In whose terms it is described; `nsdi22` unless said, `soft-roce` in a search on real hosts."""
+    """In whose terms it is described; `nsdi22` unless said, `soft-roce` in a search on devices `rxe*`."""
     keep: list[str] = Field(default_factory=list)
     """Dimensions that the application cannot change."""
     common: dict[str, Any] = Field(default_factory=dict)

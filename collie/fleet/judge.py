@@ -199,10 +199,14 @@ def _compared(
 
 
 def _known(readings: Iterable[Reading]) -> set[str]:
-    """Return the hosts of which enough is known, whether or not anything differs between any two."""
+    """Return the hosts of which enough is known, whether or not anything differs between any two.
+
+    What was agreed on is known of a run that nobody could read, and of one in which nothing moved.
+    """
     by_probe: dict[str, list[Reading]] = defaultdict(list)
     for reading in readings:
-        by_probe[reading.probe].append(reading)
+        if any(max(samples) > 0 for name, samples in reading.samples.items() if name != PATH_MTU):
+            by_probe[reading.probe].append(reading)
     return {side.host for entries in by_probe.values() for side in _sides(entries)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,8 +39,8 @@ class Usual(NamedTuple):
 def usual(choice: TestbedChoice) -> Usual:
     """Return what a testbed is searched with unless the user says something else.
 
-    Of hosts their devices' names decide, as nobody has been asked yet: `rxe0` and the like are Soft-RoCE, and take a
-    small space and patience.
+    Of hosts the first pair's devices decide, by name, as nobody has been asked yet: `rxe0` and the like are Soft-RoCE,
+    and take a small space and patience. Pairs that measure for one campaign are alike.
 
     Raises:
         InventoryError: the hosts file is wrong.
@@ -61,12 +60,7 @@ def with_usual(choice: SearchChoice) -> SearchChoice:
         InventoryError: the hosts file is wrong.
         UsageError: it forms no pair.
     """
-    if choice.testbed.is_simulated:
-        return choice
-    space, recipe = usual(choice.testbed)
-    return dataclasses.replace(
-        choice, space=choice.space or space, recipe=choice.recipe or recipe, terms=choice.terms or space
-    )
+    return choice if choice.testbed.is_simulated else choice.naming(*usual(choice.testbed))
 
 
 def space_of(choice: TestbedChoice, name: str | None, terms: str | None = None) -> Space:

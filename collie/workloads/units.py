@@ -41,17 +41,17 @@ def parse_seconds(text: float | str) -> float:
 
 
 def parse_rate(text: float | str) -> float:
-    """Read a rate in bits/s: `200Gbit`, `100 Gbit/s`; a bare number is bits/s.
+    """Read a rate in bits/s: `200Gbit`, `100 Gbit/s`; a number that is no text is bits/s.
 
     Raises:
         ValueError: not a rate.
     """
     if isinstance(text, int | float) and not isinstance(text, bool):
         return float(text)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*(?:([kMGT]?bit)(?:/s|ps)?)?\s*", str(text), re.IGNORECASE)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?bit)(?:/s|ps)?\s*", str(text), re.IGNORECASE)
     if not match:
-        raise ValueError(f"{text!r} is no rate; write 25Gbit, 200Gbit or bits/s as a number")
-    return float(match[1]) * _RATES[(match[2] or "bit").lower()]
+        raise ValueError(f"{text!r} is no rate; write it with its unit, as 25Gbit or 200Gbit/s")
+    return float(match[1]) * _RATES[match[2].lower()]
 
 
 def format_bytes(size: float) -> str:

@@ -165,6 +165,23 @@ def test_a_host_without_enough_runs_is_not_judged() -> None:
     assert verdict.unjudged == ("h3",)
 
 
+def test_a_host_of_which_nothing_could_be_read_is_not_like_the_others() -> None:
+    hosts = _names(8)
+    agreed = {PATH_MTU: (1024.0,) * SECONDS}
+    read = [
+        replace(each, samples=agreed if each.host == "h3" else {**each.samples, **agreed})
+        for each in _readings(hosts, 1)
+    ]
+    assert _judged(read, hosts).unjudged == ("h3",)
+
+
+def test_hosts_that_read_the_same_are_alike_unless_they_read_nothing() -> None:
+    hosts = _names(8)
+    for rate, unjudged in ((1e11, ()), (0.0, hosts)):
+        read = [replace(each, samples={DELIVERED: (rate,) * SECONDS}) for each in _readings(hosts, 1)]
+        assert _judged(read, hosts).unjudged == unjudged
+
+
 def test_a_counter_that_stands_still_elsewhere_gives_a_host_away() -> None:
     hosts = _names(8)
 

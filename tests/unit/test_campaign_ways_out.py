@@ -62,6 +62,12 @@ def begun(choice: SearchChoice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return tmp_path / "c"
 
 
+def test_what_the_hosts_suggested_is_on_record(begun: Path) -> None:
+    with wiring.read_campaign(begun) as store:
+        settings = store.header.settings
+    assert [settings[name] for name in ("space", "recipe", "terms")] == ["soft-roce"] * 3
+
+
 def test_hosts_that_do_not_answer_any_more_leave_nothing_open(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = _Silent()
     be(silent, monkeypatch)

@@ -246,5 +246,12 @@ def test_settings_of_no_search_are_refused(settings: dict[str, Any]) -> None:
 
 
 def test_settings_of_a_search_come_back() -> None:
-    chosen = SearchChoice(TestbedChoice(hosts="lab", settings={"a": "1"}), fix=("qps=1",), seed=3)
+    chosen = SearchChoice(TestbedChoice(hosts="lab", settings={"a": "1"}), fix=("qps=1",), seed=3).naming("s", "r")
     assert SearchChoice.from_settings(json.loads(json.dumps(chosen.to_settings()))) == chosen
+
+
+def test_settings_on_hosts_that_name_no_space_mean_what_they_meant_then() -> None:
+    old = {**SearchChoice(TestbedChoice(hosts="hosts.yaml"), space="app.yaml").to_settings()}
+    del old["terms"]
+    chosen = SearchChoice.from_settings(old)
+    assert (chosen.space, chosen.recipe, chosen.terms) == ("app.yaml", "soft-roce", "soft-roce")

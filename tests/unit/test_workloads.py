@@ -172,11 +172,10 @@ def test_times_and_rates() -> None:
     assert parse_seconds("45m") == 2700
     assert parse_seconds("250ms") == 0.25
     assert parse_rate("200Gbit/s") == 200e9
-    assert parse_rate("25000000000") == parse_rate("2.5e10") == 25e9, "bits/s, as an option's text"
     assert format_bytes(65536) == "64 KiB"
 
 
-@pytest.mark.parametrize(("reader", "text"), [(parse_seconds, "soon"), (parse_rate, "fast")])
+@pytest.mark.parametrize(("reader", "text"), [(parse_seconds, "soon"), (parse_rate, "fast"), (parse_rate, "25")])
 def test_what_is_no_time_or_rate_is_refused(reader: object, text: str) -> None:
     with pytest.raises(ValueError, match="is no"):
         reader(text)  # type: ignore[operator]
