@@ -38,7 +38,7 @@ from collie.report.json_output import render_safety
     "--fault",
     "faults",
     multiple=True,
-    metavar="HOST=KIND",
+    metavar="HOST=KIND[:SIZE]",
     help=f"Make a simulated host unlike: {', '.join(wiring.FaultKind)}.",
 )
 @click.option("--repeat", type=click.IntRange(min=1), help="Run the battery so often.  [default: by fleet size]")
@@ -125,20 +125,21 @@ def _count(parties: Sequence[str]) -> str:
     return f"{machines} hosts" if machines == len(parties) else f"{machines} hosts with {len(parties)} devices"
 
 
-def _faults(words: Iterable[str]) -> dict[str, wiring.FaultKind]:
-    """Read `HOST=KIND` words.
+def _faults(words: Iterable[str]) -> dict[str, wiring.Fault]:
+    """Read `HOST=KIND` and `HOST=KIND:SIZE` words.
 
     Raises:
         UsageError: a word is none, or there is no such fault.
     """
-    found: dict[str, wiring.FaultKind] = {}
+    found: dict[str, wiring.Fault] = {}
     for word in words:
-        host, sign, kind = word.partition("=")
+        host, sign, fault = word.partition("=")
         if not sign or not host:
             raise UsageError(f"--fault {word!r} is not HOST=KIND")
-        if kind not in list(wiring.FaultKind):
-            raise UsageError(f"--fault {word}: there is no fault {kind!r}; one of {', '.join(wiring.FaultKind)}")
         if host in found:
             raise UsageError(f"--fault {word}: host {host} has a fault already; a host can have one")
-        found[host] = wiring.FaultKind(kind)
+        try:
+            found[host] = wiring.Fault.parse(fault)
+        except UsageError as error:
+            raise UsageError(f"--fault {word}: {error}") from None
     return found

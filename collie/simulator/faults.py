@@ -7,6 +7,7 @@ from the model (`model.evaluate_between`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -16,9 +17,9 @@ from collie.simulator.subsystem import SubsystemFile
 MTU_OF_ETHERNET_1500: Final = 1024
 """The path MTU that fits an Ethernet MTU of 1500 bytes (IBTA 1.4, RoCEv2 annex)."""
 BIT_ERROR_RATIO: Final = 1e-9
-"""Of a bad cable after forward error correction; IEEE 802.3 allows 1e-12."""
+"""Of a bad cable after forward error correction, unless said otherwise; IEEE 802.3 allows 1e-12."""
 MEMORY_LEFT: Final = 0.2
-"""Share of the memory's bandwidth that a program on a busy channel leaves to the NIC."""
+"""Share of the memory's bandwidth that a program on a busy channel leaves to the NIC, unless said otherwise."""
 
 
 class FaultKind(StrEnum):
@@ -65,17 +66,61 @@ def tuned(subsystem: SubsystemFile) -> SubsystemFile:
     return subsystem.with_settings(wanted)
 
 
-def faulty(subsystem: SubsystemFile, kind: FaultKind) -> SubsystemFile:
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a host.
+
+    Attributes:
+        kind: in which way.
+        size: bit error ratio of `bit_errors`, share that `busy_memory` leaves; None for the usual one.
+
+    Raises:
+        UsageError: a kind has no sizes, or none like that.
+    """
+
+    kind: FaultKind
+    size: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.kind not in _SIZES:
+            raise UsageError(f"{self.kind} comes in one size; {', '.join(_SIZES)} in others")
+        if self.size is not None and not 0 < self.size < 1:
+            raise UsageError(f"{self.kind}:{self.size:g} is no {_SIZES[self.kind]}; it is above 0 and below 1")
+
+    @classmethod
+    def parse(cls, text: str) -> Fault:
+        """Read `KIND` or `KIND:SIZE`.
+
+        Raises:
+            UsageError: there is no such fault.
+        """
+        kind, colon, size = text.partition(":")
+        if kind not in list(FaultKind):
+            raise UsageError(f"there is no fault {kind!r}; one of {', '.join(FaultKind)}")
+        try:
+            return cls(FaultKind(kind), float(size) if colon else None)
+        except ValueError:
+            raise UsageError(f"{size!r} is no size of {kind}; write a number, as in bit_errors:1e-11") from None
+
+
+def faulty(subsystem: SubsystemFile, fault: Fault) -> SubsystemFile:
     """Return what one host is made of and set to, that is otherwise like a fleet's.
 
     Args:
         subsystem: of the fleet.
-        kind: what is wrong with the host.
+        fault: what is wrong with the host.
 
     Raises:
         UsageError: nothing on this subsystem can be wrong in that way, or it is so on the whole fleet.
     """
-    return _CHANGES[kind](subsystem)
+    match fault.kind:
+        case FaultKind.BIT_ERRORS:
+            return subsystem.with_part("wire", bit_error_ratio=fault.size or BIT_ERROR_RATIO)
+        case FaultKind.BUSY_MEMORY:
+            left = fault.size or MEMORY_LEFT
+            return subsystem.with_part("memory", bandwidth_bps=left * subsystem.memory.bandwidth_bps)
+        case kind:
+            return _CHANGES[kind](subsystem)
 
 
 def _narrow(subsystem: SubsystemFile) -> SubsystemFile:
@@ -86,14 +131,6 @@ def _narrow(subsystem: SubsystemFile) -> SubsystemFile:
 
 def _small_mtu(subsystem: SubsystemFile) -> SubsystemFile:
     return subsystem.with_part("wire", maximum_mtu=MTU_OF_ETHERNET_1500)
-
-
-def _bad_cable(subsystem: SubsystemFile) -> SubsystemFile:
-    return subsystem.with_part("wire", bit_error_ratio=BIT_ERROR_RATIO)
-
-
-def _busy_memory(subsystem: SubsystemFile) -> SubsystemFile:
-    return subsystem.with_part("memory", bandwidth_bps=MEMORY_LEFT * subsystem.memory.bandwidth_bps)
 
 
 def _before(name: str) -> Callable[[SubsystemFile], SubsystemFile]:
@@ -114,12 +151,12 @@ def _without_pfc(subsystem: SubsystemFile) -> SubsystemFile:
     return subsystem.with_part("receive_buffer", lossless=False)
 
 
+_SIZES: Final = {FaultKind.BIT_ERRORS: "bit error ratio", FaultKind.BUSY_MEMORY: "share of the memory's bandwidth"}
+
 _CHANGES: Final[Mapping[FaultKind, Callable[[SubsystemFile], SubsystemFile]]] = {
     FaultKind.PCIE_HALF_WIDTH: _narrow,
     FaultKind.WRONG_MTU: _small_mtu,
     FaultKind.RELAXED_ORDERING_OFF: _before("relaxed_ordering"),
-    FaultKind.BIT_ERRORS: _bad_cable,
     FaultKind.PFC_OFF: _without_pfc,
-    FaultKind.BUSY_MEMORY: _busy_memory,
     FaultKind.OLD_FIRMWARE: _before("firmware"),
 }

@@ -32,6 +32,7 @@ from .fleets import (
     MOST_PAIRS as MOST_PAIRS,
     MOST_SIMULATED as MOST_SIMULATED,
     SIMULATED_HOSTS as SIMULATED_HOSTS,
+    Fault as Fault,
     FaultKind as FaultKind,
     FleetChoice as FleetChoice,
     FleetResult as FleetResult,

@@ -18,7 +18,7 @@ from collie.fleet.battery import BATTERY, Probe, Stage, is_large_enough, repeats
 from collie.fleet.judge import FALSE_ALARM, FleetVerdict, judge
 from collie.inventory.hosts import Pair, machine_of
 from collie.ports import Testbed
-from collie.simulator.faults import FaultKind, faulty, tuned
+from collie.simulator.faults import Fault, FaultKind, faulty, tuned
 from collie.simulator.testbed import SimulatedTestbed
 from collie.wiring.inventories import open_inventory
 from collie.wiring.parts import limits_of
@@ -28,6 +28,7 @@ __all__ = [
     "MOST_PAIRS",
     "MOST_SIMULATED",
     "SIMULATED_HOSTS",
+    "Fault",
     "FaultKind",
     "FleetChoice",
     "FleetResult",
@@ -58,7 +59,7 @@ class FleetChoice:
 
     search: SearchChoice = field(default_factory=SearchChoice)
     simulated_hosts: int | None = None
-    faults: Mapping[str, FaultKind] = field(default_factory=dict)
+    faults: Mapping[str, Fault] = field(default_factory=dict)
     repeat: int | None = None
     pairs: int | None = None
     false_alarm: float = FALSE_ALARM
@@ -124,7 +125,7 @@ def _simulated(choice: FleetChoice) -> _Opened:
     if strangers := [host for host in choice.faults if host not in hosts]:
         raise UsageError(f"the simulated fleet has no host {strangers[0]}; it has {hosts[0]} to {hosts[-1]}")
     plain = tuned(subsystem_of(TestbedChoice(subsystem=testbed.subsystem))).with_settings(testbed.settings)
-    unlike = {kind: faulty(plain, kind) for kind in set(choice.faults.values())}
+    unlike = {fault: faulty(plain, fault) for fault in set(choice.faults.values())}
     catalog = load_catalog("simulated")
 
     def open_group(group: tuple[str, ...]) -> Testbed:

@@ -21,7 +21,7 @@ from random import Random
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice
-from collie.simulator.faults import COMPONENTS, FaultKind
+from collie.simulator.faults import COMPONENTS, Fault, FaultKind
 
 MOST_FAULTY = 5
 HEALTHY = 500
@@ -73,7 +73,8 @@ def faults_of(seed: int, hosts: int) -> dict[str, FaultKind]:
 
 def judged(seed: int, hosts: int, faults: dict[str, FaultKind]) -> dict[str, str]:
     """Return the accused hosts of one fleet, and the component of each."""
-    result = wiring.fleet(wiring.FleetChoice(SearchChoice(seed=seed), hosts, faults), lambda _text: None)
+    unlike = {host: Fault(kind) for host, kind in faults.items()}
+    result = wiring.fleet(wiring.FleetChoice(SearchChoice(seed=seed), hosts, unlike), lambda _text: None)
     assert result.verdict is not None
     return {standing.host: str(standing.component) for standing in result.verdict.odd}
 

@@ -9,7 +9,7 @@ from collie.content.anomalies import load_reference
 from collie.content.catalogs import load_catalog
 from collie.content.subsystems import load_subsystem
 from collie.errors import TestbedError
-from collie.simulator.faults import FaultKind, faulty
+from collie.simulator.faults import Fault, FaultKind, faulty
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
 from collie.testing.testbed_suite import TestbedSuite
@@ -41,7 +41,7 @@ class TestUnlikeTestbed(TestSimulatedTestbed):
     @pytest.fixture
     def testbed(self) -> ports.Testbed:
         subsystem = load_subsystem("F", SubsystemFile)
-        peer = faulty(subsystem, FaultKind.BIT_ERRORS)
+        peer = faulty(subsystem, Fault(FaultKind.BIT_ERRORS))
         return SimulatedTestbed(subsystem, load_catalog("simulated"), seed=5, peer=peer)
 
 

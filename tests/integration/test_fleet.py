@@ -30,7 +30,7 @@ from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.session import Archive
 from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import SafetyLimits
-from collie.simulator.faults import COMPONENTS, FaultKind
+from collie.simulator.faults import COMPONENTS, Fault, FaultKind
 from collie.ssh import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 from collie.testing.fakes import FakeTestbed, Planted
@@ -44,7 +44,8 @@ LOOPBACK = tuple(probe for probe in BATTERY if probe.stage is Stage.LOOPBACK)
 
 
 def _fleet(count: int, faults: Mapping[str, FaultKind], seed: int = 2001, **more: Any) -> wiring.FleetResult:
-    choice = wiring.FleetChoice(SearchChoice(seed=seed, **more), count, faults)
+    unlike = {host: Fault(kind) for host, kind in faults.items()}
+    choice = wiring.FleetChoice(SearchChoice(seed=seed, **more), count, unlike)
     return wiring.fleet(choice, lambda _text: None)
 
 
@@ -125,6 +126,9 @@ def test_a_fleet_passes_only_when_all_of_it_was_measured(found: dict[str, Any], 
     [
         (["--fault", "host-001"], "HOST=KIND"),
         (["--fault", "host-001=gremlins"], "one of pcie_half_width"),
+        (["--fault", "host-001=pfc_off:0.5"], "comes in one size"),
+        (["--fault", "host-001=bit_errors:many"], "'many' is no size of bit_errors"),
+        (["--fault", "host-001=busy_memory:1"], "above 0 and below 1"),
         (["--fault", "host-099=bit_errors"], "host-001 to host-016"),
         (["--fault", "host-001=bit_errors", "--fault", "host-001=pfc_off"], "has a fault already"),
         (["--subsystem", "H", "--fault", "host-001=old_firmware"], "no other firmware"),

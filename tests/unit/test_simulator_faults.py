@@ -9,7 +9,7 @@ import pytest
 from collie.content.subsystems import load_subsystem
 from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Stage
-from collie.simulator.faults import BIT_ERROR_RATIO, FaultKind, faulty, tuned
+from collie.simulator.faults import BIT_ERROR_RATIO, Fault, FaultKind, faulty, tuned
 from collie.simulator.model import State, evaluate, evaluate_between
 from collie.simulator.readings import COUNTERS, UNLIKE_COUNTERS, counters, unlike_counters
 from collie.simulator.subsystem import Subsystem, SubsystemFile
@@ -23,7 +23,7 @@ LOOPBACK = next(probe.workload for probe in BATTERY if probe.stage is Stage.LOOP
 
 @cache
 def _hardware(kind: FaultKind) -> Subsystem:
-    return faulty(PLAIN, kind).hardware
+    return faulty(PLAIN, Fault(kind)).hardware
 
 
 def _with_peer(kind: FaultKind, workload: Workload = STREAM) -> tuple[State, dict[str, float], dict[str, float]]:
@@ -101,7 +101,7 @@ def test_busy_memory_makes_its_nic_wait() -> None:
 
 def test_settings_fall_back() -> None:
     assert PLAIN.settings["firmware"].value == "22.31"
-    assert faulty(PLAIN, FaultKind.OLD_FIRMWARE).settings["firmware"].value == "22.28"
+    assert faulty(PLAIN, Fault(FaultKind.OLD_FIRMWARE)).settings["firmware"].value == "22.28"
     assert _hardware(FaultKind.RELAXED_ORDERING_OFF).pcie.strict_ordering
     assert not SOUND.pcie.strict_ordering
 
@@ -115,9 +115,9 @@ def test_settings_fall_back() -> None:
 )
 def test_a_fault_that_a_subsystem_cannot_have_is_refused(name: str, kind: FaultKind, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        faulty(tuned(load_subsystem(name, SubsystemFile)), kind)
+        faulty(tuned(load_subsystem(name, SubsystemFile)), Fault(kind))
 
 
 def test_pfc_that_is_off_everywhere_is_not_off_on_one_side() -> None:
     with pytest.raises(UsageError, match="off on all"):
-        faulty(PLAIN.with_settings({"pfc": "disabled"}), FaultKind.PFC_OFF)
+        faulty(PLAIN.with_settings({"pfc": "disabled"}), Fault(FaultKind.PFC_OFF))
