@@ -7,7 +7,7 @@ from typing import Any
 
 from collie.errors import UsageError
 from collie.workloads.parse import parse_value
-from collie.workloads.workload import FIELD_NAMES
+from collie.workloads.workload import FIELD_NAMES, Workload
 
 
 def parse_fixes(pairs: Iterable[str]) -> dict[str, Any]:
@@ -36,11 +36,18 @@ def parse_limits(pairs: Iterable[str]) -> dict[str, int]:
         name, sign, text = (part.strip() for part in pair.partition("<="))
         if not sign:
             raise UsageError(f"--limit {pair!r} is not DIM<=VALUE")
+        if name in FIELD_NAMES and not _is_ordered(Workload().get(name)):
+            raise UsageError(f"--limit {pair!r}: {name} is not an ordered dimension; --fix gives it a value")
         value = _value(name, text, pair)
         found[name] = max(value) if isinstance(value, tuple) else value
-        if isinstance(found[name], bool) or not isinstance(found[name], int):
-            raise UsageError(f"--limit {pair!r}: {name} is not an ordered dimension")
     return found
+
+
+def _is_ordered(value: Any) -> bool:
+    """Whether a dimension has an order, by one of its values: a number, or sizes."""
+    if isinstance(value, tuple):
+        return bool(value) and all(isinstance(item, int) for item in value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _value(name: str, text: str, word: str) -> Any:

@@ -187,6 +187,7 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
         (["search", "--fix", "qqs=1"], 2, "no dimension 'qqs'"),
         (["search", "--fix", "mtu=1500"], 2, "no path MTU"),
         (["search", "--limit", "qps<=none"], 2, "no whole number"),
+        (["search", "--limit", "qp_type<=3"], 2, "qp_type is not an ordered dimension; --fix"),
         (["search", "--set", "firmware"], 2, "is not KEY=VALUE"),
         (["search", "--set", "warp=9"], 2, "warp"),
         (["search", "--hosts", "absent.yaml"], 2, "absent.yaml"),
