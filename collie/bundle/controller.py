@@ -21,7 +21,7 @@ from collie.campaign.bench import within_budget
 from collie.campaign.budget import Budget
 from collie.campaign.events import RunFinished
 from collie.campaign.measure import Measurer
-from collie.campaign.reproduce import Reproduced, Reproduction, reproduce
+from collie.campaign.reproduce import Reproduction, reproduce
 from collie.campaign.safety import Guard, SafetyRecord, record_of, require_unshared
 from collie.detect.bounds import Bounds, Calibration
 from collie.errors import CollieError, UsageError
@@ -36,9 +36,6 @@ from collie.report.trials import trial_lines
 from collie.ssh.openssh import OpenSshRemote
 from collie.store.memory import MemoryStore
 from collie.untrusted import defused
-
-EXIT_CODES = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
-"""As `collie reproduce` has them."""
 
 Outcome = tuple[Reproduction, tuple[HostDifference, ...] | None, SafetyRecord | None]
 
@@ -127,7 +124,7 @@ def _main(options: argparse.Namespace, program: str) -> int:
         print("\n".join(line.text for line in trial_lines(bundle.name, found, changed)))
     if safety is not None:
         _say(str(safety))
-    return 3 if safety and safety.left_behind else EXIT_CODES[found.answer]
+    return 3 if safety and safety.left_behind else found.exit_code
 
 
 def _testbed(bundle: Bundle, pair: Pair, known_hosts: Path | None) -> HostsTestbed:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from collie.campaign.budget import BudgetSpent
 from collie.campaign.measure import Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.interval import Interval, wilson
@@ -32,6 +33,9 @@ class Reproduced(StrEnum):
     YES = "yes"
     NO = "no"
     INCONCLUSIVE = "inconclusive"
+
+
+_EXIT_CODES = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,7 @@ class Reproduction:
         controls: one per condition that can be broken alone, when asked for.
         uncontrolled: the conditions that no value of the space breaks alone, when controls were asked for.
         then: what the counters showed when it was found, as far as this testbed has them; None when that is nothing.
+        ended_by: what kept it from its last run; empty where nothing did.
     """
 
     symptom: Symptom
@@ -182,6 +187,12 @@ class Reproduction:
     controls: tuple[Trial, ...]
     uncontrolled: tuple[Condition, ...] = ()
     then: Then | None = None
+    ended_by: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """What a command that reproduces ends with; `3` where a budget was spent before the last run."""
+        return 3 if self.ended_by else _EXIT_CODES[self.answer]
 
     @property
     def answer(self) -> Reproduced:
@@ -244,16 +255,25 @@ def reproduce(
 
     Raises:
         TestbedError: the testbed is gone.
+        BudgetSpent: before the anomaly ran once.
     """
     cases: list[tuple[Workload, Condition | None]] = [(plan.anomaly, None), *(plan.controls if controls else ())]
     readings: list[list[Reading]] = [[] for _ in cases]
-    for _ in range(repeat):
-        for (case, _condition), answers in zip(cases, readings, strict=True):
-            answers.append(_reading(measurer, case))
-    trials = [Trial(case, condition, tuple(said)) for (case, condition), said in zip(cases, readings, strict=True)]
+    ended_by = ""
+    try:
+        for _ in range(repeat):
+            for (case, _condition), answers in zip(cases, readings, strict=True):
+                answers.append(_reading(measurer, case))
+    except BudgetSpent as spent:
+        if not readings[0]:
+            raise
+        ended_by = str(spent)
+    trials = [
+        Trial(case, condition, tuple(said)) for (case, condition), said in zip(cases, readings, strict=True) if said
+    ]
     seen = measurer.measurement(plan.anomaly)
     then = then.seen_in(seen) if then and seen else then
-    return Reproduction(symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), then)
+    return Reproduction(symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), then, ended_by)
 
 
 def _reading(measurer: Measurer, case: Workload) -> Reading:

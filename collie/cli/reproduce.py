@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from collie import wiring
-from collie.campaign.reproduce import Reproduced
 from collie.cli import complete
 from collie.cli.options import (
     changed_testbed,
@@ -23,8 +22,6 @@ from collie.cli.options import (
 from collie.cli.progress import ConsoleProgress
 from collie.report.json_output import render_reproduction, render_safety
 from collie.report.text import render_trials
-
-_EXIT = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 
 
 @click.command("reproduce")
@@ -74,4 +71,4 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
     say_safety(bench.safety)
     if bench.safety and bench.safety.left_behind:
         return 3
-    return _EXIT[found.answer]
+    return found.exit_code

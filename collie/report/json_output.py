@@ -182,6 +182,7 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
             for control in reproduction.controls
         ],
         "uncontrolled": [plain(condition) for condition in reproduction.uncontrolled],
+        "ended_by": reproduction.ended_by,
         "fingerprint_difference": render_differences(changed),
     }
 

@@ -51,6 +51,8 @@ def trial_lines(
         yield from _how_bad(control)
     for condition in reproduction.uncontrolled:
         yield Line(f"no value of the space breaks {condition} alone", "bold yellow")
+    if reproduction.ended_by:
+        yield Line(f"not all runs were made: {reproduction.ended_by}", "bold yellow")
     yield from difference_lines(changed)
 
 

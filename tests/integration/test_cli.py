@@ -343,6 +343,14 @@ def test_a_spent_pause_budget_ends_a_search_that_can_go_on(tmp_path: Path) -> No
     assert again["safety"]["pause_seconds"] > first["safety"]["pause_seconds"] >= 4.0
 
 
+def test_a_reproduction_whose_pause_budget_is_spent_tells_of_the_runs_that_it_made(tmp_path: Path) -> None:
+    words = ["reproduce", "nsdi22-01", "--repeat", "50", "--controls", "--max-pause", "3s"]
+    found = answer(*words, cwd=tmp_path, status=3)
+    assert 0 < len(found["verdicts"]) < 50
+    assert found["ended_by"] == "the pause budget is spent"
+    assert "not all runs were made: the pause budget is spent" in collie(*words, cwd=tmp_path, status=3).stdout
+
+
 def test_reproduction_says_what_has_changed_since_the_find(
     tmp_path: Path, searched: tuple[Path, dict[str, Any]]
 ) -> None:
