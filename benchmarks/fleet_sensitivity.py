@@ -22,8 +22,8 @@ from collie.simulator.faults import COMPONENTS, Fault, FaultKind
 
 HOSTS, FAULTY = 40, 2
 SIZES = {
-    FaultKind.BIT_ERRORS: (1e-9, 1e-10, 3e-11, 1e-11, 3e-12, 1e-12),
-    FaultKind.BUSY_MEMORY: (0.2, 0.4, 0.5, 0.6, 0.7, 0.8),
+    FaultKind.BIT_ERRORS: (1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14),
+    FaultKind.BUSY_MEMORY: (0.2, 0.4, 0.6, 0.8, 0.9, 0.95),
 }
 NOISES = (1.0, 2.0, 4.0, 8.0)
 
