@@ -50,7 +50,7 @@ def parse_rate(text: float | str) -> float:
         return float(text)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?bit)(?:/s|ps)?\s*", str(text), re.IGNORECASE)
     if not match:
-        raise ValueError(f"{text!r} is no rate; write it with its unit, as 25Gbit or 200Gbit/s")
+        raise ValueError(f"{text!r} is no rate; write 25Gbit or 200Gbit/s")
     return float(match[1]) * _RATES[match[2].lower()]
 
 
