@@ -12,13 +12,8 @@ from .campaigns import (
     NO_SCHEDULER as NO_SCHEDULER,
     OpenCampaign as OpenCampaign,
     begin as begin,
-    describe as describe,
-    read_campaign as read_campaign,
-    recorded_choice as recorded_choice,
     resume as resume,
     score as score,
-    write_comparison as write_comparison,
-    write_report as write_report,
 )
 from .checks import (
     MeasuredHits as MeasuredHits,
@@ -61,6 +56,13 @@ from .parts import (
     space_named as space_named,
     space_of as space_of,
     system_clock as system_clock,
+)
+from .plans import describe as describe
+from .records import (
+    read_campaign as read_campaign,
+    recorded_choice as recorded_choice,
+    write_comparison as write_comparison,
+    write_report as write_report,
 )
 from .simulation import (
     MapChoice as MapChoice,

@@ -23,7 +23,7 @@ from collie.ports import Testbed
 from collie.search.anomaly import Anomaly
 from collie.store import fingerprints
 from collie.store.heartbeat import State, read_heartbeat
-from collie.wiring.campaigns import read_campaign
+from collie.wiring.records import read_campaign
 from collie.wiring.testbeds import open_testbed
 
 logger = logging.getLogger(__name__)

@@ -29,8 +29,8 @@ from collie.ports import CampaignHeader, ProgressSink
 from collie.report.quantities import name_testbed
 from collie.store import calibrations, fingerprints
 from collie.store.memory import MemoryStore
-from collie.wiring.campaigns import read_campaign
 from collie.wiring.parts import limits_of, narrowed_space_of, recipe_of, utc_now
+from collie.wiring.records import read_campaign
 from collie.wiring.testbeds import calibration_name, kept_calibration, look_around, open_testbed, unlike
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space

@@ -1,4 +1,4 @@
-"""Campaigns: begun, resumed, read, described without being run."""
+"""Campaigns: begun, resumed, scored."""
 
 from __future__ import annotations
 
@@ -6,36 +6,27 @@ import dataclasses
 import logging
 import shlex
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collie.campaign.budget import Budget
-from collie.campaign.choice import GATE, GateChoice, SearchChoice
+from collie.campaign.choice import GATE, SearchChoice
 from collie.campaign.engine import Summary
 from collie.campaign.events import Both
-from collie.campaign.run import Campaign, strategy_generator
-from collie.campaign.safety import (
-    Guard,
-    SafetyRecord,
-    described,
-    record_of,
-    replaced,
-)
-from collie.counters.catalog import Catalog
+from collie.campaign.run import Campaign
+from collie.campaign.safety import Guard, SafetyRecord, record_of, replaced
 from collie.errors import HardwareChanged, StoreError, UsageError
 from collie.inventory.fingerprint import Fingerprint, compare
 from collie.inventory.safety import SafetyLimits
 from collie.ports import CampaignHeader, ProgressSink, Testbed
 from collie.report.standing import lost_words
-from collie.search.strategy import Answer, Fate, build
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
 from collie.store.sqlite import SqliteStore
-from collie.wiring.inventories import first_pairs, open_inventory
-from collie.wiring.parts import Parts, narrowed_space_of, parts_of, pruned_space_of, utc_now, with_usual
+from collie.wiring.parts import Parts, narrowed_space_of, parts_of, utc_now, with_usual
 from collie.wiring.pulse import Pulse
 from collie.wiring.standing import lost_runs
 from collie.wiring.testbeds import (
@@ -48,14 +39,11 @@ from collie.wiring.testbeds import (
     unlike,
 )
 from collie.workloads.units import format_seconds
-from collie.workloads.workload import Workload, render
 
 if TYPE_CHECKING:
-    from collie.report.view import ReportContext
     from collie.simulator.truth import Score
 
 logger = logging.getLogger(__name__)
-_FIRST_PROPOSALS = 5
 NO_SCHEDULER = "none"
 """Instead of an address: this process drives all pairs."""
 
@@ -282,131 +270,6 @@ def _open(choice: SearchChoice, parts: Parts, testbed: Testbed, store: SqliteSto
         lanes=lanes_of(testbed),
     )
     return OpenCampaign(choice, campaign, testbed, store)
-
-
-def recorded_choice(directory: Path) -> SearchChoice:
-    """Return what a campaign was begun with.
-
-    Raises:
-        StoreError: there is no such campaign, or it is of a newer schema.
-    """
-    with read_campaign(directory) as store:
-        return SearchChoice.from_settings(store.header.settings)
-
-
-def read_campaign(directory: Path) -> SqliteStore:
-    """Open a campaign to look at it, also while another process writes it.
-
-    Raises:
-        StoreError: there is no such campaign, or it is of a newer schema.
-    """
-    return SqliteStore.open(directory, read_only=True)
-
-
-def write_report(store: SqliteStore, path: Path | None = None, wall_seconds: float | None = None) -> Path:
-    """Write the HTML report of a campaign.
-
-    Args:
-        store: the campaign.
-        path: where the user wants it; None for its own folder.
-        wall_seconds: that the campaign has taken, if known.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
-    from collie.report.html import write_report as write  # templates take a moment to import
-
-    target = path or store.directory.path / "report.html"
-    write(store, target, _report_context(store, wall_seconds), follow=path is not None)
-    return target
-
-
-def write_comparison(here: SqliteStore, there: SqliteStore, path: Path | None = None) -> tuple[Path, bool]:
-    """Write the page of two campaigns beside each other; return where, and whether they are known to be of one testbed.
-
-    Args:
-        here: one campaign.
-        there: the other.
-        path: where the user wants it; None for the folder of the first.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
-    from collie.report.comparison import Likeness, compare_campaigns
-    from collie.report.html import render_comparison, write_page
-
-    compared = compare_campaigns(here, _report_context(here), there, _report_context(there))
-    target = path or here.directory.path / f"against-{there.directory.path.resolve().name}.html"
-    write_page(render_comparison(compared), target, follow=path is not None)
-    return target, compared.likeness is Likeness.SAME
-
-
-def _report_context(store: SqliteStore, wall_seconds: float | None = None) -> ReportContext:
-    from collie.report.view import ReportContext
-
-    choice = SearchChoice.from_settings(store.header.settings)
-    space, dropped = pruned_space_of(choice)
-    return ReportContext(
-        place=str(store.directory.path),
-        space=space,
-        wall_seconds=wall_seconds,
-        dropped=dropped,
-        fingerprints=fingerprints.load(store.directory.fingerprints),
-        changes=fingerprints.changes(store.directory.fingerprints),
-        search=("collie", *_command(store.header.settings)),
-    )
-
-
-def _command(settings: Mapping[str, Any]) -> list[str]:
-    if GATE in settings:
-        return ["gate", *GateChoice.from_settings(settings).arguments()]
-    return ["search", *SearchChoice.from_settings(settings).arguments()]
-
-
-def describe(choice: SearchChoice) -> dict[str, Any]:
-    """Return what a search would do, without touching any host: what hosts cannot do is left out once they are asked.
-
-    Raises:
-        CollieError: anything that the user chose is wrong.
-    """
-    contacted: dict[str, str] = {}
-    if choice.testbed.hosts is None:
-        testbed = open_testbed(choice.testbed, choice.seed)
-        choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
-        name = f"simulated subsystem {testbed.info.name}"
-    else:
-        pairs = first_pairs(open_inventory(choice.testbed.hosts), choice.pairs)
-        name = "; ".join(pair.name for pair in pairs)
-        contacted = {host.name: f"{host.address}, device {host.device}" for pair in pairs for host in pair.hosts}
-    parts = parts_of(choice)
-    return {
-        "schema_version": 1,
-        "testbed": name,
-        "space": parts.space.name,
-        "log10_size": round(parts.space.log10_size(), 1),
-        "dimensions": list(parts.space.dimensions),
-        "dropped": [dataclasses.asdict(drop) for drop in parts.dropped],
-        "recipe": parts.recipe.name,
-        "strategy": parts.recipe.strategy.value,
-        "budget": str(parts.budget),
-        "seed": choice.seed,
-        "known": len(parts.known),
-        "hosts": contacted,
-        "safety": described(parts.limits),
-        "first_workloads": [
-            {name: value for name, value in render(workload).items() if name in parts.space.dimensions}
-            for workload in _first_proposals(choice, parts)
-        ],
-    }
-
-
-def _first_proposals(choice: SearchChoice, parts: Parts) -> Iterator[Workload]:
-    """Yield what a search proposes before any result could change its mind; no counters are known yet."""
-    strategy = build(parts.recipe, parts.space, Catalog("none yet", ()), strategy_generator(choice.seed))
-    for _ in range(_FIRST_PROPOSALS):
-        workload = strategy.ask()
-        yield workload
-        strategy.tell(workload, Answer(Fate.SKIPPED))
 
 
 def score(choice: SearchChoice, summary: Summary) -> Score:

@@ -20,7 +20,7 @@ from collie.content.workload_files import load_workload
 from collie.errors import UsageError
 from collie.ports import ProgressSink
 from collie.wiring.benches import bench, case_named
-from collie.wiring.campaigns import read_campaign
+from collie.wiring.records import read_campaign
 from collie.workloads.application import Application
 from collie.workloads.perftest import read as read_perftest
 from collie.workloads.reference import FixStatus, ReferenceAnomaly

@@ -32,9 +32,10 @@ from collie.store.directory import CampaignDirectory
 from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
 from collie.wiring.baselines import Baseline, cases_of, require_alike, testbed_of
-from collie.wiring.campaigns import read_campaign, require_same_hardware
+from collie.wiring.campaigns import require_same_hardware
 from collie.wiring.parts import Parts, parts_of, utc_now
 from collie.wiring.pulse import Pulse
+from collie.wiring.records import read_campaign
 from collie.wiring.standing import lost_runs
 from collie.wiring.testbeds import kept_calibration, look_around, open_testbed
 from collie.workloads.feature import Mfs
