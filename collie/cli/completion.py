@@ -18,9 +18,9 @@ def command(ctx: click.Context, shell: str) -> int:
     """Print what makes a shell complete Collie's commands, options, campaigns and names of content.
 
     \b
-    eval "$(collie completion bash)"                    # in ~/.bashrc
-    eval "$(collie completion zsh)"                     # in ~/.zshrc
-    collie completion fish | source                     # in ~/.config/fish/config.fish
+    eval "$(collie completion bash)"          # in ~/.bashrc
+    eval "$(collie completion zsh)"           # in ~/.zshrc
+    collie completion fish | source           # in ~/.config/fish/config.fish
     collie completion bash > /etc/bash_completion.d/collie
     """
     kind = get_completion_class(shell)

@@ -32,7 +32,7 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
     Example:
       collie export campaigns/20261120T101500Z-lab-1/a1 --as bundle -o a1.pyz
       collie export nsdi22-08 --as perftest
-      python3 a1.pyz --hosts root@10.0.0.1,mlx5_0,192.168.77.1 root@10.0.0.2,mlx5_0,192.168.77.2
+      python3 a1.pyz --hosts root@h1,mlx5_0,10.9.0.1 root@h2,mlx5_0,10.9.0.2
     """
     exported = wiring.export(anomaly, form, hosts)
     path = _place(anomaly, exported, file)

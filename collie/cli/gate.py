@@ -86,9 +86,9 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
     decided, 5 when nothing was run. docs/gate.md has the arithmetic and ready-made jobs for CI.
 
     \b
-    collie search --subsystem F --budget 6h --campaign baseline
-    collie gate --baseline baseline --set firmware=22.31 --budget 6h --junit gate.xml
-    collie gate --baseline baseline --hosts hosts.yaml --budget 30m --markdown summary.md
+    collie search --subsystem F --budget 6h --campaign base
+    collie gate --baseline base --set firmware=22.31 --budget 6h --junit gate.xml
+    collie gate --baseline base --hosts hosts.yaml --budget 30m --markdown gate.md
     collie gate --resume campaigns/20261120T101500Z-gate-F-0 --junit gate.xml
     """
     started = time.monotonic()
