@@ -20,17 +20,19 @@ Rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+import dataclasses
+import math
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from collie.campaign.events import RunBegun
-from collie.campaign.safety import Guard
+from collie.campaign.safety import Guard, Use
 from collie.detect.measurement import Watch
 from collie.errors import StoreError, TestbedError
-from collie.ports import CampaignStore, PairLost, ProgressSink, RunRecord, RunResult, Testbed
+from collie.ports import CampaignStore, Measured, PairLost, ProgressSink, RunRecord, RunResult, Testbed
 from collie.workloads.workload import Workload
 
 Begin = Callable[[Workload, int, Watch | None], "Future[RunResult]"]
@@ -91,6 +93,13 @@ class Lane:
     temperature: float | None = None
 
 
+class _Recorded(NamedTuple):
+    """A run of an earlier process, without its series: with hundreds of counters they are a megabyte a run."""
+
+    record: RunRecord
+    use: Use
+
+
 @dataclass(frozen=True, slots=True)
 class _UnderWay:
     """A run that has begun.
@@ -98,22 +107,25 @@ class _UnderWay:
     Attributes:
         run: its number.
         began: on the clock of the campaign.
+        recorded: by an earlier process.
         pending: will be its result; None where it is on record.
+        watch: what watches it.
     """
 
     lane: Lane
     turn: Turn
     run: int
     began: float
-    recorded: RunRecord | None
-    pending: Future[RunResult] | None
+    recorded: _Recorded | None = None
+    pending: Future[RunResult] | None = None
+    watch: Watch | None = None
 
-    def end(self, now: float) -> float:
-        """Return when it ended, or waits for its end; never before what was heard last."""
+    def end(self, earliest: float) -> float:
+        """Return when it ended, or waits for its end; never before the earliest that it may have."""
         if self.recorded is not None:
-            return self.recorded.finished_at_seconds
+            return self.recorded.record.finished_at_seconds
         assert self.pending is not None
-        return max(now, self.began + self.pending.result().elapsed_seconds)
+        return max(earliest, self.began + self.pending.result().elapsed_seconds)
 
 
 class Track:
@@ -142,7 +154,9 @@ class Track:
         self._store = store
         self._sink = sink
         self._guard = guard
-        self._recorded = {record.run: record for record in store.runs()}
+        self._recorded = {
+            record.run: _Recorded(_without_series(record), guard.use(record.result)) for record in store.runs()
+        }
         self._runs_recorded = frozenset(self._recorded)
         self._last_recorded = max(self._recorded, default=0)
         self._losses: list[tuple[int, RunRecord]] = []
@@ -156,7 +170,7 @@ class Track:
     def next_purpose(self) -> str | None:
         """Purpose of the run that comes next, where that is on record."""
         recorded = self._recorded.get(self.runs + 1)
-        return recorded.purpose if recorded else None
+        return recorded.record.purpose if recorded else None
 
     def was_recorded(self, run: int) -> bool:
         """Whether a run was taken from the record of an earlier process."""
@@ -224,37 +238,56 @@ class Track:
         known = list(under_way)
         if not self._virtual_time:
             known = [each for each in under_way if each.recorded] or list(_first_ended(under_way))
-        return min(known, key=lambda each: (each.end(self.elapsed_seconds), each.run))
+        return self._in_order(known)[0]
+
+    def _in_order(self, under_way: Iterable[_UnderWay]) -> list[_UnderWay]:
+        """Sort runs by their ends, for which it waits."""
+        return sorted(under_way, key=lambda each: (each.end(self._earliest_end), each.run))
+
+    @property
+    def _earliest_end(self) -> float:
+        """When the next run that is heard may have ended.
+
+        Never at the time of the one before, where lanes take the time that they take: a resumed campaign knows by the
+        times alone in which order runs were heard.
+        """
+        return self.elapsed_seconds if self._virtual_time else math.nextafter(self.elapsed_seconds, math.inf)
 
     def _begin(self, lane: Lane, turn: Turn) -> _UnderWay:
         self.runs += 1
         run, recorded = self.runs, self._recorded.pop(self.runs, None)  # nobody asks for it again
         if recorded is None:
             self._sink.on_event(RunBegun(run, turn.purpose))
-            pending = lane.begin(turn.workload, run, self._guard.watch())
-            return _UnderWay(lane, turn, run, self.elapsed_seconds, None, pending)
-        if (recorded.workload, recorded.purpose) != (turn.workload, turn.purpose):
+            watch = self._guard.watch(virtual_time=self._virtual_time)
+            pending = lane.begin(turn.workload, run, watch)
+            return _UnderWay(lane, turn, run, self.elapsed_seconds, pending=pending, watch=watch)
+        then = recorded.record
+        if (then.workload, then.purpose) != (turn.workload, turn.purpose):
             raise StoreError(
-                f"run {run} on record is a {recorded.purpose} run of another workload than this program would do "
+                f"run {run} on record is a {then.purpose} run of another workload than this program would do "
                 "next; the campaign comes from another version of Collie or its files were changed: start a new one"
             )
-        return _UnderWay(lane, turn, run, self.elapsed_seconds, recorded, None)
+        return _UnderWay(lane, turn, run, self.elapsed_seconds, recorded)
 
     def _finish(self, under_way: _UnderWay) -> RunRecord:
-        """Put a run on record."""
-        end, record = under_way.end(self.elapsed_seconds), under_way.recorded
-        if record is None:
-            assert under_way.pending is not None
-            turn = under_way.turn
-            record = RunRecord(under_way.run, turn.purpose, turn.workload, under_way.pending.result(), end)
-            if isinstance(record.result, PairLost):
-                self._losses.append((self.runs, record))
-            else:
-                self._record_losses(before=record.run)
-                self._store.add_run(record)
+        """Put a run on record, and what it used."""
+        end = under_way.end(self._earliest_end)
+        record, use = under_way.recorded or self._put_on_record(under_way, end)
+        self._guard.account(use, under_way.watch)
         under_way.lane.runs += 1
         self.elapsed_seconds = end
         return record
+
+    def _put_on_record(self, under_way: _UnderWay, end: float) -> _Recorded:
+        assert under_way.pending is not None
+        turn = under_way.turn
+        record = RunRecord(under_way.run, turn.purpose, turn.workload, under_way.pending.result(), end)
+        if isinstance(record.result, PairLost):
+            self._losses.append((self.runs, record))
+        else:
+            self._record_losses(before=record.run)
+            self._store.add_run(record)
+        return _Recorded(_without_series(record), self._guard.use(record.result))
 
     def settle(self) -> None:
         """Put on record what is not yet: the lanes that are left have come to their ends."""
@@ -268,7 +301,7 @@ class Track:
     def _keep(self, under_way: Sequence[_UnderWay]) -> None:
         """Put on record what can still be had when a campaign breaks off."""
         sound = [each for each in under_way if each.pending is None or each.pending.exception() is None]
-        for each in sorted(sound, key=lambda each: (each.end(self.elapsed_seconds), each.run)):
+        for each in self._in_order(sound):
             self._finish(each)
 
 
@@ -287,6 +320,14 @@ def at_once(
     except Exception as error:
         done.set_exception(error)
     return done
+
+
+def _without_series(record: RunRecord) -> RunRecord:
+    """Return a record without what only pictures need and the store has."""
+    if not isinstance(record.result, Measured):
+        return record
+    measurement = dataclasses.replace(record.result.measurement, series=())
+    return dataclasses.replace(record, result=dataclasses.replace(record.result, measurement=measurement))
 
 
 def _first_ended(under_way: Sequence[_UnderWay]) -> Iterator[_UnderWay]:

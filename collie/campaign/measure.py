@@ -374,8 +374,6 @@ class Measurer:
             self._announce(lane, lost.record, None)
             self.retire(lane, lost.reason)
             raise
-        self._guard.account(record.result)
-        record = _without_series(record)
         if isinstance(record.result, Measured):
             lane.failed.clear()
             if len(self._ran) < _SETUP_TRIES and workload not in self._ran:
@@ -412,11 +410,3 @@ def best_rate(workload: Workload, measurement: Measurement) -> float | None:
     """Return the bits/s at the receiving host that got most; None where no reading is known, or nothing arrived."""
     received = delivered(workload, measurement)
     return (at_best_port(workload, received).bps or None) if received else None
-
-
-def _without_series(record: RunRecord) -> RunRecord:
-    """Return a record without what only pictures need and the store has: with hundreds of counters a megabyte a run."""
-    if not isinstance(record.result, Measured):
-        return record
-    measurement = dataclasses.replace(record.result.measurement, series=())
-    return dataclasses.replace(record, result=dataclasses.replace(record.result, measurement=measurement))

@@ -5,7 +5,9 @@ A `Guard` sees every sample of every run through the testbed's `watch`, so simul
 1. It orders a stop at the first sample that goes beyond a limit; the run ends with that sample.
 2. Pause is what a host *sends*, in seconds: the share of time that a sample shows, times its length.
 3. What was used is computed from the samples on record, so a resumed campaign knows what it has used already.
-4. Nothing is limited by a reading that a device does not have: a NIC without pause counters has no pause budget.
+4. Runs that are under way at once draw on one budget. Where time is virtual each has the budget as it was when it
+   began: which thread comes first must not decide what a seed gives. So has one that another process watches.
+5. Nothing is limited by a reading that a device does not have: a NIC without pause counters has no pause budget.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace as dataclass_replace
+from threading import Lock
 from typing import NamedTuple
 
 from collie.detect.measurement import Sample, Watch
@@ -32,8 +35,16 @@ _SECOND = 1.0
 _SAME_MOMENT = 1e-6
 
 
+class Use(NamedTuple):
+    """What one run used of the limits; fields as in `Guard`."""
+
+    pause_seconds: float = 0.0
+    tells_pause: bool = False
+    stopped: bool = False
+
+
 class Guard:
-    """The safety limits of a campaign, and what has been used of them.
+    """The safety limits of a campaign, and what has been used of them. Runs may be watched in several threads.
 
     Args:
         limits: none by default.
@@ -49,6 +60,8 @@ class Guard:
         self.pause_seconds = 0.0
         self.tells_pause = False
         self.stopped_runs = 0
+        self._under_way: list[_RunWatch] = []
+        self._accounting = Lock()
 
     @property
     def spent(self) -> bool:
@@ -56,20 +69,41 @@ class Guard:
         budget = self.limits.pause_per_campaign
         return budget is not None and self.pause_seconds >= budget
 
-    def watch(self) -> Watch | None:
-        """Return what watches the next run; None when nothing is limited."""
-        return None if self.limits.unlimited else _RunWatch(self.limits, self.pause_seconds)
+    def watch(self, *, virtual_time: bool = False) -> Watch | None:
+        """Return what watches the next run; None when nothing is limited.
 
-    def account(self, result: RunResult) -> None:
-        """Add what a run has used, whether it ran just now or is taken from the record."""
+        Args:
+            virtual_time: the run's time is computed, not waited for.
+        """
+        if self.limits.unlimited:
+            return None
+        with self._accounting:
+            watch = _RunWatch(self.limits, self.pause_seconds, None if virtual_time else self)
+            self._under_way.append(watch)
+        return watch
+
+    def use(self, result: RunResult) -> Use:
+        """Return what a run has used, as its samples tell; nothing when nothing is limited."""
         if self.limits.unlimited or not isinstance(result, Measured):
-            return
-        self.stopped_runs += result.measurement.stopped is not None
-        meter = _RunWatch(SafetyLimits(), self.pause_seconds)
+            return Use()
+        meter = _RunWatch(SafetyLimits(), 0.0)
         for sample in result.measurement.series:
             meter(sample)
-            self.tells_pause |= sample.values.get("tx_pause_ratio") is not None
-        self.pause_seconds = meter.pause_seconds
+        tells = any(sample.values.get("tx_pause_ratio") is not None for sample in result.measurement.series)
+        return Use(meter.pause_seconds, tells, result.measurement.stopped is not None)
+
+    def account(self, use: Use, watch: Watch | None = None) -> None:
+        """Add what a run has used, whether it ran just now, watched by `watch`, or is taken from the record."""
+        with self._accounting:
+            self._under_way = [each for each in self._under_way if each is not watch]
+            self.pause_seconds += use.pause_seconds
+            self.tells_pause |= use.tells_pause
+            self.stopped_runs += use.stopped
+
+    def used_beside(self, watch: Watch) -> float:
+        """Return the pause, in seconds, of all runs but one: those that ended, and those that are under way."""
+        with self._accounting:
+            return self.pause_seconds + sum(each.pause_seconds for each in self._under_way if each is not watch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +157,24 @@ class _RunWatch:
 
     Args:
         limits: of the campaign.
-        pause_seconds: that earlier runs have used.
+        used_before: pause in seconds that earlier runs have used.
+        guard: knows what others use meanwhile; without it nobody does.
+
+    Attributes:
+        pause_seconds: that hosts have sent in this run.
     """
 
-    def __init__(self, limits: SafetyLimits, pause_seconds: float) -> None:
+    def __init__(self, limits: SafetyLimits, used_before: float, guard: Guard | None = None) -> None:
         self._limits = limits
-        self.pause_seconds = pause_seconds
+        self._used_before = used_before
+        self._guard = guard
+        self.pause_seconds = 0.0
         self._last: dict[str, float] = {}
         self._recent: dict[str, deque[_Paused]] = defaultdict(deque)
+
+    def __reduce__(self) -> tuple[type[_RunWatch], tuple[SafetyLimits, float]]:
+        """A copy for another process: nobody there knows what others use."""
+        return _RunWatch, (self._limits, self._used_before)
 
     def __call__(self, sample: Sample) -> str | None:
         begin = self._last.get(sample.host, 0.0)
@@ -163,9 +207,13 @@ class _RunWatch:
 
     def _spent(self) -> str | None:
         limit = self._limits.pause_per_campaign
-        if limit is None or self.pause_seconds <= limit:
+        if limit is None or self._used() <= limit:
             return None
         return f"pause sent so far exceeds the {format_seconds(limit)} allowed ({OPTIONS['pause_per_campaign']})"
+
+    def _used(self) -> float:
+        before = self._used_before if self._guard is None else self._guard.used_beside(self)
+        return before + self.pause_seconds
 
     def _rate(self, sample: Sample) -> str | None:
         limit, rate = self._limits.rate_bps, sample.values.get("delivered_bps")

@@ -166,7 +166,7 @@ class TestbedSuite:
         assert _pause_in_last_second(own) > budget >= _pause_in_last_second(own[:-1])
         verdict = judge(storm, measurement, NOTHING_EXPECTED, Thresholds())
         assert verdict.symptom is Symptom.PAUSE
-        guard.account(result)
+        guard.account(guard.use(result))
         assert guard.stopped_runs == 1
         assert 0 < guard.pause_seconds < 3.0
 

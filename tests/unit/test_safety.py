@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from collie.campaign.budget import Budget
 from collie.campaign.engine import Summary
 from collie.campaign.run import Campaign
-from collie.campaign.safety import Guard, record_of, require_unshared, tightened
+from collie.campaign.safety import Guard, Use, record_of, require_unshared, tightened
 from collie.content.spaces import load_space
 from collie.detect.bounds import NOTHING_EXPECTED, Calibration
 from collie.detect.judge import Thresholds, judge
@@ -72,8 +73,36 @@ def test_a_run_that_begins_again_counts_from_zero() -> None:
 def test_pause_before_the_traffic_is_not_counted() -> None:
     guard = Guard(SafetyLimits(pause_per_campaign=10.0))
     samples = [Sample(seconds, "b", {"tx_pause_ratio": 1.0}) for seconds in (-0.25, 0.5)]
-    guard.account(Measured(Measurement((HostMeasurement("b"),), 1.0, series=tuple(samples)), 1.0))
+    guard.account(guard.use(Measured(Measurement((HostMeasurement("b"),), 1.0, series=tuple(samples)), 1.0)))
     assert guard.pause_seconds == 0.75
+
+
+def test_runs_that_are_under_way_at_once_draw_on_one_budget() -> None:
+    guard = Guard(SafetyLimits(pause_per_campaign=1.0))
+    one, other = guard.watch(), guard.watch()
+    assert one is not None
+    assert other is not None
+    assert one(Sample(1.0, "a", {"tx_pause_ratio": 0.7})) is None
+    assert "--max-pause" in (other(Sample(1.0, "b", {"tx_pause_ratio": 0.7})) or "")
+    guard.account(Use(pause_seconds=0.1), other)  # as its record tells, of which a resumed campaign knows no more
+    assert one(Sample(1.2, "a", {"tx_pause_ratio": 0.5})) is None
+
+
+def test_what_a_seed_gives_does_not_depend_on_which_thread_comes_first() -> None:
+    guard = Guard(SafetyLimits(pause_per_campaign=1.0))
+    one, other = guard.watch(virtual_time=True), guard.watch(virtual_time=True)
+    assert one is not None
+    assert other is not None
+    assert one(Sample(1.0, "a", {"tx_pause_ratio": 0.7})) is None
+    assert other(Sample(1.0, "b", {"tx_pause_ratio": 0.7})) is None
+
+
+def test_a_watch_in_another_process_knows_what_was_used_before() -> None:
+    guard = Guard(SafetyLimits(pause_per_campaign=1.0))
+    guard.account(Use(pause_seconds=0.9))
+    there = pickle.loads(pickle.dumps(guard.watch()))
+    assert there(Sample(0.1, "a", {"tx_pause_ratio": 0.9})) is None
+    assert "--max-pause" in there(Sample(0.2, "a", {"tx_pause_ratio": 0.9}))
 
 
 def test_a_rate_beyond_the_cap_stops_the_run() -> None:
@@ -88,15 +117,15 @@ def test_the_budget_of_a_campaign_adds_up_over_runs_and_hosts() -> None:
     guard = Guard(SafetyLimits(pause_per_campaign=1.0))
     series = tuple(Sample(float(s), host, {"tx_pause_ratio": 0.1}) for s in (1, 2) for host in ("a", "b"))
     run = Measured(Measurement((HostMeasurement("a"), HostMeasurement("b")), 2.0, series=series), 30.0)
-    guard.account(run)
-    guard.account(run)
+    guard.account(guard.use(run))
+    guard.account(guard.use(run))
     assert guard.pause_seconds == pytest.approx(0.8)
     assert not guard.spent
     assert guard.tells_pause
     watch = guard.watch()
     assert watch is not None
     assert [watch(sample) is not None for sample in series] == [False, False, True, True]
-    guard.account(run)
+    guard.account(guard.use(run))
     assert guard.spent
 
 
@@ -140,9 +169,9 @@ def search(store: MemoryStore, limits: SafetyLimits) -> tuple[Summary, Guard]:
 
 def test_a_spent_pause_budget_ends_the_campaign_and_a_larger_one_goes_on() -> None:
     store = MemoryStore(CampaignHeader("test", {}, "nsdi22", "test", {}, 1, "2026-01-01T00:00:00Z"))
-    first, guard = search(store, SafetyLimits(pause_per_campaign=5.0))
+    first, guard = search(store, SafetyLimits(pause_per_campaign=4.9))  # no multiple of a sample's
     assert first.ended_by == "pause budget"
-    assert 5.0 <= guard.pause_seconds < 5.0 + 0.5, "the run that goes beyond is stopped at that sample"
+    assert 4.9 <= guard.pause_seconds < 4.9 + 0.5, "the run that goes beyond is stopped at that sample"
     assert guard.stopped_runs == 1
     again, guard = search(store, SafetyLimits(pause_per_campaign=math.inf))
     assert again.runs == 60
