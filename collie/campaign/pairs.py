@@ -1,11 +1,13 @@
 """Are the pairs of a campaign alike? Decided before a search, by the same plain workloads on each.
 
 A pair that delivers less than its siblings would lend them bounds that are too low and be called anomalous by theirs,
-so it is set aside and named. Which of two pairs that differ is the odd one nobody can tell; then it is the slower.
+so it is set aside and named. Where as many are fast as are slow nobody can tell which are the odd ones; then it is the
+slower ones.
 
 Method. A pair's reading of a workload is the logarithm of its rate over the median of all pairs. The pair's deviation
-is the median of its readings. What its readings differ by among themselves is noise: its standard deviation, taken as
-1.0483 times the median difference of two of them, says how far the median of so many strays by chance.
+is the median of its readings, less that of the pair in the middle, the faster of two. What its readings differ by among
+themselves is noise: its standard deviation, taken as 1.0483 times the median difference of two of them, says how far
+the median of so many strays by chance.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import median, median_high
 
 from collie.campaign.calibrate import plan
 from collie.campaign.lanes import Lane
@@ -78,13 +80,12 @@ def unlike(rates: Mapping[Lane, Rates]) -> dict[Lane, str]:
         return {}
     levels = {workload: median(own[workload] for own in rates.values()) for workload in common}
     readings = {lane: [math.log(own[each] / levels[each]) for each in common] for lane, own in rates.items()}
-    deviations = {lane: median(own) for lane, own in readings.items()}
+    medians = {lane: median(own) for lane, own in readings.items()}
+    middle = median_high(medians.values())  # some pair's own: between two halves there is nobody, and all were odd
+    deviations = {lane: own - middle for lane, own in medians.items()}
     differences = [abs(a - b) for own in readings.values() for a, b in itertools.combinations(own, 2)]
     noise = 1.0483 * median(differences or [0.0])
     limit = max(_ALIKE, _STANDARD_DEVIATIONS * noise * math.sqrt(math.pi / 2 / len(common)))
-    if len(rates) == 2:
-        slower, faster = sorted(deviations, key=lambda lane: deviations[lane])
-        deviations = {slower: deviations[slower] - deviations[faster], faster: 0.0}
     return {
         lane: f"its plain traffic runs at {math.exp(off):.0%} of the other pairs' ({len(common)} workloads, "
         f"{limit:.0%} would pass)"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
 from collie.campaign.budget import Budget
 from collie.campaign.engine import Summary
 from collie.campaign.events import PairSetAside, RunFinished
-from collie.campaign.lanes import Lane, LaneLost, Track, Turn
+from collie.campaign.lanes import Begin, Course, Lane, LaneLost, Track, Turn, at_once
 from collie.campaign.pairs import unlike
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard
@@ -174,6 +176,12 @@ def test_of_two_pairs_that_differ_the_slower_is_set_aside() -> None:
     ((lane, reason),) = unlike(rates).items()
     assert lane.name == "pair 1"
     assert "90%" in reason
+
+
+def test_of_two_halves_that_differ_the_slower_is_set_aside() -> None:
+    bps = (10e9, 8.8e9, 10.1e9, 8.7e9)
+    rates = {lane: {PLAIN: each} for lane, each in zip(lanes(fakes(4)), bps, strict=True)}
+    assert [lane.name for lane in unlike(rates)] == ["pair 2", "pair 4"]
 
 
 def test_what_one_pair_alone_shows_is_no_anomaly_of_the_model() -> None:
@@ -419,6 +427,34 @@ def test_real_pairs_measure_at_the_same_time() -> None:
     one = Track(pairs.lanes, pairs.info.virtual_time, MemoryStore(HEADER), ListSink(), Guard())
     assert set(one.drive({lane: turns(4, []) for lane in one.lanes}).values()) == {4}
     pairs.close()
+
+
+def test_runs_of_real_pairs_that_seem_to_end_together_are_heard_again_in_their_order() -> None:
+    """The clock stands still while the strategy thinks, so an earlier run may seem to have ended before."""
+    late: Future[RunResult] = Future()
+    result = FakeTestbed().measure(PLAIN, 1)
+    assert isinstance(result, Measured)
+    begins: dict[str, Begin] = {
+        "one": lambda _workload, _run, _watch: late,
+        "two": partial(at_once, lambda _workload, _run, _watch: replace(result, elapsed_seconds=10.0)),
+    }
+
+    async def first(heard: list[int]) -> None:
+        heard.append((await Turn(PLAIN, "search")).run)
+
+    async def second(heard: list[int]) -> None:
+        heard.append((await Turn(PLAIN, "search")).run)
+        late.set_result(replace(result, elapsed_seconds=9.9))
+
+    def heard_on(store: MemoryStore, *courses: Callable[[list[int]], Course[None]]) -> list[int]:
+        heard: list[int] = []
+        one = Track([Lane(name, begin) for name, begin in begins.items()], False, store, ListSink(), Guard())
+        one.drive({lane: course(heard) for lane, course in zip(one.lanes, courses, strict=True)})
+        return heard
+
+    store = MemoryStore(HEADER)
+    assert heard_on(store, first, second) == [2, 1]
+    assert heard_on(store, first, first) == [2, 1]
 
 
 def test_what_was_measured_on_real_pairs_is_heard_again_in_its_order() -> None:
