@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from heapq import heapreplace
 from typing import Any, Final
 
 from collie.campaign.safety import OPTIONS, Guard
@@ -51,7 +52,7 @@ class Survey:
         left_out: probes of which nothing could be read, and why.
         ended_by: why the rest of the battery was not run; None when all of it was.
         runs: made.
-        elapsed_seconds: of testbed time: groups of one round measure at once.
+        elapsed_seconds: of testbed time.
         left_behind: queue pairs of ours that a host still lists; None where it could not be asked.
     """
 
@@ -73,6 +74,7 @@ class _Outcome:
     Attributes:
         failure: which host it is about, or all of the group where nobody can tell, and what it was.
         gone: a host that is not to be asked any more.
+        virtual_time: the group's time is computed, not waited for.
         unread: probes that told nothing, and why.
     """
 
@@ -83,6 +85,7 @@ class _Outcome:
     unread: dict[str, str] = field(default_factory=dict)
     runs: int = 0
     elapsed_seconds: float = 0.0
+    virtual_time: bool = False
     left: Mapping[str, int | None] = field(default_factory=dict)
 
 
@@ -108,7 +111,6 @@ class Battery:
         self._lanes = lanes
         self._tell = tell
         self._approve = approve
-        self._accounting = threading.Lock()
         self._opening = threading.Lock()
         self._open: list[Testbed] = []
         self._interrupted = False
@@ -136,7 +138,7 @@ class Battery:
                         if outcome.gone:
                             gone.add(machine_of(outcome.gone))
                             survey.incomplete.add(outcome.gone)
-                    survey.elapsed_seconds += max((outcome.elapsed_seconds for outcome in outcomes), default=0.0)
+                    survey.elapsed_seconds += _elapsed(outcomes, self._lanes)
             except BaseException:
                 self._interrupt()
                 raise
@@ -149,8 +151,8 @@ class Battery:
         with self._opening:
             self._interrupted = True
             opened = tuple(self._open)
-        for testbed in opened:
-            testbed.close()
+        with ThreadPoolExecutor(max(1, len(opened))) as closing:  # at once: a host that is silent holds up its own
+            list(closing.map(lambda testbed: testbed.close(), opened))
 
     def _measure(self, group: Group, number: int) -> _Outcome:
         outcome = _Outcome()
@@ -162,6 +164,7 @@ class Battery:
             return outcome
         try:
             outcome.catalog, able = testbed.info.catalog, testbed.capabilities
+            outcome.virtual_time = testbed.info.virtual_time
             for index, probe in enumerate(group.probes):
                 if probe.needs_hardware and outcome.catalog.driver in SOFTWARE_DRIVERS:
                     outcome.unread[probe.name] = f"{outcome.catalog.driver} is software and has no {probe.stresses}"
@@ -246,11 +249,9 @@ class Battery:
                 return
 
     def _guarded(self, testbed: Testbed, workload: Workload, run: int, hosts: tuple[str, ...]) -> RunResult:
-        with self._accounting:
-            watch = self._guard.watch()
+        watch = self._guard.watch(virtual_time=testbed.info.virtual_time)
         result = testbed.measure(workload, run, watch and _naming(watch, hosts))
-        with self._accounting:
-            self._guard.account(result)
+        self._guard.account(self._guard.use(result), watch)
         return result
 
 
@@ -273,6 +274,18 @@ def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:
 def _may_tell_more(result: RunResult) -> bool:
     """Whether to run it again: not what was stopped, as it would be again, nor what cost a host."""
     return isinstance(result, SetupFailed) or (isinstance(result, Measured) and not result.measurement.stopped)
+
+
+def _elapsed(outcomes: Iterable[_Outcome], lanes: int) -> float:
+    """Return how long a round takes: each group begins where one before it has ended; simulated ones all at once."""
+    ends = [0.0] * lanes
+    together = 0.0
+    for outcome in outcomes:
+        if outcome.virtual_time:
+            together = max(together, outcome.elapsed_seconds)
+        else:
+            heapreplace(ends, ends[0] + outcome.elapsed_seconds)
+    return max(together, *ends)
 
 
 def _add(survey: Survey, outcome: _Outcome) -> None:

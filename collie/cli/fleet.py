@@ -11,6 +11,7 @@ import click
 from collie import wiring
 from collie.campaign.choice import SearchChoice
 from collie.cli.options import (
+    CHANCE,
     print_json,
     require_writable,
     safety_limits,
@@ -49,7 +50,7 @@ from collie.report.json_output import render_safety
 )
 @click.option(
     "--false-alarm",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=CHANCE,
     default=FALSE_ALARM,
     show_default=True,
     help="Chance that a fleet with nothing odd is accused, at most.",

@@ -19,6 +19,7 @@ from collie.campaign.gate.summary import GateSummary
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.cli.complete import campaigns
 from collie.cli.options import (
+    CHANCE,
     changed_testbed,
     existing_campaign,
     go_on,
@@ -56,7 +57,7 @@ _PASS, _FAIL = "pass", "fail"
 @click.option("--budget", metavar="6h|30m|500runs", help="How long, for both sides.  [default: the recipe's]")
 @click.option(
     "--false-alarm",
-    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    type=CHANCE,
     default=0.01,
     show_default=True,
     help="Chance of any false alarm.",

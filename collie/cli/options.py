@@ -26,6 +26,21 @@ from collie.workloads.units import parse_rate, parse_seconds
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Finite(click.FloatRange):
+    """A range of numbers: `nan` lies in every other one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number to count with.", param, ctx)
+        return number
+
+
+CHANCE = Finite(1e-9, 1.0, max_open=True)
+"""Of a false alarm; none at all would take an endless bar."""
+
+
 def format_option(command: F) -> F:
     """Add `--format`."""
     return click.option(
@@ -39,7 +54,7 @@ def testbed_options(command: F) -> F:
         format_option,
         click.option(
             "--noise",
-            type=click.FloatRange(min=0),
+            type=Finite(min=0),
             default=1.0,
             show_default=True,
             help="Noise of the simulated testbed; 0 switches it off.",
@@ -84,8 +99,6 @@ def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
     Raises:
         UsageError: they contradict each other.
     """
-    if not math.isfinite(options["noise"]):
-        raise UsageError(f"--noise {options['noise']} is no number to multiply with; 0 switches noise off, 1 is usual")
     if options["hosts"] and options["subsystem"]:
         raise UsageError("--hosts names real hosts and --subsystem a simulated one; give one of them")
     return TestbedChoice(

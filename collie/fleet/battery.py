@@ -8,10 +8,13 @@ host is odd there and nowhere before.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Final
 
 from collie.inventory.hosts import MOST_HOSTS, machine_of
@@ -151,10 +154,17 @@ def is_large_enough(hosts: Sequence[str]) -> bool:
     return len(set(map(grouping(hosts), hosts))) >= FEWEST_HOSTS
 
 
-def repeats(hosts: int) -> int:
-    """Return how often the battery is run: small fleets have few peers, and make up for it by repeating."""
-    apart = len(_steps(hosts)) * (hosts - 2)  # ordered pairs that a host has no part in
-    return max(1, math.ceil(FEWEST_PEER_READINGS / apart))
+def repeats(hosts: Sequence[str]) -> int:
+    """Return how often the battery is run: small fleets have few peers, and make up for it by repeating.
+
+    Args:
+        hosts: as for `rounds`.
+    """
+    apart = grouping(hosts)
+    pairs = _pairs(hosts)
+    parts = Counter(apart(host) for pair in pairs for host in pair)
+    fewest = len(pairs) - max(parts.values())  # that a host, or its machine, has no part in
+    return max(1, math.ceil(FEWEST_PEER_READINGS / fewest))
 
 
 def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tuple[Group, ...], ...]:
@@ -182,10 +192,24 @@ def _steps(hosts: int) -> range:
 
 
 def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
-    count = len(hosts)
-    around = ((host, hosts[(index + step) % count]) for step in _steps(count) for index, host in enumerate(hosts))
+    """Return who sends to whom: every host to the next ones around the ring, and the ones before it to every host.
+
+    That is the same twice, unless there are more devices on one machine than on others.
+    """
     may_meet = _who_may_meet(hosts)
-    return [(host, other) for host, other in around if may_meet(host, other)]
+    steps = len(_steps(len(hosts)))
+    sent, taken = [], []
+    for host, around in _rings(hosts):
+        others = list(filter(partial(may_meet, host), around))
+        sent += [(step, host, other) for step, other in enumerate(others[:steps])]
+        taken += [(step, other, host) for step, other in enumerate(others[: -steps - 1 : -1])]
+    by_step = [*sorted(sent, key=itemgetter(0)), *sorted(taken, key=itemgetter(0))]
+    return list(dict.fromkeys((host, other) for _, host, other in by_step))
+
+
+def _rings(hosts: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield every host with the others, in order around the ring from it."""
+    return ((host, (*hosts[index + 1 :], *hosts[:index])) for index, host in enumerate(hosts))
 
 
 def _who_may_meet(hosts: Sequence[str]) -> Callable[[str, str], bool]:
@@ -200,9 +224,8 @@ def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
         return []
     found = []
     may_meet = _who_may_meet(hosts)
-    for index, host in enumerate(hosts):
-        following = (*hosts[index + 1 :], *hosts[:index])
-        others = list(islice((other for other in following if may_meet(host, other)), 2 * senders))
+    for host, around in _rings(hosts):
+        others = list(islice(filter(partial(may_meet, host), around), 2 * senders))
         for chosen in (others[:senders], others[senders:]):
             if len(chosen) == senders:
                 found.append((chosen[0], host, *chosen[1:]))

@@ -44,7 +44,8 @@ LASTING: Final = 4
 LEAST_SPREAD: Final = 0.02
 """Of the median: traffic differs by so much from run to run without anybody calling it unusual (`counters.unusual`)."""
 FEWEST_RUNS: Final = 2
-"""Of a host, before it can be told from its partner."""
+FEWEST_PARTNERS: Final = 2
+"""Machines that a host was in runs with, before it can be told from its partner."""
 SLOW_ANSWER: Final = 0.5
 """Share of its peers' rate below which a host that sends one message at a time has something in its way: answers that
 take twice as long are no matter of a slower unit, which has nothing to do meanwhile."""
@@ -249,7 +250,9 @@ def _sides(readings: Sequence[Reading]) -> list[_Against]:
     found = []
     for host, mine in own.items():
         peers = ~np.isin(runs, list(of_machine[machine(host)]))
-        if len(set(runs[mine].tolist())) >= FEWEST_RUNS and peers.sum() > FEWEST_RUNS:
+        partners = {machine(partner) for index in mine for partner in readings[index].partners}
+        is_known = len(set(runs[mine].tolist())) >= FEWEST_RUNS and len(partners) >= FEWEST_PARTNERS
+        if is_known and peers.sum() > FEWEST_RUNS:
             found.append(_Against(host, tuple(mine), peers))
     return found
 

@@ -106,7 +106,7 @@ def fleet(choice: FleetChoice, tell: Told) -> FleetResult:
     guard = Guard(limits_of(choice.search))
     if not is_large_enough(hosts):
         return FleetResult(name, hosts, battery, Survey(), None, None)
-    plan = rounds(hosts, battery) * (choice.repeat or repeats(len(hosts)))
+    plan = rounds(hosts, battery) * (choice.repeat or repeats(hosts))
     approve = partial(look_around, shared_port=choice.search.shared_port)
     survey = Battery(open_group, guard, lanes, tell, approve).run(plan)
     verdict = judge(survey.readings, hosts, battery, survey.catalog, choice.false_alarm) if survey.catalog else None

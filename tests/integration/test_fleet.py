@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,8 @@ def test_a_fleet_passes_only_when_all_of_it_was_measured(found: dict[str, Any], 
         (["--subsystem", "H", "--fault", "host-001=old_firmware"], "no other firmware"),
         (["--hosts", "hosts.yaml", "--count", "9"], "simulated fleets"),
         (["--pairs", "2"], "pairs of real hosts"),
+        (["--false-alarm", "nan"], "no number to count with"),
+        (["--noise", "nan"], "no number to count with"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(argv: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,6 +218,23 @@ def test_a_host_that_is_late_once_is_asked_again() -> None:
     assert survey.failures == {}
     assert survey.incomplete == set()
     assert {reading.host for reading in survey.readings} == set("abcd")
+
+
+@dataclass
+class _Real(FakeTestbed):
+    """A testbed whose time is real."""
+
+    @property
+    def info(self) -> ports.TestbedInfo:
+        return replace(super().info, virtual_time=False)
+
+
+@pytest.mark.parametrize(("kind", "lanes", "runs"), [(_Real, 1, 12), (_Real, 2, 6), (_Real, 8, 6), (FakeTestbed, 1, 6)])
+def test_groups_that_wait_for_each_other_take_longer(kind: type[FakeTestbed], lanes: int, runs: int) -> None:
+    """Twelve ordered pairs of four hosts, two at once."""
+    seconds = 30.0
+    battery = Battery(lambda _group: kind(run_seconds=seconds), Guard(), lanes, lambda _text: None)
+    assert battery.run(rounds(tuple("abcd"), PLAIN)).elapsed_seconds == pytest.approx(runs * seconds)
 
 
 @pytest.mark.parametrize(

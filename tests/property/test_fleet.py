@@ -48,7 +48,7 @@ def _readings(
 ) -> list[Reading]:
     """Return what a ring reads: run by run, a level that differs by chance, and seconds around it."""
     rng = Random(f"{seed} {probe}")
-    pairs = [group.hosts for groups in rounds(hosts, [PLAIN]) * repeats(len(hosts)) for group in groups]
+    pairs = [group.hosts for groups in rounds(hosts, [PLAIN]) * repeats(hosts) for group in groups]
     return [
         Reading(
             host,
@@ -239,6 +239,18 @@ def test_devices_of_one_host_are_no_peers_of_each_other() -> None:
     assert sorted(_odd(_judged(_readings(fleet, 1, level), fleet))) == ["h2/mlx5_0", "h2/mlx5_1"]
 
 
+def test_a_host_that_met_one_partner_alone_is_not_judged() -> None:
+    hosts = ("a", "b", "c", "d")
+    read = [
+        Reading(host, run, (partner,), "plain", {DELIVERED: (level,) * SECONDS}, float(SECONDS))
+        for run, (one, other, level) in enumerate([("a", "b", 1e9), ("c", "d", 1e11)] * 4)
+        for host, partner in ((one, other), (other, one))
+    ]
+    verdict = _judged(read, hosts)
+    assert verdict.standings == ()
+    assert set(verdict.unjudged) == set(hosts)
+
+
 def test_devices_do_not_make_up_for_hosts() -> None:
     assert not is_large_enough([f"h{machine}/mlx5_{device}" for machine in range(3) for device in range(8)])
     assert is_large_enough([f"h1/mlx5_{device}" for device in range(4)])
@@ -300,6 +312,21 @@ def test_every_host_has_its_runs_and_no_round_has_a_host_twice(size: int) -> Non
     assert all(len(others) >= min(4, size - 1) for others in met.values())
     assert len(set(taken.values())) == 1
     assert (size >= 30) == (taken[hosts[0]] == 2)
+
+
+def test_devices_that_others_have_none_of_meet_several_all_the_same() -> None:
+    many = tuple(f"m1/d{number}" for number in range(8))
+    hosts = (many[0], "m2", "m3", "m4", "m5", *many[1:])
+    groups = [group.hosts for each in rounds(hosts, [PLAIN]) for group in each]
+    assert len(set(groups)) == len(groups)
+    for host in hosts:
+        assert len({other for group in groups for other in group if host in group} - {host}) >= 2
+        assert {group.index(host) for group in groups if host in group} == {0, 1}
+
+
+def test_devices_of_a_machine_are_no_peers_of_each_other_where_runs_are_counted() -> None:
+    assert repeats(("m1", "m2", "m3", "m4")) == repeats(tuple(f"m{m}/d{d}" for d in (1, 2) for m in (1, 2, 3, 4))) == 2
+    assert repeats(tuple(map(str, range(16)))) == 1
 
 
 @pytest.mark.parametrize(
