@@ -15,6 +15,9 @@ from collie.workloads.pruning import Capabilities
 
 DEFAULT_SUBSYSTEM = "F"
 
+MOST_PAIRS = 256
+"""That measure side by side: each takes a thread here and, on real hosts, an SSH connection per host."""
+
 _USUAL_UNDER_TEST = ("firmware",)
 _USUAL_FALSE_ALARM = 0.01
 
@@ -145,13 +148,17 @@ class SearchChoice:
         Campaigns on hosts that name no space or recipe are from when all hosts were searched as if they were emulated.
 
         Raises:
-            StoreError: they are none: somebody else made that campaign.
+            StoreError: they are none, or none that a command line could have said: somebody else made that campaign.
         """
         said = {name: value for name, value in settings.items() if name not in (GATE, "capabilities")}
         known = settings.get("capabilities")
         try:
             chosen: SearchChoice = typed(cls, said)
             capabilities = None if known is None else Capabilities.from_plain(known)
+            if not 1 <= chosen.pairs <= MOST_PAIRS:
+                raise ValueError(f"pairs is {chosen.pairs}; expected 1 to {MOST_PAIRS}")
+            if chosen.testbed.noise < 0:
+                raise ValueError(f"noise is {chosen.testbed.noise}; expected 0 or more")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreError(f"the settings of the campaign are those of no search: {error!s:.300}") from None
         chosen = dataclasses.replace(chosen, capabilities=capabilities)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from collie.store.directory import writing
+
 
 class _LogFile(logging.FileHandler):
     """A log that cannot be written (the disk is full) ends no campaign, and fills nobody's screen with tracebacks."""
@@ -26,10 +28,16 @@ class _LogFile(logging.FileHandler):
 
 @contextmanager
 def logged_to(folder: Path) -> Iterator[None]:
-    """Write Collie's log to a campaign's folder for as long as the context lasts."""
+    """Write Collie's log to a campaign's folder for as long as the context lasts.
+
+    Raises:
+        StoreUnwritable: the file system refuses.
+    """
     logger = logging.getLogger("collie")
     path = folder / "collie.log"
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))  # it names addresses
+    with writing(path):
+        folder.mkdir(mode=0o700, exist_ok=True)  # a copy of the record alone has none
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))  # it names addresses
     handler = _LogFile(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     before = logger.level, logger.propagate

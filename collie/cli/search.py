@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from collie import wiring
-from collie.campaign.choice import SearchChoice
+from collie.campaign.choice import MOST_PAIRS, SearchChoice
 from collie.campaign.engine import Summary
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.cli import complete
@@ -54,7 +54,9 @@ from collie.report.text import render_summary
 )
 @click.option("--budget", metavar="10h|45m|800runs", help="How long.  [default: the recipe's]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
-@click.option("--pairs", type=click.IntRange(1, 256), default=1, show_default=True, help="How many measure at once.")
+@click.option(
+    "--pairs", type=click.IntRange(1, MOST_PAIRS), default=1, show_default=True, help="How many measure at once."
+)
 @click.option(
     "--scheduler",
     metavar="ADDRESS|none",

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from collie import __version__
 from collie.detect.symptom import Symptom
-from collie.errors import UsageError
+from collie.errors import StoreUnwritable, UsageError
 from collie.inventory.fingerprint import show as show_fingerprint
 from collie.ports import CampaignHeader, CampaignStore
 from collie.report.chart import MOST_PANELS, MOST_POINTS, Driven, driven_chart, found_chart, trace_chart
@@ -63,7 +63,8 @@ def write_page(text: str, path: Path, *, follow: bool = False) -> None:
             somebody else may have made it.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: the file cannot be written, and is the user's.
+        StoreUnwritable: it cannot be written, and is of a campaign.
     """
     target = Path(os.path.realpath(path)) if follow else path
     try:
@@ -79,7 +80,8 @@ def write_page(text: str, path: Path, *, follow: bool = False) -> None:
             file.write(text)
         os.replace(unfinished, target)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+        refused = UsageError if follow else StoreUnwritable
+        raise refused(f"{path} cannot be written: {error.strerror}") from None
 
 
 def render_report(store: CampaignStore, context: ReportContext) -> str:

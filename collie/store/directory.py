@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from collie.errors import StoreError, StoreUnwritable
-from collie.store.lock import LOCK_NAME
+
+LOCK_NAME = "campaign.lock"
 
 MOST_BYTES = 4 << 20
 """Of a file beside the record; the largest, a fingerprint, has some kilobytes."""

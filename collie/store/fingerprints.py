@@ -1,4 +1,4 @@
-"""Fingerprints in a campaign directory: `fingerprint/HOST.json`, and `HOST.2.json` after an accepted change."""
+"""Fingerprints in a campaign directory: `fingerprint/HOST.json`, and `HOST@2.json` after an accepted change."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
         number = max((each.number for each in kept if each.host == host), default=0) + 1
         # A subsystem's name is free text. `HOST/DEVICE` keeps apart from a host of the name `HOST_DEVICE`.
         stem = re.sub(r"[^A-Za-z0-9._+-]", "_", host.replace("/", "+"))
-        name = f"{stem}.json" if number == 1 else f"{stem}.{number}.json"
+        name = f"{stem}.json" if number == 1 else f"{stem}@{number}.json"  # which no name of a host has
         content = encode(KeptFingerprint(host, position, number, fingerprint), taken)
         with writing(folder / name):
             write_whole(folder / name, [json.dumps(content, indent=1), "\n"])

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 
 from collie.errors import StoreError
-
-LOCK_NAME = "campaign.lock"
+from collie.store.directory import LOCK_NAME, writing
 
 
 class CampaignLock:
@@ -19,14 +18,13 @@ class CampaignLock:
 
     Raises:
         StoreError: another process, or another store in this one, holds the campaign.
+        StoreUnwritable: the file system refuses.
     """
 
     def __init__(self, directory: Path) -> None:
         path = directory / LOCK_NAME
-        try:
+        with writing(directory):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        except OSError as error:
-            raise StoreError(f"{directory} cannot be written: {error.strerror}") from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -43,7 +43,8 @@ def write_report(store: SqliteStore, path: Path | None = None, wall_seconds: flo
         wall_seconds: that the campaign has taken, if known.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: the user's file cannot be written.
+        StoreUnwritable: nor can the campaign's own.
     """
     from collie.report.html import write_report as write  # templates take a moment to import
 
@@ -61,7 +62,8 @@ def write_comparison(here: SqliteStore, there: SqliteStore, path: Path | None = 
         path: where the user wants it; None for the folder of the first.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: the user's file cannot be written.
+        StoreUnwritable: nor can the campaign's own.
     """
     from collie.report.comparison import Likeness, compare_campaigns
     from collie.report.html import render_comparison, write_page

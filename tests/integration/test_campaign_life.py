@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,15 @@ def test_a_finished_campaign_can_be_resumed_without_losing_anything(
     assert anomalies(tmp_path / "c") == extended
     assert run(["search", *diag, "--budget", "75m", "--campaign", "whole"]) == 0
     assert anomalies(tmp_path / "whole") == extended
+
+
+def test_a_copy_of_the_record_alone_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["search", "--budget", "5runs", "--campaign", "c"]) == 0
+    (tmp_path / "copy").mkdir()
+    shutil.copy(tmp_path / "c" / "campaign.sqlite", tmp_path / "copy")
+    assert run(["search", "--resume", "copy", "--budget", "8runs"]) == 0
+    assert "run" in (tmp_path / "copy" / "results.jsonl").read_text()
 
 
 def test_what_is_kept_back_for_explanations_does_not_keep_a_campaign_from_being_extended(

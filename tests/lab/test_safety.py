@@ -123,4 +123,4 @@ def test_a_search_keeps_fingerprints_and_proves_that_nothing_is_left(
     refused = process("search", "--resume", "c", "--budget", "4runs", cwd=tmp_path, status=2)
     assert f"{names[0]}: link.netdev_mtu: 1500 and 4200" in refused.stderr
     process("search", "--resume", "c", "--budget", "4runs", "--accept-changes", cwd=tmp_path)
-    assert (tmp_path / "c" / "fingerprint" / f"{names[0]}.2.json").exists()
+    assert (tmp_path / "c" / "fingerprint" / f"{names[0]}@2.json").exists()

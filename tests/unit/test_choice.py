@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli import search
+from collie.errors import StoreError
 from collie.inventory.safety import SafetyLimits
 from collie.wiring.parts import with_usual
 
@@ -62,3 +64,11 @@ def test_what_hosts_suggested_is_on_record_and_needs_no_hosts_file_later(tmp_pat
     again = SearchChoice.from_settings(choice.to_settings())
     assert wiring.narrowed_space_of(again).dimensions == before.dimensions
     assert before.whole.name == "soft-roce"
+
+
+@pytest.mark.parametrize(
+    ("said", "why"), [({"pairs": 0}, "pairs"), ({"pairs": 10**9}, "pairs"), ({"testbed": {"noise": -1.0}}, "noise")]
+)
+def test_what_no_command_line_can_say_is_on_no_record(said: dict[str, Any], why: str) -> None:
+    with pytest.raises(StoreError, match=why):
+        SearchChoice.from_settings(said)

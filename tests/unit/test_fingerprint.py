@@ -77,10 +77,10 @@ def test_a_device_of_a_host_has_a_file_of_its_own(tmp_path: Path) -> None:
 
 def test_what_is_kept_is_read_again_and_a_change_stands_beside_it(tmp_path: Path) -> None:
     assert fingerprints.load(tmp_path) == {}
-    # Names with dots and digits, host A behind host B in the alphabet.
-    began = {"node.2": host(), "10.0.0.1": host(pcie__width=8)}
+    # Names with dots and digits, one like the second file of another; host A behind host B in the alphabet.
+    began = {"node.2": host(), "10.0.0.1": host(pcie__width=8), "node": host(), "node.2.2": host()}
     fingerprints.save(tmp_path, began, "2026-01-01T00:00:00Z")
-    assert list(fingerprints.load(tmp_path)) == ["node.2", "10.0.0.1"]
+    assert list(fingerprints.load(tmp_path)) == list(began)
     assert fingerprints.load(tmp_path) == began
     changed = {**began, "node.2": host(nic__firmware="22.39")}
     assert fingerprints.changes(tmp_path) == ()
@@ -89,7 +89,7 @@ def test_what_is_kept_is_read_again_and_a_change_stands_beside_it(tmp_path: Path
     (change,) = fingerprints.changes(tmp_path)
     assert [str(each) for each in change.differences] == ["nic.firmware: 22.36 and 22.39"]
     assert fingerprints.read(tmp_path / "node.2.json").fingerprint == host()
-    assert fingerprints.read(tmp_path / "node.2.2.json").fingerprint == host(nic__firmware="22.39")
+    assert fingerprints.read(tmp_path / "node.2@2.json").fingerprint == host(nic__firmware="22.39")
 
 
 def test_any_name_of_a_subsystem_makes_a_file(tmp_path: Path) -> None:
@@ -141,4 +141,4 @@ def test_a_campaign_goes_on_only_with_the_hardware_it_began_with(
     assert "were found on unlike hosts" in caplog.text
     wiring.resume(directory, "3runs", accept_changes=True).close()
     wiring.resume(directory, "3runs").close()
-    assert (directory / "fingerprint" / "F.2.json").exists()
+    assert (directory / "fingerprint" / "F@2.json").exists()

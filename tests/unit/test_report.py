@@ -13,7 +13,7 @@ import pytest
 from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
-from collie.errors import UsageError
+from collie.errors import CollieError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference, Significance
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html import render_report, write_page, write_report
@@ -210,8 +210,11 @@ def test_the_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
         write_report(MemoryStore(HEADER), path)
         assert Page(path.read_text()).tags["h1"] == 1
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
-    with pytest.raises(UsageError, match="cannot be written"):
-        write_report(MemoryStore(HEADER), path / "report.html")
+    # The user's own words are bad input; that a campaign's folder takes nothing more is the machine's fault.
+    for is_users, code in ((True, 2), (False, 3)):
+        with pytest.raises(CollieError, match="cannot be written") as refused:
+            write_report(MemoryStore(HEADER), path / "report.html", follow=is_users)
+        assert refused.value.exit_code == code
 
 
 def test_a_link_in_a_campaign_is_replaced_as_somebody_else_may_have_made_it(tmp_path: Path) -> None:
