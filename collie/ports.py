@@ -367,10 +367,6 @@ class Clock(Protocol):
         """Seconds since some moment."""
         ...
 
-    def utc(self) -> str:
-        """The time of day, RFC 3339."""
-        ...
-
     def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
         """Wait; no longer than until an event is set, where one is given."""
         ...

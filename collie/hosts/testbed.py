@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from statistics import median
 from typing import Any
@@ -49,6 +48,9 @@ from collie.workloads.workload import Workload
 logger = logging.getLogger(__name__)
 
 AGENT_ATTEMPTS = 2
+STALE_FAILURES = 4
+"""Set-ups that fail one after another, whereupon agents are started anew: what they read of a host when they started,
+such as the index of an address that has gone and come back, may be so no more."""
 ACROSS_PORTS = "loopback across ports"
 """The path of a link whose other end is on the same host."""
 
@@ -60,10 +62,6 @@ class SystemClock:
         """Seconds since some moment."""
         return time.monotonic()
 
-    def utc(self) -> str:
-        """The time of day, RFC 3339."""
-        return datetime.now(UTC).isoformat(timespec="seconds")
-
     def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
         """Wait; no longer than until an event is set, where one is given."""
         (until or threading.Event()).wait(seconds)
@@ -72,10 +70,11 @@ class SystemClock:
 class HostsTestbed:
     """`Testbed` over hosts of an inventory. Contacts them when first asked for anything.
 
-    An agent that ends during a run is started again and the run repeated, once; a host that is gone is looked for a few
-    times. What still fails then is raised, naming the host. A host too busy to answer in time is another matter: that
-    run could not be set up, and the next one waits for the host to recover. Where hosts can be revived, one that runs
-    no command any more is brought back instead, and the run ends as `HostLost`.
+    An agent that ends during a run is started again and the run repeated, once, and all of them are where one set-up
+    after another fails (`STALE_FAILURES`); a host that is gone is looked for a few times. What still fails then is
+    raised, naming the host. A host too busy to answer in time is another matter: that run could not be set up, and the
+    next one waits for the host to recover. Where hosts can be revived, one that runs no command any more is brought
+    back instead, and the run ends as `HostLost`.
 
     Args:
         pair: hosts A and B, and C, D, ... where there are more; devices of one host have an agent each.
@@ -124,6 +123,7 @@ class HostsTestbed:
         self._info: TestbedInfo | None = None
         self._ports: tuple[RdmaPort, ...] = ()
         self._left: Mapping[str, int | None] | None = None
+        self._failures = 0
 
     @property
     def info(self) -> TestbedInfo:
@@ -175,6 +175,19 @@ class HostsTestbed:
         if missing := set(roles) - set(self._sessions):
             reason = f"the workload needs {len(roles)} hosts; {self._pair.name} lacks {len(missing)}"
             return Unsupported(reason, self._clock.monotonic() - started)
+        if self._failures >= STALE_FAILURES:
+            self._failures = 0
+            for session in self._sessions.values():
+                session.abandon()
+        result = self._with_agents(roles, workload, run, started, watch)
+        if not isinstance(result, Unsupported):  # which is often known before anything is set up
+            self._failures = self._failures + 1 if isinstance(result, SetupFailed) else 0
+        return result
+
+    def _with_agents(
+        self, roles: Sequence[str], workload: Workload, run: int, started: float, watch: Watch | None
+    ) -> RunResult:
+        """Run a workload, on new agents where they end; see the class."""
         for attempt in range(1, AGENT_ATTEMPTS + 1):
             try:
                 parties = self._ready(roles)

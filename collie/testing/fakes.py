@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -200,17 +199,12 @@ class FakeClock:
         slept: every sleep, in order.
     """
 
-    start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     seconds: float = 0.0
     slept: list[float] = field(default_factory=list)
 
     def monotonic(self) -> float:
         """Seconds since the clock was made."""
         return self.seconds
-
-    def utc(self) -> str:
-        """The time of day, RFC 3339."""
-        return (self.start + timedelta(seconds=self.seconds)).isoformat().replace("+00:00", "Z")
 
     def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
         """Let time pass, unless the event that would end it is set."""

@@ -15,7 +15,7 @@ import pytest
 from collie.errors import AgentError, HostUnreachable, TestbedError
 from collie.hosts import HostsTestbed
 from collie.hosts.session import Archive, HostSession
-from collie.hosts.testbed import SystemClock
+from collie.hosts.testbed import STALE_FAILURES, SystemClock
 from collie.inventory.hosts import Host
 from collie.ports import Channel, Completed, HostLost, Measured, SetupFailed
 from collie.ssh import LocalRemote
@@ -146,6 +146,19 @@ def test_closing_ends_the_agents(rig: Rig) -> None:
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_where_one_set_up_after_another_fails_agents_are_started_anew(rig: Rig) -> None:
+    """Addresses are read when an agent starts: one that has gone and come back may have another index."""
+    rig.behave(
+        "right", fail={"connect": {"kind": "setup", "step": "modify_qp", "message": "m", "errno_name": "EINVAL"}}
+    )
+    results = [rig.testbed.measure(Workload(), run) for run in range(1, STALE_FAILURES + 1)]
+    assert all(isinstance(result, SetupFailed) for result in results)
+    assert [rig.asked(host).count("hello") for host in ("left", "right")] == [1, 1]
+    rig.behave("right")
+    assert isinstance(rig.testbed.measure(Workload(), STALE_FAILURES + 1), Measured)
+    assert [rig.asked(host).count("hello") for host in ("left", "right")] == [2, 2]
 
 
 def _hellos(rig: Rig) -> list[dict[str, Any]]:
