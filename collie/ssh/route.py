@@ -42,7 +42,13 @@ def route(host: Host, config_file: str = USER_CONFIG) -> tuple[Hop, ...]:
     Raises:
         HostUnreachable: the configuration file cannot be read, or asks for what Collie does not do.
     """
-    config = _load(host, config_file)
+    try:
+        return _route(host, config_file, _load(host, config_file))
+    except (paramiko.SSHException, ImportError) as error:  # canonical names; `Match exec`, without the package for it
+        raise HostUnreachable(host.name, host.address, f"{config_file} cannot be followed: {error}") from error
+
+
+def _route(host: Host, config_file: str, config: paramiko.SSHConfig) -> tuple[Hop, ...]:
     options = config.lookup(host.address)
     jump = host.jump or options.get("proxyjump") or ""
     if "proxycommand" in options and not jump:

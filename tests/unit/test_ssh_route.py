@@ -50,3 +50,9 @@ def test_a_jump_host_has_its_own_section(tmp_path: Path) -> None:
 def test_a_proxy_command_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(HostUnreachable, match="has a ProxyCommand for it; use ProxyJump instead"):
         hops(tmp_path, "Host mgmt-1\n  ProxyCommand nc %h %p\n")
+
+
+def test_a_configuration_that_leads_nowhere_is_no_fault_of_collie(tmp_path: Path) -> None:
+    config = "CanonicalizeHostname yes\nCanonicalDomains invalid\nCanonicalizeFallbackLocal no\n"
+    with pytest.raises(HostUnreachable, match="cannot be followed"):
+        hops(tmp_path, config)
