@@ -101,6 +101,11 @@ class Controller:
         """Whether it has not ended."""
         return self.process.poll() is None
 
+    def has_open(self, path: Path) -> bool:
+        """Whether it has not ended, and has a file open."""
+        descriptors = Path(f"/proc/{self.process.pid}/fd")
+        return self.running and any(os.path.realpath(each) == os.path.realpath(path) for each in descriptors.iterdir())
+
     @property
     def said(self) -> str:
         """What it has printed on standard error by now."""
