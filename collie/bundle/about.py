@@ -8,7 +8,7 @@ from textwrap import fill
 from collie.bundle.content import Bundle
 from collie.bundle.hosts import FORM, OPTIONAL
 from collie.report.quantities import show
-from collie.workloads.workload import FIELD_NAMES, Workload
+from collie.workloads.workload import FIELD_NAMES, Connection, Workload
 
 _WIDTH = 100
 _HOSTS_FILE = """\
@@ -59,14 +59,18 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     yield _wrapped(
         "Needed here: Python 3.11 and ssh; keys from an agent, ~/.ssh/config or identity_file, host keys in "
         "known_hosts. On the hosts: Linux, Python 3.9, and libibverbs1 (or python3-pyverbs), with the right to lock "
-        "memory (`ulimit -l`). Nothing is installed: one file is copied to ~/.cache/collie. No port is opened, no "
-        "setting is changed, no counter is reset, and what is started ends when this program does. A run is stopped "
-        "when a host sends pause for more than 0.2 s within a second."
+        "memory (`ulimit -l`). Nothing is installed: one file is copied to ~/.cache/collie and unpacked there. No port "
+        f"is opened{_but_for_rdma_cm(anomaly)}, no setting is changed, no counter is reset, and what is started ends "
+        "when this program does. A run is stopped when a host sends pause for more than 0.2 s within a second."
     )
     yield "Exit codes: 0 reproduced, 1 not, 2 bad input, 3 could not measure, 4 inconclusive, 130 interrupted."
     yield f"""Exported {bundle.exported} by Collie {bundle.collie_version}, which reads it, too:
 
     collie reproduce {program} --hosts FILE"""
+
+
+def _but_for_rdma_cm(workload: Workload) -> str:
+    return " but that of RDMA-CM while a run is set up" if workload.connection is Connection.RDMA_CM else ""
 
 
 def _fields(workload: Workload, sibling: Workload, named: Container[str]) -> str:

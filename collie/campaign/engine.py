@@ -1,4 +1,4 @@
-"""The search loop: ask, measure, judge, confirm, extract, tell (DESIGN 4).
+"""The search loop: ask, measure, judge, confirm, extract, tell.
 
 Rules.
 1. Nothing is told to the strategy before it is on record.

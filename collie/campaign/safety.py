@@ -1,4 +1,4 @@
-"""Safety on real networks (DESIGN 9): what stops a run, what ends a campaign, what forbids to begin one.
+"""Safety on real networks: what stops a run, what ends a campaign, what forbids to begin one.
 
 A `Guard` sees every sample of every run through the testbed's `watch`, so simulator and hosts share it:
 

@@ -26,7 +26,8 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
 
     ANOMALY is named as for `collie reproduce`. A bundle is one file that runs it again and judges it as Collie would:
     with Python 3.11 and ssh where it is started, with Python 3.9 and libibverbs on the hosts. perftest is the commands
-    for whoever has that, and script a shell script that runs them and compares; exit 1 when perftest cannot express it.
+    for whoever has that, exit 1 when it cannot express the anomaly; script is a shell script that runs them and
+    compares.
 
     \b
     Example:

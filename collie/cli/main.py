@@ -44,7 +44,8 @@ Exit codes:
   0    done; findings of `search` and `measure` are their result
   1    the answer is bad: an anomaly was not reproduced, an application hits a
        known one, a gate found something new or worse, a subsystem file claims
-       what is not so, two hosts differ, a host of a fleet is odd
+       what is not so, two hosts differ, a host of a fleet is odd, perftest
+       cannot express an anomaly
   2    bad usage or bad input
   3    could not measure: a host, the lab or something on it is missing,
        a campaign died, or Collie itself failed

@@ -88,7 +88,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     collie search --hosts lab --space soft-roce --budget 20m
     collie search --hosts rack.yaml --pairs 8 --budget 2h
     collie search --hosts rack.yaml --pairs 32 --scheduler tls://controller:8786
-    collie search --resume campaigns/20261120T101500Z-F
+    collie search --resume campaigns/20261120T101500Z-F-1
     collie search --budget 10h --prometheus /var/lib/node_exporter/collie.prom
     """
     choice, directory = _choice(ctx, options)

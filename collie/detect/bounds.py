@@ -189,7 +189,7 @@ def _cost(curve: Sequence[tuple[int, float]], message_bytes: int) -> float:
 
 
 def plain_sibling(workload: Workload, space: Space) -> Workload:
-    """Return the workload's plain sibling (DESIGN 2).
+    """Return the workload's plain sibling.
 
     Same opcodes, QP type, message sizes and bytes outstanding, at most 16 queue pairs; every other dimension at its
     plain value, except those that the space marks `keep_in_sibling` (a machine whose one CPU does both directions

@@ -1,4 +1,4 @@
-"""From a measurement and a bound to a verdict (paper sections 3 and 5.2, DESIGN 8).
+"""From a measurement and a bound to a verdict (paper sections 3 and 5.2).
 
 A run is looked at from the gravest to the plainest: `_CHECKS`, in this order, and the first that has something to say
 decides. So a run that loses throughput because messages are turned away is called an RNR storm, not low throughput.

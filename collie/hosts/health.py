@@ -1,4 +1,4 @@
-"""Whether the traffic generator, rather than the device, decided how fast a run went (DESIGN 8.5). Pure.
+"""Whether the traffic generator, rather than the device, decided how fast a run went. Pure.
 
 Two things say so:
 

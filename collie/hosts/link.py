@@ -1,4 +1,4 @@
-"""Whether a link changed during a run, which voids it (DESIGN 8.8). Pure."""
+"""Whether a link changed during a run, which voids it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON objects that commands print (DESIGN 7): `schema_version`, units in key names, null for unknown.
+"""The JSON objects that commands print: `schema_version`, units in key names, null for unknown.
 
 These are a contract with whoever parses them and change on their own schedule, apart from the store's schema.
 """

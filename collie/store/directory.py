@@ -19,7 +19,7 @@ MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class CampaignDirectory:
-    """Where things are in a campaign directory (DESIGN 7).
+    """Where things are in a campaign directory.
 
     Attributes:
         path: of the directory.

@@ -97,7 +97,6 @@ def fleet(choice: FleetChoice, tell: Told) -> FleetResult:
     Raises:
         UsageError: options contradict each other, or there is no such host or fault.
         ContentError: a subsystem or inventory file is wrong.
-        TestbedError: somebody else uses a port under test.
     """
     if choice.search.testbed.is_simulated:
         name, hosts, battery, open_group, lanes = _simulated(choice)
