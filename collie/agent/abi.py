@@ -229,12 +229,6 @@ class CompChannel(ctypes.Structure):
     _fields_ = [("context", c_void_p), ("fd", c_int), ("refcnt", c_int)]
 
 
-class Sge(ctypes.Structure):
-    """``struct ibv_sge``."""
-
-    _fields_ = [("addr", c_uint64), ("length", c_uint32), ("lkey", c_uint32)]
-
-
 class RecvWR(ctypes.Structure):
     """``struct ibv_recv_wr``."""
 

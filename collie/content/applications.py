@@ -21,7 +21,7 @@ from collie.workloads.application import Application, Sizes, Traffic, Values
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.parse import unknown_key
 from collie.workloads.space import Space
-from collie.workloads.units import format_list
+from collie.workloads.units import format_value
 
 ANY = "any"
 """Every value that the space has."""
@@ -141,7 +141,7 @@ class _Reader:
         for dimension, value in unreachable(traffic, self._space):
             obstacle = self._obstacle(pinned(traffic, dimension, (value,)))
             self._wrong(
-                f"{dimension} {_show(value)} goes with nothing else that {traffic.name} says: {obstacle}",
+                f"{dimension} {format_value(value)} goes with nothing else that {traffic.name} says: {obstacle}",
                 *self._place(traffic.name, dimension),
             )
 
@@ -250,9 +250,3 @@ def _listed(dimension: Choice | Ordered, values: list[Any]) -> Values:
     if isinstance(dimension, Ordered):
         return tuple(sorted(set(values)))
     return tuple(value for value in dimension.values if value in values)
-
-
-def _show(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return format_list(value) if isinstance(value, tuple) else str(value)

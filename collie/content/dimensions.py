@@ -12,7 +12,7 @@ from collie.content.fields import read_value
 from collie.content.model import Strict, validate
 from collie.errors import Problem
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
-from collie.workloads.units import format_list
+from collie.workloads.units import format_value
 
 MOST_STEPS = 24
 """A ladder is walked step by step, and every step may cost a run of a minute."""
@@ -77,9 +77,11 @@ class _Reader:
         plain = self._value("plain", file.plain)
         for index, value in enumerate(values):
             if value in values[:index]:
-                self._wrong(f"{_show(value)} stands twice", "values", index)
+                self._wrong(f"{format_value(value)} stands twice", "values", index)
         if plain is not None and plain not in values:
-            self._wrong(f"plain {_show(plain)} is none of the values {', '.join(map(_show, values))}", "plain")
+            self._wrong(
+                f"plain {format_value(plain)} is none of the values {', '.join(map(format_value, values))}", "plain"
+            )
         return Choice(self._name, tuple(values), plain, bool(file.keep_in_sibling))
 
     def _ordered(self, file: _DimensionFile, raw: list[Any]) -> Ordered | None:
@@ -165,13 +167,7 @@ class _Reader:
     def _in_ladder(self, value: int | None, ladder: list[int], *where: str | int) -> None:
         if value is not None and value not in ladder:
             steps = ", ".join(map(str, ladder))
-            self._wrong(f"plain {_show(value)} is not on the ladder {steps}", *where)
+            self._wrong(f"plain {format_value(value)} is not on the ladder {steps}", *where)
 
     def _wrong(self, message: str, *where: str | int) -> None:
         self._problems.append(self._document.problem(message, *self._at, *where))
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return format_list(value) if isinstance(value, tuple) else str(value)

@@ -11,7 +11,7 @@ the suspicion is put aside: not confirmed, not refuted, and the workload may be 
 
 The arithmetic. A run shows the symptom with chance s and shows it clearly with chance c <= s, independently of others:
 `odds` sums over all ways that the test can go. For 2 of 3 with c = 0 it is s^2 (3 - 2 s). With a real anomaly s is the
-chance that its reading lies above the threshold (`chance_to_show`); with a healthy workload it is the share of runs
+chance that its reading lies above the threshold; with a healthy workload it is the share of runs
 that a disturbance makes look anomalous. docs/trust.md has the figures.
 """
 
@@ -163,19 +163,6 @@ def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
         )
 
     return rest(0, 0)
-
-
-def chance_to_show(reading: float, threshold: float, spread: float) -> float:
-    """Return the chance that a run reads above a threshold.
-
-    Args:
-        reading: what it reads on average.
-        threshold: above which it is anomalous.
-        spread: standard deviation of one reading; 0 for none.
-    """
-    if spread <= 0:
-        return 1.0 if reading > threshold else 0.0
-    return 0.5 * math.erfc((threshold - reading) / (spread * math.sqrt(2.0)))
 
 
 def miss_chance(policy: Confirmation, shows: float, clear: float = 0.0) -> float:

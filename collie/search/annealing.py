@@ -24,9 +24,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from collie.counters.catalog import Catalog, Kind
+from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement
-from collie.search.objective import Objective, rank
+from collie.search.objective import Objective, rank, readings
 from collie.search.recipe import Recipe, Step
 from collie.search.strategy import Answer, Fate
 from collie.workloads.space import Space
@@ -101,7 +101,7 @@ class Annealing:
                 self._cool()
             return
         self._refused = 0
-        point = _Point(workload, self._readings(answer.measurement))
+        point = _Point(workload, readings(self._catalog, answer.measurement))
         if not self._objectives:
             self._rank(answer.measurement)
             return
@@ -124,13 +124,6 @@ class Annealing:
                 if candidate != workload and self._space.allows(candidate):
                     return candidate
         return self._space.mutate(workload, self._rng)
-
-    def _readings(self, measurement: Measurement) -> dict[str, float | None]:
-        return {
-            counter.name: measurement.counter(counter.name)
-            for kind in (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
-            for counter in self._catalog.of_kind(kind)
-        }
 
     def _rank(self, measurement: Measurement) -> None:
         self._ranking.append(measurement)

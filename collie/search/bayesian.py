@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from collie.counters.catalog import Catalog, Kind
+from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement
 from collie.errors import UsageError
-from collie.search.objective import Objective, rank
+from collie.search.objective import Objective, rank, readings
 from collie.search.recipe import Recipe, Sampler
 from collie.search.strategy import Answer, Fate
 from collie.workloads.dimension import Choice, Ordered, Vector
@@ -160,7 +160,7 @@ class BayesianSearch:
         measured = answer.measurement if answer.fate is Fate.MEASURED else None
         self._refused = 0 if measured or self._refused >= _PATIENCE else self._refused + 1
         self._history.append(
-            _Observation(self._encoding.encode(workload), self._readings(measured) if measured else {})
+            _Observation(self._encoding.encode(workload), readings(self._catalog, measured) if measured else {})
         )
         if measured is None:
             return
@@ -179,13 +179,6 @@ class BayesianSearch:
     @property
     def _objective(self) -> Objective:
         return self._objectives[self._stage % len(self._objectives)]
-
-    def _readings(self, measurement: Measurement) -> dict[str, float | None]:
-        return {
-            counter.name: measurement.counter(counter.name)
-            for kind in (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
-            for counter in self._catalog.of_kind(kind)
-        }
 
     def _current_study(self) -> Study:
         """Return a study of this stage's counter that knows the latest observations."""

@@ -40,6 +40,15 @@ class Objective:
         return (new - old) / max(old, _LEAST)
 
 
+def readings(catalog: Catalog, measurement: Measurement) -> dict[str, float | None]:
+    """Return what the counters that can be driven read, by name; None where no host knows."""
+    return {
+        counter.name: measurement.counter(counter.name)
+        for kind in (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
+        for counter in catalog.of_kind(kind)
+    }
+
+
 def rank(
     catalog: Catalog,
     measurements: Sequence[Measurement],

@@ -39,9 +39,3 @@ def message_overhead_bytes(opcode: Opcode) -> int:
 def packet_overhead_bytes(qp_type: QpType) -> int:
     """Bytes around the payload of every packet."""
     return PACKET_OVERHEAD_BYTES + (DETH_BYTES if qp_type is QpType.UD else 0)
-
-
-def data_bytes(message_bytes: int, mtu: int, qp_type: QpType, opcode: Opcode) -> int:
-    """Bytes on the wire of one message, in the direction of its payload."""
-    packets = -(-message_bytes // mtu)
-    return message_bytes + packets * packet_overhead_bytes(qp_type) + message_overhead_bytes(opcode)

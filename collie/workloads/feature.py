@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from collie.workloads.units import format_list
+from collie.workloads.units import format_value
 from collie.workloads.workload import FIELD_NAMES, Memory, Workload
 
 DERIVED: Mapping[str, Callable[[Workload], int]] = {
@@ -111,8 +111,8 @@ class Condition:
 
     def __str__(self) -> str:
         if self.op is Op.ONE_OF:
-            return f"{self.dimension} in {{{', '.join(_show(value) for value in self.value)}}}"
-        return f"{self.dimension} {self.op} {_show(self.value)}"
+            return f"{self.dimension} in {{{', '.join(format_value(value) for value in self.value)}}}"
+        return f"{self.dimension} {self.op} {format_value(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,3 @@ class Mfs:
 
     def __str__(self) -> str:
         return " and ".join(str(condition) for condition in self.conditions) or "(no condition found)"
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return format_list(value) if isinstance(value, tuple) else str(value)

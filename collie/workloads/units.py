@@ -81,6 +81,13 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def format_value(value: object) -> str:
+    """Write a value as a file has it: `true`, `64`, `[64, 4096]`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return format_list(value) if isinstance(value, tuple) else str(value)
+
+
 def format_list(values: Iterable[object]) -> str:
     """Write a list as a file has it: `[64, 4096]`, `[SEND, READ]`."""
     return f"[{', '.join(map(str, values))}]"

@@ -195,7 +195,7 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
         (["search", "--hosts", "absent.yaml", "--score"], 2, "real hosts have no such list"),
         (["search", "--resume", "absent"], 2, "holds no campaign"),
         (["search", "--resume", "absent", "--seed", "7", "--noise", "0"], 2, "leave out --seed, --noise"),
-        (["search", "--noise", "nan"], 2, "--noise nan"),
+        (["search", "--noise", "nan"], 2, "'--noise': nan is no number"),
         (["search", "--frobnicate"], 2, "--frobnicate"),
         (["reproduce", "nsdi22-99"], 2, "no anomaly has this name"),
         (["reproduce", "absent.pyz"], 2, "absent.pyz: cannot be read: No such file"),

@@ -39,7 +39,6 @@ VERBS = {
     "ibv_port_attr": abi.PortAttr,
     "ibv_mr": abi.Mr,
     "ibv_comp_channel": abi.CompChannel,
-    "ibv_sge": abi.Sge,
     "ibv_recv_wr": abi.RecvWR,
     "ibv_wc": abi.Wc,
     "ibv_send_wr": abi.SendWR,

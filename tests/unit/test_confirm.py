@@ -12,7 +12,6 @@ from collie.detect.bounds import Bound
 from collie.detect.confirm import (
     Confirmation,
     Confirmed,
-    chance_to_show,
     confirm,
     false_chance,
     miss_chance,
@@ -149,12 +148,6 @@ def test_chances_of_a_campaign() -> None:
     assert false_chance(POLICY, 0.01, 900, 0.005) > false_chance(POLICY, 0.01, 900)
     assert miss_chance(POLICY, 0.8) == pytest.approx(1 - 0.8 * 0.896)
     assert miss_chance(POLICY, 1.0, 1.0) == 0.0
-
-
-def test_a_reading_at_its_threshold_shows_half_of_the_time() -> None:
-    assert chance_to_show(0.2, 0.2, 0.01) == 0.5
-    assert chance_to_show(0.22, 0.2, 0.01) == pytest.approx(0.977, abs=0.001)
-    assert (chance_to_show(0.3, 0.2, 0.0), chance_to_show(0.1, 0.2, 0.0)) == (1.0, 0.0)
 
 
 def test_a_campaign_learns_its_disturbances_from_what_did_not_repeat() -> None:

@@ -19,7 +19,7 @@ from collie.simulator.readings import COUNTERS, counters
 from collie.simulator.specification import specification
 from collie.simulator.subsystem import Subsystem, SubsystemFile
 from collie.simulator.truth import cured
-from collie.simulator.wire import data_bytes
+from collie.simulator.wire import message_overhead_bytes, packet_overhead_bytes
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
 FILE = load_subsystem("F", SubsystemFile)
@@ -242,12 +242,12 @@ def test_a_minimum_mtu_is_what_every_connection_gets() -> None:
 
 
 def test_bytes_on_the_wire_are_those_of_rocev2() -> None:
-    # 4096 + 82 + 16 (RETH); a UD packet has 8 more (DETH); 1 KiB at MTU 256 is four packets.
-    assert data_bytes(4096, 4096, QpType.RC, Opcode.WRITE) == 4194
-    assert data_bytes(2048, 2048, QpType.UD, Opcode.SEND) == 2138
-    assert data_bytes(1024, 256, QpType.RC, Opcode.SEND) == 1024 + 4 * 82
-    assert data_bytes(64, 256, QpType.UC, Opcode.SEND_WITH_IMM) == 64 + 82 + 4
-    assert data_bytes(64, 256, QpType.UC, Opcode.WRITE_WITH_IMM) == 64 + 82 + 16 + 4
+    assert packet_overhead_bytes(QpType.RC) == 82
+    assert packet_overhead_bytes(QpType.UD) == 82 + 8, "DETH"
+    assert message_overhead_bytes(Opcode.SEND) == 0
+    assert message_overhead_bytes(Opcode.WRITE) == 16, "RETH"
+    assert message_overhead_bytes(Opcode.SEND_WITH_IMM) == 4
+    assert message_overhead_bytes(Opcode.WRITE_WITH_IMM) == 16 + 4
     assert F.pcie.bytes_per_second * 8 == pytest.approx(227.4e9)
 
 
