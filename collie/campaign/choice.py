@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,7 +109,7 @@ class SearchChoice:
         """Return the same choice for a reader in any working directory."""
 
         def absolute(name: str | None) -> str | None:
-            named_file = name is not None and ("/" in name or name.endswith((".yaml", ".yml")) or Path(name).is_dir())
+            named_file = name is not None and ("/" in name or name.endswith((".yaml", ".yml")) or os.path.isdir(name))
             return str(Path(name).absolute()) if name is not None and named_file else name
 
         testbed = dataclasses.replace(

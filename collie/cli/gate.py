@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 import time
 from collections.abc import Mapping
@@ -139,7 +140,7 @@ def _say_safety(safety: Mapping[str, SafetyRecord]) -> None:
 
 
 def _go_on(directory: Path) -> str:
-    if not (directory / "campaign.sqlite").is_file():
+    if not os.path.isfile(directory / "campaign.sqlite"):
         return ""
     return f"; what was measured is kept, go on with: {go_on('gate', directory)}"
 

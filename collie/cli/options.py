@@ -233,7 +233,7 @@ def textfile(path: str | None) -> Path | None:
         return None
     if not path.endswith(SUFFIX):
         raise UsageError(f"--prometheus {path}: node_exporter reads only files whose names end in {SUFFIX}")
-    if not Path(path).absolute().parent.is_dir():
+    if not os.path.isdir(Path(path).absolute().parent):
         raise UsageError(f"--prometheus {path}: there is no directory {Path(path).parent}")
     return Path(path)
 
@@ -281,9 +281,9 @@ def require_writable(option: str, path: Path | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError:
         raise UsageError(f"{option} {path} cannot be written: {path.parent} cannot be made a directory") from None
-    if path.is_dir():
+    if os.path.isdir(path):
         raise UsageError(f"{option} {path} is a directory; name a file")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    if not os.access(path if os.path.exists(path) else path.parent, os.W_OK):
         raise UsageError(f"{option} {path} cannot be written: no permission, or a read-only file system")
 
 
@@ -294,6 +294,6 @@ def existing_campaign(path: str) -> Path:
         UsageError: there is none.
     """
     directory = Path(path)
-    if not (directory / "campaign.sqlite").is_file():
+    if not os.path.isfile(directory / "campaign.sqlite"):
         raise UsageError(f"{path} holds no campaign (no campaign.sqlite in it)")
     return directory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -66,7 +67,7 @@ def names_application(name_or_path: str, overlay: Path | None = None) -> bool:
     Raises:
         ContentError: there is a file, and it cannot be read.
     """
-    if Path(name_or_path).is_file():
+    if os.path.isfile(name_or_path):
         return is_application(Path(name_or_path))
     return name_or_path in available(Kind.APPLICATION, overlay) and name_or_path not in available(Kind.SPACE, overlay)
 

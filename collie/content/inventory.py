@@ -20,7 +20,7 @@ def load_inventory(path: Path | str) -> Inventory:
     Raises:
         InventoryError: with every problem of the file.
     """
-    file = Path(path).expanduser()
+    file = Path(os.path.expanduser(path))
     try:
         document = read_document(file, shown(file))
     except ContentError as failure:

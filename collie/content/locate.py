@@ -76,8 +76,8 @@ def find(kind: Kind, name_or_path: str, overlay: Path | None = None) -> Path:
         ContentError: no such name or file; says what there is.
     """
     if os.sep in name_or_path or name_or_path.endswith((".yaml", ".yml")):
-        path = Path(name_or_path).expanduser()
-        if path.is_file():
+        path = Path(os.path.expanduser(name_or_path))
+        if os.path.isfile(path):  # unlike `is_file`, not upset by a name that no file can have
             return path
         raise ContentError(
             [Problem(name_or_path, 0, f"no such file; give the path of a {kind} file or the name of one")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,7 @@ def _port(text: str, address: str) -> int:
 
 
 def _load(host: Host, config_file: str) -> paramiko.SSHConfig:
-    path = Path(config_file).expanduser()
+    path = Path(os.path.expanduser(config_file))
     try:
         # OpenSSH reads bytes: a comment in another encoding is no reason to refuse the file.
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
@@ -115,7 +116,7 @@ def _hop(host: Host, label: str, config: paramiko.SSHConfig) -> Hop:
         address,
         port,
         host.user or str(options.get("user", "")) or getpass.getuser(),
-        tuple(str(Path(file).expanduser()) for file in files),
+        tuple(map(os.path.expanduser, files)),
         pinned(label, f"{address}:{port}", host.host_key, host.host_key_fingerprint)
         or from_known_hosts(label, alias, port, known_hosts),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,7 +116,7 @@ def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
     One at a time, as paramiko gives up a file for one bad line.
     """
     try:
-        lines = Path(file).expanduser().read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = Path(os.path.expanduser(file)).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return
     for line in lines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -184,7 +185,7 @@ def case_named(name: str) -> NamedCase:
         return _bundled(Path(name))
     if _is_prototype(name):
         return _found_by_prototype(name)
-    if (Path(name) / "campaign.sqlite").is_file():
+    if os.path.isfile(Path(name) / "campaign.sqlite"):
         with read_campaign(Path(name)) as store:
             found = ", ".join(anomaly.id for anomaly in store.anomalies()) or "none"
         raise UsageError(f"{name} is a whole campaign; name one of its anomalies as {name.rstrip('/')}/ID: {found}")
@@ -211,7 +212,7 @@ def _bundled(path: Path) -> NamedCase:
 
 def _is_prototype(name: str) -> bool:
     path = Path(name.partition("#")[0])
-    return path.is_file() and path.suffix not in _YAML
+    return os.path.isfile(path) and path.suffix not in _YAML
 
 
 def _point(name: str) -> PrototypePoint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import shlex
 from collections import deque
 from collections.abc import Mapping
@@ -140,7 +141,7 @@ def _scheduler_said(directory: Path, began_with: str | None, said: str | None) -
 
 def _warn_of_unlike_known(known: str | None, testbed: Testbed) -> None:
     """Say so when the anomalies that need not be found again were found on hosts unlike these."""
-    if known is None or not Path(known).is_dir():
+    if known is None or not os.path.isdir(known):
         return
     then = fingerprints.load(CampaignDirectory(Path(known)).fingerprints)
     if then and unlike(then, testbed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ def known_anomalies(against: str, subsystem: str | None = None) -> tuple[Known, 
         ContentError: there is no such collection, or no such subsystem.
         StoreError: there is no such campaign.
     """
-    if Path(against).is_dir():
+    if os.path.isdir(against):
         with read_campaign(Path(against)) as store:
             kinds = [anomaly for anomaly in store.anomalies() if anomaly.same_as is None]
         folder = against.rstrip("/")
@@ -82,10 +83,10 @@ def application_named(name: str, space: str | None = None) -> Application:
         ContentError: there is none, or every problem of the file.
     """
     path = Path(name)
-    if path.is_file() and not is_application(path):
+    if os.path.isfile(path) and not is_application(path):
         terms = load_space(space or _TERMS)
         return Application.of(path.stem, load_workload(path, terms), terms)
-    if not path.is_file() and name in available(Kind.ANOMALY):
+    if not os.path.isfile(path) and name in available(Kind.ANOMALY):
         return Application.of(name, load_reference(name).trigger, load_space(space or _TERMS))
     return load_application(name, space)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,10 +79,10 @@ def fingerprints_named(name: str, hosts: str | None) -> dict[str, Fingerprint]:
         TestbedError: the host cannot be asked.
     """
     path = Path(name)
-    if path.is_file():
+    if os.path.isfile(path):
         kept = fingerprints.read(path)
         return {kept.host: kept.fingerprint}
-    if path.is_dir():
+    if os.path.isdir(path):
         found = fingerprints.load(CampaignDirectory(path).fingerprints)
         if not found:
             raise UsageError(f"{name} holds no fingerprints; is it a campaign directory?")

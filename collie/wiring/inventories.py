@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def open_inventory(hosts: str) -> Inventory:
 
 def is_lab(hosts: str) -> bool:
     """Whether the lab's own inventory is meant, and not a file of that name."""
-    return hosts.lower() == LAB and not Path(hosts).exists()
+    return hosts.lower() == LAB and not os.path.exists(hosts)
 
 
 def lab_inventory() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,7 +110,7 @@ def known_sets(known: str | None) -> tuple[Mfs, ...]:
     """
     if known is None:
         return ()
-    if Path(known).is_dir():
+    if os.path.isdir(known):
         with SqliteStore.open(Path(known), read_only=True) as store:
             # An explanation that is not complete would hide what it does not explain.
             return tuple(each.mfs for each in store.anomalies() if each.complete and each.same_as is None)
