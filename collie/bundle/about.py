@@ -60,7 +60,7 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
         "Needed here: Python 3.11 and ssh; keys from an agent, ~/.ssh/config or identity_file, host keys in "
         "known_hosts. On the hosts: Linux, Python 3.9, and libibverbs1 (or python3-pyverbs), with the right to lock "
         "memory (`ulimit -l`). Nothing is installed: one file is copied to ~/.cache/collie and unpacked there. No port "
-        f"is opened{_but_for_rdma_cm(anomaly)}, no setting is changed, no counter is reset, and what is started ends "
+        f"is opened{_but_for_rdma_cm(bundle)}, no setting is changed, no counter is reset, and what is started ends "
         "when this program does. A run is stopped when a host sends pause for more than 0.2 s within a second."
     )
     yield "Exit codes: 0 reproduced, 1 not, 2 bad input, 3 could not measure, 4 inconclusive, 130 interrupted."
@@ -69,8 +69,10 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
     collie reproduce {program} --hosts FILE"""
 
 
-def _but_for_rdma_cm(workload: Workload) -> str:
-    return " but that of RDMA-CM while a run is set up" if workload.connection is Connection.RDMA_CM else ""
+def _but_for_rdma_cm(bundle: Bundle) -> str:
+    runs = (bundle.plan.anomaly, *(control for control, _ in bundle.plan.controls))
+    listens = any(run.connection is Connection.RDMA_CM for run in runs)
+    return " but that of RDMA-CM while a run is set up" if listens else ""
 
 
 def _fields(workload: Workload, sibling: Workload, named: Container[str]) -> str:

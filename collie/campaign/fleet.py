@@ -250,7 +250,11 @@ class Battery:
 
     def _guarded(self, testbed: Testbed, workload: Workload, run: int, hosts: tuple[str, ...]) -> RunResult:
         watch = self._guard.watch(virtual_time=testbed.info.virtual_time)
-        result = testbed.measure(workload, run, watch and _naming(watch, hosts))
+        try:
+            result = testbed.measure(workload, run, watch and _naming(watch, hosts))
+        except TestbedError:
+            self._guard.abandon(watch)
+            raise
         self._guard.account(self._guard.use(result), watch)
         return result
 

@@ -100,6 +100,11 @@ class Guard:
             self.tells_pause |= use.tells_pause
             self.stopped_runs += use.stopped
 
+    def abandon(self, watch: Watch | None) -> None:
+        """Add what a run has used that came to no result: nobody else will tell of it."""
+        if isinstance(watch, _RunWatch):
+            self.account(Use(watch.pause_seconds), watch)
+
     def used_beside(self, watch: Watch) -> float:
         """Return the pause, in seconds, of all runs but one: those that ended, and those that are under way."""
         with self._accounting:

@@ -196,20 +196,34 @@ def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
 
     That is the same twice, unless there are more devices on one machine than on others.
     """
-    may_meet = _who_may_meet(hosts)
+    apart = grouping(hosts)
     steps = len(_steps(len(hosts)))
     sent, taken = [], []
-    for host, around in _rings(hosts):
-        others = list(filter(partial(may_meet, host), around))
-        sent += [(step, host, other) for step, other in enumerate(others[:steps])]
-        taken += [(step, other, host) for step, other in enumerate(others[: -steps - 1 : -1])]
+    for index, host in enumerate(hosts):
+        sent += [(step, host, other) for step, other in enumerate(_nearest(hosts, apart, index, 1, steps))]
+        taken += [(step, other, host) for step, other in enumerate(_nearest(hosts, apart, index, -1, steps))]
     by_step = [*sorted(sent, key=itemgetter(0)), *sorted(taken, key=itemgetter(0))]
     return list(dict.fromkeys((host, other) for _, host, other in by_step))
 
 
-def _rings(hosts: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield every host with the others, in order around the ring from it."""
-    return ((host, (*hosts[index + 1 :], *hosts[:index])) for index, host in enumerate(hosts))
+def _nearest(hosts: Sequence[str], apart: Callable[[str], str], index: int, direction: int, count: int) -> list[str]:
+    """Return so many of the next ones around the ring that a host may meet, of as many machines as there are."""
+    chosen: dict[str, str] = {}
+    more = []
+    for other in _around(hosts, index, direction):
+        if apart(other) != apart(hosts[index]):
+            if apart(other) in chosen:
+                more.append(other)
+            else:
+                chosen[apart(other)] = other
+            if len(chosen) == count:
+                break
+    return [*chosen.values(), *more][:count]
+
+
+def _around(hosts: Sequence[str], index: int, direction: int = 1) -> Iterator[str]:
+    """Yield the others, in order around the ring from a host."""
+    return (hosts[(index + direction * step) % len(hosts)] for step in range(1, len(hosts)))
 
 
 def _who_may_meet(hosts: Sequence[str]) -> Callable[[str, str], bool]:
@@ -224,8 +238,8 @@ def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
         return []
     found = []
     may_meet = _who_may_meet(hosts)
-    for host, around in _rings(hosts):
-        others = list(islice(filter(partial(may_meet, host), around), 2 * senders))
+    for index, host in enumerate(hosts):
+        others = list(islice(filter(partial(may_meet, host), _around(hosts, index)), 2 * senders))
         for chosen in (others[:senders], others[senders:]):
             if len(chosen) == senders:
                 found.append((chosen[0], host, *chosen[1:]))

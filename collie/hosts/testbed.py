@@ -16,7 +16,7 @@ from collie.counters.catalog import Catalog
 from collie.counters.discovery import discovered
 from collie.detect.bounds import Bound
 from collie.detect.measurement import Measurement, Watch
-from collie.errors import CommandTimeout, HostUnreachable, TestbedError
+from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.capabilities import capabilities
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import RdmaPort, line_rate, rdma_port
@@ -176,13 +176,31 @@ class HostsTestbed:
             reason = f"the workload needs {len(roles)} hosts; {self._pair.name} lacks {len(missing)}"
             return Unsupported(reason, self._clock.monotonic() - started)
         if self._failures >= STALE_FAILURES:
+            if why_not := self._begun_anew():
+                return SetupFailed("port", why_not, self._clock.monotonic() - started)
             self._failures = 0
-            for session in self._sessions.values():
-                session.abandon()
         result = self._with_agents(roles, workload, run, started, watch)
         if not isinstance(result, Unsupported):  # which is often known before anything is set up
             self._failures = self._failures + 1 if isinstance(result, SetupFailed) else 0
         return result
+
+    def _begun_anew(self) -> str | None:
+        """Start all agents anew; return what keeps a port from being used at the moment, if anything does.
+
+        Raises:
+            TestbedError: the testbed is closed.
+        """
+        for session in self._sessions.values():
+            session.abandon()
+        try:
+            self._ready(self._sessions)
+        except (HostUnreachable, CommandTimeout, AgentError):
+            return None  # which the run meets, too, and knows what to do about
+        except TestbedError as error:
+            if self._left is not None:
+                raise
+            return str(error)
+        return None
 
     def _with_agents(
         self, roles: Sequence[str], workload: Workload, run: int, started: float, watch: Watch | None

@@ -48,7 +48,7 @@ def write_report(
         follow: the path is the user's: where it is a link, write what it leads to.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError, StoreUnwritable: as `write_page`.
     """
     write_page(render_report(store, context or ReportContext()), path, follow=follow)
 

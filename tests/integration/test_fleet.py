@@ -21,7 +21,7 @@ from collie.campaign.safety import Guard
 from collie.cli.fleet import exit_code_of
 from collie.cli.main import run
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
-from collie.detect.measurement import Watch
+from collie.detect.measurement import Sample, Watch
 from collie.detect.symptom import Symptom
 from collie.errors import AgentError, CommandFailed, CommandTimeout, HostUnreachable, TestbedError
 from collie.fleet.battery import BATTERY, Stage, rounds
@@ -408,6 +408,24 @@ def test_a_run_that_cannot_be_set_up_is_tried_again_and_then_said() -> None:
     assert survey.runs == opened.runs == ATTEMPTS == len(told)
     assert survey.readings == []
     assert set(survey.left_out) == {"stream"}
+
+
+class _Dying(FakeTestbed):
+    """A testbed whose first run sends pause, and then is no more."""
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> ports.RunResult:
+        if run == 1 and watch is not None:
+            watch(Sample(1.0, "a", {"tx_pause_ratio": 0.9}))
+            raise AgentError("a", "conversation", "the agent ended")
+        return super().measure(workload, run, watch)
+
+
+def test_the_pause_of_a_group_that_is_lost_counts_once() -> None:
+    guard = Guard(SafetyLimits(pause_per_campaign=1.0))
+    survey = Battery(lambda _group: _Dying(), guard, 1, lambda _text: None).run(rounds(tuple("abcdef"), PLAIN))
+    assert guard.pause_seconds == pytest.approx(0.9)
+    assert survey.ended_by is None
+    assert {reading.host for reading in survey.readings} == set("abcdef")
 
 
 def test_the_safety_limits_hold_over_the_whole_fleet() -> None:

@@ -161,6 +161,20 @@ def test_where_one_set_up_after_another_fails_agents_are_started_anew(rig: Rig) 
     assert [rig.asked(host).count("hello") for host in ("left", "right")] == [2, 2]
 
 
+def test_a_port_that_is_down_when_agents_are_started_anew_is_a_failed_set_up_until_it_is_up(rig: Rig) -> None:
+    error = {"kind": "setup", "step": "modify_qp", "message": "modify_qp: Invalid argument", "errno_name": "EINVAL"}
+    rig.behave("right", fail={"connect": error})
+    for run in range(1, STALE_FAILURES + 1):
+        rig.testbed.measure(Workload(), run)
+    rig.behave("right", port={"state": "DOWN"})
+    for run in (STALE_FAILURES + 1, STALE_FAILURES + 2):
+        result = rig.testbed.measure(Workload(), run)
+        assert isinstance(result, SetupFailed)
+        assert "DOWN" in result.detail
+    rig.behave("right")
+    assert isinstance(rig.testbed.measure(Workload(), STALE_FAILURES + 3), Measured)
+
+
 def _hellos(rig: Rig) -> list[dict[str, Any]]:
     return [session.request("hello") for session in rig.testbed._sessions.values()]
 

@@ -15,6 +15,7 @@ from collie.fleet.judge import FleetVerdict, judge
 from collie.fleet.reading import DELIVERED, PATH_MTU, Reading
 from collie.fleet.spread import bar, freedom
 from collie.inventory.hosts import machine_of
+from collie.wiring.fleets import by_rail
 from collie.workloads.workload import Workload
 
 CATALOG = Catalog(
@@ -314,14 +315,14 @@ def test_every_host_has_its_runs_and_no_round_has_a_host_twice(size: int) -> Non
     assert (size >= 30) == (taken[hosts[0]] == 2)
 
 
-def test_devices_that_others_have_none_of_meet_several_all_the_same() -> None:
-    many = tuple(f"m1/d{number}" for number in range(8))
-    hosts = (many[0], "m2", "m3", "m4", "m5", *many[1:])
+@pytest.mark.parametrize("devices", [(8, 1, 1, 1, 1), (8, 1, 1, 1), (2, 2, 1, 1), (4, 4, 1, 1), (8, 8, 2, 2, 2, 2)])
+def test_devices_that_others_have_none_of_meet_several_machines_all_the_same(devices: tuple[int, ...]) -> None:
+    hosts = by_rail(f"m{machine}/d{device}" for machine, count in enumerate(devices) for device in range(count))
     groups = [group.hosts for each in rounds(hosts, [PLAIN]) for group in each]
     assert len(set(groups)) == len(groups)
     for host in hosts:
-        assert len({other for group in groups for other in group if host in group} - {host}) >= 2
-        assert {group.index(host) for group in groups if host in group} == {0, 1}
+        assert len({machine_of(sink) for sender, sink in groups if sender == host}) >= 2
+        assert len({machine_of(sender) for sender, sink in groups if sink == host}) >= 2
 
 
 def test_devices_of_a_machine_are_no_peers_of_each_other_where_runs_are_counted() -> None:

@@ -88,6 +88,18 @@ def test_runs_that_are_under_way_at_once_draw_on_one_budget() -> None:
     assert one(Sample(1.2, "a", {"tx_pause_ratio": 0.5})) is None
 
 
+def test_what_a_run_sent_that_came_to_no_result_is_not_forgotten() -> None:
+    guard = Guard(SafetyLimits(pause_per_campaign=1.0))
+    watch = guard.watch()
+    assert watch is not None
+    watch(Sample(1.0, "a", {"tx_pause_ratio": 0.9}))
+    guard.abandon(watch)
+    assert guard.pause_seconds == pytest.approx(0.9)
+    other = guard.watch()
+    assert other is not None
+    assert other(Sample(0.1, "a", {"tx_pause_ratio": 0.5})) is None
+
+
 def test_what_a_seed_gives_does_not_depend_on_which_thread_comes_first() -> None:
     guard = Guard(SafetyLimits(pause_per_campaign=1.0))
     one, other = guard.watch(virtual_time=True), guard.watch(virtual_time=True)
