@@ -203,7 +203,7 @@ class Follower:
             self._read(event.driven, record.result.measurement)
         if event.replayed:
             self._marks = ()
-            self._know(replayed=record.run)
+            self._know(replayed=self._known.replayed + 1)
         self._mark(event)
 
     def _read(self, counter: str, measurement: Measurement) -> None:

@@ -55,12 +55,14 @@ def runs(count: int) -> str:
 
 
 def name_testbed(testbed: Mapping[str, object]) -> str:
-    """Name a testbed as a campaign's header describes it: `simulated subsystem F`, `hosts alice and bob`.
+    """Name a testbed as a campaign's header describes it: `simulated subsystem F`, `hosts a,b; c,d` of two pairs.
 
     Where several devices of one host take part it says so: their traffic is no traffic between hosts.
     """
     kind = str(testbed.get("kind", "testbed"))
-    name = testbed.get("subsystem") or testbed.get("name")
+    pairs = testbed.get("pairs")
+    of_hosts = "; ".join(map(str, pairs)) if isinstance(pairs, list) else testbed.get("name")
+    name = testbed.get("subsystem") or of_hosts
     if name is None:
         return kind
     if kind == "simulated":

@@ -319,6 +319,7 @@ def test_values_are_worded_as_in_workload_files() -> None:
     assert bit_rate(1e9) == "1 Gbit/s"
     assert name_testbed({"kind": "fake"}) == "fake"
     assert name_testbed({"kind": "hosts", "name": "alice and bob"}) == "hosts alice and bob"
+    assert name_testbed({"kind": "hosts", "name": "a,b", "pairs": ["a,b", "c,d"]}) == "hosts a,b; c,d"
     across = {"kind": "hosts", "name": "s/a,s/b", "loopback_across_ports": {"s": ["s/a", "s/b"]}}
     assert name_testbed(across) == "hosts s/a,s/b (loopback across ports of s)"
 

@@ -87,6 +87,13 @@ def test_runs_from_the_record_are_no_pace() -> None:
     assert standing.runs_per_minute == pytest.approx(10, rel=0.01)
 
 
+def test_runs_of_several_pairs_are_counted_in_any_order() -> None:
+    follower = Follower(FakeClock())
+    for run in (2, 1, 4, 5, 3):
+        follower.on_event(finished(run, 0.1 * run, replayed=True))
+    assert follower.standing().replayed == 5
+
+
 def test_what_fails_and_what_is_lost_is_counted_and_named() -> None:
     follower = Follower(FakeClock())
     follower.on_event(CampaignBegun(HOSTS, Budget(runs=10)))
