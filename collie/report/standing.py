@@ -68,7 +68,8 @@ def lost_words(runs: int) -> str:
 
 def hosts(standing: Standing) -> str:
     """Say how each host is."""
-    return ", ".join(f"{name} {_host(host)}" for name, host in standing.hosts.items())
+    aside = {host for pair in standing.pairs_set_aside for host in pair.split(",")}  # as `Pair.name` joins them
+    return ", ".join(f"{name} {'set aside' if name in aside else _host(host)}" for name, host in standing.hosts.items())
 
 
 def set_aside(standing: Standing) -> str:

@@ -30,6 +30,7 @@ from collie.errors import HostUnreachable, StoreError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.report.prometheus import render_metrics
+from collie.report.standing import hosts
 from collie.store.directory import CampaignDirectory
 from collie.store.heartbeat import Heartbeat, State, read_heartbeat, write_heartbeat
 from collie.store.sqlite import SqliteStore
@@ -92,6 +93,14 @@ def test_runs_of_several_pairs_are_counted_in_any_order() -> None:
     for run in (2, 1, 4, 5, 3):
         follower.on_event(finished(run, 0.1 * run, replayed=True))
     assert follower.standing().replayed == 5
+
+
+def test_hosts_of_a_pair_that_is_set_aside_are_not_called_up() -> None:
+    follower = Follower(FakeClock())
+    follower.on_event(CampaignBegun(HOSTS, Budget(runs=10)))
+    assert hosts(follower.standing()) == "a up, b up"
+    follower.on_event(PairSetAside("b,c", "lost in run 1: host c does not answer"))
+    assert hosts(follower.standing()) == "a up, b set aside"
 
 
 def test_what_fails_and_what_is_lost_is_counted_and_named() -> None:
