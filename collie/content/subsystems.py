@@ -58,9 +58,8 @@ def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Docu
         raise ContentError([document.problem(f"{_WITHOUT}: should be a list of mechanisms", _WITHOUT)])
     # A path is seen from the file that names it.
     beside = path.parent / base
-    below = (
-        beside if beside.suffix in {".yaml", ".yml"} and os.path.isfile(beside) else find(Kind.SUBSYSTEM, base, overlay)
-    )
+    is_there = beside.suffix in {".yaml", ".yml"} and os.path.isfile(beside)
+    below = beside if is_there else find(Kind.SUBSYSTEM, base, overlay)
     if below in above or len(above) >= _LONGEST_CHAIN:
         raise ContentError([document.problem(f"{_BASED_ON}: {base} leads back here", _BASED_ON)])
     inherited = _complete(below, overlay, (*above, path))

@@ -44,6 +44,7 @@ LASTING: Final = 4
 LEAST_SPREAD: Final = 0.02
 """Of the median: traffic differs by so much from run to run without anybody calling it unusual (`counters.unusual`)."""
 FEWEST_RUNS: Final = 2
+"""Of a host, and readings of its peers at least one more, before it is compared with them."""
 FEWEST_PARTNERS: Final = 2
 """Machines that a host was in runs with, before it can be told from its partner."""
 SLOW_ANSWER: Final = 0.5

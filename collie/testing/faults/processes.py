@@ -107,6 +107,11 @@ class Controller:
         return self.running and any(os.path.realpath(each) == os.path.realpath(path) for each in descriptors.iterdir())
 
     @property
+    def has_answered(self) -> bool:
+        """Whether it has printed its answer on standard output, which a campaign does at its end."""
+        return self._printed[0].stat().st_size > 0
+
+    @property
     def said(self) -> str:
         """What it has printed on standard error by now."""
         return self._printed[1].read_text(errors="replace")

@@ -274,7 +274,8 @@ def two_controllers(trial: Trial) -> str:
 
 def _refused(trial: Trial, holder: Controller) -> None:
     answer = trial.ask(*trial.course.resume)
-    if not holder.has_open(trial.campaign / LOCK_NAME):  # it had done all that there was to do
+    if not holder.has_open(trial.campaign / LOCK_NAME):
+        trial.expect(holder.has_answered, "a controller gave up its campaign before the end of it")
         raise Missed
     trial.expect(answer.code == 2, f"a second controller: exit {answer.code}: {answer.err}")
     named = f"in use by process {holder.process.pid}"
