@@ -6,7 +6,6 @@ import argparse
 import json
 import logging
 import pkgutil
-import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from collie.detect.bounds import Bounds, Calibration
 from collie.errors import CollieError, UsageError
 from collie.hosts.session import Archive
 from collie.hosts.testbed import HostsTestbed
+from collie.interrupts import heed
 from collie.inventory.fingerprint import HostDifference, compare
 from collie.inventory.hosts import Pair
 from collie.inventory.safety import REAL_HOSTS
@@ -44,7 +44,7 @@ logger = logging.getLogger("bundle")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the bundle that this program is in; what was foreseen to go wrong becomes one message on standard error."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    heed()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     program = Path(sys.argv[0]).name
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import importlib
 import os
-import signal
 import sys
 import traceback
 from typing import Any
@@ -15,6 +14,7 @@ import click
 import collie
 from collie.cli.streams import outlive_readers
 from collie.errors import CollieError
+from collie.interrupts import heed
 from collie.untrusted import defused
 
 _COMMANDS = {
@@ -81,8 +81,8 @@ def cli() -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command line and exit with its code. SIGTERM is Ctrl-C: whoever cancels a job wants it cleaned up."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Run the command line and exit with its code."""
+    heed()
     outlive_readers()
     try:
         code = run(argv)

@@ -11,7 +11,6 @@ strikes at least three times. Prints a Markdown table; exit code 1 on any violat
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
+from collie.interrupts import heed
 from collie.testing.faults.kills import Course, Whole, uninterrupted
 from collie.testing.faults.lab import LAB, LIGHT, SILENCE_SECONDS, LabCampaign, strike
 from collie.testing.faults.lab_hosts import LabHosts
@@ -157,7 +157,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", metavar="KIND", help="one kind alone")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is mounted or running goes with this process
+    heed()  # what is mounted or running goes with this process
     struck = simulated if options.testbed == "simulated" else on_lab
     began, tally, interrupted = time.monotonic(), Tally(), False
     try:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import signal
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from pathlib import Path
 from random import Random
 
 from collie.errors import UsageError
+from collie.interrupts import heed
 from collie.testing.faults.flatness import Allowance, Reading, Value, table, trends
 from collie.testing.faults.kills import Course
 from collie.testing.faults.lab import LAB, LIGHT, SILENCE_SECONDS, SURVIVED, LabCampaign, strike
@@ -138,7 +138,7 @@ def main() -> int:
     parser.add_argument("--fault-every", default="3m", metavar="3m|90s")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is mounted or running goes with this process
+    heed()  # what is mounted or running goes with this process
     try:
         every = parse_seconds(options.fault_every)
         require_tools()

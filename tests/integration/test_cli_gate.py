@@ -162,6 +162,7 @@ def test_an_interrupted_gate_goes_on_to_the_same_answer(
     assert f"collie gate --baseline {baseline}" in (cut / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("heeded")
 def test_an_interrupted_gate_says_what_it_has_done_to_the_network(
     baseline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -335,6 +335,7 @@ class EndlessToLookAt(Endless):
         raise HostUnreachable("a", "192.0.2.1", "cut off")
 
 
+@pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize("kind", [Endless, EndlessToOpen, EndlessToLookAt])
 def test_an_interruption_closes_what_is_open_or_being_opened(kind: type[Endless]) -> None:
     opened: list[FakeTestbed] = []
@@ -353,13 +354,9 @@ def test_an_interruption_closes_what_is_open_or_being_opened(kind: type[Endless]
         reached.wait()
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # as it is in the background of a shell
     threading.Thread(target=interrupt).start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            Battery(open_group, Guard(), 2, lambda _text: None, look).run(rounds(tuple("abcd"), PLAIN))
-    finally:
-        signal.signal(signal.SIGINT, ignored)
+    with pytest.raises(KeyboardInterrupt):
+        Battery(open_group, Guard(), 2, lambda _text: None, look).run(rounds(tuple("abcd"), PLAIN))
     assert opened
     assert all(testbed.closed for testbed in opened)
 

@@ -123,6 +123,7 @@ def test_a_testbed_closes_although_all_its_threads_wait_for_hosts() -> None:
     assert [remote.tries for remote in remotes.values()] == [1, 1]
 
 
+@pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize(
     "ask",
     [
@@ -139,11 +140,7 @@ def test_an_interrupt_waits_for_no_host(ask: Callable[[Callable[[Host], Silent]]
         time.sleep(0.3)  # a signal on the way into a wait is heeded after it: let whoever asks wait for the answers
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # as it is in the background of a shell
     threading.Thread(target=interrupt).start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            ask(lambda host: remotes[host.name])
-    finally:
-        signal.signal(signal.SIGINT, ignored)
+    with pytest.raises(KeyboardInterrupt):
+        ask(lambda host: remotes[host.name])
     assert all(remote.closed.is_set() for remote in remotes.values())

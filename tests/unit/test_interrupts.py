@@ -1,0 +1,40 @@
+"""Ctrl-C where nobody can catch it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+import weakref
+from collections.abc import Callable
+
+import pytest
+
+
+class Dropped:
+    """Something whose end runs code."""
+
+
+def drop(at_end: Callable[[], None]) -> None:
+    dropped = Dropped()
+    reference = weakref.ref(dropped, lambda _gone: at_end())
+    del dropped
+    assert reference() is None
+
+
+@pytest.mark.usefixtures("heeded")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_python_swallows_comes_again(number: signal.Signals) -> None:
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        drop(lambda: signal.raise_signal(number))
+        time.sleep(30)
+
+
+def test_what_else_cannot_be_raised_is_told_as_before(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: told.append(unraisable.exc_type))
+    request.getfixturevalue("heeded")
+    drop(lambda: [][0])
+    assert told == [IndexError]
