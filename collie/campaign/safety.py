@@ -221,8 +221,9 @@ class _RunWatch:
         return before + self.pause_seconds
 
     def _rate(self, sample: Sample) -> str | None:
-        limit, rate = self._limits.rate_bps, sample.values.get("delivered_bps")
-        if limit is None or rate is None or rate <= limit:
+        limit = self._limits.rate_bps
+        rate = max(sample.values.get(way) or 0.0 for way in ("delivered_bps", "sent_bps"))
+        if limit is None or rate <= limit:
             return None
         return (
             f"host {sample.host} moves {format_rate(rate)}, more than the {format_rate(limit)} allowed "

@@ -135,7 +135,9 @@ def safety_options(command: F) -> F:
     """Add the limits of what may be done to a network."""
     for option in (
         click.option("--shared-port", is_flag=True, help="Go on although somebody else uses a port under test."),
-        click.option("--max-rate", metavar="RATE", help="Stop a run in which a host moves more payload, as 50Gbit/s."),
+        click.option(
+            "--max-rate", metavar="RATE", help="Stop a run in which a host receives or sends more payload, as 50Gbit/s."
+        ),
         click.option(
             "--max-pause", metavar="TIME", help="End when hosts have sent pause for that long in all.  [real hosts: 2m]"
         ),

@@ -104,7 +104,8 @@ class Sample:
     Attributes:
         seconds: since traffic started.
         host: role in the plan.
-        values: `delivered_bps`, `tx_pause_ratio` and counters, None when unknown.
+        values: `delivered_bps`, `tx_pause_ratio` and counters, None when unknown; as a `Watch` of real hosts sees it
+            also `sent_bps`, payload bits/s that the host's flows took elsewhere.
     """
 
     seconds: float

@@ -1,7 +1,8 @@
 """Shows the samples of a run to a `Watch` as they come. Pure.
 
 A host's sample is shown as soon as two of its readings are there, without waiting for the other hosts: a storm may be
-why they are silent. So a flow's rate is shown at the end that counts it, which need not be the receiver.
+why they are silent. What a host receives and sends is by the newest that is known of each of its flows, as only one end
+of a flow counts it.
 
 A later sample may have travelled faster and show that the first came late. What was shown stays where it was, and the
 host's clock goes on from there: samples come forward in time.
@@ -9,10 +10,15 @@ host's clock goes on from there: samples come forward in time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample, Watch
 from collie.hosts.pause import SentPause
 from collie.hosts.recording import Placed, Recording
+from collie.hosts.samples import FlowTotals
+from collie.workloads.plan import Flow
 
 
 class Lookout:
@@ -21,16 +27,19 @@ class Lookout:
     Args:
         watch: who looks; None when nobody does.
         catalog: counters of the hosts' driver.
+        flows: of the run.
 
     Attributes:
         reason: why the run has to stop; None while it may go on.
     """
 
-    def __init__(self, watch: Watch | None, catalog: Catalog) -> None:
+    def __init__(self, watch: Watch | None, catalog: Catalog, flows: Sequence[Flow]) -> None:
         self._watch = watch
+        self._flows = flows
         self._sent = SentPause(catalog)
         self._shown: dict[str, int] = {}
         self._offsets: dict[str, float] = {}
+        self._bps: dict[_Way, float] = {}
         self.reason: str | None = None
 
     def show(self, recording: Recording) -> str | None:
@@ -48,20 +57,42 @@ class Lookout:
                 self.reason = self._watch(self._sample(role, samples, index))
 
     def _sample(self, role: str, samples: Placed, index: int) -> Sample:
-        values = {"tx_pause_ratio": self._sent.ratio(samples, index), "delivered_bps": _counted_bps(samples, index)}
+        self._bps.update(self._counted(samples, index))
+        values = {
+            "tx_pause_ratio": self._sent.ratio(samples, index),
+            "delivered_bps": _sum([bps for way, bps in self._bps.items() if way.sink == role]),
+            "sent_bps": _sum([bps for way, bps in self._bps.items() if way.source == role]),
+        }
         seconds, sample = samples[index]
         return Sample(sample.clock + self._offsets.setdefault(role, seconds - sample.clock), role, values)
 
+    def _counted(self, samples: Placed, index: int) -> Iterator[tuple[_Way, float]]:
+        """Yield the payload rates that a host counts, in bits/s."""
+        (begin, before), (end, after) = samples[index - 1 : index + 1]
+        for flow in self._flows if end > begin else ():
+            for key in (f"{flow.name}/responder", f"{flow.name}/requester"):
+                earlier, later = _delivered(flow, before.flows.get(key)), _delivered(flow, after.flows.get(key))
+                for way in earlier.keys() & later.keys():
+                    yield way, 8 * (later[way] - earlier[way]) / (end - begin)
 
-def _counted_bps(samples: Placed, index: int) -> float | None:
-    """Return the payload rate of the flows that this host counts; None when it counts none."""
-    (begin, before), (end, after) = samples[index - 1 : index + 1]
-    seconds = end - begin
-    known = [
-        totals.delivered_bytes - earlier.delivered_bytes
-        for key, totals in after.flows.items()
-        if (earlier := before.flows.get(key)) is not None
-        and totals.delivered_bytes is not None
-        and earlier.delivered_bytes is not None
-    ]
-    return 8 * sum(known) / seconds if known and seconds > 0 else None
+
+class _Way(NamedTuple):
+    """One direction of a flow."""
+
+    flow: str
+    source: str
+    sink: str
+
+
+def _delivered(flow: Flow, totals: FlowTotals | None) -> dict[_Way, int]:
+    """Return the bytes that one end of a flow knows to be delivered; nothing where it counts none."""
+    if totals is None:
+        return {}
+    ways = {_Way(flow.name, flow.source, flow.sink): totals.delivered_bytes}
+    if flow.is_mixed:
+        ways[_Way(flow.name, flow.sink, flow.source)] = totals.returned_bytes
+    return {way: delivered for way, delivered in ways.items() if delivered is not None}
+
+
+def _sum(rates: Sequence[float]) -> float | None:
+    return sum(rates) if rates else None

@@ -119,7 +119,7 @@ class Run:
         try:
             self._set_up(requests)
             began = self._start(policy)
-            measured = self._watch(began, catalog, policy, Lookout(watch, catalog))
+            measured = self._watch(began, catalog, policy, Lookout(watch, catalog, self._flows))
             if not measured.stopped:  # else nothing is waited for: queue pairs go to ERR at once
                 completed = self._stop()
                 if self._verify:

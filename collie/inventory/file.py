@@ -167,7 +167,7 @@ class SafetyEntry(BaseModel):
     pause_seconds_per_campaign: Positive | None = REAL_HOSTS.pause_per_campaign
     """End a campaign when its hosts have sent pause for that long in all."""
     rate_gbit_per_second: Positive | None = REAL_HOSTS.rate_bps
-    """Stop a run in which a host moves more payload than that."""
+    """Stop a run in which a host receives or sends more payload than that."""
 
     def limits(self) -> SafetyLimits:
         """Return the limits in seconds and bits/s."""

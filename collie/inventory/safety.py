@@ -12,7 +12,7 @@ class SafetyLimits:
     Attributes:
         pause_per_second: seconds for which a host may send pause within any second.
         pause_per_campaign: seconds for which all hosts together may send pause over all runs.
-        rate_bps: payload bits/s that a host may move.
+        rate_bps: payload bits/s that a host may receive, and that it may send.
     """
 
     pause_per_second: float | None = None

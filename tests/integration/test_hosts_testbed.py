@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from collie import ports
+from collie.campaign.safety import Guard
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import UNBOUNDED
 from collie.detect.measurement import Measurement
@@ -19,6 +20,7 @@ from collie.errors import CommandFailed, TestbedError
 from collie.hosts import HostsTestbed
 from collie.hosts.session import Archive
 from collie.inventory.hosts import Pair
+from collie.inventory.safety import SafetyLimits
 from collie.ports import Measured, SetupFailed, Unsupported
 from collie.search.objective import rank
 from collie.testing.fake_agent import fake_agent_program
@@ -127,6 +129,15 @@ def test_a_receiver_gets_the_sum_of_its_senders_and_a_sender_serves_each_receive
     assert isinstance(from_one, Measured)
     assert received(into_one) == {"a": None, "b": pytest.approx(24e9, rel=0.05), "c": None, "d": None}
     assert received(from_one) == {"a": None, **dict.fromkeys("bcd", pytest.approx(8e9, rel=0.05))}
+
+
+@pytest.mark.parametrize(("workload", "busiest"), [(Workload(requesters=3), "b"), (Workload(responders=3), "a")])
+def test_a_cap_holds_for_the_host_that_shares_a_flow_with_each_of_the_others(
+    workload: Workload, busiest: str, group: Rig
+) -> None:
+    result = group.testbed.measure(workload, 1, Guard(SafetyLimits(rate_bps=20e9)).watch())
+    assert isinstance(result, Measured)
+    assert f"host {busiest} moves 24" in str(result.measurement.stopped)
 
 
 def test_a_host_without_a_part_is_left_in_peace(group: Rig) -> None:

@@ -123,6 +123,7 @@ def test_a_rate_beyond_the_cap_stops_the_run() -> None:
     assert watch(Sample(0.25, "b", {"delivered_bps": 10e9})) is None
     assert watch(Sample(0.5, "b", {"delivered_bps": None})) is None
     assert "--max-rate" in (watch(Sample(0.75, "b", {"delivered_bps": 10.1e9})) or "")
+    assert "host b moves 12" in (watch(Sample(1.0, "b", {"delivered_bps": None, "sent_bps": 12e9})) or "")
 
 
 def test_the_budget_of_a_campaign_adds_up_over_runs_and_hosts() -> None:
