@@ -61,7 +61,7 @@ class TestbedChoice:
             ("hosts", self.hosts),
             ("subsystem", self.subsystem if self.hosts is None else None),
             *(("set", f"{key}={value}") for key, value in self.settings.items()),
-            ("noise", None if self.noise == 1.0 else self.noise),
+            ("noise", None if self.noise == 1.0 or self.hosts else self.noise),
         ]
         flags = [f"--{name}" for name, is_on in (("verify", self.verify), ("victim", self.victim)) if is_on]
         return [*_words(options), *flags]

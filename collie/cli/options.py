@@ -55,9 +55,7 @@ def testbed_options(command: F) -> F:
         click.option(
             "--noise",
             type=Finite(min=0),
-            default=1.0,
-            show_default=True,
-            help="Noise of the simulated testbed; 0 switches it off.",
+            help="Noise of the simulated testbed; 0 switches it off.  [default: 1]",
         ),
         click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a subsystem's setting."),
         click.option(
@@ -105,7 +103,7 @@ def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
         options["hosts"],
         options["subsystem"] or DEFAULT_SUBSYSTEM,
         parse_settings(options["settings"]),
-        options["noise"],
+        _noise(options["hosts"], options["noise"]),
         options.get("verify", False),
         options.get("victim", False),
     )
@@ -128,7 +126,15 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
         given = dataclasses.replace(given, verify=chosen.verify)
     if "victim" in said:
         given = dataclasses.replace(given, victim=chosen.victim)
-    return dataclasses.replace(given, noise=chosen.noise) if "noise" in said else given
+    return dataclasses.replace(given, noise=_noise(given.hosts, chosen.noise)) if "noise" in said else given
+
+
+def _noise(hosts: str | None, said: float | None) -> float:
+    if said is None:
+        return TestbedChoice.noise
+    if hosts:
+        raise UsageError("--noise is that of a simulated subsystem; real hosts have their own")
+    return said
 
 
 def safety_options(command: F) -> F:

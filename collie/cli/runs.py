@@ -45,7 +45,7 @@ def command(campaign: str, output: str, last: int | None, path: str | None) -> i
     \b
     collie runs campaigns/one
     collie runs campaigns/one --format csv -o runs.csv
-    collie runs campaigns/one --format jsonl | jq 'select(.verdict.outcome == "anomalous") | .workload'
+    collie runs campaigns/one --format jsonl | jq .verdict.outcome
     """
     directory = existing_campaign(campaign)
     with wiring.read_campaign(directory) as store, _target(path) as file:

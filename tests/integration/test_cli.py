@@ -192,6 +192,8 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
         (["search", "--set", "warp=9"], 2, "warp"),
         (["search", "--hosts", "absent.yaml"], 2, "absent.yaml"),
         (["search", "--hosts", "absent.yaml", "--subsystem", "F"], 2, "give one of them"),
+        (["search", "--hosts", "absent.yaml", "--noise", "0"], 2, "--noise is that of a simulated subsystem"),
+        (["reproduce", "nsdi22-01", "--hosts", "absent.yaml", "--noise", "0"], 2, "--noise is that of a simulated"),
         (["search", "--hosts", "absent.yaml", "--score"], 2, "real hosts have no such list"),
         (["search", "--resume", "absent"], 2, "holds no campaign"),
         (["search", "--resume", "absent", "--seed", "7", "--noise", "0"], 2, "leave out --seed, --noise"),
