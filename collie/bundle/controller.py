@@ -35,6 +35,7 @@ from collie.report.json_output import render_reproduction, render_safety
 from collie.report.trials import trial_lines
 from collie.ssh.openssh import OpenSshRemote
 from collie.store.memory import MemoryStore
+from collie.streams import outlive_readers
 from collie.untrusted import defused
 
 Outcome = tuple[Reproduction, tuple[HostDifference, ...] | None, SafetyRecord | None]
@@ -45,6 +46,7 @@ logger = logging.getLogger("bundle")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the bundle that this program is in; what was foreseen to go wrong becomes one message on standard error."""
     heed()
+    outlive_readers()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     program = Path(sys.argv[0]).name
     try:
@@ -56,9 +58,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("interrupted")
         return 130
-    except BrokenPipeError:
-        sys.stdout = None  # whoever read our output has gone; keep Python from complaining while it shuts down
-        return 0
     except Exception as error:
         # The one boundary for what nobody foresaw: exit 1 would say that it was not reproduced.
         logger.debug("unforeseen", exc_info=True)

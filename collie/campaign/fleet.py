@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heapreplace
 from typing import Any, Final
 
-from collie.campaign.safety import OPTIONS, Guard
+from collie.campaign.safety import OPTIONS, Guard, Use
 from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog
 from collie.detect.measurement import Sample, Watch
 from collie.errors import AgentError, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
@@ -253,7 +253,7 @@ class Battery:
         try:
             result = testbed.measure(workload, run, watch and _naming(watch, hosts))
         except TestbedError:
-            self._guard.abandon(watch)
+            self._guard.account(Use(), watch)
             raise
         self._guard.account(self._guard.use(result), watch)
         return result

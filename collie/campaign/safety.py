@@ -4,7 +4,8 @@ A `Guard` sees every sample of every run through the testbed's `watch`, so simul
 
 1. It orders a stop at the first sample that goes beyond a limit; the run ends with that sample.
 2. Pause is what a host *sends*, in seconds: the share of time that a sample shows, times its length.
-3. What was used is computed from the samples on record, so a resumed campaign knows what it has used already.
+3. What was used is computed from the samples on record, so a resumed campaign knows what it has used already. What came
+   to no record, as of a set-up that failed, counts for the process that saw it.
 4. Runs that are under way at once draw on one budget. Where time is virtual each has the budget as it was when it
    began: which thread comes first must not decide what a seed gives. So has one that another process watches.
 5. Nothing is limited by a reading that a device does not have: a NIC without pause counters has no pause budget.
@@ -93,17 +94,16 @@ class Guard:
         return Use(meter.pause_seconds, tells, result.measurement.stopped is not None)
 
     def account(self, use: Use, watch: Watch | None = None) -> None:
-        """Add what a run has used, whether it ran just now, watched by `watch`, or is taken from the record."""
+        """Add what a run has used, whether it ran just now, watched by `watch`, or is taken from the record.
+
+        Its watch has seen what the record does not tell: an agent that was lost on the way, a set-up that failed.
+        """
+        watched = watch.pause_seconds if isinstance(watch, _RunWatch) else 0.0
         with self._accounting:
             self._under_way = [each for each in self._under_way if each is not watch]
-            self.pause_seconds += use.pause_seconds
+            self.pause_seconds += max(use.pause_seconds, watched)
             self.tells_pause |= use.tells_pause
             self.stopped_runs += use.stopped
-
-    def abandon(self, watch: Watch | None) -> None:
-        """Add what a run has used that came to no result: nobody else will tell of it."""
-        if isinstance(watch, _RunWatch):
-            self.account(Use(watch.pause_seconds), watch)
 
     def used_beside(self, watch: Watch) -> float:
         """Return the pause, in seconds, of all runs but one: those that ended, and those that are under way."""

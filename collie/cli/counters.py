@@ -17,13 +17,13 @@ from rich.text import Text
 from collie import wiring
 from collie.cli.complete import content
 from collie.cli.options import print_json, testbed_choice, testbed_options
-from collie.cli.streams import is_unread
 from collie.content import locate
 from collie.content.catalogs import load_catalog
 from collie.counters.catalog import Catalog, Counter, Kind
 from collie.counters.unusual import MOST
 from collie.errors import UsageError
 from collie.hosts.watch import Reading
+from collie.streams import is_unread
 
 _WIDE = 240
 

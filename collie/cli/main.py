@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 import collie
-from collie.cli.streams import outlive_readers
 from collie.errors import CollieError
 from collie.interrupts import heed
+from collie.streams import outlive_readers
 from collie.untrusted import defused
 
 _COMMANDS = {

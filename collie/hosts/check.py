@@ -12,7 +12,7 @@ from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
 from collie.hosts.catalogs import CatalogFor, first_names
 from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, matching_gid, rdma_port
 from collie.hosts.fingerprint import fingerprint
-from collie.hosts.session import Archive, HostSession
+from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
 from collie.hosts.testbed import SystemClock
 from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host, Pair
@@ -75,7 +75,7 @@ def check_hosts(
     catalog_for: CatalogFor | None = None,
     pairs: Sequence[Pair] = (),
 ) -> tuple[Finding, ...]:
-    """Look at every host, all at once.
+    """Look at every host, many at once.
 
     Args:
         hosts: inventory entries.
@@ -95,7 +95,7 @@ def check_hosts(
     checks = [
         _HostCheck(host, connect(host), archive, clock, catalog_for, across_ports=host.name in across) for host in hosts
     ]
-    with ThreadPoolExecutor(len(checks)) as executor:
+    with ThreadPoolExecutor(min(len(checks), HOSTS_AT_ONCE)) as executor:
         try:
             found = [finding for findings in executor.map(_HostCheck.findings, checks) for finding in findings]
         except BaseException:  # an interrupt, which waits for no host that does not answer

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from collie.errors import TestbedError
 from collie.hosts.facts import rdma_port
 from collie.hosts.processes import most_processes
-from collie.hosts.session import Archive, HostSession
+from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
@@ -37,7 +37,7 @@ def fingerprint(session: HostSession) -> Fingerprint:
 def fingerprints(
     hosts: Sequence[Host], connect: Callable[[Host], Remote], clock: Clock, archive: Archive | None = None
 ) -> dict[str, Fingerprint]:
-    """Take the fingerprints of hosts, all at once; no traffic is run.
+    """Take the fingerprints of hosts, many at once; no traffic is run.
 
     Raises:
         TestbedError: a host cannot be asked, or has no such port.
@@ -52,7 +52,7 @@ def fingerprints(
         finally:
             session.close()
 
-    with ThreadPoolExecutor(max(1, len(hosts))) as executor:
+    with ThreadPoolExecutor(max(1, min(len(hosts), HOSTS_AT_ONCE))) as executor:
         try:
             futures = {session.host.name: executor.submit(take, session) for session in sessions}
             failures = [error for future in futures.values() if isinstance(error := future.exception(), TestbedError)]

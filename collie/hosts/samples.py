@@ -112,13 +112,20 @@ def names_in(samples: Sequence[AgentSample]) -> dict[str, set[str]]:
     return names
 
 
+_LATEST_CLOCK = 1e12
+"""Seconds that no host has been up for; beyond, differences of clocks lose what matters, and overflow in the end."""
+
+
 def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
     """Read a sample event.
 
     Raises:
-        ValueError: the agent speaks another protocol.
+        ValueError: the agent speaks another protocol, or its clock is none.
     """
     said: _Sample = typed(_Sample, raw)
+    for name in ("clock", "clock_end"):
+        if not 0 <= said[name] <= _LATEST_CLOCK:
+            raise ValueError(f"{name} is {said[name]:g} s, which no monotonic clock shows")
     health, host = said.get("health"), said.get("host", {})
     return AgentSample(
         clock=said["clock"] / 2 + said["clock_end"] / 2,

@@ -27,6 +27,9 @@ from collie.untrusted import whole_number
 
 logger = logging.getLogger(__name__)
 
+HOSTS_AT_ONCE = 64
+"""Whoever asks many hosts keeps to this: a connection takes file descriptors, of which a process mostly has 1024."""
+
 PROTOCOL = 2
 LEASE_SECONDS = 6.0
 """The dead man's switch: a controller that is stopped or cut off leaves silent hosts within 10 s (docs/safety.md). The

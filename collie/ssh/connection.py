@@ -99,6 +99,8 @@ def _connect_hop(hop: Hop, through: paramiko.SSHClient | None, timeouts: Timeout
             mismatch = error
         except IncompatiblePeer as error:
             incompatible = str(error)
+        except _Hung as error:
+            raise _unreachable(hop, str(error)) from error
         except paramiko.SSHException as error:
             raise _unreachable(hop, _words(hop, error, timeouts)) from error
         except TimeoutError as error:
@@ -168,7 +170,19 @@ class _Transport(paramiko.Transport):
     def auth_publickey(self, username: str, key: paramiko.PKey, event: threading.Event | None = None) -> list[str]:
         signing = self.timeouts.sign if isinstance(key, AgentKey) else 0.0
         self.auth_timeout = self.timeouts.authenticate + signing
-        return super().auth_publickey(username, key, event)
+        try:
+            return super().auth_publickey(username, key, event)
+        except paramiko.AuthenticationException as error:
+            if str(error) != "Authentication timeout.":
+                raise
+            raise _Hung(self.auth_timeout) from error
+
+
+class _Hung(Exception):
+    """The server has not answered to a key. No `SSHException`, after which paramiko would try the next key."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no answer to a key within {seconds:g} s: its log-in hangs, or the host is very busy")
 
 
 class _Refused(paramiko.AuthenticationException):

@@ -11,11 +11,12 @@ import os
 import secrets
 import selectors
 import shlex
+import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, cast
 
@@ -68,9 +69,10 @@ class OpenSshRemote:
         self._host = host
         self._known_hosts = known_hosts
         self._config_file = config_file
-        self._keys = tempfile.TemporaryDirectory(prefix="collie-ssh-") if host.host_key else None
+        self._keys: tempfile.TemporaryDirectory[str] | None = None
         self._lock = threading.Lock()
         self._channels: list[LocalChannel] = []
+        self._running: set[subprocess.Popen[bytes]] = set()
 
     @property
     def name(self) -> str:
@@ -96,26 +98,32 @@ class OpenSshRemote:
 
     def open(self, argv: Sequence[str]) -> LocalChannel:
         """Start a command and talk to it."""
-        channel = _OpenSshChannel(self._popen(argv, subprocess.PIPE), self._host, shlex.join(argv))
+        channel = _OpenSshChannel(self._popen(argv, subprocess.PIPE), self.name, shlex.join(argv), self._failure)
         with self._lock:
             self._channels = [*(one for one in self._channels if one.process.poll() is None), channel]
         return channel
 
     def close(self) -> None:
-        """End every command that is still open."""
+        """End every command that is still open or runs."""
         with self._lock:
             channels, self._channels = self._channels, []
+            running, self._running = self._running, set()
+            keys, self._keys = self._keys, None
+        for process in running:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)  # with an ssh to its jump host, which holds our pipes as well
         for channel in channels:
             channel.close()
-        if self._keys is not None:
-            self._keys.cleanup()
-            self._keys = None
+        if keys is not None:
+            keys.cleanup()
 
     def _run(self, argv: Sequence[str], timeout_seconds: float, data: bytes | None) -> Completed:
         started = time.monotonic()
         process = self._popen(
             with_timeout(argv, timeout_seconds), subprocess.DEVNULL if data is None else subprocess.PIPE
         )
+        with self._lock:
+            self._running.add(process)
         with process:
             try:
                 deadline = timeout_seconds + GRACE_SECONDS + OPENING_SECONDS
@@ -125,9 +133,14 @@ class OpenSshRemote:
                 if isinstance(error, subprocess.TimeoutExpired):
                     raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds) from None
                 raise
+            finally:
+                with self._lock:
+                    self._running.discard(process)
         status = process.returncode
+        if status == -signal.SIGKILL:
+            raise HostUnreachable(self.name, self._host.address, "closed while a command ran")
         if status == SSH_FAILED:
-            raise _failure(self._host, stderr)
+            raise self._failure(stderr)
         if status in TIMED_OUT and time.monotonic() - started >= timeout_seconds:
             raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds)
         return Completed(status, stdout, defused(stderr))
@@ -197,34 +210,58 @@ class OpenSshRemote:
 
     def _believed(self) -> dict[str, str]:
         """Return what makes ssh believe the named keys alone; nothing where none are named."""
-        file = self._known_hosts
-        if self._keys is not None:
-            file = Path(self._keys.name) / "known_hosts"
-            file.write_text(f"{self.name} {self._host.host_key}\n")
+        file, alias = self._known_hosts, {}
+        if self._host.host_key:
+            with self._lock:  # made for each command, as a session is closed again and again while it begins
+                self._keys = self._keys or tempfile.TemporaryDirectory(prefix="collie-ssh-")
+                file = Path(self._keys.name) / "known_hosts"
+                file.write_text(f"{self.name} {self._host.host_key}\n")
+            alias = {"HostKeyAlias": self.name}
         if file is None:
             return {}
-        alias = {"HostKeyAlias": self.name} if self._keys is not None else {}
         # Quoted, as the option is a list of files.
         return {
             "StrictHostKeyChecking": "yes",
             "UserKnownHostsFile": f'"{file.absolute()}"',
             "GlobalKnownHostsFile": "/dev/null",
+            "ControlMaster": "no",
+            "ControlPath": "none",  # a connection that the user has open was verified by other keys
             **alias,
         }
+
+    def _failure(self, stderr: str) -> TestbedError:
+        """Name what `ssh` says that went wrong."""
+        host = self._host
+        lines = (line.strip() for line in defused(stderr.replace("\r", "")).splitlines())
+        # Its advice names a file of ours that is gone by now.
+        told = [line for line in lines if line and not (host.host_key and "known_hosts" in line)]
+        words = " | ".join(told[-3:]) or "ssh ended without a word"
+        if "host key verification failed" not in stderr.lower():
+            return HostUnreachable(host.name, host.address, words)
+        where = "known_hosts" if self._known_hosts is None else str(self._known_hosts)
+        mended = "change `host_key` in the hosts file" if host.host_key else f"add it to {where}"
+        return HostKeyMismatch(
+            host.name,
+            host.address,
+            f"ssh does not believe that it is the host: {words}. Compare its key with `ssh-keygen -lf "
+            f"/etc/ssh/ssh_host_ed25519_key.pub` on the host itself, then {mended}",
+        )
 
 
 class _OpenSshChannel(LocalChannel):
     """The pipes of an `ssh`: when it ends for a reason of its own, that is not the end of the command's output."""
 
-    def __init__(self, process: subprocess.Popen[bytes], host: Host, command: str) -> None:
-        super().__init__(process, host.name, command)
-        self._inventory_host = host
+    def __init__(
+        self, process: subprocess.Popen[bytes], host: str, command: str, failure: Callable[[str], TestbedError]
+    ) -> None:
+        super().__init__(process, host, command)
+        self._failure = failure
 
     def read_line(self, timeout_seconds: float) -> str | None:
         """Return the next line of standard output, or None at its end."""
         line = super().read_line(timeout_seconds)
         if line is None and self._status() not in range(SSH_FAILED):
-            raise _failure(self._inventory_host, self.stderr_tail())
+            raise self._failure(self.stderr_tail())
         return line
 
     def _status(self) -> int:
@@ -237,16 +274,3 @@ class _OpenSshChannel(LocalChannel):
 def _feed(stdin: IO[bytes], data: bytes) -> None:
     with contextlib.suppress(OSError), stdin:
         stdin.write(data)
-
-
-def _failure(host: Host, stderr: str) -> TestbedError:
-    """Name what `ssh` says that went wrong."""
-    words = " | ".join(line.strip() for line in defused(stderr).strip().splitlines()[-3:]) or "ssh ended without a word"
-    if "host key verification failed" in stderr.lower():
-        return HostKeyMismatch(
-            host.name,
-            host.address,
-            f"ssh does not believe that it is the host: {words}. Compare its key with `ssh-keygen -lf "
-            "/etc/ssh/ssh_host_ed25519_key.pub` on the host itself, then add it to known_hosts",
-        )
-    return HostUnreachable(host.name, host.address, words)

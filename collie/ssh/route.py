@@ -44,6 +44,11 @@ def route(host: Host, config_file: str = USER_CONFIG) -> tuple[Hop, ...]:
         HostUnreachable: the configuration file cannot be read, or asks for what Collie does not do.
     """
     try:
+        getpass.getuser()  # the configuration asks for it, whoever is to log in
+    except (KeyError, OSError, ImportError):
+        words = f"user {os.getuid()} of this machine has no name; set USER to one"
+        raise HostUnreachable(host.name, host.address, words) from None
+    try:
         return _route(host, config_file, _load(host, config_file))
     except (paramiko.SSHException, ImportError) as error:  # canonical names; `Match exec`, without the package for it
         raise HostUnreachable(host.name, host.address, f"{config_file} cannot be followed: {error}") from error

@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from collie.errors import StoreError
+from collie.errors import StoreError, StoreUnwritable
 from collie.store.directory import LOCK_NAME, writing
 
 
@@ -18,7 +18,7 @@ class CampaignLock:
 
     Raises:
         StoreError: another process, or another store in this one, holds the campaign.
-        StoreUnwritable: the file system refuses.
+        StoreUnwritable: the file system refuses, or knows no locks.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -27,10 +27,16 @@ class CampaignLock:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
             self.release()
             raise StoreError(f"campaign {directory} is in use by process {holder or 'unknown'}") from None
+        except OSError as error:
+            self.release()
+            raise StoreUnwritable(
+                f"{directory} cannot be locked: {error.strerror}; its file system has to know flock (Lustre: mounted "
+                "with -o flock; NFS: with a lock service). Choose a folder on another one"
+            ) from None
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 

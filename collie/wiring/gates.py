@@ -22,6 +22,7 @@ from collie.campaign.run import strategy_generator
 from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.detect.bounds import Bounds
 from collie.errors import StoreError
+from collie.inventory.safety import SafetyLimits
 from collie.ports import CampaignHeader, CampaignStore, ProgressSink, Testbed
 from collie.report.standing import lost_words
 from collie.search.anomaly import KnownAnomalies
@@ -33,7 +34,7 @@ from collie.store.memory import MemoryStore
 from collie.store.sqlite import SqliteStore
 from collie.wiring.baselines import Baseline, cases_of, require_alike, testbed_of
 from collie.wiring.campaigns import require_same_hardware
-from collie.wiring.parts import Parts, parts_of, utc_now
+from collie.wiring.parts import Parts, limits_of, parts_of, utc_now
 from collie.wiring.pulse import Pulse
 from collie.wiring.records import read_campaign
 from collie.wiring.standing import lost_runs
@@ -136,10 +137,12 @@ def gate(
     """
     choice = choice.with_absolute_paths()
     search = choice.search
-    parts_of(search)  # what is wrong with the choice is said before any host is asked
+    # What is wrong with the choice is said before any host is asked.
+    parts_of(search)
+    there = testbed_of(baseline, search.testbed, choice.baseline_hosts)
+    limits_there = limits_of(dataclasses.replace(search, testbed=there)) if there else None
     with ExitStack() as stack:
         candidate = stack.enter_context(_opened(search.testbed, search.seed, shared_port=search.shared_port))
-        there = testbed_of(baseline, search.testbed, choice.baseline_hosts)
         testbed = None
         if there is not None:
             seed = Random(f"{search.seed}/baseline").getrandbits(31)  # noise of its own
@@ -150,15 +153,17 @@ def gate(
         choice = dataclasses.replace(choice, search=search)
         parts = parts_of(search)
 
-        def lane(tested: Testbed, settings: Mapping[str, Any], folder: Path | None) -> _Lane:
+        def lane(
+            tested: Testbed, limits: SafetyLimits | None, settings: Mapping[str, Any], folder: Path | None
+        ) -> _Lane:
             header = _header(folder.name if folder else "gate", tested, parts, settings, search.seed)
             store = stack.enter_context(_store(folder, header, tested, resumed, accept_changes))
-            return _Lane(tested, store, Guard(parts.limits))
+            return _Lane(tested, store, Guard(limits))
 
-        lanes = [lane(candidate, choice.to_settings(), directory)]
+        lanes = [lane(candidate, parts.limits, choice.to_settings(), directory)]
         if testbed is not None and there is not None:
             settings = dataclasses.replace(search, testbed=there).to_settings()
-            lanes.append(lane(testbed, settings, directory / _BESIDE if directory else None))
+            lanes.append(lane(testbed, limits_there, settings, directory / _BESIDE if directory else None))
         pulse = None
         if isinstance(store := lanes[0].store, SqliteStore):
             pulse = stack.enter_context(Pulse(store.directory, store.header))

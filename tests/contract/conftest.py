@@ -95,7 +95,8 @@ class _Transport(paramiko.Transport):
 class _Server(paramiko.ServerInterface):
     """Answers no request on a channel while there is a file `stuck` in its users' home.
 
-    It has no SFTP while there is `no-sftp`, and with `lost-sftp` believes that it has.
+    It answers no key while there is `slow-login`. It has no SFTP while there is `no-sftp`, and with `lost-sftp`
+    believes that it has.
     """
 
     def __init__(self, home: Path, client_key: paramiko.PKey) -> None:
@@ -103,6 +104,8 @@ class _Server(paramiko.ServerInterface):
         self._tunnels: dict[int, socket.socket] = {}
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        while (self._home / "slow-login").exists():
+            time.sleep(0.01)
         known = username == "me" and key.asbytes() == self._client_key.asbytes()
         return AUTH_SUCCESSFUL if known else AUTH_FAILED
 

@@ -83,6 +83,20 @@ def test_it_reaches_its_hosts_judges_as_collie_does_and_says_what_differs(
     assert "nic.firmware: 0.9 and 1.0" in text
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_that_leaves_does_not_change_the_answer(
+    stream: str, bundle: Path, hosts: Path, tmp_path: Path
+) -> None:
+    behave(tmp_path, fail={"prepare": {"kind": "unsupported", "step": "prepare", "message": "no such opcode"}})
+    read, write = os.pipe()
+    os.close(read)
+    others = {name: subprocess.DEVNULL for name in ("stdout", "stderr") if name != stream}
+    argv = [sys.executable, "-I", "-S", str(bundle), "--hosts", str(hosts), "--repeat", "2"]
+    done = subprocess.run(argv, cwd=bundle.parent, timeout=120, check=False, **{stream: write}, **others)  # type: ignore[call-overload]
+    os.close(write)
+    assert done.returncode == 4
+
+
 def test_a_host_whose_key_nobody_knows_is_refused(bundle: Path, hosts: Path) -> None:
     named = json.loads(hosts.read_text())
     for host in named["hosts"].values():

@@ -99,6 +99,14 @@ def test_a_host_that_nobody_knows_is_refused_and_its_fingerprint_offered(ssh_hos
     assert f"host_key_fingerprint: {own_fingerprint(ssh_host)}" in str(caught.value)
 
 
+def test_a_server_that_hangs_over_a_key_is_no_refusal(ssh_host: Host, tmp_path: Path) -> None:
+    (tmp_path / "home" / "slow-login").touch()
+    remote = SshRemote(ssh_host, Timeouts(authenticate=0.5))
+    with pytest.raises(HostUnreachable, match=r"no answer to a key within 0\.5 s"):
+        remote.run(["true"], SOON)
+    remote.close()
+
+
 def test_known_hosts_is_believed_for_and_against_a_host(ssh_host: Host, tmp_path: Path) -> None:
     assert ssh_host.host_key
     known_hosts(ssh_host, tmp_path, ssh_host.host_key)
@@ -333,10 +341,13 @@ def openssh(host: Host, keys: Path | None = None) -> str:
 
 def test_ssh_believes_the_pinned_key_alone(ssh_host: Host) -> None:
     assert openssh(ssh_host) == "hello"
-    other = paramiko.ECDSAKey.generate()
-    wrong = dataclasses.replace(ssh_host, host_key=f"{other.get_name()} {other.get_base64()}")
-    with pytest.raises(HostKeyMismatch, match=r"server.*does not believe"):
+    wrong = with_another_key(ssh_host)
+    with pytest.raises(
+        HostKeyMismatch, match=r"server.*does not believe.*change `host_key` in the hosts file"
+    ) as caught:
         openssh(wrong)
+    assert "known_hosts" not in str(caught.value)
+    assert "\ufffd" not in str(caught.value)
     with pytest.raises(TestbedError, match="give `host_key`"):
         openssh(without_key(ssh_host, own_fingerprint(ssh_host)))
 
@@ -348,8 +359,62 @@ def test_ssh_believes_the_named_file_alone_and_else_what_it_is_configured_to(ssh
     with pytest.raises(HostKeyMismatch):
         openssh(without_key(ssh_host))
     file.write_text("")
-    with pytest.raises(HostKeyMismatch):
+    with pytest.raises(HostKeyMismatch, match=f"then add it to {file}"):
         openssh(without_key(ssh_host), file)
+
+
+@pytest.fixture
+def trusting(tmp_path: Path) -> Path:
+    """The configuration of somebody who believes anybody and shares connections."""
+    file = tmp_path / "config"
+    options = (
+        "StrictHostKeyChecking no",
+        "UserKnownHostsFile /dev/null",
+        "ControlMaster auto",
+        f"ControlPath {tmp_path}/mux",
+    )
+    file.write_text("\n".join(["Host *", *options, ""]))
+    return file
+
+
+def with_another_key(host: Host) -> Host:
+    other = paramiko.ECDSAKey.generate()
+    return dataclasses.replace(host, host_key=f"{other.get_name()} {other.get_base64()}")
+
+
+def test_a_pinned_key_is_asked_for_though_the_user_has_a_connection_open(ssh_host: Host, trusting: Path) -> None:
+    anybody = OpenSshRemote(without_key(ssh_host), config_file=str(trusting))
+    master = anybody.open(["cat"])
+    master.send_line("open")
+    assert master.read_line(SOON) == "open"
+    assert (trusting.parent / "mux").exists()
+    remote = OpenSshRemote(with_another_key(ssh_host), config_file=str(trusting))
+    with pytest.raises(HostKeyMismatch):
+        remote.run(["echo", "hello"], SOON)
+    remote.close()
+    anybody.close()
+
+
+def test_a_pinned_key_is_asked_for_after_closing_too(ssh_host: Host, trusting: Path) -> None:
+    remote = OpenSshRemote(with_another_key(ssh_host), config_file=str(trusting))
+    remote.close()
+    with pytest.raises(HostKeyMismatch):
+        remote.run(["echo", "hello"], SOON)
+    remote.close()
+
+
+def test_closing_cuts_off_a_command_that_ssh_runs(ssh_host: Host, tmp_path: Path) -> None:
+    home, remote = tmp_path / "home", OpenSshRemote(ssh_host, config_file="/dev/null")
+    with ThreadPoolExecutor(1) as other:
+        script = "touch begun; while ! test -e over; do sleep 0.05; done"
+        running = other.submit(remote.run, ["sh", "-c", script], SOON)
+        while not (home / "begun").exists():
+            assert not running.done(), running.result()
+            time.sleep(0.01)
+        remote.close()
+        with pytest.raises(HostUnreachable, match="closed while a command ran"):
+            running.result()
+        (home / "over").touch()  # this server ends no command when its client goes
 
 
 def test_what_ssh_cannot_reach_is_named(ssh_host: Host) -> None:

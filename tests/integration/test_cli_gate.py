@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import io
 import json
@@ -18,8 +19,15 @@ import pytest
 import yaml
 
 from collie import wiring
+from collie.campaign.choice import GateChoice, SearchChoice, TestbedChoice
 from collie.campaign.events import Event, RunFinished
 from collie.cli.main import cli, run
+from collie.content.catalogs import load_catalog
+from collie.content.subsystems import load_subsystem
+from collie.inventory.safety import SafetyLimits
+from collie.simulator.subsystem import SubsystemFile
+from collie.simulator.testbed import SimulatedTestbed
+from collie.testing.fakes import ListSink
 
 CI = Path(__file__).parents[2] / "docs" / "ci"
 
@@ -160,6 +168,30 @@ def test_an_interrupted_gate_goes_on_to_the_same_answer(
     assert (tmp_path / "gate.xml").exists()
     assert run(["report", str(cut)]) == 0
     assert f"collie gate --baseline {baseline}" in (cut / "report.html").read_text()
+
+
+def inventory(path: Path, safety: str) -> str:
+    hosts = "".join(f"  h{n}: {{address: m{n}, data_address: 192.0.2.{n}, device: mlx5_0}}\n" for n in (1, 2))
+    path.write_text(f"version: 1\nhosts:\n{hosts}safety: {safety}\n")
+    return str(path)
+
+
+def test_each_side_of_a_gate_keeps_to_the_limits_of_its_own_hosts(
+    baseline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = inventory(tmp_path / "here.yaml", "{pause_ms_per_second: 100, pause_seconds_per_campaign: 60}")
+    there = inventory(tmp_path / "there.yaml", "{pause_ms_per_second: 20, pause_seconds_per_campaign: 5}")
+    simulated = SimulatedTestbed(load_subsystem("F", SubsystemFile), load_catalog("simulated"), seed=1)
+    monkeypatch.setattr("collie.wiring.gates.open_testbed", lambda _choice, _seed: simulated)
+    before = wiring.read_baseline(baseline)
+    before = dataclasses.replace(
+        before, choice=dataclasses.replace(before.choice, testbed=TestbedChoice(there)), fingerprints={}
+    )
+    search = SearchChoice(TestbedChoice(here), budget="1runs")
+    with wiring.gate(GateChoice(search, baseline, there, ("everything",)), before, None, ListSink()) as opened:
+        opened.release()
+    assert opened.safety["candidate"].limits == SafetyLimits(0.1, 60.0)
+    assert opened.safety["baseline"].limits == SafetyLimits(0.02, 5.0)
 
 
 @pytest.mark.usefixtures("heeded")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,27 @@ from tests.integration.hosts_rig import ARCHIVE, CATALOG, ONE_HOST, PAIR, Unreac
 
 def states(tmp_path: Path, host: Host) -> dict[str, State]:
     return {finding.item: finding.state for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
+
+
+def test_many_hosts_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collie.hosts.check.HOSTS_AT_ONCE", 4)
+    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", ())
+    at_once, lock = [0, 0], threading.Lock()
+
+    class Slow(Unreachable):
+        def run(self, argv: object, timeout_seconds: float) -> Completed:
+            with lock:
+                at_once[0] += 1
+                at_once[1] = max(at_once)
+            time.sleep(0.02)
+            with lock:
+                at_once[0] -= 1
+            return super().run(argv, timeout_seconds)
+
+    hosts = [replace(PAIR.a, name=f"host-{number}") for number in range(20)]
+    found = check_hosts(hosts, Slow, ARCHIVE)
+    assert [finding.host for finding in found] == [host.name for host in hosts]
+    assert at_once[1] == 4
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collie.cli.streams import is_unread, outlive_readers
+from collie.streams import is_unread, outlive_readers
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

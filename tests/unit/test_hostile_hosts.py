@@ -131,6 +131,8 @@ def test_samples_that_nobody_asked_for_are_not_kept_without_end(monkeypatch: pyt
     [
         (("clock",), "1"),
         (("clock",), 10**400),
+        (("clock",), -1.7e308),
+        (("clock_end",), 1.7e308),
         (("flows",), []),
         (("flows", "a-b/requester", "qp_messages"), None),
         (("flows", "a-b/requester", "failed_qps"), 1e999),

@@ -78,22 +78,24 @@ def test_pause_before_the_traffic_is_not_counted() -> None:
 
 
 def test_runs_that_are_under_way_at_once_draw_on_one_budget() -> None:
-    guard = Guard(SafetyLimits(pause_per_campaign=1.0))
+    guard = Guard(SafetyLimits(pause_per_campaign=1.5))
     one, other = guard.watch(), guard.watch()
     assert one is not None
     assert other is not None
     assert one(Sample(1.0, "a", {"tx_pause_ratio": 0.7})) is None
-    assert "--max-pause" in (other(Sample(1.0, "b", {"tx_pause_ratio": 0.7})) or "")
-    guard.account(Use(pause_seconds=0.1), other)  # as its record tells, of which a resumed campaign knows no more
-    assert one(Sample(1.2, "a", {"tx_pause_ratio": 0.5})) is None
+    assert other(Sample(1.0, "b", {"tx_pause_ratio": 0.7})) is None
+    guard.account(Use(pause_seconds=0.7), other)
+    assert one(Sample(1.1, "a", {"tx_pause_ratio": 0.5})) is None, "what has ended counts once"
+    assert "--max-pause" in (one(Sample(1.3, "a", {"tx_pause_ratio": 0.5})) or "")
 
 
-def test_what_a_run_sent_that_came_to_no_result_is_not_forgotten() -> None:
+@pytest.mark.parametrize("recorded", [0.0, 0.2])
+def test_what_a_run_sent_that_came_to_no_record_is_not_forgotten(recorded: float) -> None:
     guard = Guard(SafetyLimits(pause_per_campaign=1.0))
     watch = guard.watch()
     assert watch is not None
     watch(Sample(1.0, "a", {"tx_pause_ratio": 0.9}))
-    guard.abandon(watch)
+    guard.account(Use(recorded), watch)
     assert guard.pause_seconds == pytest.approx(0.9)
     other = guard.watch()
     assert other is not None

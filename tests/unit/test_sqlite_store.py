@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -105,6 +106,15 @@ def test_a_campaign_is_one_process_at_a_time(tmp_path: Path) -> None:
         writer.wait()
         writer.stdout.close()
     SqliteStore.open(path).close()
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(StoreUnwritable, match="cannot be locked: Function not implemented; its file system"):
+        SqliteStore.create(tmp_path / "campaign", HEADER)
 
 
 def test_a_campaign_is_opened_once_within_a_process_too(tmp_path: Path) -> None:
