@@ -191,13 +191,27 @@ def replayed(measurement: Measurement, watch: Watch | None) -> Measurement:
 
 
 def _seen(host: HostMeasurement, samples: Sequence[Sample]) -> HostMeasurement:
-    def mean(name: str, fewest: int = len(samples)) -> float | None:
+    def mean(name: str) -> float | None:
         values = [value for sample in samples if (value := sample.values.get(name)) is not None]
-        return sum(values) / len(values) if values and len(values) >= fewest else None
+        return sum(values) / len(values) if values and len(values) == len(samples) else None
 
     bps, pps = mean("delivered_bps"), None
     if bps is not None and host.delivered_bps and host.delivered_pps is not None:
         pps = host.delivered_pps * bps / host.delivered_bps
     counters = {name: mean(name) for name in host.counters}
-    # Where a driver tells of pause once a second, the first samples of a run say nothing of it.
-    return HostMeasurement(host.host, bps, pps, mean("tx_pause_ratio", 1), counters=counters)
+    return HostMeasurement(host.host, bps, pps, _paused(samples), counters=counters)
+
+
+def _paused(samples: Sequence[Sample]) -> float | None:
+    """Return the share of time that was pause, of that which tells of it.
+
+    Where a driver tells of pause once a second, the first samples of a run do not.
+    """
+    begins = (0.0, *(sample.seconds for sample in samples))
+    told = [
+        (max(0.0, sample.seconds - begin), ratio)
+        for begin, sample in zip(begins, samples, strict=False)
+        if (ratio := sample.values.get("tx_pause_ratio")) is not None
+    ]
+    seconds = sum(length for length, _ in told)
+    return sum(length * ratio for length, ratio in told) / seconds if seconds else None

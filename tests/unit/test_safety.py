@@ -12,14 +12,18 @@ from collie.campaign.budget import Budget
 from collie.campaign.engine import Summary
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard, Use, record_of, require_unshared, tightened
+from collie.content.catalogs import load_catalog
 from collie.content.spaces import load_space
+from collie.content.subsystems import load_subsystem
 from collie.detect.bounds import NOTHING_EXPECTED, Calibration
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, cut_short
 from collie.errors import PortShared, UsageError
-from collie.inventory.safety import SafetyLimits
+from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.ports import CampaignHeader, Measured, OtherUse
 from collie.search.recipe import Recipe, StrategyName
+from collie.simulator.subsystem import SubsystemFile
+from collie.simulator.testbed import SimulatedTestbed
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.workloads.feature import Condition, Mfs, Op
@@ -155,6 +159,38 @@ def test_a_run_stopped_early_is_judged_by_its_pause_alone() -> None:
     assert "too much pause" in verdict.reason
     series = [Sample(1.0, "b", {"delivered_bps": 1e8, "tx_pause_ratio": 0.0})]
     assert judge(Workload(), cut_short(full, series, "too fast"), NOTHING_EXPECTED, Thresholds()).is_inconclusive
+
+
+@pytest.mark.parametrize(
+    ("ratios", "storm"), [([0.9], True), ([0.0, 0.0, 0.9], True), ([0.7], False), ([0.3, 0.3], False)]
+)
+def test_pause_of_a_run_stopped_early_is_judged_beyond_that_of_its_start_up(ratios: list[float], storm: bool) -> None:
+    limit = REAL_HOSTS.pause_per_second if storm else 0.05
+    watch = Guard(SafetyLimits(pause_per_second=limit, rate_bps=10e9)).watch()
+    assert watch is not None
+    series = [Sample(0.25 * n, "b", {"tx_pause_ratio": ratio}) for n, ratio in enumerate(ratios, start=1)]
+    reasons = [watch(sample) for sample in series]
+    assert reasons[-1]
+    stopped = cut_short(Measurement((HostMeasurement("a"), HostMeasurement("b")), 4.0), series, reasons[-1])
+    verdict = judge(Workload(), stopped, NOTHING_EXPECTED, Thresholds())
+    assert verdict.is_anomalous == storm
+    assert verdict.is_inconclusive != storm
+
+
+def test_frames_of_a_run_stopped_for_its_rate_may_be_of_its_start_up() -> None:
+    hosts = HostMeasurement("a"), HostMeasurement("b", tx_pause_frames=500.0)
+    stopped = replace(Measurement(hosts, 1.0), stopped="too fast", stable=False)
+    assert judge(Workload(), stopped, NOTHING_EXPECTED, Thresholds()).is_inconclusive
+
+
+@pytest.mark.parametrize("limits", [SafetyLimits(rate_bps=10e9), SafetyLimits(pause_per_second=0.05)])
+def test_a_healthy_device_has_no_anomaly_under_any_limit(limits: SafetyLimits) -> None:
+    subsystem, guard = load_subsystem("F-healthy", SubsystemFile), Guard(limits)
+    testbed = SimulatedTestbed(subsystem, load_catalog("simulated"), seed=1)
+    results = [testbed.measure(Workload(qps=8), run, guard.watch()) for run in range(1, 60)]
+    measured = [result.measurement for result in results if isinstance(result, Measured)]
+    assert any(one.stopped for one in measured)
+    assert not any(judge(Workload(qps=8), one, NOTHING_EXPECTED, Thresholds()).is_anomalous for one in measured)
 
 
 def test_options_tighten_the_limits_of_a_site_and_loosen_none() -> None:
