@@ -44,14 +44,15 @@ def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
         "Each run is preceded by one of its plain sibling: the same transport, opcode, message sizes and bytes in "
         "flight, everything else plain. What the sibling delivers is what the workload is held against."
     )
+    controls = " --controls" if bundle.mfs.conditions else ""
     yield f"""To run it, with two hosts of your own, host A first:
 
     python3 {program} --hosts root@10.0.0.1,mlx5_0,192.168.77.1 root@10.0.0.2,mlx5_0,192.168.77.2
-    python3 {program} --hosts hosts.json --repeat 10 --controls --format json"""
+    python3 {program} --hosts hosts.json --repeat 10{controls} --format json"""
     yield _wrapped(
         f"A host is {FORM}: where SSH finds it, its RDMA device, and the address of that device's network. FIELD is "
-        f"one of {', '.join(OPTIONAL)}. Without gid_index the RoCE v2 GID of the data address is taken. With "
-        "--controls it is also run with each condition broken in turn, which must be normal."
+        f"one of {', '.join(OPTIONAL)}. Without gid_index the RoCE v2 GID of the data address is taken."
+        + (" With --controls it is also run with each condition broken in turn, which must be normal." * bool(controls))
     )
     yield f"""hosts.json says the same of each host, and may pin its host key:
 

@@ -32,7 +32,7 @@ from collie.inventory.hosts import Pair
 from collie.inventory.safety import REAL_HOSTS
 from collie.ports import CampaignHeader
 from collie.report.json_output import render_reproduction, render_safety
-from collie.report.trials import trial_lines
+from collie.report.trials import NO_CONTROLS, trial_lines
 from collie.ssh.openssh import OpenSshRemote
 from collie.store.memory import MemoryStore
 from collie.streams import outlive_readers
@@ -112,6 +112,8 @@ def _main(options: argparse.Namespace, program: str) -> int:
         return 0
     if not options.hosts:
         raise UsageError(f"name the hosts: --hosts {FORM} for each of them; --about says more")
+    if options.controls and not bundle.mfs.conditions:
+        _say(NO_CONTROLS)
     testbed = _testbed(bundle, pair_of(options.hosts), options.known_hosts)
     found, changed, safety = run(
         bundle, testbed, repeat=options.repeat, controls=options.controls, shared_port=options.shared_port

@@ -7,14 +7,12 @@ from typing import Any
 import click
 
 from collie import wiring
-from collie.campaign.choice import SearchChoice
 from collie.cli import complete
 from collie.cli.options import (
     print_json,
-    safety_limits,
+    rerun_choice,
     safety_options,
     say_safety,
-    testbed_choice,
     testbed_options,
     verify_option,
     victim_option,
@@ -34,24 +32,19 @@ from collie.report.text import render_measurement
 @verify_option
 @victim_option
 @testbed_options
-def command(workload: str, space: str | None, recipe: str | None, seed: int, output: str, **options: Any) -> int:
+@click.pass_context
+def command(ctx: click.Context, /, workload: str, output: str, **_options: Any) -> int:
     """Run one workload and its plain sibling; print the whole measurement and the verdict.
 
-    WORKLOAD is a YAML file, or the id of an anomaly such as nsdi22-01, whose trigger is run; or a file of the released
-    prototype, such as collie-log/reproduce/12.sh.
+    WORKLOAD is a YAML file; an anomaly as `collie reproduce` takes it, such as nsdi22-01 or campaigns/one/a1, on the
+    subsystem that it is from unless told otherwise; or a file of the released prototype, such as
+    collie-log/reproduce/12.sh.
 
     \b
     collie measure nsdi22-01
     collie measure my-workload.yaml --hosts hosts.yaml --format json
     """
-    choice = SearchChoice(
-        testbed_choice(options),
-        space,
-        recipe,
-        seed=seed,
-        safety=safety_limits(options),
-        shared_port=options["shared_port"],
-    )
+    choice = rerun_choice(wiring.choice_for(workload), ctx)
     asked = wiring.workload_named(workload, wiring.narrowed_space_of(choice))
     with wiring.bench(choice, Silence()) as bench:
         measured = bench.measure(asked)

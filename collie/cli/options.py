@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
+from collie.campaign.choice import DEFAULT_SUBSYSTEM, SearchChoice, TestbedChoice
 from collie.campaign.safety import SafetyRecord
 from collie.cli.complete import content, inventories
 from collie.content.locate import Kind
@@ -62,7 +62,7 @@ def testbed_options(command: F) -> F:
             "--subsystem",
             metavar="NAME|FILE",
             default=None,
-            help="Simulated subsystem.  [default: F]",
+            help="Simulated subsystem.  [default: F; of a named anomaly its own]",
             shell_complete=content(Kind.SUBSYSTEM),
         ),
         click.option(
@@ -127,6 +127,24 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
     if "victim" in said:
         given = dataclasses.replace(given, victim=chosen.victim)
     return dataclasses.replace(given, noise=_noise(given.hosts, chosen.noise)) if "noise" in said else given
+
+
+def rerun_choice(then: SearchChoice, ctx: click.Context) -> SearchChoice:
+    """Return the search that something comes from, with what stands on the command line in its place.
+
+    Raises:
+        UsageError: options contradict each other.
+    """
+    options = ctx.params
+    return dataclasses.replace(
+        then,
+        testbed=changed_testbed(then.testbed, ctx),
+        space=options["space"] or then.space,
+        recipe=options["recipe"] or then.recipe,
+        seed=options["seed"],
+        safety=safety_limits(options),
+        shared_port=options["shared_port"],
+    )
 
 
 def _noise(hosts: str | None, said: float | None) -> float:
@@ -222,6 +240,8 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, str]:
         key, sign, value = pair.partition("=")
         if not sign or not key:
             raise UsageError(f"--set {pair!r} is not KEY=VALUE")
+        if key.strip() in found:
+            raise UsageError(f"--set {pair!r}: {key.strip()} has another value already")
         found[key.strip()] = value.strip()
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import click
@@ -10,9 +9,8 @@ import click
 from collie import wiring
 from collie.cli import complete
 from collie.cli.options import (
-    changed_testbed,
     print_json,
-    safety_limits,
+    rerun_choice,
     safety_options,
     say_safety,
     testbed_options,
@@ -22,6 +20,7 @@ from collie.cli.options import (
 from collie.cli.progress import ConsoleProgress
 from collie.report.json_output import render_reproduction, render_safety
 from collie.report.text import render_trials
+from collie.report.trials import NO_CONTROLS
 
 
 @click.command("reproduce")
@@ -36,7 +35,7 @@ from collie.report.text import render_trials
 @victim_option
 @testbed_options
 @click.pass_context
-def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **options: Any) -> int:
+def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **_options: Any) -> int:
     """Run an anomaly again.
 
     ANOMALY is one of the paper's, such as nsdi22-01; CAMPAIGN/ID, such as campaigns/20261120T101500Z-F-1/a1, which
@@ -50,15 +49,9 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
     collie reproduce nsdi22-04 --hosts my-hosts.yaml --repeat 10 --controls
     """
     named = wiring.case_named(anomaly)
-    choice = dataclasses.replace(
-        named.choice,
-        testbed=changed_testbed(named.choice.testbed, ctx),
-        space=options["space"] or named.choice.space,
-        recipe=options["recipe"] or named.choice.recipe,
-        seed=options["seed"],
-        safety=safety_limits(options),
-        shared_port=options["shared_port"],
-    )
+    choice = rerun_choice(named.choice, ctx)
+    if controls and not named.case.mfs.conditions:
+        click.echo(NO_CONTROLS, err=True)
     ceilings, levels = named.ceilings(choice.testbed), named.case.then.levels if named.case.then else None
     with ConsoleProgress() as progress, wiring.bench(choice, progress, ceilings, named.fingerprints, levels) as bench:
         changed = named.difference(bench.testbed.info.fingerprints)

@@ -14,7 +14,8 @@ from collie.content.locate import Kind
 from collie.workloads.constraint import Limits
 from collie.workloads.dimension import Choice, Dimension, Ordered
 from collie.workloads.space import Space
-from collie.workloads.units import format_bytes, format_list
+from collie.workloads.units import format_bytes, format_value
+from collie.workloads.workload import Workload
 
 
 @click.group("space")
@@ -36,9 +37,13 @@ def show(space: str, output: str) -> int:
         print_json(_as_json(loaded))
         return 0
     click.echo(f"space {loaded.name}: 10^{loaded.log10_size():.1f} workloads before constraints\n")
-    width = max(map(len, loaded.dimensions))
+    usual = Workload()
+    always = {name: value for name, value in loaded.fixed.items() if value != usual.get(name)}
+    width = max(map(len, [*loaded.dimensions, *always]))
     for name, dimension in loaded.dimensions.items():
-        click.echo(f"  {name:{width}}  {_values(dimension)}; plain {_show(dimension.plain)}")
+        click.echo(f"  {name:{width}}  {_values(dimension)}; plain {format_value(dimension.plain)}")
+    for name, value in always.items():
+        click.echo(f"  {name:{width}}  always {format_value(value)}")
     limits = loaded.limits
     click.echo(f"\n  per host at most {limits.total_mrs} memory regions and {format_bytes(limits.pinned_bytes)} pinned")
     if limits.outstanding_bytes < Limits().outstanding_bytes:
@@ -84,12 +89,8 @@ def _as_json(space: Space) -> dict[str, Any]:
 
 def _values(dimension: Dimension) -> str:
     if isinstance(dimension, Choice):
-        return ", ".join(_show(value) for value in dimension.values)
+        return ", ".join(format_value(value) for value in dimension.values)
     if isinstance(dimension, Ordered):
         return f"{dimension.low} to {dimension.high} (ladder of {len(dimension.ladder)})"
     element = dimension.element
     return f"1 to {dimension.max_length} values of {element.low} to {element.high} (ladder of {len(element.ladder)})"
-
-
-def _show(value: Any) -> str:
-    return format_list(value) if isinstance(value, tuple) else str(value)

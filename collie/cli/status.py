@@ -70,7 +70,7 @@ def _lines(status: wiring.CampaignStatus) -> Iterator[str]:
         ("hosts", hosts(standing)),
         ("aside", set_aside(standing)),
         ("found", found(standing)),
-        ("error", _error(status)),
+        ("error" if status.life is wiring.Life.FAILED else "failed", _error(status)),
         ("go on", _go_on(status)),
     ):
         if text:

@@ -42,8 +42,13 @@ def content_roots(overlay: Path | None = None) -> tuple[Path, ...]:
 
     Args:
         overlay: a user's directory of the same layout; else the one that `COLLIE_CONTENT` names, if any.
+
+    Raises:
+        ContentError: there is no such directory.
     """
     named = overlay or (Path(os.environ[OVERLAY_VARIABLE]) if os.environ.get(OVERLAY_VARIABLE) else None)
+    if named is not None and not os.path.isdir(named):
+        raise ContentError([Problem(str(named), 0, f"no such directory; {OVERLAY_VARIABLE} names one with content")])
     own = (_PACKAGE / "_content", _PACKAGE.parent, _PACKAGE / "simulator")
     return (named, *own) if named else own
 
@@ -80,7 +85,13 @@ def find(kind: Kind, name_or_path: str, overlay: Path | None = None) -> Path:
         if os.path.isfile(path):  # unlike `is_file`, not upset by a name that no file can have
             return path
         raise ContentError(
-            [Problem(name_or_path, 0, f"no such file; give the path of a {kind} file or the name of one")]
+            [
+                Problem(
+                    name_or_path,
+                    0,
+                    f"no such file; give the path of a file with {_article(kind)} {kind}, or the name of one",
+                )
+            ]
         )
     files = available(kind, overlay)
     if name_or_path in files:
@@ -89,6 +100,10 @@ def find(kind: Kind, name_or_path: str, overlay: Path | None = None) -> Path:
     hint = f"did you mean {close[0]!r}? " if close else ""
     known = ", ".join(files) or "none"
     raise ContentError([Problem(name_or_path, 0, f"no {kind} has this name; {hint}known: {known}")])
+
+
+def _article(kind: Kind) -> str:
+    return "an" if kind[0] in "aeiou" else "a"
 
 
 def shown(path: Path) -> str:

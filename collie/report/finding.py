@@ -177,11 +177,11 @@ def _finding(
 
 def _commands(anomaly: Anomaly, place: str) -> tuple[tuple[str, str], ...]:
     target = f"{place}/{anomaly.id}"
+    again, controls = "Run it again", []
+    if anomaly.mfs.conditions:
+        again, controls = f"{again}, and with each condition broken in turn", ["--controls"]
     return (
-        (
-            "Run it again, and with each condition broken in turn",
-            shlex.join(["collie", "reproduce", target, "--controls"]),
-        ),
+        (again, shlex.join(["collie", "reproduce", target, *controls])),
         ("Hand it to somebody without Collie", shlex.join(["collie", "export", target, "--as", "bundle"])),
     )
 

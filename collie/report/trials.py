@@ -17,6 +17,8 @@ _STYLES = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.I
 _NAMED = 5
 """Counters that a line names, the furthest above ordinary first."""
 
+NO_CONTROLS = "no condition of it is known that could be broken: there are no controls"
+
 
 class Line(NamedTuple):
     """One line, and how a terminal may show it."""
@@ -110,7 +112,9 @@ def _counters(reproduction: Reproduction) -> Iterator[Line]:
     """Yield whether the counters moved as they did when the anomaly was found."""
     then, now = reproduction.then, reproduction.signature
     if then is None:
-        yield Line("which counters it raised when it was found is not on record, so they are not compared", "dim")
+        yield Line(
+            "too little is on record of which counters it raised when it was found, so they are not compared", "dim"
+        )
     if then is None or now is None:
         return
     match reproduction.same_counters:
@@ -120,7 +124,7 @@ def _counters(reproduction: Reproduction) -> Iterator[Line]:
             others = f"other counters are raised: {_raised(now)}" if now.raised else "no counter is raised"
             yield Line(f"{others}; when it was found: {_raised(then.signature)}", "bold yellow")
         case None:
-            yield Line("no counter is raised, now or when it was found: they do not tell", "dim")
+            yield Line("no counter is above what healthy runs read, now or when it was found: they do not tell", "dim")
 
 
 def _raised(signature: Signature) -> str:

@@ -69,8 +69,12 @@ class Prospects:
     @property
     def sentence(self) -> str:
         """What a person reads, with the figures that it rests on."""
-        chance = "under 1 %" if self.next_hour_chance < 0.01 else f"{100 * self.next_hour_chance:.0f} %"
+        chance = f"{100 * self.next_hour_chance:.0f} %"
+        if not 0.01 <= self.next_hour_chance <= 0.99:
+            chance = "under 1 %" if self.next_hour_chance < 0.01 else "over 99 %"
         if not self.kinds:
+            if self.elapsed_seconds < _HOUR:  # half a sighting in minutes is many in an hour
+                chance = "too early to tell"
             return f"another find in the next hour: {chance} (none in {format_seconds(self.elapsed_seconds)})"
         seen = f"{self.seen_once} of {self.kinds} kinds {'was' if self.seen_once == 1 else 'were'} seen once"
         return (

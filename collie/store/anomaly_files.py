@@ -42,13 +42,16 @@ def _explanation(anomaly: Anomaly) -> dict[str, Any]:
 
 def _instructions(directory: CampaignDirectory, header: CampaignHeader, anomaly: Anomaly) -> str:
     name = directory.path.absolute().name
-    command = shlex.join(["collie", "reproduce", f"{name}/{anomaly.id}", "--controls"])
+    again, controls = "Run it again", []
+    if anomaly.mfs.conditions:
+        again, controls = f"{again}, and with each condition broken in turn", ["--controls"]
+    command = shlex.join(["collie", "reproduce", f"{name}/{anomaly.id}", *controls])
     return f"""{anomaly.sentence}
 
 Found in run {anomaly.found_at_run} of campaign {header.campaign} ({header.space}, {header.recipe}, seed {header.seed}).
 Minimal feature set: {anomaly.mfs}
 {_cause(anomaly)}
-Run it again, and with each condition broken in turn, in the directory that holds {name}:
+{again}, in the directory that holds {name}:
 
     {command}
 

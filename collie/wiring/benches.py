@@ -130,16 +130,27 @@ def calibrate(
 
 
 def workload_named(name: str, space: Space) -> Workload:
-    """Load a workload file, a point of the released prototype, or the trigger of an anomaly.
+    """Load a workload file, a point of the released prototype, or the workload of an anomaly as `case_named` finds it.
 
     Raises:
-        ContentError: there is none, or it is wrong.
+        CollieError: there is none, or it is wrong.
     """
     if Path(name).suffix in _YAML:
         return load_workload(Path(name), space)
     if _is_prototype(name):
         return _point(name).workload
-    return load_reference(name).trigger
+    return case_named(name).case.workload
+
+
+def choice_for(name: str) -> SearchChoice:
+    """Return the search that a workload comes from, the usual one where it comes from none; names as `workload_named`.
+
+    Raises:
+        CollieError: there is no such workload.
+    """
+    if Path(name).suffix in _YAML or _is_prototype(name):
+        return SearchChoice(TestbedChoice())
+    return case_named(name).choice
 
 
 @dataclass(frozen=True)
@@ -212,7 +223,7 @@ def _bundled(path: Path) -> NamedCase:
 
 def _is_prototype(name: str) -> bool:
     path = Path(name.partition("#")[0])
-    return os.path.isfile(path) and path.suffix not in _YAML
+    return os.path.isfile(path) and path.suffix not in {*_YAML, archive.SUFFIX}
 
 
 def _point(name: str) -> PrototypePoint:

@@ -21,6 +21,8 @@ def parse_fixes(pairs: Iterable[str]) -> dict[str, Any]:
         name, sign, text = (part.strip() for part in pair.partition("="))
         if not sign:
             raise UsageError(f"--fix {pair!r} is not DIM=VALUE")
+        if name in found:
+            raise UsageError(f"--fix {pair!r}: {name} has another value already; a dimension is fixed to one")
         found[name] = _value(name, text, pair)
     return found
 
@@ -36,6 +38,8 @@ def parse_limits(pairs: Iterable[str]) -> dict[str, int]:
         name, sign, text = (part.strip() for part in pair.partition("<="))
         if not sign:
             raise UsageError(f"--limit {pair!r} is not DIM<=VALUE")
+        if name in found:
+            raise UsageError(f"--limit {pair!r}: {name} has another limit already; give the lower one")
         if name in FIELD_NAMES and not _is_ordered(Workload().get(name)):
             raise UsageError(f"--limit {pair!r}: {name} is not an ordered dimension; --fix gives it a value")
         value = _value(name, text, pair)

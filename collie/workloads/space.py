@@ -11,6 +11,7 @@ from typing import Any
 
 from collie.workloads.constraint import VERBS, Constraint, Limits, within
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
+from collie.workloads.units import format_value
 from collie.workloads.workload import Workload
 
 DRAW_ORDER = (
@@ -112,7 +113,10 @@ class Space:
                 found.append((name, wrong))
         for name in _FIELDS - set(self.dimensions):
             if workload.get(name) != self.base.get(name):
-                found.append((name, f"{name} does not vary in space {self.name}; it is {self.base.get(name)}"))
+                fixed = format_value(self.base.get(name))
+                found.append(
+                    (name, f"{name} is {fixed} in space {self.name} and does not vary; --space names one where it does")
+                )
         return found + self.violations(workload)
 
     def violations(self, workload: Workload) -> list[tuple[str, str]]:

@@ -65,7 +65,10 @@ def _value(option: click.Option) -> str:
         case click.Choice(choices=choices):
             return "|".join(map(str, choices))
         case click.IntRange() | click.FloatRange():
-            found = {"minimum": option.type.min, "maximum": option.type.max}
+            found = {
+                "exclusiveMinimum" if option.type.min_open else "minimum": option.type.min,
+                "exclusiveMaximum" if option.type.max_open else "maximum": option.type.max,
+            }
             return f"N {', '.join(limits({key: value for key, value in found.items() if value is not None}))}".strip()
     return option.metavar or ("N" if option.type in (click.INT, click.FLOAT) else "TEXT")
 

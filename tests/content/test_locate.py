@@ -34,6 +34,9 @@ def test_the_environment_names_an_overlay(overlay: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("COLLIE_CONTENT", str(overlay))
 
     assert load_recipe("nsdi22").budget == "5runs"
+    monkeypatch.setenv("COLLIE_CONTENT", str(overlay / "mistyped"))
+    with pytest.raises(ContentError, match="mistyped: no such directory; COLLIE_CONTENT names one"):
+        load_recipe("nsdi22")
 
 
 def test_an_unknown_name_lists_what_there_is_and_guesses() -> None:

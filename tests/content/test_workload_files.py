@@ -37,7 +37,9 @@ def test_fields_left_out_are_plain(tmp_path: Path) -> None:
 
 def test_a_space_checks_ranges_limits_and_what_varies(tmp_path: Path) -> None:
     assert complaints(write(tmp_path, "qps: 8\nsge_count: 32\n")) == [(2, "sge_count 32 is out of range; 1 to 16")]
-    assert complaints(write(tmp_path, "fence: true\n")) == [(1, "fence does not vary in space nsdi22; it is False")]
+    assert complaints(write(tmp_path, "fence: true\n")) == [
+        (1, "fence is false in space nsdi22 and does not vary; --space names one where it does")
+    ]
     assert complaints(write(tmp_path, "qps: 1000\nmrs_per_qp: 1000\n")) == [
         (2, "1000 qps x 1000 mrs_per_qp = 1000000 memory regions; at most 200000")
     ]

@@ -188,6 +188,9 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
         (["search", "--fix", "mtu=1500"], 2, "no path MTU"),
         (["search", "--limit", "qps<=none"], 2, "no whole number"),
         (["search", "--limit", "qp_type<=3"], 2, "qp_type is not an ordered dimension; --fix"),
+        (["search", "--fix", "qps=1", "--fix", "qps=2"], 2, "qps has another value already"),
+        (["search", "--limit", "qps<=1", "--limit", "qps<=2"], 2, "qps has another limit already"),
+        (["search", "--set", "firmware=22.31", "--set", "firmware=22.28"], 2, "firmware has another value already"),
         (["search", "--set", "firmware"], 2, "is not KEY=VALUE"),
         (["search", "--set", "warp=9"], 2, "warp"),
         (["search", "--hosts", "absent.yaml"], 2, "absent.yaml"),
@@ -367,3 +370,22 @@ def test_reproduction_says_what_has_changed_since_the_find(
     [found] = answer(*words, cwd=tmp_path)["fingerprint_difference"]
     assert [each["field"] for each in found["differences"]] == ["subsystem.noise"]
     assert answer("reproduce", "nsdi22-01", "--repeat", "1", cwd=tmp_path)["fingerprint_difference"] is None
+
+
+def test_an_anomaly_is_measured_where_it_is_from(tmp_path: Path, searched: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = searched
+    found = next(each for each in result["anomalies"] if each["id"] == "a1")
+    measured = answer("measure", str(folder / "one" / "a1"), cwd=tmp_path)
+    assert measured["workload"] == found["workload"]
+    assert measured["verdict"]["symptom"] == found["symptom"]
+    assert answer("measure", "nsdi22-14", cwd=tmp_path)["verdict"]["outcome"] == "anomalous", "on H"
+    assert answer("measure", "nsdi22-14", "--subsystem", "F", cwd=tmp_path)["verdict"]["outcome"] == "normal"
+
+
+def test_controls_without_a_condition_are_not_passed_over_in_silence(tmp_path: Path) -> None:
+    words = ["search", "--set", "firmware=22.31", "--budget", "40runs", "--seed", "1001", "--campaign", "short"]
+    found = answer(*words, cwd=tmp_path)["anomalies"]
+    assert {bool(each["features"]) for each in found} == {True, False}, "40 runs end before the second is explained"
+    for each in found:
+        done = collie("reproduce", f"short/{each['id']}", "--repeat", "1", "--controls", cwd=tmp_path)
+        assert ("there are no controls" in done.stderr) == (not each["features"])

@@ -31,6 +31,7 @@ from collie.errors import CollieError, ContentError, InventoryError, UsageError
 from collie.inventory.fingerprint import Fingerprint
 from collie.wiring.benches import case_named
 from collie.wiring.exports import bundle_of
+from collie.workloads.feature import Mfs
 
 THEN = Then(Signature((("misses", 3.25), ("stalls", 1.5))), Levels({"misses": 0.125, "stalls": 1e-4}, ("rx_packets",)))
 FINGERPRINTS = {"a": Fingerprint({"nic": {"firmware": "1.0", "psid": None}, "cpu": {"cores": 4, "flags": ["x", "y"]}})}
@@ -52,6 +53,8 @@ def test_every_anomaly_of_the_paper_can_be_exported_and_read_again(number: int) 
     assert one.plan.controls
     text = about(one, "file.pyz")
     assert all(str(condition) in text for condition in one.mfs.conditions)
+    assert "--controls" in text
+    assert "--controls" not in about(replace(one, mfs=Mfs(())), "file.pyz")
 
 
 def test_what_it_showed_and_was_found_on_comes_back() -> None:

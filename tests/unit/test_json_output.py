@@ -401,7 +401,7 @@ def test_a_reproduction_is_told_with_its_controls(reproduction: Reproduction) ->
         "    anomalous: host b sends pause",
         "    inconclusive: link changed",
         "    delivered: 50 Mbit/s (40 Mbit/s to 60 Mbit/s); severity: 30% (20% to 40%)",
-        "which counters it raised when it was found is not on record, so they are not compared",
+        "too little is on record of which counters it raised when it was found, so they are not compared",
         "without qps >= 64: pause in 0 of 3 runs, normal in 3",
         "    delivered: 1 Gbit/s",
         "no value of the space breaks opcode == SEND alone",

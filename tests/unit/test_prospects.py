@@ -54,6 +54,12 @@ def test_without_a_find_there_is_still_a_chance() -> None:
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-0.1))
     assert found.sentence == "another find in the next hour: 10 % (none in 10.0 h)"
     assert "under 1 %" in known(prospects([], [], 1000 * HOUR)).sentence
+    assert known(prospects([], [], 360)).sentence == "another find in the next hour: too early to tell (none in 6 min)"
+
+
+def test_nothing_is_certain() -> None:
+    found = known(prospects([60, 120], sightings((1 / 60, "a1"), (2 / 60, "a2")), 180))
+    assert "in the next hour: over 99 % (2 of 2" in found.sentence
 
 
 def test_before_the_first_run_nothing_is_known() -> None:

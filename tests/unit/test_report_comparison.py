@@ -105,7 +105,7 @@ def test_unlike_testbeds_are_said_before_anything_else(a1: Anomaly) -> None:
     found = compared([a1], [a1], (NEW, OLD))
     assert found.likeness is Likeness.UNLIKE
     text = Page(render_comparison(found)).text
-    assert text.index("may come from what differs there : nic.firmware.") < text.index("Only in new")
+    assert text.index("may come from what differs there : nic.firmware.") < text.index("Named only in new")
     assert "nic.firmware 2.0 1.0 yes" in text
 
 

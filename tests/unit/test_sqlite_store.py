@@ -21,6 +21,7 @@ from collie.errors import StoreError, StoreUnwritable, TestbedError
 from collie.ports import CampaignHeader
 from collie.store import SqliteStore, schema
 from collie.testing.store_suite import ANOMALY, HEADER, measured
+from collie.workloads.feature import Mfs
 from collie.workloads.workload import Opcode, QpType
 
 WRITER = """
@@ -393,4 +394,8 @@ def test_an_anomaly_takes_along_what_is_needed_to_run_it_again(tmp_path: Path) -
     assert mfs["features"][0] == {"dimension": "qp_type", "op": "==", "value": "UD"}
     assert mfs["sentence"] == ANOMALY.sentence
     assert "collie reproduce 'my campaign/a1' --controls" in files["reproduce.txt"].decode()
+    with SqliteStore.open(tmp_path / "my campaign") as store:
+        store.add_anomaly(replace(ANOMALY, id="a2", mfs=Mfs(())))
+        unexplained = contents(store.directory.anomaly("a2"))
+    assert "--controls" not in unexplained["reproduce.txt"].decode(), "there is no condition to break"
     assert len(files["series.jsonl"].splitlines()) == 3
