@@ -19,15 +19,15 @@ _AGAIN_SECONDS = 0.01
 def heed() -> None:
     """Make SIGTERM a Ctrl-C, as who cancels a job wants it cleaned up; either comes again where it was swallowed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    main, others = threading.main_thread().ident, sys.unraisablehook
-    assert main is not None
+    main, others = threading.main_thread(), sys.unraisablehook
 
     def again() -> None:
         time.sleep(_AGAIN_SECONDS)
-        signal.pthread_kill(main, signal.SIGTERM)
+        signal.pthread_kill(main.ident or 0, signal.SIGTERM)
 
     def hook(unraisable: sys.UnraisableHookArgs) -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        # At the end of the process it means that nobody waits for other threads, and has been heeded.
+        if issubclass(unraisable.exc_type, KeyboardInterrupt) and main.is_alive():
             _thread.start_new_thread(again, ())
         else:
             others(unraisable)

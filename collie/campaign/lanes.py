@@ -303,9 +303,6 @@ class Track:
         sound = [each for each in under_way if each.pending is None or each.pending.exception() is None]
         for each in self._in_order(sound):
             self._finish(each)
-        for each in under_way:
-            if each not in sound:
-                self._guard.account(Use(), each.watch)
 
 
 def alone(testbed: Testbed) -> Lane:

@@ -98,17 +98,22 @@ class Guard:
 
         Its watch has seen what the record does not tell: an agent that was lost on the way, a set-up that failed.
         """
-        watched = watch.pause_seconds if isinstance(watch, _RunWatch) else 0.0
+        watched, told = (watch.pause_seconds, watch.tells_pause) if isinstance(watch, _RunWatch) else (0.0, False)
         with self._accounting:
             self._under_way = [each for each in self._under_way if each is not watch]
             self.pause_seconds += max(use.pause_seconds, watched)
-            self.tells_pause |= use.tells_pause
+            self.tells_pause |= use.tells_pause or told
             self.stopped_runs += use.stopped
 
-    def used_beside(self, watch: Watch) -> float:
+    def used_beside(self, watch: Watch | None) -> float:
         """Return the pause, in seconds, of all runs but one: those that ended, and those that are under way."""
         with self._accounting:
             return self.pause_seconds + sum(each.pause_seconds for each in self._under_way if each is not watch)
+
+    def sent(self) -> float | None:
+        """Return the pause, in seconds, of all runs, those that were broken off included; None if no sample told."""
+        tells = self.tells_pause or any(each.tells_pause for each in self._under_way)
+        return self.used_beside(None) if tells else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +150,7 @@ def record_of(guard: Guard, queue_pairs_left: Mapping[str, int | None]) -> Safet
     metered = not guard.limits.unlimited
     if not metered and not queue_pairs_left:
         return None
-    seconds = guard.pause_seconds if metered and guard.tells_pause else None
-    return SafetyRecord(guard.limits, seconds, guard.stopped_runs, queue_pairs_left)
+    return SafetyRecord(guard.limits, guard.sent() if metered else None, guard.stopped_runs, queue_pairs_left)
 
 
 class _Paused(NamedTuple):
@@ -167,6 +171,7 @@ class _RunWatch:
 
     Attributes:
         pause_seconds: that hosts have sent in this run.
+        tells_pause: whether any sample told of pause.
     """
 
     def __init__(self, limits: SafetyLimits, used_before: float, guard: Guard | None = None) -> None:
@@ -174,6 +179,7 @@ class _RunWatch:
         self._used_before = used_before
         self._guard = guard
         self.pause_seconds = 0.0
+        self.tells_pause = False
         self._last: dict[str, float] = {}
         self._recent: dict[str, deque[_Paused]] = defaultdict(deque)
 
@@ -191,7 +197,9 @@ class _RunWatch:
         return self._storm(sample.host) or self._spent() or self._rate(sample)
 
     def _add(self, sample: Sample, begin: float) -> None:
-        paused = (sample.values.get("tx_pause_ratio") or 0.0) * (sample.seconds - begin)
+        ratio = sample.values.get("tx_pause_ratio")
+        self.tells_pause |= ratio is not None
+        paused = (ratio or 0.0) * (sample.seconds - begin)
         self.pause_seconds += paused
         recent = self._recent[sample.host]
         recent.append(_Paused(begin, sample.seconds, paused))

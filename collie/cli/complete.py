@@ -6,12 +6,15 @@ Whatever goes wrong here offers nothing: a message in the middle of a command li
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
-from collie.content.locate import Kind, available
+from collie.content import locate
+from collie.content.locate import Kind
+from collie.errors import ContentError
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -22,7 +25,7 @@ def content(kind: Kind, *others: str) -> Completer:
     """Return what completes the names of a kind of content, certain other words, and files."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        named = _items((*available(kind), *others), incomplete)
+        named = _items((*_available(kind), *others), incomplete)
         return named or [CompletionItem(incomplete, type="file")]
 
     return complete
@@ -42,14 +45,20 @@ def campaigns(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 def anomalies(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete an anomaly: the id of a published one, or CAMPAIGN/ID."""
     found = (str(path / each.name) for path in map(Path, _campaigns(incomplete)) for each in _below(path / "anomalies"))
-    named = _items((*available(Kind.ANOMALY), *found), incomplete)
+    named = _items((*_available(Kind.ANOMALY), *found), incomplete)
     return named or [CompletionItem(incomplete, type="file")]
 
 
 def known(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete what --known takes: a collection of published anomalies, or a campaign."""
-    collections = {name.rpartition("-")[0] for name in available(Kind.ANOMALY)}
+    collections = {name.rpartition("-")[0] for name in _available(Kind.ANOMALY)}
     return [*_items(sorted(collections), incomplete), *campaigns(ctx, param, incomplete)]
+
+
+def _available(kind: Kind) -> Iterable[str]:
+    with suppress(ContentError):
+        return locate.available(kind)
+    return ()
 
 
 def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:

@@ -37,15 +37,16 @@ def command(ctx: click.Context, /, workload: str, output: str, **_options: Any) 
     """Run one workload and its plain sibling; print the whole measurement and the verdict.
 
     WORKLOAD is a YAML file; an anomaly as `collie reproduce` takes it, such as nsdi22-01 or campaigns/one/a1, on the
-    subsystem that it is from unless told otherwise; or a file of the released prototype, such as
+    testbed that it is from unless told otherwise (a bundle names none); or a file of the released prototype, such as
     collie-log/reproduce/12.sh.
 
     \b
     collie measure nsdi22-01
     collie measure my-workload.yaml --hosts hosts.yaml --format json
     """
-    choice = rerun_choice(wiring.choice_for(workload), ctx)
-    asked = wiring.workload_named(workload, wiring.narrowed_space_of(choice))
+    then, load = wiring.workload_named(workload)
+    choice = rerun_choice(then, ctx)
+    asked = load(wiring.narrowed_space_of(choice))
     with wiring.bench(choice, Silence()) as bench:
         measured = bench.measure(asked)
     if output == "json":

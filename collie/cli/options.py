@@ -62,7 +62,7 @@ def testbed_options(command: F) -> F:
             "--subsystem",
             metavar="NAME|FILE",
             default=None,
-            help="Simulated subsystem.  [default: F; of a named anomaly its own]",
+            help="Simulated subsystem.  [default: F, or where a named anomaly is from]",
             shell_complete=content(Kind.SUBSYSTEM),
         ),
         click.option(
@@ -135,10 +135,12 @@ def rerun_choice(then: SearchChoice, ctx: click.Context) -> SearchChoice:
     Raises:
         UsageError: options contradict each other.
     """
-    options = ctx.params
+    options, testbed = ctx.params, changed_testbed(then.testbed, ctx)
+    if (testbed.hosts, testbed.subsystem) != (then.testbed.hosts, then.testbed.subsystem):
+        then = dataclasses.replace(then, capabilities=None, terms=None)  # those of other hosts
     return dataclasses.replace(
         then,
-        testbed=changed_testbed(then.testbed, ctx),
+        testbed=testbed,
         space=options["space"] or then.space,
         recipe=options["recipe"] or then.recipe,
         seed=options["seed"],

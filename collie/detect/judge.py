@@ -26,10 +26,6 @@ from collie.workloads.plan import shares, sinks
 from collie.workloads.units import format_rate
 from collie.workloads.workload import Workload
 
-START_UP_PAUSE_SECONDS = 0.2
-"""What a healthy NIC may send while queue pairs are connected (paper 5.2). No more than the default limit of pause
-within a second: what that has stopped is a storm."""
-
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
@@ -67,8 +63,8 @@ def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds
         thresholds: from where on a reading is an anomaly.
 
     Returns:
-        The verdict of the first check that has something to say. Of a run that was stopped early only pause is judged,
-        and that only beyond what its start-up may have sent.
+        The verdict of the first check that has something to say. Of a run that was stopped early only pause is judged:
+        it is why runs are stopped.
     """
     run = _Run(workload, measurement, bound, thresholds)
     return next(verdict for check in _CHECKS if (verdict := check(run)) is not None)
@@ -151,8 +147,6 @@ def _pause(run: _Run) -> Verdict | None:
     host, ratio = above
     text = f"host {host} sends pause for {ratio:.1%} of the time"
     if run.measurement.stopped:
-        if ratio * run.measurement.window_seconds < START_UP_PAUSE_SECONDS:
-            return None
         text += f", until it was stopped: {run.measurement.stopped}"
     return run.anomalous(Symptom.PAUSE, text, ratio, host, ratio / threshold)
 

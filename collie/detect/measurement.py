@@ -202,16 +202,24 @@ def _seen(host: HostMeasurement, samples: Sequence[Sample]) -> HostMeasurement:
     return HostMeasurement(host.host, bps, pps, _paused(samples), counters=counters)
 
 
+START_UP_SECONDS = 2.0
+START_UP_PAUSE_SECONDS = 0.2
+"""What a healthy NIC may send in its first `START_UP_SECONDS`, while queue pairs are connected (paper 5.2). No more
+than the default limit of pause within a second: what that has stopped is a storm."""
+
+
 def _paused(samples: Sequence[Sample]) -> float | None:
-    """Return the share of time that was pause, of that which tells of it.
+    """Return the share of time that was pause, of that which tells of it; but for the start-up, if that was no storm.
 
     Where a driver tells of pause once a second, the first samples of a run do not.
     """
     begins = (0.0, *(sample.seconds for sample in samples))
     told = [
-        (max(0.0, sample.seconds - begin), ratio)
+        (begin, max(0.0, sample.seconds - begin), ratio)
         for begin, sample in zip(begins, samples, strict=False)
         if (ratio := sample.values.get("tx_pause_ratio")) is not None
     ]
-    seconds = sum(length for length, _ in told)
-    return sum(length * ratio for length, ratio in told) / seconds if seconds else None
+    if sum(length * ratio for begin, length, ratio in told if begin < START_UP_SECONDS) < START_UP_PAUSE_SECONDS:
+        told = [each for each in told if each[0] >= START_UP_SECONDS]
+    seconds = sum(length for _, length, _ in told)
+    return sum(length * ratio for _, length, ratio in told) / seconds if seconds else None

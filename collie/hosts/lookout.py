@@ -77,9 +77,10 @@ class Lookout:
 
 
 class _Way(NamedTuple):
-    """One direction of a flow."""
+    """One direction of a flow; of loopback both have one source and sink."""
 
     flow: str
+    returned: bool
     source: str
     sink: str
 
@@ -88,9 +89,9 @@ def _delivered(flow: Flow, totals: FlowTotals | None) -> dict[_Way, int]:
     """Return the bytes that one end of a flow knows to be delivered; nothing where it counts none."""
     if totals is None:
         return {}
-    ways = {_Way(flow.name, flow.source, flow.sink): totals.delivered_bytes}
+    ways = {_Way(flow.name, False, flow.source, flow.sink): totals.delivered_bytes}
     if flow.is_mixed:
-        ways[_Way(flow.name, flow.sink, flow.source)] = totals.returned_bytes
+        ways[_Way(flow.name, True, flow.sink, flow.source)] = totals.returned_bytes
     return {way: delivered for way, delivered in ways.items() if delivered is not None}
 
 

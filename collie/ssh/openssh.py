@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import selectors
 import shlex
@@ -37,6 +38,8 @@ ALIVE_COUNT = 5
 """Unanswered signs of life, one every `ALIVE_SECONDS`, until the host is taken for gone."""
 SSH_FAILED = 255
 """Exit status of `ssh` where it failed itself. A command that ends so cannot be told from that."""
+
+_KEYS_PREFIX = "collie-ssh-"
 
 _WRITE = """set -e
 umask 077
@@ -110,7 +113,7 @@ class OpenSshRemote:
             running, self._running = self._running, set()
             keys, self._keys = self._keys, None
         for process in running:
-            if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended just now
                 os.killpg(process.pid, signal.SIGKILL)  # with an ssh to its jump host, which holds our pipes as well
         for channel in channels:
             channel.close()
@@ -213,7 +216,7 @@ class OpenSshRemote:
         file, alias = self._known_hosts, {}
         if self._host.host_key:
             with self._lock:  # made for each command, as a session is closed again and again while it begins
-                self._keys = self._keys or tempfile.TemporaryDirectory(prefix="collie-ssh-")
+                self._keys = self._keys or tempfile.TemporaryDirectory(prefix=_KEYS_PREFIX)
                 file = Path(self._keys.name) / "known_hosts"
                 file.write_text(f"{self.name} {self._host.host_key}\n")
             alias = {"HostKeyAlias": self.name}
@@ -233,18 +236,20 @@ class OpenSshRemote:
         """Name what `ssh` says that went wrong."""
         host = self._host
         lines = (line.strip() for line in defused(stderr.replace("\r", "")).splitlines())
-        # Its advice names a file of ours that is gone by now.
-        told = [line for line in lines if line and not (host.host_key and "known_hosts" in line)]
+        told = [line for line in lines if line and _KEYS_PREFIX not in line]  # a file of ours that is gone by now
         words = " | ".join(told[-3:]) or "ssh ended without a word"
         if "host key verification failed" not in stderr.lower():
             return HostUnreachable(host.name, host.address, words)
         where = "known_hosts" if self._known_hosts is None else str(self._known_hosts)
-        mended = "change `host_key` in the hosts file" if host.host_key else f"add it to {where}"
+        about = re.search(r"host key (?:is known )?for (\S+)", stderr, re.IGNORECASE)
+        at_jump = host.host_key is not None and about is not None and about[1] != self.name
+        mended = f"add it to {where}" if at_jump or not host.host_key else "change `host_key` in the hosts file"
         return HostKeyMismatch(
             host.name,
             host.address,
-            f"ssh does not believe that it is the host: {words}. Compare its key with `ssh-keygen -lf "
-            f"/etc/ssh/ssh_host_ed25519_key.pub` on the host itself, then {mended}",
+            f"ssh does not believe that it is {'its jump' if at_jump else 'the'} host: {words}. Compare its key with "
+            f"`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on {'that' if at_jump else 'the'} host itself, then "
+            f"{mended}",
         )
 
 

@@ -6,7 +6,6 @@ from .benches import (
     bench as bench,
     calibrate as calibrate,
     case_named as case_named,
-    choice_for as choice_for,
     workload_named as workload_named,
 )
 from .campaigns import (

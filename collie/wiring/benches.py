@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from collie.bundle import archive
@@ -129,28 +130,23 @@ def calibrate(
         return Calibrated(calibration, None, opened.safety, failure)
 
 
-def workload_named(name: str, space: Space) -> Workload:
-    """Load a workload file, a point of the released prototype, or the workload of an anomaly as `case_named` finds it.
+def workload_named(name: str) -> tuple[SearchChoice, Callable[[Space], Workload]]:
+    """Find a workload file, a point of the released prototype, or the workload of an anomaly as `case_named` does.
+
+    Returns:
+        The search that it comes from, the usual one where it comes from none, and what gives the workload once its
+        space is known.
 
     Raises:
         CollieError: there is none, or it is wrong.
     """
     if Path(name).suffix in _YAML:
-        return load_workload(Path(name), space)
+        return SearchChoice(TestbedChoice()), partial(load_workload, Path(name))
     if _is_prototype(name):
-        return _point(name).workload
-    return case_named(name).case.workload
-
-
-def choice_for(name: str) -> SearchChoice:
-    """Return the search that a workload comes from, the usual one where it comes from none; names as `workload_named`.
-
-    Raises:
-        CollieError: there is no such workload.
-    """
-    if Path(name).suffix in _YAML or _is_prototype(name):
-        return SearchChoice(TestbedChoice())
-    return case_named(name).choice
+        point = _point(name).workload
+        return SearchChoice(TestbedChoice()), lambda _space: point
+    named = case_named(name)
+    return named.choice, lambda _space: named.case.workload
 
 
 @dataclass(frozen=True)

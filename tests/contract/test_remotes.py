@@ -395,6 +395,18 @@ def test_a_pinned_key_is_asked_for_though_the_user_has_a_connection_open(ssh_hos
     anybody.close()
 
 
+def test_a_jump_host_that_is_not_believed_is_told_from_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ssh_host: Host
+) -> None:
+    program = tmp_path / "ssh"
+    words = "No ED25519 host key is known for bastion and you have requested strict checking."
+    program.write_text(f"#!/bin/sh\necho '{words}' >&2\necho 'Host key verification failed.' >&2\nexit 255\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(HostKeyMismatch, match=r"its jump host: .* known for bastion .*then add it to known_hosts"):
+        openssh(dataclasses.replace(ssh_host, jump="bastion"))
+
+
 def test_a_pinned_key_is_asked_for_after_closing_too(ssh_host: Host, trusting: Path) -> None:
     remote = OpenSshRemote(with_another_key(ssh_host), config_file=str(trusting))
     remote.close()

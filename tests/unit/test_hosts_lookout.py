@@ -78,6 +78,8 @@ def test_both_ways_of_a_mixed_flow_count_each_at_its_end() -> None:
     plan = flows(Workload(qp_type=QpType.RC, opcode=Opcode.WRITE, more_opcodes=(Opcode.READ,)))
     ends: Ends = {"a": {"a-b/requester": (3e9, 7e9)}, "b": {"a-b/responder": UNKNOWN}}
     assert seen(plan, ends) == {"a": (7e9, 3e9), "b": (3e9, 7e9)}
+    alone = flows(Workload(opcode=Opcode.WRITE, more_opcodes=(Opcode.READ,), remote=False, loopback=True))
+    assert seen(alone, {"a": {"a-a/requester": (3e9, 7e9)}}) == {"a": (10e9, 10e9)}
 
 
 def test_loopback_is_received_and_sent_and_a_victim_counts() -> None:

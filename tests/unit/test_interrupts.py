@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import time
 import weakref
@@ -28,6 +29,28 @@ def test_an_interrupt_that_python_swallows_comes_again(number: signal.Signals) -
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         drop(lambda: signal.raise_signal(number))
         time.sleep(30)
+
+
+AT_ITS_END = """
+import atexit, os, signal, threading, time
+from collie.interrupts import heed
+heed()
+def tidy():
+    time.sleep(0.3)
+    print("tidy", flush=True)
+atexit.register(tidy)
+def other():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+threading.Thread(target=other).start()
+"""
+
+
+def test_an_interrupt_that_ends_the_wait_for_threads_is_not_repeated() -> None:
+    done = subprocess.run([sys.executable, "-c", AT_ITS_END], capture_output=True, text=True, timeout=50, check=False)
+    assert done.stdout == "tidy\n", done.stderr
 
 
 def test_what_else_cannot_be_raised_is_told_as_before(

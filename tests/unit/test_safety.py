@@ -93,6 +93,18 @@ def test_runs_that_are_under_way_at_once_draw_on_one_budget() -> None:
     assert "--max-pause" in (one(Sample(1.3, "a", {"tx_pause_ratio": 0.5})) or "")
 
 
+def test_what_a_run_has_sent_that_was_broken_off_is_told() -> None:
+    guard = Guard(SafetyLimits(pause_per_campaign=1.0))
+    watch = guard.watch()
+    assert watch is not None
+    assert guard.sent() is None
+    watch(Sample(1.0, "a", {"tx_pause_ratio": 0.5}))
+    assert guard.sent() == pytest.approx(0.5)
+    record = record_of(guard, {})
+    assert record is not None
+    assert record.pause_seconds == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize("recorded", [0.0, 0.2])
 def test_what_a_run_sent_that_came_to_no_record_is_not_forgotten(recorded: float) -> None:
     guard = Guard(SafetyLimits(pause_per_campaign=1.0))
@@ -175,6 +187,15 @@ def test_pause_of_a_run_stopped_early_is_judged_beyond_that_of_its_start_up(rati
     verdict = judge(Workload(), stopped, NOTHING_EXPECTED, Thresholds())
     assert verdict.is_anomalous == storm
     assert verdict.is_inconclusive != storm
+
+
+@pytest.mark.parametrize(
+    ("ratios", "shown"), [([0.0] * 12 + [0.7], 0.14), ([0.05] * 15, 0.05), ([0.6] + [0.0] * 11, 0.0)]
+)
+def test_after_its_start_up_the_pause_of_a_stopped_run_counts_as_ever(ratios: list[float], shown: float) -> None:
+    series = [Sample(0.25 * n, "b", {"tx_pause_ratio": ratio}) for n, ratio in enumerate(ratios, start=1)]
+    full = Measurement((HostMeasurement("a"), HostMeasurement("b")), 4.0)
+    assert cut_short(full, series, "too fast").host("b").tx_pause_ratio == pytest.approx(shown)
 
 
 def test_frames_of_a_run_stopped_for_its_rate_may_be_of_its_start_up() -> None:
