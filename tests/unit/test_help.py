@@ -90,3 +90,5 @@ def test_campaigns_and_their_anomalies_are_completed(tmp_path: Path, monkeypatch
     assert "nsdi22" in values(complete.known(context, parameter, "n"))
     assert complete.content(Kind.RECIPE)(context, parameter, "./my")[0].type == "file"
     assert values(complete.campaigns(context, parameter, "no/such/place/"))[-1] == "no/such/place/"
+    monkeypatch.setenv("COLLIE_CONTENT", "mistyped")
+    assert complete.content(Kind.RECIPE)(context, parameter, "r")[0].type == "file"
