@@ -374,7 +374,7 @@ def _diagnosis(odd: Sequence[Sign], battery: Sequence[Probe], catalog: Catalog) 
     3. Answers take twice as long (`SLOW_ANSWER`), and nothing is short meanwhile: that slows all that waits for them.
     4. Otherwise the plainest probe in which the host is odd tells. In a plain one it is the counter of a resource that
        has risen most, else what was delivered, else what deviates most; in a special one the component that the probe
-       stresses.
+       stresses, if such a counter has risen or less was delivered there: pause that is missing tells of no component.
 
     Args:
         odd: not empty, the largest deviation first.
@@ -396,9 +396,13 @@ def _diagnosis(odd: Sequence[Sign], battery: Sequence[Probe], catalog: Catalog) 
         slow = sign.metric.name == DELIVERED and sign.value < SLOW_ANSWER * sign.median
         if probe.is_one_at_a_time and slow and not any(each.metric.probe == probe.name for each in risen):
             return sign, probe.stresses or sign.component
-    plainest = odd[0].metric.probe
+    short = [sign for sign in odd if sign.metric.name == DELIVERED and sign.score < 0]
+    telling_probes = [
+        sign for sign in odd if not probes[sign.metric.probe][1].stresses or sign in risen or sign in short
+    ]
+    plainest = (telling_probes or odd)[0].metric.probe
     there = [sign for sign in odd if sign.metric.probe == plainest]
-    short = [sign for sign in there if sign in risen]
+    scarce = [sign for sign in there if sign in risen]
     delivered = [sign for sign in there if sign.metric.name == DELIVERED]
-    telling = (short or delivered or there)[0]
+    telling = (scarce or delivered or there)[0]
     return telling, probes[plainest][1].stresses or telling.component

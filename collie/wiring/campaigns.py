@@ -6,7 +6,6 @@ import dataclasses
 import logging
 import os
 import shlex
-from collections import deque
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
     from collie.simulator.truth import Score
 
 logger = logging.getLogger(__name__)
+
+_SAME_MOMENT_SECONDS = 1e-6
+"""Ends of runs are sums, and differ in their last digits."""
 NO_SCHEDULER = "none"
 """Instead of an address: this process drives all pairs."""
 
@@ -188,7 +190,8 @@ def resume(
             shared_port=shared_port,
         )
         parts = parts_of(choice)
-        _refuse_less_than_used(parts.budget, store)
+        if budget is not None:
+            _refuse_less_than_used(parts.budget, store)
         lost = lost_runs(store)
         testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler, absent_ok=True)
         on_failure.callback(testbed.close)
@@ -247,11 +250,17 @@ def require_same_hardware(
 
 def _refuse_less_than_used(budget: Budget, store: SqliteStore) -> None:
     """Refuse a budget under which some of the recorded runs would not have been begun: they cannot be undone."""
-    used = deque(store.runs(), maxlen=2)
-    if len(used) == 2 and budget.spent(used[0].finished_at_seconds, used[0].run):
+    ends = {record.run: (record.finished_at_seconds, record.result.elapsed_seconds) for record in store.runs()}
+    if not ends:
+        return
+    last = max(ends)
+    finished, took = ends.pop(last)
+    # Other pairs may have gone on beyond it: what counts is the clock when the last run began.
+    began = max((end for end, _ in ends.values() if end <= finished - took + _SAME_MOMENT_SECONDS), default=0.0)
+    if budget.spent(began, last - 1):
         raise UsageError(
-            f"budget {budget} is less than the campaign has used: {used[0].run + 1} runs, "
-            f"{format_seconds(used[0].finished_at_seconds)} before the last; give more, or leave --budget out"
+            f"budget {budget} is less than the campaign has used: {last} runs, {format_seconds(began)} before the "
+            "last; give more, or leave --budget out"
         )
 
 

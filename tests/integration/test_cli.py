@@ -292,6 +292,17 @@ def test_several_pairs_search_one_campaign_that_resumes(tmp_path: Path) -> None:
     assert without_wall_time(extended) == without_wall_time(whole)
 
 
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_a_campaign_of_several_pairs_that_used_its_time_is_resumed(seed: str, tmp_path: Path) -> None:
+    words = ["search", "--subsystem", "F", "--seed", seed, "--pairs", "4", "--budget", "20m", "--campaign", "c"]
+    whole = answer(*words, cwd=tmp_path)
+    for more in ([], ["--budget", "20m"]):  # its last runs end together, beyond the budget
+        again = answer("search", "--resume", "c", *more, cwd=tmp_path)
+        assert without_wall_time(again) == without_wall_time(whole)
+    less = collie("search", "--resume", "c", "--budget", "19m", cwd=tmp_path, status=2)
+    assert "budget 19 min is less than the campaign has used" in less.stderr
+
+
 def test_more_pairs_than_the_inventory_forms_are_refused(tmp_path: Path) -> None:
     hosts = Path(__file__).parents[2] / "hosts.example.yaml"
     done = collie("search", "--dry-run", "--hosts", str(hosts), "--pairs", "9", cwd=tmp_path, status=2)

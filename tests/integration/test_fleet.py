@@ -99,6 +99,18 @@ def test_a_sound_fleet_exits_0_and_a_small_one_4(capsys: pytest.CaptureFixture[s
     assert "too few" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("count", [6, 16])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_small_fleet_names_the_component_of_missing_pause_too(
+    count: int, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--count", str(count), "--seed", str(seed), "--fault", "host-003=pfc_off", "--format", "json"]
+    assert run(["fleet", *words]) == 1
+    told = json.loads(capsys.readouterr().out)
+    components = {each["host"]: each["component"] for each in told["ranking"] if each["odd"]}
+    assert components == {"host-003": "receive buffer"}
+
+
 def test_a_fleet_in_which_nothing_differs_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fleet", "--count", "6", "--noise", "0"]) == 0
     assert "no host is odd" in capsys.readouterr().out
