@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from typing import Any, Dict, List, Optional
 
 from .engine import Engine
@@ -65,6 +66,8 @@ class EngineProcess:
             pulse.end_without_it(SILENCE_SECONDS)
             Engine(paths, pipe.fileno(), self.totals).serve()
             code = 0
+        except BaseException:  # this process ends without Python's own last words
+            traceback.print_exc()
         finally:
             sys.stderr.flush()
             os._exit(code)

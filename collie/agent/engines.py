@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import select
 import time
 from typing import Any, Callable, Dict, List, Optional
 
 from .child import EngineProcess
+from .faults import from_errno
 from .sharing import divide, join, shares
 from .totals import RunTotals
 
@@ -22,14 +24,21 @@ class Engines:
         """Fork ``processes`` engines for the ends ``qps`` (flow key: queue pairs).
 
         Raises:
-            AgentFault: ``bad_request``: there are fewer queue pairs than engines.
+            AgentFault: ``bad_request``: there are fewer queue pairs than engines; ``setup``: not all could be forked.
         """
         self._shares = shares(qps, processes)
-        self.members = [make_engine(share) for share in self._shares]
+        self.members: List[EngineProcess] = []
+        self._first_to_end: Optional[int] = None
+        try:
+            for share in self._shares:
+                self.members.append(make_engine(share))
+        except OSError as error:  # no memory, or no more processes
+            self.kill()
+            number, code = len(self.members) + 1, error.errno or errno.EAGAIN
+            raise from_errno("fork", code, f"engine {number} of {len(self._shares)}") from error
         self.totals = RunTotals([member.totals for member in self.members])
         self._do = ""
         self._replies: Dict[int, Dict[str, Any]] = {}
-        self._first_to_end: Optional[int] = None
 
     @property
     def pids(self) -> List[int]:

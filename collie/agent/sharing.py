@@ -53,10 +53,12 @@ def _prepare(command: Dict[str, Any], part: Dict[str, int], processes: int) -> D
 
 
 def _endpoint(key: str, peer: Dict[str, Any], number: int) -> Dict[str, Any]:
-    try:
-        return dict(peer["engines"][number])
-    except IndexError:
-        raise bad_request(f"connect: {key} has a share in engine {number + 1}, its peer has none there") from None
+    engines = peer["engines"]
+    if number >= len(engines):
+        raise bad_request(f"connect: {key} has a share in engine {number + 1}, its peer has none there")
+    if not isinstance(engines[number], dict):
+        raise bad_request(f"connect: what the peer of {key} says of its engine {number + 1} is no endpoint")
+    return dict(engines[number])
 
 
 def join(do: str, replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> Reply:

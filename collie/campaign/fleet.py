@@ -73,7 +73,7 @@ class _Outcome:
 
     Attributes:
         failure: which host it is about, or all of the group where nobody can tell, and what it was.
-        gone: a host that is not to be asked any more.
+        gone: a machine that cannot be reached, or a party of it that cannot be made to begin: not asked any more.
         virtual_time: the group's time is computed, not waited for.
         unread: probes that told nothing, and why.
     """
@@ -126,7 +126,7 @@ class Battery:
                 for groups in rounds:
                     if self._guard.spent:
                         break
-                    able = [group for group in groups if gone.isdisjoint(map(machine_of, group.hosts))]
+                    able = [group for group in groups if gone.isdisjoint([*group.hosts, *map(machine_of, group.hosts)])]
                     numbers = []
                     for group in able:
                         numbers.append(number)
@@ -136,8 +136,9 @@ class Battery:
                         _add(survey, outcome)
                         unread |= _by_host(group, outcome)
                         if outcome.gone:
-                            gone.add(machine_of(outcome.gone))
-                            survey.incomplete.add(outcome.gone)
+                            gone.add(outcome.gone)
+                            about = {host for host in group.hosts if outcome.gone in (host, machine_of(host))}
+                            survey.incomplete |= about
                     survey.elapsed_seconds += _elapsed(outcomes, self._lanes)
             except BaseException:
                 self._interrupt()
@@ -160,7 +161,7 @@ class Battery:
             testbed = self._opened(group.hosts)
         except TestbedError as error:
             self._failed(group, group.probes, error, outcome)
-            outcome.gone = _named(error, group)  # however it failed, it did so after all attempts
+            outcome.gone = outcome.gone or _named(error, group)  # however it failed, it did so after all attempts
             return outcome
         try:
             outcome.catalog, able = testbed.info.catalog, testbed.capabilities
@@ -216,7 +217,7 @@ class Battery:
         who = _named(error, group)
         named = who or ",".join(group.hosts)
         outcome.failure = named, str(error)
-        outcome.gone = who if isinstance(error, HostUnreachable | HostKeyMismatch) else None
+        outcome.gone = machine_of(who) if who and isinstance(error, HostUnreachable | HostKeyMismatch) else None
         outcome.unread |= {probe.name: str(error) for probe in probes}
         if not self._interrupted:
             self._tell(f"{named}: {error}")

@@ -75,6 +75,7 @@ class Workers:
     def __init__(self, address: str) -> None:
         self.address = require_address(address)
         self._dask = _distributed()
+        self._require_encryption()
         try:
             self._client = self._dask.Client(
                 address, timeout=_CONNECT_SECONDS, set_as_default=False, name="collie", heartbeat_interval="2s"
@@ -82,8 +83,22 @@ class Workers:
         except (OSError, ValueError, TypeError) as error:
             raise TestbedError(f"no scheduler answers at {address}: {error}. Start one by: dask scheduler") from None
         self._driven_by: dict[str, str] = {}
+        self._left: dict[str, in_worker.Left | None] = {}
         self._assigning = Lock()
         self._silent = False
+
+    def _require_encryption(self) -> None:
+        """Refuse an address that dask's own settings do not go with: it would say so after 20 s, with a traceback."""
+        security, encrypted = self._dask.Security(), self.address.startswith("tls://")
+        if encrypted and security.get_connection_args("client").get("ssl_context") is None:
+            raise UsageError(
+                f"--scheduler {self.address}: dask has no certificate for it here; name its files in dask's settings "
+                "distributed.comm.tls (ca-file, client.cert, client.key)"
+            )
+        if security.require_encryption and not encrypted:
+            raise UsageError(
+                f"--scheduler {self.address}: dask's setting distributed.comm.require-encryption forbids it; give tls://"
+            )
 
     def ask(self, pair: str, function: Callable[..., Answer[T]], *arguments: Any) -> T:
         """Let the worker of a pair call a function; another worker where that one leaves.
@@ -137,11 +152,11 @@ class Workers:
         Raises:
             TestbedError: the scheduler is gone.
         """
-        worker = self._driven_by.pop(pair, None)
+        worker, before = self._driven_by.pop(pair, None), self._left.pop(pair, {})
         if worker not in self._present():
             return None
         try:
-            return self._answer(worker, in_worker.close, pair).value
+            return in_worker.together(before, self._answer(worker, in_worker.close, pair).value)
         except _Vanished:
             return None
 
@@ -177,8 +192,10 @@ class Workers:
 
     def _leave(self, worker: str, pair: str) -> None:
         """Let a worker close the testbed of a pair before another one opens it."""
+        left = None
         with suppress(_Vanished):
-            self._answer(worker, in_worker.close, pair)
+            left = self._answer(worker, in_worker.close, pair).value
+        self._left[pair] = in_worker.together(self._left.get(pair, {}), left)
 
     def _present(self) -> frozenset[str]:
         """Return the workers that are there.
@@ -235,6 +252,13 @@ class Workers:
             raise _Vanished from None
         except (self._dask.CancelledError, self._dask.comm.CommClosedError) as error:
             raise self._gone(error) from None
+        except RuntimeError as error:
+            if "deserialization of the task graph" not in str(error):
+                raise
+            raise TestbedError(
+                f"scheduler {self.address} cannot read what it is sent, which takes Collie {__version__}; install it "
+                "there, too"
+            ) from None
         except ImportError as error:
             raise TestbedError(f"worker {worker} cannot run Collie {__version__}: {error}; install it there") from None
         finally:

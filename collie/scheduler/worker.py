@@ -66,7 +66,12 @@ class _Kept:
             self.timer.cancel()
 
 
+Left = Mapping[str, int | None]
+"""How many queue pairs of ours a testbed has left when it was closed, by host; None where the host does not tell."""
+
 _kept: dict[str, _Kept] = {}
+_left: dict[str, Left | None] = {}
+"""Of testbeds that were closed while nobody asked."""
 _keeping = Lock()
 
 
@@ -85,23 +90,37 @@ def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> Answer[T]:
                 try:
                     return Answer(question(kept.testbed))
                 finally:
-                    kept.rest(partial(close, key))
+                    kept.rest(partial(_forget, key))
     except CollieError as error:
         return Answer(error=str(error))
 
 
-def close(key: str) -> Answer[Mapping[str, int | None]]:
-    """Close the testbed of a pair, if this worker has it."""
+def close(key: str) -> Answer[Left]:
+    """Close the testbed of a pair; the answer has no value where this worker does not have it and never had."""
     with _keeping:
-        kept = _kept.pop(key, None)
+        kept, before = _kept.pop(key, None), _left.pop(key, None)
     if kept is None:
-        return Answer({})
+        return Answer(before)
     kept.stir()
     with kept.lock:
         try:
-            return Answer(kept.testbed.close())
+            return Answer(together(before or {}, kept.testbed.close()))
         except CollieError as error:
             return Answer(error=str(error))
+
+
+def _forget(key: str) -> None:
+    left = close(key).value
+    with _keeping:
+        _left[key] = left
+
+
+def together(before: Left | None, now: Left | None) -> Left | None:
+    """Return what two testbeds of one pair have left, one after the other; None where one of them is not known."""
+    if before is None or now is None:
+        return None
+    counts = {host: (before.get(host, 0), now.get(host, 0)) for host in {**before, **now}}
+    return {host: None if None in both else sum(n or 0 for n in both) for host, both in counts.items()}
 
 
 def info(testbed: Testbed) -> TestbedInfo:

@@ -99,8 +99,7 @@ def test_a_sound_fleet_exits_0_and_a_small_one_4(capsys: pytest.CaptureFixture[s
     assert "too few" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("count", [6, 16])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("count", "seed"), [(6, 0), (6, 2), (16, 0), (16, 5)])
 def test_a_small_fleet_names_the_component_of_missing_pause_too(
     count: int, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,6 +214,26 @@ def test_a_host_that_cannot_run_what_others_can_is_named() -> None:
     assert survey.incomplete == {"c"}
     assert survey.failures == {"c": "mixed sizes: too many queue pairs"}
     assert survey.left_out == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "without"),
+    [
+        (CommandTimeout("h1/x", "hello", 1.0), {"h1/x"}),
+        (HostUnreachable("h1/x", "h1", "no route"), {"h1/x", "h1/y"}),
+    ],
+)
+def test_a_device_that_cannot_begin_leaves_the_others_of_its_machine_in(error: TestbedError, without: set[str]) -> None:
+    parties = tuple(f"h{host}/{device}" for host in range(1, 6) for device in "xy")
+
+    def open_group(hosts: tuple[str, ...]) -> ports.Testbed:
+        if "h1/x" in hosts:
+            raise error
+        return FakeTestbed()
+
+    survey = Battery(open_group, Guard(), 4, lambda _text: None).run(rounds(parties, PLAIN))
+    assert {reading.host for reading in survey.readings} == set(parties) - without
+    assert set(survey.failures) == {"h1/x"}
 
 
 def test_a_host_that_is_late_once_is_asked_again() -> None:

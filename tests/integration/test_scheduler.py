@@ -15,6 +15,7 @@ from threading import Event
 from time import sleep
 from typing import Any
 
+import dask
 import distributed
 import pytest
 
@@ -27,7 +28,7 @@ from collie.detect.measurement import Measurement
 from collie.errors import HostUnreachable, TestbedError, UsageError
 from collie.inventory.safety import SafetyLimits
 from collie.ports import Measured, PairLost, TestbedInfo
-from collie.scheduler import distributed as scheduler
+from collie.scheduler import distributed as scheduler, worker as in_worker
 from collie.scheduler.distributed import DistributedPairs
 from collie.testing.fakes import FakeTestbed, ListSink
 from collie.workloads.workload import Workload
@@ -188,6 +189,38 @@ def test_a_scheduler_that_is_slow_is_waited_for_and_one_that_hangs_is_named_and_
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="--scheduler"):
         DistributedPairs(address, {"one": FakeTestbed})
+
+
+def test_an_address_that_the_settings_of_dask_do_not_go_with_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"dask has no certificate for it here.*distributed\.comm\.tls"):
+        DistributedPairs("tls://127.0.0.1:9", {"one": FakeTestbed})
+    encrypted = dask.config.set({"distributed.comm.require-encryption": True})
+    with encrypted, pytest.raises(UsageError, match="require-encryption forbids it; give tls://"):
+        DistributedPairs("tcp://127.0.0.1:9", {"one": FakeTestbed})
+
+
+class Leaving(FakeTestbed):
+    """A testbed that leaves queue pairs behind."""
+
+    def close(self) -> dict[str, int | None]:
+        return {"a": 2, "b": None}
+
+
+def test_what_a_testbed_has_left_is_known_however_it_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask() -> None:
+        assert in_worker.ask("pair", Leaving, lambda testbed: testbed.info.name).error is None
+
+    assert in_worker.close("pair").value is None, "nobody knows"
+    ask()
+    assert in_worker.close("pair").value == {"a": 2, "b": None}
+    monkeypatch.setattr(in_worker, "_IDLE_SECONDS", 0.0)
+    ask()
+    while "pair" not in in_worker._left:
+        sleep(0.01)
+    monkeypatch.undo()
+    ask()
+    assert in_worker.close("pair").value == {"a": 4, "b": None}
+    assert in_worker.close("pair").value is None
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
