@@ -49,7 +49,7 @@ def courses(folder: Path) -> tuple[tuple[str, Course, float], ...]:
     gate = ("gate", "--baseline", str(baseline), "--campaign", "c", "--format", "json", "--seed", "7")
     return (
         ("`collie search`", Course((*_SEARCH, "1", "--budget", "80runs")), 1.0),
-        ("`collie search --pairs 4`", Course((*_SEARCH, "2", "--budget", "100runs", "--pairs", "4")), 1 / 3),
+        ("`collie search --pairs 4`", Course((*_SEARCH, "2", "--budget", "13m", "--pairs", "4")), 1 / 3),
         ("`collie gate`", Course((*gate, "--subsystem", "F", "--budget", "90runs")), 1 / 3),
     )
 
