@@ -203,9 +203,10 @@ def _seen(host: HostMeasurement, samples: Sequence[Sample]) -> HostMeasurement:
 
 
 START_UP_SECONDS = 2.0
-START_UP_PAUSE_SECONDS = 0.2
-"""What a healthy NIC may send in its first `START_UP_SECONDS`, while queue pairs are connected (paper 5.2). No more
-than the default limit of pause within a second: what that has stopped is a storm."""
+START_UP_PAUSE_SECONDS = 0.15
+START_UP_PAUSE_RATIO = 0.5
+"""NICs send pause while queue pairs are connected (paper 5.2). In the first `START_UP_SECONDS` this much of it, or
+for that share of the time, is a storm; the default limit of pause within a second stops no run with less."""
 
 
 def _paused(samples: Sequence[Sample]) -> float | None:
@@ -219,7 +220,9 @@ def _paused(samples: Sequence[Sample]) -> float | None:
         for begin, sample in zip(begins, samples, strict=False)
         if (ratio := sample.values.get("tx_pause_ratio")) is not None
     ]
-    if sum(length * ratio for begin, length, ratio in told if begin < START_UP_SECONDS) < START_UP_PAUSE_SECONDS:
-        told = [each for each in told if each[0] >= START_UP_SECONDS]
+    first = [(length, ratio) for begin, length, ratio in told if begin < START_UP_SECONDS]
+    paused, lasted = sum(length * ratio for length, ratio in first), sum(length for length, _ in first)
+    if paused < min(START_UP_PAUSE_SECONDS, START_UP_PAUSE_RATIO * lasted):
+        told = told[len(first) :]
     seconds = sum(length for _, length, _ in told)
     return sum(length * ratio for _, length, ratio in told) / seconds if seconds else None

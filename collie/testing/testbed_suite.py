@@ -11,7 +11,7 @@ from collie.campaign.safety import Guard
 from collie.counters.catalog import Kind
 from collie.detect.bounds import NOTHING_EXPECTED
 from collie.detect.judge import Thresholds, judge
-from collie.detect.measurement import Sample, Watch
+from collie.detect.measurement import START_UP_PAUSE_SECONDS, Sample, Watch
 from collie.detect.symptom import Symptom
 from collie.inventory.safety import SafetyLimits
 from collie.ports import Measured, RunResult, SetupFailed, Testbed, Unsupported
@@ -144,7 +144,10 @@ class TestbedSuite:
     def test_a_pause_storm_is_stopped_within_one_sample_of_its_budget(
         self, testbed: Testbed, storm: Workload | None
     ) -> None:
-        """The budget holds before the last sample, and that sample ends the run; what was seen is an anomaly."""
+        """The budget holds before the last sample, and that sample ends the run.
+
+        What was seen is an anomaly, or inconclusive where so tight a budget stops what a start-up may send as well.
+        """
         if storm is None:
             pytest.skip("this testbed has no pause counters")
         budget = 0.05
@@ -165,7 +168,11 @@ class TestbedSuite:
         own = [sample for sample in seen if sample.host == seen[-1].host]
         assert _pause_in_last_second(own) > budget >= _pause_in_last_second(own[:-1])
         verdict = judge(storm, measurement, NOTHING_EXPECTED, Thresholds())
-        assert verdict.symptom is Symptom.PAUSE
+        if any(host.tx_pause_ratio for host in measurement.hosts):
+            assert verdict.symptom is Symptom.PAUSE
+        else:
+            assert verdict.is_inconclusive
+            assert sum(_pause_in_last_second(own[: n + 1]) for n in range(len(own))) < START_UP_PAUSE_SECONDS
         guard.account(guard.use(result))
         assert guard.stopped_runs == 1
         assert 0 < guard.pause_seconds < 3.0

@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from collie import ports
+from collie.campaign.safety import Guard
 from collie.content.anomalies import load_reference
 from collie.content.catalogs import load_catalog
 from collie.content.subsystems import load_subsystem
+from collie.detect.bounds import NOTHING_EXPECTED
+from collie.detect.judge import Thresholds, judge
+from collie.detect.symptom import Symptom
 from collie.errors import TestbedError
+from collie.inventory.safety import REAL_HOSTS, SafetyLimits
+from collie.ports import Measured
 from collie.simulator.faults import Fault, FaultKind, faulty
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
@@ -43,6 +49,16 @@ class TestUnlikeTestbed(TestSimulatedTestbed):
         subsystem = load_subsystem("F", SubsystemFile)
         peer = faulty(subsystem, Fault(FaultKind.BIT_ERRORS))
         return SimulatedTestbed(subsystem, load_catalog("simulated"), seed=5, peer=peer)
+
+
+def test_a_storm_that_the_default_limit_stops_is_an_anomaly() -> None:
+    subsystem, storm = load_subsystem("F", SubsystemFile), load_reference("nsdi22-04").trigger
+    testbed = SimulatedTestbed(subsystem, load_catalog("simulated"), seed=5)
+    for run in range(1, 9):
+        result = testbed.measure(storm, run, Guard(SafetyLimits(REAL_HOSTS.pause_per_second)).watch())
+        if isinstance(result, Measured):
+            assert result.measurement.stopped
+            assert judge(storm, result.measurement, NOTHING_EXPECTED, Thresholds()).symptom is Symptom.PAUSE
 
 
 def test_a_closed_testbed_measures_no_more() -> None:

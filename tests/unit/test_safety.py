@@ -174,10 +174,10 @@ def test_a_run_stopped_early_is_judged_by_its_pause_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratios", "storm"), [([0.9], True), ([0.0, 0.0, 0.9], True), ([0.7], False), ([0.3, 0.3], False)]
+    ("ratios", "storm"), [([0.9], True), ([0.0, 0.0, 0.9], True), ([0.7], True), ([0.4], False), ([0.25, 0.25], False)]
 )
 def test_pause_of_a_run_stopped_early_is_judged_beyond_that_of_its_start_up(ratios: list[float], storm: bool) -> None:
-    limit = REAL_HOSTS.pause_per_second if storm else 0.05
+    limit = REAL_HOSTS.pause_per_second if ratios[-1] == 0.9 else 0.05
     watch = Guard(SafetyLimits(pause_per_second=limit, rate_bps=10e9)).watch()
     assert watch is not None
     series = [Sample(0.25 * n, "b", {"tx_pause_ratio": ratio}) for n, ratio in enumerate(ratios, start=1)]
@@ -190,7 +190,7 @@ def test_pause_of_a_run_stopped_early_is_judged_beyond_that_of_its_start_up(rati
 
 
 @pytest.mark.parametrize(
-    ("ratios", "shown"), [([0.0] * 12 + [0.7], 0.14), ([0.05] * 15, 0.05), ([0.6] + [0.0] * 11, 0.0)]
+    ("ratios", "shown"), [([0.0] * 12 + [0.7], 0.14), ([0.05] * 15, 0.05), ([0.45] + [0.0] * 11, 0.0)]
 )
 def test_after_its_start_up_the_pause_of_a_stopped_run_counts_as_ever(ratios: list[float], shown: float) -> None:
     series = [Sample(0.25 * n, "b", {"tx_pause_ratio": ratio}) for n, ratio in enumerate(ratios, start=1)]
