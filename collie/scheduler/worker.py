@@ -98,13 +98,14 @@ def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> Answer[T]:
 def close(key: str) -> Answer[Left]:
     """Close the testbed of a pair; the answer has no value where this worker does not have it and never had."""
     with _keeping:
-        kept, before = _kept.pop(key, None), _left.pop(key, None)
+        kept = _kept.pop(key, None)
+        before = _left.pop(key, None if kept is None else {})
     if kept is None:
         return Answer(before)
     kept.stir()
     with kept.lock:
         try:
-            return Answer(together(before or {}, kept.testbed.close()))
+            return Answer(together(before, kept.testbed.close()))
         except CollieError as error:
             return Answer(error=str(error))
 

@@ -221,6 +221,9 @@ def test_what_a_testbed_has_left_is_known_however_it_was_closed(monkeypatch: pyt
     ask()
     assert in_worker.close("pair").value == {"a": 4, "b": None}
     assert in_worker.close("pair").value is None
+    monkeypatch.setitem(in_worker._left, "pair", None)  # of one that was closed and could not tell
+    ask()
+    assert in_worker.close("pair").value is None, "what the next one tells is not all"
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
