@@ -1,0 +1,99 @@
+"""Files that somebody else may have put there."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from collie.files import Folder, open_regular, read_bytes
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+ODD: dict[str, tuple[Callable[[Path], None], str]] = {
+    "fifo": (_fifo, "it is a FIFO, not a regular file"),
+    "socket": (_socket, "it is a socket, not a regular file"),
+    "loop": (_loop, "Too many levels of symbolic links"),
+    "directory": (_directory, "it is a directory, not a regular file"),
+    "device": (_device, "it is a device, not a regular file"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_APPEND])
+def test_what_is_no_regular_file_is_refused_at_once(kind: str, flags: int, tmp_path: Path) -> None:
+    make, message = ODD[kind]
+    make(tmp_path / "odd")
+    with pytest.raises(OSError, match=message):
+        open_regular(tmp_path / "odd", flags)
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_nothing_below_a_folder_is_reached_through_a_link(kind: str, tmp_path: Path) -> None:
+    make, message = ODD[kind]
+    (tmp_path / "inside").mkdir()
+    make(tmp_path / "inside" / "odd")
+    message = "symbolic link" if (tmp_path / "inside" / "odd").is_symlink() else message
+    with Folder(tmp_path) as folder, folder.below("inside") as inside:
+        with pytest.raises(OSError, match=message):
+            inside.read("odd", 10)
+        inside_is_link = tmp_path / "link"
+        inside_is_link.symlink_to("inside")
+        with pytest.raises(OSError, match="symbolic link"):
+            folder.below("link")
+
+
+def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    assert read_bytes(tmp_path / "file", 5) == b"12345"
+    with pytest.raises(OSError, match="larger than 4 bytes"):
+        read_bytes(tmp_path / "file", 4)
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced_and_its_target_stays(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("as it was")
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "report").symlink_to("../outside")
+    (tmp_path / "inside" / ".report.new").symlink_to("../outside")
+    with Folder(tmp_path / "inside") as folder:
+        folder.write("report", ["new"])
+    assert (tmp_path / "outside").read_text() == "as it was"
+    assert (tmp_path / "inside" / "report").read_text() == "new"
+    assert (tmp_path / "inside" / "report").stat().st_mode & 0o777 == 0o600
+
+
+def test_folders_are_made_on_the_way(tmp_path: Path) -> None:
+    with Folder(tmp_path) as folder, folder.below("a", "b", create_mode=0o700) as inner:
+        inner.write("file", ["text"])
+        assert inner.names() == ["file"]
+    assert (tmp_path / "a" / "b" / "file").read_text() == "text"
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../file", "a/b", "nul\0"])
+def test_a_name_that_leaves_its_folder_is_refused(name: str, tmp_path: Path) -> None:
+    with Folder(tmp_path) as folder, pytest.raises(OSError, match="no name of a file"):
+        folder.read(name, 10)
