@@ -178,13 +178,25 @@ class Testbed(Protocol):
 
 
 class Reviver(Protocol):
-    """Whoever can bring back a host that answers nobody."""
+    """Whoever can bring back a host that answers nobody, and a data path that carries nothing."""
 
     def revive(self, host: Host) -> None:
         """Start a host again, whichever of its devices this is, and return when it answers.
 
         Raises:
             TestbedError: it does not come back.
+        """
+        ...
+
+    def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
+        """Restart what is needed so that hosts reach each other over their data addresses, and return when they do.
+
+        Returns:
+            Names of the hosts that were started again: nothing of ours runs there any more. Empty where the data path
+            was found in order.
+
+        Raises:
+            TestbedError: the data path stays dead.
         """
         ...
 

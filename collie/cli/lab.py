@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from collie.cli.options import format_option, print_json
 from collie.lab import lab
+from collie.lab.links import DeadLink
 
 
 @click.group("lab")
@@ -58,7 +60,7 @@ def up(
     """
     status = lab.up(machines=machines, release=release, mirror=mirror, devices=devices, say=_say)
     if output == "json":
-        print_json(_as_json(status))
+        print_json(_as_json(status, ()))
     else:
         click.echo(status.inventory)
     return 0
@@ -67,23 +69,26 @@ def up(
 @command.command("status")
 @format_option
 def status(output: str) -> int:
-    """Say which machines run and answer.
+    """Say which machines run and answer, and which links between them carry nothing.
 
     \b
     collie lab status
     """
     found = lab.status()
+    dead = lab.dead_links()
     if output == "json":
-        print_json(_as_json(found))
+        print_json(_as_json(found, dead))
     elif not found.machines:
         click.echo("no lab is up; start one with `collie lab up`")
     else:
         for one in found.machines:
             state = "answers" if one.answering else "does not answer" if one.alive else "is down"
             click.echo(f"{one.name}  {state}  ssh 127.0.0.1:{one.ssh_port}  RoCE {', '.join(one.data_addresses)}")
+        for link in dead:
+            click.echo(f"dead link  {link}; `collie lab up` mends it")
         if found.inventory:
             click.echo(f"inventory  {found.inventory}")
-    return 0 if found.answering else 3
+    return 0 if found.answering and not dead else 3
 
 
 @command.command("ssh", context_settings={"ignore_unknown_options": True})
@@ -114,7 +119,7 @@ def down(output: str) -> int:
     return 0
 
 
-def _as_json(status: lab.LabStatus) -> dict[str, Any]:
+def _as_json(status: lab.LabStatus, dead: Sequence[DeadLink]) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "release": status.release,
@@ -130,4 +135,5 @@ def _as_json(status: lab.LabStatus) -> dict[str, Any]:
             }
             for one in status.machines
         ],
+        "dead_links": [asdict(link) for link in dead],
     }

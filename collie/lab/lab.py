@@ -13,18 +13,19 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.lab import acceleration, machine
+from collie.lab import acceleration, links, machine
 from collie.lab.boot import banner
 from collie.lab.bringup import free_ports, start_and_wait
 from collie.lab.host import QEMU, Say, locked, private_directory, quiet, require_programs
 from collie.lab.image import DEFAULT_RELEASE, Image, cached_image, default_cache_dir, ensure_image
 from collie.lab.keys import ensure_key, ssh_command, write_inventory
+from collie.lab.links import DeadLink
 from collie.lab.spec import (
     MAXIMUM_DEVICES,
     MAXIMUM_MACHINES,
@@ -137,7 +138,8 @@ def up(
         if spec is None:
             spec = _new_spec(state, cache, wanted, mirror, say)
         try:
-            return _complete(spec, state, cache, mirror, say)
+            _complete(spec, state, cache, mirror, say)
+            return status(state.path)
         except BaseException:
             if new:
                 _forget(state)
@@ -161,8 +163,37 @@ def restart(name: str, *, state_dir: Path | None = None, cache_dir: Path | None 
         _complete(spec, state, cache, None, say)
 
 
+def mend(*, state_dir: Path | None = None, cache_dir: Path | None = None, say: Say = quiet) -> tuple[str, ...]:
+    """Start again what it takes until all joined machines reach each other, and name it; empty where they did.
+
+    Raises:
+        LabError: no lab is up, a machine does not come up, or a link stays dead.
+    """
+    require_programs(QEMU, "ssh", "ssh-keygen")
+    state = StateDir(state_dir or default_state_dir())
+    cache = private_directory(cache_dir or default_cache_dir())
+    _present(state)
+    with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
+        return _complete(_present(state), state, cache, None, say)
+
+
+def dead_links(state_dir: Path | None = None) -> tuple[DeadLink, ...]:
+    """Return the links between machines that answer which carry nothing; takes seconds, longer where one is dead.
+
+    Raises:
+        LabError: the specification is damaged.
+    """
+    state = StateDir(state_dir or default_state_dir())
+    spec = load_spec(state)
+    return (
+        ()
+        if spec is None
+        else links.dead_links(spec, state, {one.name for one in status(state.path).machines if one.answering})
+    )
+
+
 def status(state_dir: Path | None = None) -> LabStatus:
-    """Return how the lab is, without waiting for anybody who starts or stops it.
+    """Return how the lab is, without waiting for anybody who starts or stops it, and without a look at its links.
 
     Raises:
         LabError: the specification is damaged.
@@ -273,19 +304,44 @@ def _devices(names: Sequence[str], wanted: Mapping[str, int]) -> list[int]:
     return [wanted.get(name, 1) for name in names]
 
 
-def _complete(spec: LabSpec, state: StateDir, cache: Path, mirror: str | None, say: Say) -> LabStatus:
-    """Start what does not run or does not answer, wait for all, and write the hosts file."""
-    started = time.monotonic()
+def _complete(spec: LabSpec, state: StateDir, cache: Path, mirror: str | None, say: Say) -> tuple[str, ...]:
+    """Start what does not run, does not answer or is not reached by its neighbours; name what was started."""
+    began = time.monotonic()
     pids = _pids(spec, state)
-    asleep = {one.index for one in spec.machines if one.name not in pids}
+    asleep = {one.name for one in spec.machines if one.name not in pids}
     for one in spec.machines:
         if one.name in pids and not banner(one.ssh_port, timeout_seconds=SILENCE_SECONDS):
             say(f"{one.name} runs and does not answer; starting it again")
-            machine.stop([state.label(one.name)])
-            asleep.add(one.index)
-    if not asleep and state.inventory.exists():
+            asleep.add(one.name)
+    started: set[str] = set()
+    try:
+        if asleep or not state.inventory.exists():
+            spec = _start(spec, asleep, state, cache, mirror, say)
+            started |= asleep
+        while dead := links.dead_links(spec, state, pids.keys() | started, fresh=bool(started)):
+            say("; ".join(map(str, dead)))
+            hung = links.suspect(dead, started)
+            if hung is None:
+                raise LabError(f"{dead[0]}, though both were started again; see {state.console(dead[0].source)}")
+            spec = _start(spec, {hung}, state, cache, mirror, say)
+            started.add(hung)
+    except BaseException:
+        machine.stop([state.label(name) for name in started])
+        raise
+    if started:
+        say(
+            f"{len(spec.machines)} machines answer after {time.monotonic() - began:.0f} s; hosts file {state.inventory}"
+        )
+    else:
         say(f"the lab is up already: {', '.join(pids)}")
-        return status(state.path)
+    return tuple(sorted(started))
+
+
+def _start(
+    spec: LabSpec, names: Collection[str], state: StateDir, cache: Path, mirror: str | None, say: Say
+) -> LabSpec:
+    """End machines if they run, start them, wait until the whole lab answers, and write the hosts file."""
+    machine.stop([state.label(name) for name in names], patience_seconds=HUNG_SECONDS)
     private_directory(Path(spec.sockets))
     image = _image_of(spec, cache, mirror, say)
     ensure_key(state.identity, "collie-lab")
@@ -293,10 +349,10 @@ def _complete(spec: LabSpec, state: StateDir, cache: Path, mirror: str | None, s
     for one in spec.machines:
         private_directory(state.machine(one.name))
         host_keys.append(ensure_key(state.host_key(one.name), one.name))
-    spec = start_and_wait(spec, frozenset(asleep), image, state, cache, host_keys, say)
+    asleep = frozenset(one.index for one in spec.machines if one.name in names)
+    spec = start_and_wait(spec, asleep, image, state, cache, host_keys, say)
     write_inventory(spec, state, host_keys)
-    say(f"{len(spec.machines)} machines answer after {time.monotonic() - started:.0f} s; hosts file {state.inventory}")
-    return status(state.path)
+    return spec
 
 
 def _image_of(spec: LabSpec, cache: Path, mirror: str | None, say: Say) -> Image:

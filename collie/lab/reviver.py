@@ -1,13 +1,14 @@
-"""Bringing back machines of a lab that a run has locked up."""
+"""Bringing back machines of a lab that a run has locked up, and links between them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from collie.errors import LabError, TestbedError
 from collie.inventory.hosts import Host
+from collie.lab import lab
 from collie.lab.host import Say, quiet
-from collie.lab.lab import restart
 
 
 class LabReviver:
@@ -25,6 +26,14 @@ class LabReviver:
     def revive(self, host: Host) -> None:
         """End the machine's QEMU and start it again."""
         try:
-            restart(host.machine, state_dir=self._state_dir, say=self._say)
+            lab.restart(host.machine, state_dir=self._state_dir, say=self._say)
         except LabError as error:
             raise TestbedError(f"host {host.machine} answers nobody and cannot be brought back: {error}") from error
+
+    def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
+        """Start machines again until all joined machines of the lab reach each other, these hosts among them."""
+        try:
+            return lab.mend(state_dir=self._state_dir, say=self._say)
+        except LabError as error:
+            names = " and ".join(dict.fromkeys(host.machine for host in hosts))
+            raise TestbedError(f"hosts {names} do not reach each other, and that cannot be mended: {error}") from error

@@ -90,6 +90,9 @@ class Lockable:
         self.revived.append(host.name)
         (self.directory / "behaviour.json").unlink()
 
+    def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
+        return ()
+
 
 @pytest.mark.parametrize("step", ["prepare", "start", "destroy"])
 def test_a_host_that_locks_up_is_brought_back_and_its_run_is_a_finding(tmp_path: Path, step: str) -> None:

@@ -24,7 +24,7 @@ from click.testing import CliRunner
 from collie.cli.lab import command as lab_commands
 from collie.content.inventory import load_inventory
 from collie.errors import LabError
-from collie.lab import acceleration, boot, bringup, host, image, keys, lab, machine, spec
+from collie.lab import acceleration, boot, bringup, host, image, keys, lab, links, machine, spec
 
 KEYS = ("ssh-ed25519 AAAAfirst", "ssh-ed25519 AAAAsecond", "ssh-ed25519 AAAAthird", "ssh-ed25519 AAAAfourth")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
@@ -50,6 +50,16 @@ def argv_of(lab_spec: spec.LabSpec, index: int, state: spec.StateDir) -> tuple[s
 @pytest.fixture
 def state(tmp_path: Path) -> spec.StateDir:
     return spec.StateDir(tmp_path)
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that is run in place of `ssh`; the test writes it."""
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return program
 
 
 @pytest.fixture
@@ -555,3 +565,44 @@ def test_the_accelerator_that_worked_is_remembered_for_its_image(tmp_path: Path)
 def test_a_damaged_memory_is_no_memory(tmp_path: Path, text: str) -> None:
     (tmp_path / "one.accelerator.json").write_text(text)
     assert acceleration.remembered(tmp_path, "one") is None
+
+
+# --- Links ------------------------------------------------------------------------------------------------------------
+
+
+def test_each_dead_link_is_named_from_the_end_that_asked(state: spec.StateDir, ssh: Path) -> None:
+    ssh.write_text("#!/bin/sh\necho dead 192.168.77.1\n", encoding="ascii")
+    names = {"lab-a", "lab-b", "lab-c"}
+    found = links.dead_links(make_spec(3), state, names)
+    assert {(one.source, one.target, one.address) for one in found} == {
+        ("lab-b", "lab-a", "192.168.77.1"),
+        ("lab-c", "lab-a", "192.168.77.1"),
+    }
+    assert "lab-b does not reach lab-a at 192.168.77.1" in map(str, found)
+
+
+def test_a_machine_that_does_not_answer_is_neither_asked_nor_a_dead_link(state: spec.StateDir, ssh: Path) -> None:
+    ssh.write_text("#!/bin/sh\necho dead 192.168.77.1; echo dead 192.168.77.2\n", encoding="ascii")
+    assert links.dead_links(make_spec(2), state, {"lab-a"}) == ()
+
+
+def test_a_machine_that_cannot_be_asked_names_no_dead_link(state: spec.StateDir, ssh: Path) -> None:
+    ssh.write_text("#!/bin/sh\necho Connection refused; exit 255\n", encoding="ascii")
+    assert links.dead_links(make_spec(2), state, {"lab-a", "lab-b"}) == ()
+
+
+@pytest.mark.parametrize(("reached", "said"), [("127.0.0.1", ""), ("192.0.2.1", "dead 192.0.2.1\n")])
+def test_the_probe_prints_the_addresses_that_do_not_answer(tmp_path: Path, reached: str, said: str) -> None:
+    (tmp_path / "ping").write_text('#!/bin/sh\nfor last; do :; done; test "$last" = 127.0.0.1\n', encoding="ascii")
+    (tmp_path / "ping").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-c", links.probe([reached], 1)], env=environment, capture_output=True, check=True)
+    assert done.stdout.decode() == said
+
+
+def test_machines_on_most_dead_links_are_suspected_first_and_once() -> None:
+    dead = [links.DeadLink(one, other, "x") for one, other in (("lab-b", "lab-a"), ("lab-c", "lab-a"))]
+    assert links.suspect(dead, ()) == "lab-a"
+    assert links.suspect(dead, {"lab-a"}) == "lab-b"
+    assert links.suspect(dead, {"lab-a", "lab-b", "lab-c"}) is None
+    assert links.suspect([], ()) is None

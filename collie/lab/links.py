@@ -1,0 +1,89 @@
+"""The data path between joined machines: does each answer on its data addresses, and which one has to be started again.
+
+A machine can answer over SSH while a card of its data network hangs. One packet of nearly the largest size there and
+back passes the rings of both cards, so one answer proves a link both ways.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from collie.lab.shell import run_on_each
+from collie.lab.spec import LabSpec, MachineSpec, StateDir, neighbours
+
+PROBE_BYTES = 4096  # the largest payload of RoCE: a ring that has room for small frames alone is found, too
+PROBE_SECONDS = 15  # an emulated machine under load answers after some seconds
+FRESH_SECONDS = 60  # one that has booted just now, beside others that do, later
+SSH_SECONDS = 30.0
+
+_PROBE = "{{ ping -q -c 1 -w {seconds} -s {size} {address} >/dev/null || echo dead {address}; }} &"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLink:
+    """A data address that does not answer a machine that it is joined to, while both machines answer over SSH.
+
+    Attributes:
+        source: name of the machine that asked.
+        target: name of the machine that has the address.
+        address: that did not answer.
+    """
+
+    source: str
+    target: str
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.source} does not reach {self.target} at {self.address}"
+
+
+def dead_links(
+    lab: LabSpec, state: StateDir, answering: Collection[str], *, fresh: bool = False
+) -> tuple[DeadLink, ...]:
+    """Send one packet each way over every link between machines that answer; return what stayed without an answer.
+
+    Takes about a second where all is well and `PROBE_SECONDS` more where a link is dead. What a machine does not tell
+    in time is not known to be dead.
+
+    Args:
+        lab: the lab.
+        state: where its keys are.
+        answering: names of the machines to ask.
+        fresh: some have booted just now and get `FRESH_SECONDS`.
+    """
+    seconds = FRESH_SECONDS if fresh else PROBE_SECONDS
+    probes = {one: peers for one in lab.machines if one.name in answering and (peers := _peers(lab, one, answering))}
+    commands = {
+        one: probe((address for peer in peers for address in peer.data_addresses), seconds)
+        for one, peers in probes.items()
+    }
+    answers = run_on_each(commands, state, seconds + SSH_SECONDS)
+    return tuple(
+        DeadLink(one.name, peer.name, address)
+        for one, peers in probes.items()
+        for peer in peers
+        for address in peer.data_addresses
+        if f"dead {address}" in answers[one.name].output.splitlines()
+    )
+
+
+def probe(addresses: Iterable[str], seconds: int) -> str:
+    """Return the shell command that prints `dead ADDRESS` for each address that does not answer."""
+    parts = (_PROBE.format(seconds=seconds, size=PROBE_BYTES, address=address) for address in addresses)
+    return " ".join((*parts, "wait"))
+
+
+def suspect(dead: Iterable[DeadLink], cleared: Collection[str]) -> str | None:
+    """Return the machine on most of the dead links that has not been started again yet; None when there is none.
+
+    Which end of a single link hangs cannot be told from outside: a full receive queue stops the sender's card, too.
+    """
+    ends = Counter(name for link in dead for name in (link.source, link.target) if name not in cleared)
+    return min(ends, key=lambda name: (-ends[name], name), default=None)
+
+
+def _peers(lab: LabSpec, one: MachineSpec, answering: Collection[str]) -> list[MachineSpec]:
+    joined = (lab.machines[index] for index in neighbours(one.index, len(lab.machines)))
+    return [peer for peer in joined if peer.name in answering]
