@@ -132,6 +132,13 @@ def test_emulation_and_kvm_differ_in_the_processor_only(state: spec.StateDir) ->
     assert set(emulated) ^ set(accelerated) == {"tcg,thread=multi", "max", "kvm", "host"}
 
 
+@pytest.mark.parametrize(("vcpus", "most"), [(1, 2), (4, 4)])
+def test_no_machine_is_bound_to_one_processor_for_ever(state: spec.StateDir, vcpus: int, most: int) -> None:
+    """QEMU's emulator drops the guest's memory barriers otherwise (ADR 18)."""
+    argv = argv_of(dataclasses.replace(make_spec(), vcpus=vcpus), 0, state)
+    assert argv[argv.index("-smp") + 1] == f"{vcpus},maxcpus={most}"
+
+
 def test_a_comma_in_a_path_does_not_end_an_option(tmp_path: Path) -> None:
     argv = argv_of(make_spec(), 0, spec.StateDir(tmp_path / "a,b"))
     assert f"file:{tmp_path}/a,,b/lab-a/console.log" in argv
