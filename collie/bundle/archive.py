@@ -36,8 +36,11 @@ import sys
 if sys.version_info < (3, 11):
     sys.exit("this bundle needs Python 3.11 or newer where it is started; this is " + sys.version.split()[0])
 from collie.bundle.controller import main
+from collie.interrupts import heed_no_more
 
-sys.exit(main())
+code = main()
+heed_no_more()
+sys.exit(code)
 """
 
 

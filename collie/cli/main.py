@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 import collie
+from collie.cli.commands import Group
 from collie.errors import CollieError
-from collie.interrupts import heed
+from collie.interrupts import heed, heed_no_more
 from collie.streams import outlive_readers
 from collie.untrusted import defused
 
@@ -54,7 +55,7 @@ Exit codes:
   130  interrupted, after cleaning up"""
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(Group):
     """Imports a subcommand when it is called: `collie lab down` need not wait for numpy."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
@@ -86,7 +87,9 @@ def main(argv: list[str] | None = None) -> None:
     outlive_readers()
     try:
         code = run(argv)
+        heed_no_more()
     except KeyboardInterrupt:  # once more, while the first was dealt with
+        heed_no_more()
         code = 130
     # Of an interrupt that has come through `exec`, as dataclasses are made by, Python ends a `-m` program with SIGINT
     # at its very end, whatever became of it; the next `exec` makes it forget.

@@ -18,7 +18,9 @@ import pytest
 from collie.cli.logs import logged_to
 from collie.cli.main import main, run
 from collie.testing.faults.kills import Course, killed_and_resumed, uninterrupted
+from collie.testing.faults.pretended import INVENTORY
 from tests.command import collie
+from tests.integration.signals import heed_interrupts
 
 SECONDS = 120.0
 
@@ -137,13 +139,59 @@ class _Impatient(io.StringIO):
         raise KeyboardInterrupt
 
 
+@pytest.mark.usefixtures("heeded")
 def test_an_interrupt_while_something_is_said_is_exit_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setattr(sys, "stderr", _Impatient())
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        with pytest.raises(SystemExit) as ended:
-            main(["search", "--no-such-option"])
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(SystemExit) as ended:
+        main(["search", "--no-such-option"])
     assert ended.value.code == 130
+
+
+TWICE = """
+import atexit, os, signal, sys, time
+from pathlib import Path
+from collie.cli.main import main
+from collie.testing.faults.pretended import testbed_of
+from collie.wiring import testbeds
+
+number = int(sys.argv[1])
+
+def hosts_testbed(choice, pair, policy=None):
+    testbed = testbed_of(pair, Path("."))
+    measure, close = testbed.measure, testbed.close
+
+    def interrupted(*arguments, **more):
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+
+    def closed():
+        os.kill(os.getpid(), number)
+        time.sleep(0.2)
+        left = close()
+        print("left", left, file=sys.stderr)
+        return left
+
+    testbed.measure, testbed.close = interrupted, closed
+    return testbed
+
+testbeds.hosts_testbed = hosts_testbed
+atexit.register(lambda: os.kill(os.getpid(), number))
+main(["search", "--hosts", "hosts.yaml", "--budget", "5runs", "--campaign", "c"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_interrupt_leaves_the_clean_up_and_the_exit_code_alone(number: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "hosts.yaml").write_text(INVENTORY.format(python=sys.executable))
+    argv = [sys.executable, "-c", TWICE, str(int(number))]
+    done = subprocess.run(
+        argv, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False, preexec_fn=heed_interrupts
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert "cleaning up; once more ends it at once" in done.stderr
+    assert "interrupted; go on with: collie search --resume c" in done.stderr
+    assert "left {'left': 0, 'right': 0}" in done.stderr
+    assert json.loads((tmp_path / "c" / "status.json").read_text())["state"] == "interrupted"

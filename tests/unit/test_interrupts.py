@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
+from collie.interrupts import heed
+
 
 class Dropped:
     """Something whose end runs code."""
@@ -29,6 +31,28 @@ def test_an_interrupt_that_python_swallows_comes_again(number: signal.Signals) -
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         drop(lambda: signal.raise_signal(number))
         time.sleep(30)
+
+
+@pytest.mark.usefixtures("heeded")
+def test_the_second_interrupt_leaves_the_clean_up_alone_the_third_ends_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGTERM)
+    assert capfd.readouterr().err == "cleaning up; once more ends it at once\n"
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("heeded")
+def test_an_interrupt_that_a_shell_ignores_stays_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        heed()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 AT_ITS_END = """

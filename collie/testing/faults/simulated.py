@@ -86,7 +86,7 @@ def _interrupted(trial: Trial, number: signal.Signals) -> str:
         ended = trial.end(controller)
     assert trial.whole is not None, "only a campaign that was left alone tells when another has come to its end"
     allowed = {130}
-    if not begun or twice:  # Python itself has not begun to listen, or does no more
+    if not begun:  # Python itself has not begun to listen
         allowed.add(-number)
     if measured + _LAST_RUNS >= len(trial.whole.record.parts["runs"]):
         allowed.add(0)
