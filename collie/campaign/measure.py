@@ -21,6 +21,7 @@ from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import PairSetAside, RunFinished
 from collie.campaign.lanes import Course, Lane, LaneLost, Track, Turn, alone
 from collie.campaign.safety import Guard
+from collie.campaign.yardstick import unfit
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, at_best_port
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
@@ -122,6 +123,7 @@ class Measurer:
         self.plain: list[Measurement] = []
         self._ran: list[Workload] = []
         self.set_aside: dict[str, str] = {}
+        self._unfit: dict[Workload, str] = {}
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
@@ -290,17 +292,16 @@ class Measurer:
         sibling = self._bounds.sibling(workload)
         sick = 0
         for _ in range(tries):
-            record = await self._run(lane, sibling, "sibling")
-            if isinstance(record.result, Unsupported | HostLost):
+            result = (await self._run(lane, sibling, "sibling")).result
+            verdict = self._unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
+            self._unfit[sibling] = unfit(result, verdict)
+            if isinstance(result, Unsupported | HostLost):
                 return
-            if isinstance(record.result, Measured):
-                measurement = record.result.measurement
-                verdict = self._unbounded(sibling, measurement)
-                if verdict.is_normal and measurement.stable:
-                    self._bounds.learn(sibling, delivered(sibling, measurement))
-                    self.plain.append(measurement)
-                    return
-                sick += verdict.is_anomalous
+            if isinstance(result, Measured) and not self._unfit[sibling]:
+                self._bounds.learn(sibling, delivered(sibling, result.measurement))
+                self.plain.append(result.measurement)
+                return
+            sick += verdict is not None and verdict.is_anomalous
         # One disturbed run says nothing about the sibling; one that stays sick is no yardstick.
         if sick == _SIBLING_TRIES and not self._bounds.known(sibling):
             self._bounds.distrust(sibling)
@@ -328,10 +329,13 @@ class Measurer:
         await self.measuring_sibling(lane, workload)
         bound = self._bounds.tightest(workload)
         if not self._bounds.known(workload) or math.isinf(bound.bps):
-            return inconclusive(
-                "the plain sibling, which gives the bound, could not be measured or is itself anomalous"
-            )
+            return self._boundless(workload)
         return judge(workload, measurement, bound, self._thresholds)
+
+    def _boundless(self, workload: Workload) -> Verdict:
+        sibling = self._bounds.sibling(workload)
+        whose = "this plain traffic, which is its own yardstick," if workload == sibling else "the plain sibling"
+        return inconclusive(f"no bound is known: {whose} {self._unfit[sibling]}")
 
     def _bracketed(self, workload: Workload, measurement: Measurement) -> Verdict | None:
         """Judge a probe by siblings that had fewer or more bytes in flight, where either decides: that saves a run."""

@@ -293,9 +293,10 @@ class Bounds:
         below: list[float] = []
         above: list[float] = []
         for sibling, runs in self._siblings.items():
-            if not runs or own != sibling.with_(**{name: own.get(name) for name in _IN_FLIGHT}):
-                continue
             rate = median(run.bps for run in runs)
+            # One that is distrusted achieved nothing that counts; without a data sheet its ceiling is no number.
+            if math.isinf(rate) or own != sibling.with_(**{name: own.get(name) for name in _IN_FLIGHT}):
+                continue
             same = sibling.messages == own.messages
             if sibling.bytes_outstanding <= own.bytes_outstanding and (
                 same or max(sibling.messages) <= min(own.messages)

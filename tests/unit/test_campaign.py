@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -14,9 +15,9 @@ from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinish
 from collie.campaign.reproduce import Reproduced
 from collie.campaign.run import Campaign
 from collie.content.spaces import load_space
-from collie.detect.bounds import Calibration
+from collie.detect.bounds import UNBOUNDED, Bound, Calibration
 from collie.detect.judge import Thresholds
-from collie.detect.measurement import Watch
+from collie.detect.measurement import Measurement, Watch
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, TestbedError, UsageError
 from collie.ports import CampaignHeader, HostLost, RunResult
@@ -295,6 +296,57 @@ def test_an_anomaly_that_is_gone_does_not_reproduce() -> None:
 def test_runs_that_say_nothing_leave_the_answer_open() -> None:
     testbed = FakeTestbed((Planted(MANY_SGES),), setup_failure_ratio=0.99)
     assert bench(testbed).reproduce(CASE, repeat=3, controls=False).answer is Reproduced.INCONCLUSIVE
+
+
+class Boundless(FakeTestbed):
+    """A testbed without data sheet, as real hosts are."""
+
+    stable = True
+
+    def specification(self, workload: Workload) -> Bound:
+        return UNBOUNDED
+
+    def _measurement(self, workload: Workload, shown: Planted | None, rng: Random) -> Measurement:
+        sheet = FakeTestbed(self.planted, self.line_bps)
+        return replace(sheet._measurement(workload, shown, rng), stable=self.stable)
+
+
+def test_plain_traffic_is_its_own_bound_where_nothing_else_tells() -> None:
+    measured = bench(Boundless()).measure(SPACE.base)
+    assert measured.workload == measured.sibling
+    assert measured.verdict is not None
+    assert measured.verdict.is_normal
+    assert measured.bound.source == "plain sibling"
+
+
+@pytest.mark.parametrize(
+    ("workload", "who"),
+    [
+        (SPACE.base, "this plain traffic, which is its own yardstick,"),
+        (SPACE.base.with_(sge_count=2), "the plain sibling"),
+    ],
+    ids=["plain", "other"],
+)
+def test_why_no_bound_is_known_is_told_as_it_was(workload: Workload, who: str) -> None:
+    testbed = Boundless()
+    testbed.stable = False
+    told = bench(testbed).measure(workload).verdict
+    assert told is not None
+    assert told.is_inconclusive
+    assert told.reason == f"no bound is known: {who} did not hold one level"
+
+
+def test_a_plain_sibling_that_cannot_give_a_bound_is_told_with_its_cause() -> None:
+    wide = SPACE.base.with_(sge_count=2)
+    plain = bench(Boundless()).measure(wide).sibling
+    sick = Boundless((Planted(Mfs((Condition("sge_count", Op.AT_MOST, 1),))),))
+    told = bench(sick).measure(wide).verdict
+    assert told is not None
+    assert told.reason.startswith("no bound is known: the plain sibling is itself anomalous: host b sends pause for 20")
+    refusing = Boundless(unsupported=lambda workload: "no plain traffic" if workload == plain else None)
+    told = bench(refusing).measure(wide).verdict
+    assert told is not None
+    assert told.reason == "no bound is known: the plain sibling cannot run here: no plain traffic"
 
 
 def test_one_workload_is_judged_against_its_sibling() -> None:
