@@ -68,14 +68,12 @@ class Workers:
         address: of the scheduler, `tcp://HOST:PORT` or `tls://HOST:PORT`.
 
     Raises:
-        UsageError: it is no such address, or dask.distributed is not installed.
+        UsageError: as `require_usable`.
         TestbedError: nobody answers there.
     """
 
     def __init__(self, address: str) -> None:
-        self.address = require_address(address)
-        self._dask = _distributed()
-        self._require_encryption()
+        self.address, self._dask = address, require_usable(address)
         try:
             self._client = self._dask.Client(
                 address, timeout=_CONNECT_SECONDS, set_as_default=False, name="collie", heartbeat_interval="2s"
@@ -86,19 +84,6 @@ class Workers:
         self._left: dict[str, in_worker.Left | None] = {}
         self._assigning = Lock()
         self._silent = False
-
-    def _require_encryption(self) -> None:
-        """Refuse an address that dask's own settings do not go with: it would say so after 20 s, with a traceback."""
-        security, encrypted = self._dask.Security(), self.address.startswith("tls://")
-        if encrypted and security.get_connection_args("client").get("ssl_context") is None:
-            raise UsageError(
-                f"--scheduler {self.address}: dask has no certificate for it here; name its files in dask's settings "
-                "distributed.comm.tls (ca-file, client.cert, client.key)"
-            )
-        if security.require_encryption and not encrypted:
-            raise UsageError(
-                f"--scheduler {self.address}: dask's setting distributed.comm.require-encryption forbids it; give tls://"
-            )
 
     def ask(self, pair: str, function: Callable[..., Answer[T]], *arguments: Any) -> T:
         """Let the worker of a pair call a function; another worker where that one leaves.
@@ -371,15 +356,29 @@ class DistributedPairs(LocalPairs):
             self._workers.close()
 
 
-def require_address(text: str) -> str:
-    """Return the address of a scheduler.
+def require_usable(address: str) -> ModuleType:
+    """Return dask.distributed, which can speak to a scheduler of this address as far as is known here.
+
+    Nobody is contacted. Dask itself would refuse its own settings after 20 s, with a traceback.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is no address, dask.distributed is not installed, or its settings do not go with the address.
     """
-    if not re.fullmatch(r"(tcp|tls)://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}", text):
-        raise UsageError(f"--scheduler {text!r} is no address; write tcp://HOST:8786, or tls://HOST:8786")
-    return text
+    match = re.fullmatch(r"(tcp|tls)://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})", address)
+    if not match or not 0 < int(match[3]) < 1 << 16:
+        raise UsageError(f"--scheduler {address!r} is no address; write tcp://HOST:8786, or tls://HOST:8786")
+    dask, encrypted = _distributed(), match[1] == "tls"
+    security = dask.Security()
+    if encrypted and security.get_connection_args("client").get("ssl_context") is None:
+        raise UsageError(
+            f"--scheduler {address}: dask has no certificate for it here; name its files in dask's settings "
+            "distributed.comm.tls (ca-file, client.cert, client.key)"
+        )
+    if security.require_encryption and not encrypted:
+        raise UsageError(
+            f"--scheduler {address}: dask's setting distributed.comm.require-encryption forbids it; give tls://"
+        )
+    return dask
 
 
 def _distributed() -> ModuleType:

@@ -13,6 +13,7 @@ from .campaigns import (
     OpenCampaign as OpenCampaign,
     begin as begin,
     resume as resume,
+    scheduler_said as scheduler_said,
     score as score,
 )
 from .checks import (

@@ -25,6 +25,10 @@ def describe(choice: SearchChoice) -> dict[str, Any]:
     Raises:
         CollieError: anything that the user chose is wrong.
     """
+    if choice.scheduler is not None:
+        from collie.scheduler.distributed import require_usable
+
+        require_usable(choice.scheduler)
     contacted: dict[str, str] = {}
     if choice.testbed.hosts is None:
         testbed = open_testbed(choice.testbed, choice.seed)

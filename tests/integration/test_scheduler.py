@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from socket import socket
 from threading import Event
 from time import sleep
 from typing import Any
@@ -23,6 +24,7 @@ from collie import wiring
 from collie.campaign.choice import SearchChoice
 from collie.campaign.events import RunBegun
 from collie.campaign.safety import Guard
+from collie.cli.main import run
 from collie.content.anomalies import load_reference
 from collie.detect.measurement import Measurement
 from collie.errors import HostUnreachable, TestbedError, UsageError
@@ -189,6 +191,26 @@ def test_a_scheduler_that_is_slow_is_waited_for_and_one_that_hangs_is_named_and_
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="--scheduler"):
         DistributedPairs(address, {"one": FakeTestbed})
+
+
+@pytest.mark.parametrize("address", ["foo", "tcp://", "http://127.0.0.1:8786", "tcp://127.0.0.1:99999", "tcp://a b:1"])
+def test_a_dry_run_refuses_what_the_run_would(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "--dry-run", "--scheduler", address]) == 2
+    dry = capsys.readouterr().err
+    assert "is no address; write tcp://HOST:8786" in dry
+    assert run(["search", "--scheduler", address]) == 2
+    assert capsys.readouterr().err == dry
+
+
+def test_a_dry_run_asks_no_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket() as port:
+        port.bind(("127.0.0.1", 0))
+        port.listen()
+        port.setblocking(False)
+        assert run(["search", "--dry-run", "--scheduler", f"tcp://127.0.0.1:{port.getsockname()[1]}"]) == 0
+        assert "first_workloads" in capsys.readouterr().out
+        with pytest.raises(BlockingIOError):
+            port.accept()
 
 
 def test_an_address_that_the_settings_of_dask_do_not_go_with_is_refused() -> None:
