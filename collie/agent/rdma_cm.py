@@ -281,5 +281,5 @@ class ConnectionManager:
     def _refuse(self, event: Event) -> None:
         name = self._library.event_str(event.kind).decode()
         reason = os.strerror(-event.status) if event.status < 0 else f"status {event.status}"
-        message = f"{name} ({reason}) while {self._open()} queue pairs were not yet connected"
+        message = f"{name} ({reason}); queue pairs not yet connected: {self._open()}"
         raise AgentFault("setup", "rdma_cm", message, -event.status if event.status < 0 else None)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from collie.errors import UsageError
-from collie.workloads.units import format_seconds, parse_seconds
+from collie.workloads.units import format_count, format_seconds, parse_seconds
 
 
 class BudgetSpent(Exception):
@@ -45,7 +45,7 @@ class Budget:
         return min(1.0, max(by_time, by_runs))
 
     def __str__(self) -> str:
-        return f"{self.runs} runs" if self.runs is not None else format_seconds(self.seconds)
+        return format_count(self.runs, "run") if self.runs is not None else format_seconds(self.seconds)
 
 
 def parse_budget(text: str) -> Budget:

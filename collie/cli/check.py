@@ -10,6 +10,7 @@ from collie import wiring
 from collie.advise.check import Advice, check
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli import complete
+from collie.cli.commands import Command
 from collie.cli.complete import content
 from collie.cli.options import (
     changed_testbed,
@@ -27,7 +28,7 @@ from collie.report.advice import Measured, render_advice, render_checks
 from collie.workloads.application import Application
 
 
-@click.command("check")
+@click.command("check", cls=Command)
 @click.argument("names", metavar="[WORKLOAD|APPLICATION]...", nargs=-1, shell_complete=content(Kind.APPLICATION))
 @click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line; repeat for more.")
 @click.option(

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from collie import wiring
+from collie.cli import commands
 from collie.cli.complete import content
 from collie.cli.options import print_json, testbed_choice, testbed_options
 from collie.content import locate
@@ -24,11 +25,12 @@ from collie.counters.unusual import MOST
 from collie.errors import UsageError
 from collie.hosts.watch import Reading
 from collie.streams import is_unread
+from collie.workloads.units import format_count, format_number
 
 _WIDE = 240
 
 
-@click.group("counters")
+@click.group("counters", cls=commands.Group)
 def command() -> None:
     """List or watch what a NIC tells."""
 
@@ -157,7 +159,7 @@ def _shown(reading: Reading, everything: bool) -> list[Counter]:
 
 
 def _rate(rate: float | None) -> str:
-    return "unknown" if rate is None else f"{rate:,.4g}"
+    return "unknown" if rate is None else format_number(rate, ",.4g")
 
 
 def _per_second(counter: Counter) -> str:
@@ -174,7 +176,9 @@ def _bar(unusual: float | None) -> str:
 
 
 def _table(catalog: Catalog) -> Table:
-    table = Table(title=f"{catalog.driver}: {len(catalog.counters)} counters", title_justify="left", box=None)
+    table = Table(
+        title=f"{catalog.driver}: {format_count(len(catalog.counters), 'counter')}", title_justify="left", box=None
+    )
     table.add_column("counter", no_wrap=True)
     for heading in ("kind", "unit", "width", "refresh", "source", "component", "canonical", "meaning"):
         table.add_column(heading)

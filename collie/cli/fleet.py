@@ -10,6 +10,7 @@ import click
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice
+from collie.cli.commands import Command
 from collie.cli.options import (
     CHANCE,
     print_json,
@@ -27,9 +28,10 @@ from collie.inventory.hosts import machine_of
 from collie.report.fleet import FleetReport, fleet_json, fleet_text, render_fleet
 from collie.report.html import write_page
 from collie.report.json_output import render_safety
+from collie.workloads.units import format_count
 
 
-@click.command("fleet")
+@click.command("fleet", cls=Command)
 @click.option(
     "--count",
     type=click.IntRange(2, wiring.MOST_SIMULATED),
@@ -123,7 +125,8 @@ def exit_code_of(result: wiring.FleetResult) -> int:
 
 def _count(parties: Sequence[str]) -> str:
     machines = len(set(map(machine_of, parties)))
-    return f"{machines} hosts" if machines == len(parties) else f"{machines} hosts with {len(parties)} devices"
+    hosts = format_count(machines, "host")
+    return f"{hosts} with {format_count(len(parties), 'device')}" if machines < len(parties) else hosts
 
 
 def _faults(words: Iterable[str]) -> dict[str, wiring.Fault]:

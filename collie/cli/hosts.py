@@ -11,6 +11,7 @@ from rich.table import Table
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.cli.commands import Group
 from collie.cli.options import format_option, print_json, safety_limits, safety_options, say_safety
 from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint
@@ -22,7 +23,7 @@ from collie.workloads.units import format_bytes, format_rate
 _MARKS = {State.OK: "[green]ok[/]", State.MISSING: "[red]missing[/]", State.ADVICE: "[yellow]advice[/]"}
 
 
-@click.group("hosts")
+@click.group("hosts", cls=Group)
 def command() -> None:
     """Check, calibrate and compare real hosts."""
 

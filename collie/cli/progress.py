@@ -25,7 +25,7 @@ from collie.campaign.events import (
 )
 from collie.campaign.standing import Follower, Standing
 from collie.ports import HostLost
-from collie.report.quantities import percent
+from collie.report.quantities import percent, runs
 from collie.report.standing import doing, found, hosts, pace, set_aside, time_left
 from collie.workloads.units import format_seconds
 
@@ -127,12 +127,12 @@ def plain_line(standing: Standing) -> str:
 
 def _runs(standing: Standing) -> str:
     replayed = f" ({standing.replayed} from the record)" if standing.replayed else ""
-    return f"{standing.runs} runs{replayed}, {format_seconds(standing.elapsed_seconds)}"
+    return f"{runs(standing.runs)}{replayed}, {format_seconds(standing.elapsed_seconds)}"
 
 
 def _failed(standing: Standing) -> str:
     last = standing.last_failure
-    return f"{standing.failed_runs} runs, last run {last.run}: {last.message}" if last else ""
+    return f"{runs(standing.failed_runs)}, last run {last.run}: {last.message}" if last else ""
 
 
 class Silence:

@@ -8,10 +8,11 @@ import click
 
 from collie import wiring
 from collie.cli import complete
+from collie.cli.commands import Command
 from collie.cli.options import existing_campaign, format_option, print_json
 
 
-@click.command("report")
+@click.command("report", cls=Command)
 @click.argument("campaign", shell_complete=complete.campaigns)
 @click.option(
     "--against",

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from collie import wiring
+from collie.cli.commands import Command
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign
 from collie.errors import UsageError
@@ -28,7 +29,7 @@ from collie.workloads.units import format_seconds
 _PIPE_WIDTH = 160
 
 
-@click.command("runs")
+@click.command("runs", cls=Command)
 @click.argument("campaign", shell_complete=campaigns)
 @click.option(
     "--format",

@@ -16,6 +16,7 @@ from collie.campaign.choice import MOST_PAIRS, SearchChoice
 from collie.campaign.engine import Summary
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.cli import complete
+from collie.cli.commands import Command
 from collie.cli.logs import logged_to
 from collie.cli.options import (
     existing_campaign,
@@ -41,7 +42,7 @@ from collie.report.standing import lost_words
 from collie.report.text import render_summary
 
 
-@click.command("search")
+@click.command("search", cls=Command)
 @space_options
 @click.option(
     "--known", metavar="CAMPAIGN|nsdi22", help="Anomalies that need not be found again.", shell_complete=complete.known
@@ -155,7 +156,9 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         directory = existing_campaign(options["resume"])
         choice = wiring.recorded_choice(directory)
         safety = replaced(choice.safety, safety_limits(options))
-        return dataclasses.replace(choice, budget=options["budget"] or choice.budget, safety=safety), directory
+        scheduler = wiring.scheduler_said(directory, choice.scheduler, options["scheduler"])
+        budget = options["budget"] or choice.budget
+        return dataclasses.replace(choice, budget=budget, safety=safety, scheduler=scheduler), directory
     if options["accept_changes"]:
         raise UsageError("--accept-changes is about a campaign that goes on; give it with --resume")
     testbed = testbed_choice(options)

@@ -8,17 +8,18 @@ from typing import Any
 import click
 
 from collie import wiring
+from collie.cli.commands import Group
 from collie.cli.complete import content
 from collie.cli.options import format_option, print_json
 from collie.content.locate import Kind
 from collie.workloads.constraint import Limits
 from collie.workloads.dimension import Choice, Dimension, Ordered
 from collie.workloads.space import Space
-from collie.workloads.units import format_bytes, format_value
+from collie.workloads.units import format_bytes, format_count, format_value
 from collie.workloads.workload import Workload
 
 
-@click.group("space")
+@click.group("space", cls=Group)
 def command() -> None:
     """Show or validate a space of workloads."""
 
@@ -64,7 +65,9 @@ def validate(space: str, output: str) -> int:
     if output == "json":
         print_json(_as_json(loaded))
     else:
-        click.echo(f"{space}: {len(loaded.dimensions)} dimensions, 10^{loaded.log10_size():.1f} workloads")
+        click.echo(
+            f"{space}: {format_count(len(loaded.dimensions), 'dimension')}, 10^{loaded.log10_size():.1f} workloads"
+        )
     return 0
 
 

@@ -15,12 +15,14 @@ from rich.text import Text
 
 from collie import wiring
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
+from collie.cli.commands import Group
 from collie.cli.complete import content
 from collie.cli.options import format_option, parse_settings, print_json
 from collie.content.locate import Kind
 from collie.errors import ContentError, Problem
 from collie.report.quantities import percent
 from collie.report.severity_map import value_text
+from collie.workloads.units import format_count
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ _PIPE_WIDTH = 120
 """Columns where there is no terminal to ask."""
 
 
-@click.group("subsystem")
+@click.group("subsystem", cls=Group)
 def command() -> None:
     """List, show, check and map simulated subsystems.
 
@@ -173,7 +175,7 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
         return 0
     counts = ", ".join(f"{name} {count}" for name, count in drawn.counts().items())
     points = sum(value is not None for row in drawn.severity for value in row)
-    click.echo(f"{points} workloads; anomalous: {counts or 'none'}", err=True)
+    click.echo(f"{format_count(points, 'workload')}; anomalous: {counts or 'none'}", err=True)
     click.echo(str(written))
     return 0
 
@@ -248,11 +250,11 @@ def _print_audit(name: str, audit: Audit) -> None:
             click.echo(f"  ok     {witness.mechanism:{width}}  {witness.symptom}, severity {percent(witness.severity)}")
     for cure in audit.cures:
         click.echo(f"  {'wrong' if cure.problem else 'ok':5}  {_cure(cure)}")
-    total = len(audit.witnesses) + len(audit.cures)
+    claims = f"{format_count(len(audit.witnesses), 'witness')}, {format_count(len(audit.cures), 'cure')}"
     if audit.problems:
-        click.echo(f"  {audit.problems} of {total} claims are wrong")
+        click.echo(f"  wrong claims: {audit.problems} of {claims}")
     else:
-        click.echo(f"  all {total} claims hold: {len(audit.witnesses)} witnesses, {len(audit.cures)} cures")
+        click.echo(f"  all claims hold: {claims}")
 
 
 def _cure(cure: CureCheck) -> str:

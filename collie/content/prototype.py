@@ -27,6 +27,7 @@ from collie.detect.symptom import Symptom
 from collie.errors import ContentError, Problem
 from collie.untrusted import defused
 from collie.workloads.constraint import VERBS
+from collie.workloads.units import format_count
 from collie.workloads.workload import EVEN, Direction, Memory, Opcode, QpType, Workload
 
 _OPCODES = {"s": Opcode.SEND, "w": Opcode.WRITE, "r": Opcode.READ}
@@ -255,7 +256,8 @@ def _fields(traffic: _Traffic) -> tuple[Workload, list[str]]:
     if receives:
         remarks.unlike("batches", client.send_batch, server.recv_batch, client.send_batch)
     if regions % traffic.qp_num:
-        remarks.said.append(f"{regions} memory regions serve {traffic.qp_num} queue pairs; each has its own here.")
+        serve = f"{format_count(regions, 'memory region')} serve{'s' if regions == 1 else ''}"
+        remarks.said.append(f"{serve} {format_count(traffic.qp_num, 'queue pair')}; each has its own here.")
     if client.numa_node or server.numa_node:
         remarks.said.append("Which NUMA node the NIC is at is not on record; node 0 is taken to be it.")
     sge_count, sge_split = _split([entries for _, entries in requests], remarks)

@@ -16,7 +16,7 @@ from collie.detect.confirm import Confirmation, false_chance
 from collie.detect.judge import Thresholds
 from collie.errors import ContentError, Problem
 from collie.search.recipe import Bayesian, Extraction, Guide, Recipe, Sampler, Schedule, Step, StrategyName
-from collie.workloads.units import parse_seconds
+from collie.workloads.units import format_count, parse_seconds
 
 S = TypeVar("S", bound=Strict)
 
@@ -143,7 +143,7 @@ def _contradictions(document: Document) -> list[Problem]:
         problems.append(document.problem(message, "schedule", "end"))
     confirmation = _section(document, "confirmation", _ConfirmationFile)
     if confirmation and confirmation.needed > confirmation.runs:
-        message = f"needed {confirmation.needed} can never be reached in {confirmation.runs} runs"
+        message = f"needed {confirmation.needed} can never be reached in {format_count(confirmation.runs, 'run')}"
         problems.append(document.problem(message, "confirmation", "needed"))
     elif confirmation and confirmation.false_chance is not None:
         policy = Confirmation(**confirmation.model_dump())

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from collie.detect.pair_rule import Chances, PairRule, tail
 from collie.detect.reading import Reading, Resolution, Sign, sign_of, typical
 from collie.detect.symptom import Verdict
+from collie.workloads.units import format_count
 
 
 class Side(StrEnum):
@@ -229,9 +230,11 @@ def _concluded(pairs: tuple[Pair, ...], rule: PairRule, chances: Chances) -> Com
         return Comparison(gone if after is None else Change.STILL, _told(pairs, Sign.BETTER), pairs, (), confidence)
     if _is_hopeless(counts, rule):
         reason = next(r.verdict.reason for p in reversed(pairs) for r in p[:2] if r.verdict.is_inconclusive)
-        return Comparison(Change.INCONCLUSIVE, f"{counts[None]} pairs say nothing: {reason}", pairs)
+        silent = format_count(counts[None], "pair")
+        return Comparison(Change.INCONCLUSIVE, f"{silent} without an answer: {reason}", pairs)
     if 2 * max(worse, better) > telling:
-        text = f"{worse} of {telling} pairs are worse and {better} better; {rule.needed} of one kind decide"
+        counted = f"{worse} of {format_count(telling, 'pair')} worse, {better} better"
+        text = f"{counted}; {rule.needed} of one kind decide"
         return Comparison(Change.INCONCLUSIVE, text, pairs)
     shown = after if after is not None else before
     change, told = (Change.HEALTHY, pairs[-1].after.verdict) if shown is None else (Change.STILL, shown)

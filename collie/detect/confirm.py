@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from collie.detect.symptom import Symptom, Verdict
+from collie.workloads.units import format_count
 from collie.workloads.workload import Workload
 
 
@@ -212,7 +213,7 @@ class Trust:
     def sentence(self) -> str:
         """What a person reads at the end of a search."""
         return (
-            f"{self.dropped} of {self.judged_runs} runs looked anomalous and did not show again; "
+            f"{self.dropped} of {format_count(self.judged_runs, 'run')} looked anomalous and did not show again; "
             f"chance of a false anomaly: {_percent(self.false_chance)}, "
             f"of missing one that was visited once and shows in 80 % of its runs: {_percent(self.miss_chance)}"
         )

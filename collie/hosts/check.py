@@ -18,6 +18,7 @@ from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Clock, Remote
 from collie.untrusted import defused, whole_number
+from collie.workloads.units import format_count
 
 COMMAND_SECONDS = 20.0
 CLOCK_SECONDS = 1.0
@@ -114,8 +115,8 @@ def _alike(a: str, b: str, taken: Mapping[str, Fingerprint]) -> Finding:
     if not found:
         return Finding(names, "alike", State.OK, "nothing that changes results is known to differ")
     shown = "; ".join(map(str, found[:_MOST_SHOWN])) + ("; ..." if len(found) > _MOST_SHOWN else "")
-    command = f"here: collie hosts diff {a} {b} --hosts FILE"
-    return Finding(names, "alike", State.ADVICE, f"they differ in {len(found)} fields: {shown}", command)
+    detail = f"they differ in {format_count(len(found), 'field')}: {shown}"
+    return Finding(names, "alike", State.ADVICE, detail, f"here: collie hosts diff {a} {b} --hosts FILE")
 
 
 class _HostCheck:

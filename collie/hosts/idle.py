@@ -13,6 +13,7 @@ from collie.hosts.facts import RdmaPort
 from collie.hosts.samples import AgentSample, snapshot
 from collie.hosts.session import HostSession
 from collie.ports import Clock, OtherUse
+from collie.workloads.units import format_count
 
 WINDOW_SECONDS = 1.0
 WINDOW_REFRESHES = 3
@@ -81,7 +82,7 @@ def owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tuple[str, boo
         return
     live = [pair for pair in pairs if pair["state"] in _CARRIES and pair["type"] not in _MANAGEMENT]
     for (pid, comm), count in Tally((pair["pid"], pair["comm"]) for pair in live).items():
-        many = f"{count} queue pair{'s' if count > 1 else ''}"
+        many = format_count(count, "queue pair")
         if pid is None and comm:
             # Storage mounts and the like: mostly silent, and not a process that anybody could end.
             yield f"the kernel's {comm} has {many} ready to carry traffic", False

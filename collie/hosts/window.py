@@ -32,6 +32,7 @@ from collie.hosts.samples import AgentSample, names_in, snapshot
 from collie.hosts.swing import is_settled
 from collie.hosts.trust import broken, standstills
 from collie.workloads.plan import HOST_A, flows, sinks, streams
+from collie.workloads.units import format_count
 from collie.workloads.workload import Workload
 
 
@@ -182,10 +183,10 @@ def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: b
     errors = Catalog(catalog.driver, tuple(counter for counter in moving if counter.canonical != LINK_DOWN))
     for role, samples in window.items():
         if len(samples) < 2:
-            problems.append(f"host {role} sent {len(samples)} samples in the window")
+            problems.append(f"host {role} sent {format_count(len(samples), 'sample')} in the window")
             continue
         if (lost := samples[-1][1].dropped - samples[0][1].dropped) > 0:
-            problems.append(f"host {role} lost {lost} samples in the window")
+            problems.append(f"host {role} lost {format_count(lost, 'sample')} in the window")
         problems += [f"host {role}: {text}" for text in broken(_samples(samples), catalog)]
         if errors_reported:
             continue  # completions with an error explain what error counters say, and are judged themselves

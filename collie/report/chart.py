@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from collie.report.quantities import percent
 from collie.report.scale import Scale, Tick, engineering, scale_of
-from collie.workloads.units import format_seconds
+from collie.workloads.units import format_count, format_seconds
 
 MOST_PANELS = 8
 MOST_POINTS = 2500
@@ -224,7 +224,7 @@ def _said(driven: Driven) -> str:
     values = [point.value for point in driven.points]
     anomalous = sum(point.anomalous for point in driven.points)
     span = f"{engineering(min(values))} to {engineering(max(values))} per second"
-    return f"{driven.counter}, {len(values)} runs from {span}, {anomalous} of them anomalous"
+    return f"{driven.counter}, {format_count(len(values), 'run')} from {span}, {anomalous} of them anomalous"
 
 
 def _told(trace: Trace) -> str:

@@ -11,7 +11,7 @@ from collie.fleet.judge import FleetVerdict, Sign, Standing
 from collie.report.html import environment
 from collie.report.quantities import percent, runs
 from collie.report.scale import engineering
-from collie.workloads.units import format_seconds
+from collie.workloads.units import format_count, format_seconds
 
 MOST_SHOWN: Final = 40
 """Hosts in text and in the picture: all odd ones, and as many of the others, those first that come nearest."""
@@ -101,7 +101,7 @@ def _effort(report: FleetReport) -> str:
     if report.verdict is None:
         return effort
     chance = percent(report.verdict.false_alarm)
-    compared = f"{report.verdict.metrics} metrics of {report.hosts} hosts"
+    compared = f"{format_count(report.verdict.metrics, 'metric')} of {format_count(report.hosts, 'host')}"
     return f"{effort}, {compared}; chance reaches the bar in at most {chance} of the fleets with nothing odd"
 
 

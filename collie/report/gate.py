@@ -14,7 +14,7 @@ from collie.detect.reading import Reading, Sign
 from collie.inventory.fingerprint import HostDifference
 from collie.report.json_output import SCHEMA_VERSION, Json, features, plain, render_differences, render_safety
 from collie.report.quantities import percent, runs
-from collie.workloads.units import format_seconds
+from collie.workloads.units import format_count, format_number, format_seconds
 from collie.workloads.workload import render
 
 ORDER = (
@@ -118,19 +118,18 @@ def describe_effect(effect: Effect | None) -> str:
         return ""
     parts = []
     if effect.throughput_ratio is not None:
-        parts.append(f"throughput x{_spread(effect.throughput_ratio, '{:.2f}')}")
+        parts.append(f"throughput x{_spread(effect.throughput_ratio, '.2f')}")
     if effect.pause_difference is not None:
         points = Spread(*(100 * value for value in effect.pause_difference))
-        parts.append(f"pause {_spread(points, '{:+.1f}')} points")
+        parts.append(f"pause {_spread(points, '+.1f')} points")
     if effect.severity is not None:
-        parts.append(f"severity {_spread(effect.severity, '{:+.2f}')}")
+        parts.append(f"severity {_spread(effect.severity, '+.2f')}")
     return ", ".join(parts)
 
 
 def _spread(found: Spread, form: str) -> str:
-    if found.low == found.high:
-        return form.format(found.middle)
-    return f"{form.format(found.middle)} ({form.format(found.low)} to {form.format(found.high)})"
+    middle, low, high = (format_number(value, form) for value in (found.middle, found.low, found.high))
+    return middle if found.low == found.high else f"{middle} ({low} to {high})"
 
 
 def render_gate_text(summary: GateSummary, context: GateContext) -> str:
@@ -163,8 +162,7 @@ def confidence(comparison: Comparison) -> str:
 
 
 def _pairs(result: CaseResult) -> str:
-    count = len(result.comparison.pairs)
-    return f"{count} pair{'' if count == 1 else 's'} of runs"
+    return f"{format_count(len(result.comparison.pairs), 'pair')} of runs"
 
 
 def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float) -> Json:
@@ -229,7 +227,7 @@ def _effect(effect: Effect | None) -> Json | None:
         return None
 
     def spread(found: Spread | None) -> Json | None:
-        return None if found is None else {"median": found.middle, "low": found.low, "high": found.high}
+        return None if found is None else dict(zip(("median", "low", "high"), map(plain, found), strict=True))
 
     return {
         "severity_difference": spread(effect.severity),

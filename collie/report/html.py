@@ -18,11 +18,12 @@ from collie.inventory.fingerprint import show as show_fingerprint
 from collie.ports import CampaignHeader, CampaignStore
 from collie.report.chart import MOST_PANELS, MOST_POINTS, Driven, driven_chart, found_chart, trace_chart
 from collie.report.comparison import Comparison
+from collie.report.json_output import plain
 from collie.report.page_data import page_data
 from collie.report.quantities import name_testbed, percent, rate, runs, times
 from collie.report.scale import engineering
 from collie.report.view import CampaignView, ReportContext, campaign_view
-from collie.workloads.units import format_seconds
+from collie.workloads.units import format_count, format_seconds
 
 _SYMPTOMS: Mapping[Symptom, str] = {
     Symptom.WRONG_PAYLOAD: "wrong payload",
@@ -140,6 +141,8 @@ def environment() -> Environment:
     )
     filters: dict[str, Callable[..., object]] = {
         "percent": percent,
+        "plain": plain,
+        "counted": format_count,
         "shell": shlex.join,
         "engineering": lambda value: "unknown" if value is None else engineering(value),
         "rate": rate,

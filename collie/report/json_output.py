@@ -62,14 +62,14 @@ class Score(Protocol):
 
 
 def plain(value: Any) -> Any:
-    """Reduce models to JSON values; a number that is not finite is unknown, and so null."""
+    """Reduce models to JSON values; a number that is not finite is unknown, and so null; zero has no sign."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     match value:
         case None | bool() | int():
             return value
         case float():
-            return float(value) if math.isfinite(value) else None
+            return float(value) + 0.0 if math.isfinite(value) else None
         case str():
             return str(value)
         case Mapping():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from collie.errors import UsageError
 from collie.report.quantities import percent
 from collie.report.severity_map import Cell, Region, SeverityMap, fixed_text, regions, ticks, title
+from collie.workloads.units import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,7 +138,7 @@ def _cells(figure: Figure, axes: Axes, drawn: SeverityMap) -> None:
         )
     bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.045)
     bar.set_label("severity: pause, or missing throughput")
-    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    bar.ax.yaxis.set_major_formatter(lambda value, _: format_number(value, ".0%"))
     bar.set_ticks([0, 0.2, 0.4, 0.6, 0.8, 1])
     bar.outline.set_linewidth(0.5)
 

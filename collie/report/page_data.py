@@ -53,4 +53,4 @@ def _steps(coverage: DimensionCoverage) -> list[list[Any]]:
 
 
 def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
+    return None if value is None else float(f"{value:.6g}") + 0.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collie.detect.measurement import Victim
-from collie.workloads.units import format_bytes, format_list, format_rate
+from collie.workloads.units import format_bytes, format_count, format_list, format_number, format_rate
 
 
 def rate(bits_per_second: float | None) -> str:
@@ -26,14 +26,14 @@ def packet_rate(packets_per_second: float | None) -> str:
     for factor, unit in ((1e6, "Mpps"), (1e3, "kpps")):
         if packets_per_second >= factor:
             return f"{packets_per_second / factor:.3g} {unit}"
-    return f"{packets_per_second:.3g} pps"
+    return f"{format_number(packets_per_second, '.3g')} pps"
 
 
 def percent(ratio: float | None) -> str:
     """Write a share: one decimal where it would otherwise say too little."""
     if ratio is None:
         return "unknown"
-    return f"{ratio:.1%}" if 0 < ratio < 0.1 else f"{ratio:.0%}"
+    return format_number(ratio, ".1%" if 0 < ratio < 0.1 else ".0%")
 
 
 def times(factor: float) -> str:
@@ -51,7 +51,7 @@ def victim_kept(victim: Victim) -> str:
 
 def runs(count: int) -> str:
     """Count runs."""
-    return "1 run" if count == 1 else f"{count} runs"
+    return format_count(count, "run")
 
 
 def name_testbed(testbed: Mapping[str, object]) -> str:

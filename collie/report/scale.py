@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from collie.workloads.units import format_number
+
 _DECADES_FOR_A_LOGARITHM = 3
 """A picture shows values that differ more than a thousandfold by their logarithm, or the small ones lie on the axis."""
 _INTERVALS = 2
@@ -77,7 +79,7 @@ def engineering(value: float) -> str:
     for factor, prefix in _PREFIXES:
         if abs(value) >= factor * (1 - 1e-9):
             return f"{value / factor:.4g}{prefix}"
-    return f"{value:.4g}"
+    return format_number(value, ".4g")
 
 
 def _step(low: float, high: float, most: int) -> float:

@@ -127,7 +127,7 @@ class SeverityMap:
             "followed": list(self.followed),
             "x": {"dimension": self.x.dimension, "values": [_plain(value) for value in self.x.values]},
             "y": {"dimension": self.y.dimension, "values": [_plain(value) for value in self.y.values]},
-            "severity": [[None if value is None else round(value, 6) for value in row] for row in self.severity],
+            "severity": [[None if value is None else round(value, 6) + 0.0 for value in row] for row in self.severity],
             "mechanism": [list(row) for row in self.mechanisms],
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collie.campaign.standing import HostStanding, Standing
 from collie.report.quantities import percent
-from collie.workloads.units import format_seconds
+from collie.workloads.units import format_count, format_number, format_seconds
 
 _PURPOSES = {
     "search": "searching",
@@ -22,7 +22,7 @@ def doing(standing: Standing) -> str:
     """Say what the campaign is at: the purpose of the run, the driven counter and the temperature."""
     parts = [_PURPOSES.get(standing.purpose, standing.purpose)]
     if standing.driven:
-        best = "" if standing.best is None else f" (best so far {standing.best:,.4g})"
+        best = "" if standing.best is None else f" (best so far {format_number(standing.best, ',.4g')})"
         parts.append(f"driving {standing.driven}{best}")
     if standing.temperature is not None:
         parts.append(f"temperature {standing.temperature:.3g}")
@@ -36,7 +36,7 @@ def pace(standing: Standing) -> str:
     ratio = standing.testbed_seconds_per_second
     virtual = f", testbed time {ratio:,.0f} times as fast as yours" if standing.virtual_time and ratio else ""
     rate = standing.runs_per_minute
-    return f"{rate:,.0f} runs per minute{virtual}" if rate >= 10 else f"{rate:.2g} runs per minute{virtual}"
+    return f"{format_count(format(rate, ',.0f' if rate >= 10 else '.2g'), 'run')} per minute{virtual}"
 
 
 def time_left(standing: Standing) -> str:
@@ -52,7 +52,7 @@ def found(standing: Standing) -> str:
     count = len(standing.anomalies)
     explained = sum(anomaly.explained for anomaly in standing.anomalies.values())
     best = f"the worst {standing.worst}, {worst.symptom.replace('_', ' ')}, severity {percent(worst.severity)}"
-    return f"{count} {'anomaly' if count == 1 else 'anomalies'}, {explained} explained; {best}"
+    return f"{format_count(count, 'anomaly')}, {explained} explained; {best}"
 
 
 def lost_words(runs: int) -> str:
@@ -60,7 +60,7 @@ def lost_words(runs: int) -> str:
     if not runs:
         return ""
     return (
-        f"{runs} {'run' if runs == 1 else 'runs'} that the last process told of {'is' if runs == 1 else 'are'} on "
+        f"{format_count(runs, 'run')} that the last process told of {'is' if runs == 1 else 'are'} on "
         "record no more (was campaign.sqlite-wal deleted, or an older copy put in place?); a campaign that goes on "
         "makes them again"
     )

@@ -20,7 +20,7 @@ from collie.report.json_output import Score
 from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times, victim_kept
 from collie.report.trials import trial_lines
 from collie.search.anomaly import Anomaly
-from collie.workloads.units import format_seconds
+from collie.workloads.units import format_count, format_number, format_seconds
 from collie.workloads.workload import FIELD_NAMES
 
 Line = Text | str
@@ -78,7 +78,7 @@ def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostD
 
 def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> Text:
     count = sum(anomaly.same_as is None for anomaly in summary.anomalies)
-    found = "No anomaly" if count == 0 else f"{count} anomal{'y' if count == 1 else 'ies'}"
+    found = "No anomaly" if count == 0 else format_count(count, "anomaly")
     return Text.assemble(
         (f"{found} on {name_testbed(header.testbed)}", "bold red" if count else "bold green"),
         f" in {runs(summary.runs)}: {format_seconds(summary.elapsed_seconds)} of testbed time,"
@@ -96,7 +96,8 @@ def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
     when = f"found in run {anomaly.found_at_run}, after {format_seconds(anomaly.found_at_seconds)}"
     explained = f"explained in {runs(anomaly.extraction_runs)}"
     if anomaly.trials:
-        explained += f" ({anomaly.passed} of {anomaly.trials} runs inside show it)"
+        show = "shows" if anomaly.trials == 1 else "show"
+        explained += f" ({anomaly.passed} of {runs(anomaly.trials)} inside {show} it)"
     if anomaly.revised:
         explained += f", revised {'once' if len(anomaly.revised) == 1 else f'{len(anomaly.revised)} times'}"
     if not anomaly.complete:
@@ -209,7 +210,8 @@ def _counters(measurement: Measurement) -> Iterator[str]:
         yield f"{'per second':{width}}{heads}"
     for name in names:
         readings = (host.counters.get(name) for host in measurement.hosts)
-        yield f"{name:{width}}" + "".join(f"{'unknown' if r is None else format(r, ',.6g'):>16}" for r in readings)
+        shown = ("unknown" if reading is None else format_number(reading, ",.6g") for reading in readings)
+        yield f"{name:{width}}" + "".join(f"{text:>16}" for text in shown)
 
 
 def _styled(lines: Iterable[Line]) -> str:

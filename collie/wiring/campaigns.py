@@ -38,7 +38,7 @@ from collie.wiring.testbeds import (
     subsystem_of,
     unlike,
 )
-from collie.workloads.units import format_seconds
+from collie.workloads.units import format_count, format_seconds
 
 if TYPE_CHECKING:
     from collie.simulator.truth import Score
@@ -127,7 +127,7 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
         return opened
 
 
-def _scheduler_said(directory: Path, began_with: str | None, said: str | None) -> str | None:
+def scheduler_said(directory: Path, began_with: str | None, said: str | None) -> str | None:
     """Return the scheduler that a user wants now.
 
     Raises:
@@ -185,7 +185,7 @@ def resume(
         choice = dataclasses.replace(
             choice,
             budget=budget or choice.budget,
-            scheduler=_scheduler_said(directory, choice.scheduler, scheduler),
+            scheduler=scheduler_said(directory, choice.scheduler, scheduler),
             safety=choice.safety if safety is None else replaced(choice.safety, safety),
             shared_port=shared_port,
         )
@@ -259,8 +259,8 @@ def _refuse_less_than_used(budget: Budget, store: SqliteStore) -> None:
     began = max((end for end, _ in ends.values() if end <= finished - took + _SAME_MOMENT_SECONDS), default=0.0)
     if budget.spent(began, last - 1):
         raise UsageError(
-            f"budget {budget} is less than the campaign has used: {last} runs, {format_seconds(began)} before the "
-            "last; give more, or leave --budget out"
+            f"budget {budget} is less than the campaign has used: {format_count(last, 'run')}, "
+            f"{format_seconds(began)} before the last; give more, or leave --budget out"
         )
 
 

@@ -13,6 +13,7 @@ from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
 from collie.wiring.inventories import open_inventory
+from collie.workloads.units import format_count
 
 if TYPE_CHECKING:
     from collie.hosts.check import Finding
@@ -109,7 +110,7 @@ def diff(a: str, b: str, hosts: str | None) -> tuple[HostDifference, ...]:
         left, right = ({name: each[name] for name in shared} for each in (left, right))
     if len(left) != len(right):
         raise UsageError(
-            f"{a} has {len(left)} hosts ({', '.join(left)}) and {b} has {len(right)} ({', '.join(right)}); "
+            f"{a} has {format_count(len(left), 'host')} ({', '.join(left)}), {b} {len(right)} ({', '.join(right)}); "
             "name one host or one fingerprint file on each side"
         )
     return compare(left, right)

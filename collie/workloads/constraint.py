@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import lcm
 from typing import Any
 
-from collie.workloads.units import format_bytes
+from collie.workloads.units import format_bytes, format_count
 from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Connection, Direction, Opcode, QpType, payloads
 
 MOST_REQUESTS_IN_TURN = 4096
@@ -130,7 +130,7 @@ def _message_in_mr(w: Any) -> str | None:
 def _split(w: Any) -> str | None:
     if w.sge_split == EVEN or len(w.sge_split) <= w.sge_count:
         return None
-    return f"sge_split names {len(w.sge_split)} entries but sge_count is {w.sge_count}"
+    return f"sge_split names {format_count(len(w.sge_split), 'entry')} but sge_count is {w.sge_count}"
 
 
 def _srq(w: Any) -> str | None:

@@ -54,6 +54,21 @@ def parse_rate(text: float | str) -> float:
     return float(match[1]) * _RATES[match[2].lower()]
 
 
+def format_number(value: float, form: str) -> str:
+    """Write a number by a format specification; what rounds to zero has no sign: `0.0`, neither `-0.0` nor `+0.0`."""
+    text = format(value, form)
+    return text if text.strip("+-0.,% ") else text.replace("-", "").replace("+", "")
+
+
+def format_count(count: int | str, noun: str) -> str:
+    """Count things: `0 runs`, `1 run`, `2 runs`, `2 anomalies`, `2 processes`."""
+    if str(count) == "1":
+        return f"1 {noun}"
+    if re.search(r"[^aeiou]y$", noun):
+        return f"{count} {noun[:-1]}ies"
+    return f"{count} {noun}{'es' if re.search(r'(s|x|ch)$', noun) else 's'}"
+
+
 def format_bytes(size: float) -> str:
     """Write a size the way an engineer says it: `64 B`, `4 KiB`, `1.5 MiB`."""
     value = float(size)
@@ -69,7 +84,7 @@ def format_rate(bits_per_second: float) -> str:
     value = float(bits_per_second)
     for unit in ("bit/s", "kbit/s", "Mbit/s"):
         if value < 1000:
-            return f"{value:.3g} {unit}"
+            return f"{format_number(value, '.3g')} {unit}"
         value /= 1000
     return f"{value:.4g} Gbit/s"
 

@@ -92,3 +92,34 @@ def test_campaigns_and_their_anomalies_are_completed(tmp_path: Path, monkeypatch
     assert values(complete.campaigns(context, parameter, "no/such/place/"))[-1] == "no/such/place/"
     monkeypatch.setenv("COLLIE_CONTENT", "mistyped")
     assert complete.content(Kind.RECIPE)(context, parameter, "r")[0].type == "file"
+
+
+def _word_for(option: click.Option) -> str:
+    """Return a value that an option takes, whatever else its command says about it."""
+    return str(option.type.choices[0]) if isinstance(option.type, click.Choice) else "1"
+
+
+SINGLE = [
+    pytest.param(path, option, id=f"{' '.join(path)} {option.opts[0]}")
+    for path, command in LEAVES.items()
+    for option in command.params
+    if isinstance(option, click.Option) and not (option.multiple or option.is_flag or option.is_eager)
+]
+
+
+@pytest.mark.parametrize(("path", "option"), SINGLE)
+def test_an_option_of_one_value_is_refused_when_it_is_given_twice(path: tuple[str, ...], option: click.Option) -> None:
+    words = [option.opts[0], _word_for(option)]
+    required = ["x" for each in LEAVES[path].params if isinstance(each, click.Argument) and each.required]
+    with pytest.raises(click.UsageError, match="2 times, and takes one value; give it once"):
+        LEAVES[path].make_context(" ".join(path), [*required, *words, *words])
+
+
+def test_there_are_options_of_one_value_and_of_several() -> None:
+    options = [each for command in LEAVES.values() for each in command.params if isinstance(each, click.Option)]
+    assert len(SINGLE) > 80
+    assert sum(option.multiple for option in options) > 5
+
+
+def test_words_for_another_program_may_repeat() -> None:
+    LEAVES["lab", "ssh"].make_context("lab ssh", ["lab-a", "--", "ls", "-l", "-l"])

@@ -1,0 +1,78 @@
+"""Numbers and counts as people read them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from rich.console import Console
+
+from collie.campaign.standing import Failure, Standing
+from collie.cli.progress import live_view, plain_line
+from collie.detect.compare import Effect, Spread
+from collie.report.gate import _effect, describe_effect
+from collie.report.json_output import plain
+from collie.report.quantities import packet_rate, percent, rate
+from collie.report.scale import engineering
+from collie.workloads.units import format_count, format_number
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "written"),
+    [
+        (-0.04, ".1f", "0.0"),
+        (-0.04, "+.1f", "0.0"),
+        (0.004, "+.2f", "0.00"),
+        (-0.0, ",.4g", "0"),
+        (-0.001, ".0%", "0%"),
+        (-0.06, "+.1f", "-0.1"),
+        (0.006, "+.2f", "+0.01"),
+        (-1234.5, ",.6g", "-1,234.5"),
+        (float("-inf"), "+.1f", "-inf"),
+    ],
+)
+def test_what_rounds_to_zero_has_no_sign(value: float, form: str, written: str) -> None:
+    assert format_number(value, form) == written
+
+
+def test_no_quantity_of_a_report_is_a_negative_zero() -> None:
+    for write in (percent, rate, packet_rate, engineering):
+        assert "-" not in write(-0.0)
+    assert percent(-0.001) == "0%"
+    assert str(plain({"severity": -0.0, "list": [-0.0]})) == "{'severity': 0.0, 'list': [0.0]}"
+
+
+def test_an_effect_that_rounds_to_zero_has_no_sign() -> None:
+    tiny = Spread(-0.0, -0.0, -0.0)
+    effect = Effect(severity=Spread(-0.001, -0.004, 0.012), throughput_ratio=None, pause_difference=tiny, coverage=0.9)
+    assert describe_effect(effect) == "pause 0.0 points, severity 0.00 (0.00 to +0.01)"
+    told = _effect(effect)
+    assert told is not None
+    assert str(told["pause_ratio_difference"]) == "{'median': 0.0, 'low': 0.0, 'high': 0.0}"
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "written"),
+    [
+        (0, "run", "0 runs"),
+        (1, "run", "1 run"),
+        ("1", "run", "1 run"),
+        (2, "run", "2 runs"),
+        (1, "anomaly", "1 anomaly"),
+        (3, "anomaly", "3 anomalies"),
+        (2, "witness", "2 witnesses"),
+        (2, "key", "2 keys"),
+        (2, "queue pair", "2 queue pairs"),
+    ],
+)
+def test_things_are_counted(count: int | str, noun: str, written: str) -> None:
+    assert format_count(count, noun) == written
+
+
+def test_one_run_is_no_runs_on_the_live_view() -> None:
+    standing = Standing(runs=1, failed_runs=1, last_failure=Failure(1, "qp timeout"), runs_per_minute=1.0)
+    assert plain_line(standing) == "1 run, 0 s; no anomaly yet; 1 run per minute"
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(live_view(standing))
+    assert re.search(r"failed +1 run, last run 1: qp timeout", shown.get())
