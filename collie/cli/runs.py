@@ -70,9 +70,11 @@ def _target(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     try:
-        # For its owner alone, unless it is there already: why a host was lost names its address.
+        # For its owner alone: why a host was lost names its address.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            if os.path.isfile(path):  # it may have been there, open to others
+                os.fchmod(descriptor, 0o600)
             yield file
     except OSError as error:  # of this file: the record has errors of its own
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -45,6 +45,8 @@ LATE_SECONDS = 3.0
 """How long samples may be overdue before a run goes on without them."""
 DRAIN_SECONDS = 0.1
 """What is still under way then is flushed; the window does not count it."""
+PREPARE_SECONDS = 15.0
+"""Of few queue pairs."""
 DESTROY_SECONDS = 10.0
 """Of few queue pairs. A NIC's firmware takes each back by itself, as it made it."""
 VERIFY_SECONDS = 60.0
@@ -130,7 +132,7 @@ class Run:
 
     def _set_up(self, requests: Mapping[str, dict[str, Any]]) -> None:
         # Building work requests dominates: some 30 us each on an emulated CPU, 65536 of them at most.
-        seconds = 15.0 + self._object_seconds
+        seconds = PREPARE_SECONDS + self._object_seconds
         prepared = self._all(lambda party: party.session.request("prepare", seconds, **requests[party.role]))
         endpoints = {key: endpoint for answer in prepared.values() for key, endpoint in answer["endpoints"].items()}
         peers = {

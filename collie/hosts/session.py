@@ -43,7 +43,7 @@ ANSWER_SECONDS = 5.0
 gone is known to be within 30 s."""
 START_PAUSES_SECONDS = (0.5, 2.0, 6.0)
 """Between attempts. A host whose one CPU still tears down what a hard workload left behind answers nobody for half a
-minute; one that is gone refuses at once, and is given up after nine seconds."""
+minute; one that is gone refuses at once, and is given up after these 8.5 seconds."""
 
 CUT_OFF_SECONDS = 0.2
 """Between one cut and the next: an agent's start takes several steps, and the first cut may fall between two."""

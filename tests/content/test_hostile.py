@@ -11,8 +11,9 @@ from collie.content.document import parse_document, read_document
 from collie.content.inventory import load_inventory
 from collie.content.prototype import load_point
 from collie.content.spaces import load_space
+from collie.content.workload_files import load_workload
 from collie.errors import ContentError, InventoryError
-from collie.inventory.hosts import check_ip_address, check_jump
+from collie.inventory.hosts import Inventory, check_ip_address, check_jump
 
 HOSTS = """\
 version: 1
@@ -37,6 +38,16 @@ def write(folder: Path, text: str) -> Path:
 def test_a_name_that_a_shell_or_a_path_would_take_apart_is_refused(tmp_path: Path, field: str, name: str) -> None:
     with pytest.raises(InventoryError):
         load_inventory(write(tmp_path, HOSTS.replace(field, f'  "{name}":' if field == "  a:" else f'"{name}"', 1)))
+
+
+@pytest.mark.parametrize("user", ["-oProxyCommand=reboot", "a;b", "$(reboot)", "a b", "a@b", "../a", ""])
+def test_a_user_holds_no_option_and_no_command(tmp_path: Path, user: str) -> None:
+    def load(name: str) -> Inventory:
+        return load_inventory(write(tmp_path, HOSTS.replace("device: rxe0", f'device: rxe0, user: "{name}"', 1)))
+
+    assert load("some.user").hosts[0].user == "some.user"
+    with pytest.raises(InventoryError, match="user"):
+        load(user)
 
 
 @pytest.mark.parametrize("jump", ["$(reboot)@gate", "`reboot`@gate", "a;b@gate", "-F/x@gate", "gate:99999", "-gate"])
@@ -129,6 +140,38 @@ def test_a_space_draws_no_list_that_fills_the_memory(tmp_path: Path) -> None:
     assert "max_length: 6" in text
     with pytest.raises(ContentError, match="at most 4096"):
         load_space(str(write(tmp_path, text.replace("max_length: 6", "max_length: 100000000000"))))
+
+
+def test_a_hosts_file_names_no_more_than_4096_hosts(tmp_path: Path) -> None:
+    def hosts(count: int) -> str:
+        each = (f"h{n}: {{address: a{n}, data_address: 10.0.{n >> 8}.{n & 255}, device: d}}" for n in range(count))
+        return f"version: 1\nhosts: {{{', '.join(each)}}}\n"
+
+    assert len(load_inventory(write(tmp_path, hosts(4096))).hosts) == 4096
+    with pytest.raises(InventoryError, match="4096"):
+        load_inventory(write(tmp_path, hosts(4097)))
+
+
+def test_a_request_vector_has_no_more_than_1024_requests(tmp_path: Path) -> None:
+    def messages(count: int) -> str:
+        return f"qp_type: RC\nopcode: WRITE\nmessages: [{', '.join(['64'] * count)}]\n"
+
+    assert len(load_workload(write(tmp_path, messages(1024))).messages) == 1024
+    with pytest.raises(ContentError, match="a list of 1025; at most 1024"):
+        load_workload(write(tmp_path, messages(1025)))
+
+
+def test_a_tag_builds_no_object(tmp_path: Path) -> None:
+    for tag in ("!!python/object/apply:os.mkdir", "!!python/name:os.system", "!!binary", "!own"):
+        with pytest.raises(ContentError, match="is not supported"):
+            parse_document(f'a: {tag} ["{tmp_path}/made"]', "file.yaml")
+    assert not (tmp_path / "made").exists()
+
+
+def test_levels_are_counted() -> None:
+    assert parse_document("a: " + "[" * 19 + "]" * 19, "file.yaml")
+    with pytest.raises(ContentError, match="nested more than 20 deep"):
+        parse_document("a: " + "[" * 20 + "]" * 20, "file.yaml")
 
 
 def test_a_point_of_the_prototype_that_nests_without_end_is_refused(tmp_path: Path) -> None:

@@ -21,8 +21,10 @@ struct channel { int fd, write_fd; };
 static int live;
 static uint16_t last_port = 1000;
 static struct id *listeners[MAX];
+static uint8_t bound[4];
 
 int fake_live(void) { return live; }
+uint8_t *fake_bound(void) { return bound; }
 
 static int tell(struct id *id, struct id *listener, uint32_t kind, int status, uint32_t qp_num)
 {
@@ -71,7 +73,13 @@ int rdma_destroy_id(struct id *id)
 	return 0;
 }
 
-int rdma_bind_addr(struct id *id, void *address) { id->port = ++last_port; return 0; }
+int rdma_bind_addr(struct id *id, void *address)
+{
+	memcpy(bound, (uint8_t *)address + 4, sizeof bound);
+	id->port = ++last_port;
+	return 0;
+}
+
 int rdma_listen(struct id *id, int backlog) { id->listening = 1; listeners[id->port % MAX] = id; return 0; }
 uint16_t rdma_get_src_port(struct id *id) { return (uint16_t)(id->port << 8 | id->port >> 8); }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
-from ctypes import CDLL
+from ctypes import CDLL, POINTER, c_uint8
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,13 @@ def test_every_queue_pair_meets_its_own_peer_and_the_listener_is_closed(
     there = {number: 1000 + number for number in range(MORE_THAN_AT_ONCE)}
     assert pairs.met == {**there, **{responder: requester for requester, responder in there.items()}}
     assert CDLL(str(librdmacm)).fake_live() == 2 * MORE_THAN_AT_ONCE + 1  # ids, and the channel
+
+
+def test_a_listener_is_bound_to_the_data_address_alone(manager: ConnectionManager, librdmacm: Path) -> None:
+    manager.listen()
+    bound = CDLL(str(librdmacm)).fake_bound
+    bound.restype = POINTER(c_uint8 * 4)
+    assert bytes(bound().contents) == bytes([10, 0, 0, 1]), "as ADDRESS has it, and not every address of the host"
 
 
 def test_who_never_comes_is_told_at_the_deadline(manager: ConnectionManager) -> None:

@@ -339,6 +339,14 @@ def openssh(host: Host, keys: Path | None = None) -> str:
         remote.close()
 
 
+def test_ssh_is_told_to_forward_nothing_and_to_ask_for_nothing() -> None:
+    remote = OpenSshRemote(Host("host", "10.0.0.1", "192.0.2.1", "rxe0", identity_file="/home/me/key"))
+    words = remote._ssh()
+    for option in ("ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes", "BatchMode=yes"):
+        assert words[words.index(option) - 1] == "-o"
+    assert words[words.index("-i") + 1] == "/home/me/key", "a file's name is all that the list of processes shows"
+
+
 def test_ssh_believes_the_pinned_key_alone(ssh_host: Host) -> None:
     assert openssh(ssh_host) == "hello"
     wrong = with_another_key(ssh_host)

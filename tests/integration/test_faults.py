@@ -6,10 +6,12 @@ import io
 import json
 import logging
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -195,3 +197,27 @@ def test_a_second_interrupt_leaves_the_clean_up_and_the_exit_code_alone(number: 
     assert "interrupted; go on with: collie search --resume c" in done.stderr
     assert "left {'left': 0, 'right': 0}" in done.stderr
     assert json.loads((tmp_path / "c" / "status.json").read_text())["state"] == "interrupted"
+
+
+def _children(pid: int) -> set[int]:
+    found = (path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children"))
+    return {int(child) for text in found for child in text.split()}
+
+
+def test_a_controller_that_stood_still_goes_on_with_new_agents(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yaml").write_text(INVENTORY.format(python=sys.executable))
+    words = ["search", "--hosts", "hosts.yaml", "--seed", "1", "--budget", "10runs", "--campaign", "c"]
+    argv = [sys.executable, "-m", "collie.testing.faults.pretended", ".", *words]
+    log, deadline = tmp_path / "c" / "log" / "collie.log", time.monotonic() + SECONDS
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as search:
+        while not (tmp_path / "left" / "asked").exists() or "start" not in (tmp_path / "left" / "asked").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        search.send_signal(signal.SIGSTOP)
+        for agent in _children(search.pid):  # as their lease would end them
+            os.kill(agent, signal.SIGKILL)
+        search.send_signal(signal.SIGCONT)
+        _, said = search.communicate(timeout=SECONDS)
+    assert search.returncode == 0, said
+    assert re.search(r"run \d+, attempt 1 of 2: host (left|right): ", log.read_text())
+    assert len((tmp_path / "c" / "results.jsonl").read_text().splitlines()) == 10

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from pickle import dumps
 from socket import socket
 from threading import Event
 from time import sleep
@@ -21,7 +22,7 @@ import distributed
 import pytest
 
 from collie import wiring
-from collie.campaign.choice import SearchChoice
+from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.events import RunBegun
 from collie.campaign.safety import Guard
 from collie.cli.main import run
@@ -33,6 +34,7 @@ from collie.ports import Measured, PairLost, TestbedInfo
 from collie.scheduler import distributed as scheduler, worker as in_worker
 from collie.scheduler.distributed import DistributedPairs
 from collie.testing.fakes import FakeTestbed, ListSink
+from collie.wiring.testbeds import _openers
 from collie.workloads.workload import Workload
 
 CHOICE = SearchChoice(budget="45runs", seed=1, pairs=3)
@@ -246,6 +248,16 @@ def test_what_a_testbed_has_left_is_known_however_it_was_closed(monkeypatch: pyt
     monkeypatch.setitem(in_worker._left, "pair", None)  # of one that was closed and could not tell
     ask()
     assert in_worker.close("pair").value is None, "what the next one tells is not all"
+
+
+def test_what_workers_are_sent_names_a_key_file_and_holds_no_key(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----")
+    host = "{{address: 10.0.0.{0}, data_address: 192.0.2.{0}, device: d, identity_file: key}}"
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text(f"version: 1\nhosts:\n  a: {host.format(1)}\n  b: {host.format(2)}\n")
+    sent = dumps(_openers(TestbedChoice(hosts=str(hosts)), 1, 1))
+    assert str(tmp_path / "key").encode() in sent
+    assert b"PRIVATE KEY" not in sent
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

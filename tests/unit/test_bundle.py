@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import os
 import sys
 import zipfile
 from collections.abc import Callable
@@ -156,6 +157,17 @@ def test_a_file_that_is_no_archive_is_refused_in_words(tmp_path: Path) -> None:
     for name in ("text", "cut", "absent"):
         with pytest.raises(ContentError, match=f"{name}.pyz"):
             archive.read(tmp_path / f"{name}.pyz")
+
+
+def test_a_file_beyond_its_bound_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.pyz"
+    path.write_bytes(archive.build(bundle(), Catalogs(()), b"agent"))
+    os.truncate(path, archive.MOST_FILE_BYTES)
+    with pytest.raises(ContentError, match="is no bundle, or a damaged one"):
+        archive.read(path)
+    os.truncate(path, archive.MOST_FILE_BYTES + 1)
+    with pytest.raises(ContentError, match="a bundle is smaller than 8 MiB"):
+        archive.read(path)
 
 
 def test_a_damaged_file_is_refused_in_words_or_read_as_it_was(tmp_path: Path) -> None:

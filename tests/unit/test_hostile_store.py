@@ -17,6 +17,7 @@ import pytest
 
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli.logs import logged_to
+from collie.cli.main import run
 from collie.errors import StoreError
 from collie.ports import RunRecord, SetupFailed
 from collie.report.html import render_report, write_report
@@ -255,3 +256,21 @@ def test_settings_on_hosts_that_name_no_space_mean_what_they_meant_then() -> Non
     del old["terms"]
     chosen = SearchChoice.from_settings(old)
     assert (chosen.space, chosen.recipe, chosen.terms) == ("app.yaml", "soft-roce", "soft-roce")
+
+
+def test_a_table_and_a_script_are_for_their_owner_alone_and_what_is_for_others_as_the_umask_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs.csv", "script.sh"):
+        (tmp_path / name).touch(0o644)
+    before = os.umask(0o022)
+    try:
+        assert run(["search", "--seed", "1", "--budget", "2runs", "--campaign", "c", "--prometheus", "c.prom"]) == 0
+        assert run(["runs", "c", "--format", "csv", "-o", "runs.csv"]) == 0
+        assert run(["export", "nsdi22-08", "--as", "script", "-o", "script.sh"]) == 0
+        assert run(["export", "nsdi22-08", "-o", "bundle.pyz"]) == 0
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"runs.csv": 0o600, "script.sh": 0o600, "bundle.pyz": 0o755, "c.prom": 0o644, "c": 0o755}

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 import pytest
 from hypothesis import given, strategies as st
 
+from collie.errors import CollieError, HostUnreachable, UsageError
 from collie.untrusted import STEERING, defused, read_json, typed, whole_number
 
 
@@ -55,6 +56,26 @@ def test_a_number_of_a_host_is_of_plain_digits(text: str) -> None:
 def test_defused_text_can_be_printed(text: str) -> None:
     assert not STEERING.search(defused(text))
     defused(text).encode()
+
+
+def test_no_error_steers_a_terminal() -> None:
+    steering = "\x1b]0;owned\x07 \u202e"
+    for error in (CollieError(steering), UsageError(steering), HostUnreachable(steering, steering, steering)):
+        assert "owned" in str(error)
+        assert not STEERING.search(str(error))
+
+
+def test_levels_are_counted() -> None:
+    assert read_json("[" * 40 + "]" * 40)
+    with pytest.raises(ValueError, match="nested too deep"):
+        read_json("[" * 41 + "]" * 41)
+
+
+def test_numbers_have_at_most_128_bits() -> None:
+    assert typed(int, (1 << 128) - 1)
+    for beyond in (1 << 128, -(1 << 128)):
+        with pytest.raises(ValueError, match="not a whole number"):
+            typed(int, beyond)
 
 
 @pytest.mark.parametrize(
