@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 SHEBANG = b"#!/usr/bin/env python3\n"
 MAIN = "start.py"
+CONTROLLER_ONLY = {"build.py", "loader.py"}
 # The oldest moment a zip file can express: the archive depends on the sources alone.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -24,7 +25,7 @@ def sources() -> Dict[str, bytes]:
     here = Path(__file__).parent
     files = {"__main__.py": (here / MAIN).read_bytes(), "collie/__init__.py": b""}
     for path in here.glob("*.py"):
-        if path.name not in (Path(__file__).name, MAIN):
+        if path.name not in {*CONTROLLER_ONLY, MAIN}:
             files[f"collie/agent/{path.name}"] = path.read_bytes()
     native = here / "native"
     for name in compiler.SOURCES:

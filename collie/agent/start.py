@@ -3,38 +3,51 @@
 Of a zip archive Python compiles every module at every start, which is four fifths of the time that the imports take:
 0.2 s on a server, some seconds on an emulated CPU. Standard library only, and little of it: this runs at every start.
 
-A folder is used only where nobody but us can write to it, and while every file in it is as long as it was: a host that
-crashed soon after, or a cleaner of old files, leaves a part. Otherwise the archive itself serves, whose content whoever
-starts it has compared with its name.
+A folder is used only where it is ours and closed to all others, and while every file in it is as long as it was: a host
+that crashed soon after, or a cleaner of old files, leaves a part. It is opened once and used by its descriptor, so that
+another one in its place changes nothing. Otherwise the archive itself serves, which `loader` has compared.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
+from typing import Optional
 
 _NAMED_AFTER_CONTENT = re.compile(r"agent-[0-9a-f]{16}\.pyz")
 _CONTENTS = "contents"  # bytes and name of each file
 
 
-def unpacked(archive: str) -> str:
-    """Return the folder beside the archive that holds its files; the archive where that cannot be."""
-    if not _NAMED_AFTER_CONTENT.fullmatch(os.path.basename(archive)):
+def unpacked(archive: str, path: str) -> str:
+    """Return a folder that holds the files of the archive; the archive where that cannot be.
+
+    Args:
+        archive: what to unpack.
+        path: its name on the host; the folder is beside it.
+    """
+    if not _NAMED_AFTER_CONTENT.fullmatch(os.path.basename(path)):
         return archive
-    folder = archive[: -len(".pyz")]
+    folder = path[: -len(".pyz")]
     if not os.path.lexists(folder):
         _unpack(archive, folder)
     try:
-        return folder if _is_private(folder) and _is_whole(folder) else archive
+        held = _held(folder)
     except (OSError, ValueError):
         return archive
+    return held or archive
 
 
-def _is_private(folder: str) -> bool:
-    found = os.lstat(folder)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+def _held(folder: str) -> Optional[str]:
+    """Return a path that leads to this folder whatever is put in its place; None unless it is ours, and whole."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    held = f"/proc/self/fd/{number}"
+    found = os.fstat(number)
+    # Closed to all others: what is in it has the mode that the umask left.
+    if found.st_uid == os.geteuid() and not found.st_mode & 0o077 and _is_whole(held):
+        return held
+    os.close(number)
+    return None
 
 
 def _is_whole(folder: str) -> bool:
@@ -63,7 +76,7 @@ def _unpack(archive: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.path[0] = unpacked(os.path.abspath(sys.argv[0]))
+    sys.path[0] = unpacked(sys.argv[0], os.path.abspath(sys.argv[-1]))
     from collie.agent.__main__ import main
 
     sys.exit(main())

@@ -7,22 +7,27 @@ Rules:
 2. Starting is tried a finite number of times, with growing pauses, and only for what may pass: a host that does not
    answer, an agent that ends. A wrong host key, a missing interpreter or missing pyverbs are reported at once.
 3. Nothing is written to a host but the agent's archive, under a name made of its content, and the archive unpacked.
+   Nothing is written or started where others on the host could exchange it (`collie/agent/loader.py`).
 4. Closing waits for no host: what is asked of one to start its agent is cut off, and no further attempt is made.
 """
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import logging
 import threading
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from collie.agent import loader
 from collie.agent.build import build, digest
 from collie.errors import CommandFailed, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.facts import HostFacts, parse_facts
 from collie.hosts.protocol import AgentClient, AgentGone
 from collie.inventory.hosts import Host
-from collie.ports import Clock, Remote
+from collie.ports import Channel, Clock, Remote
 from collie.untrusted import whole_number
 
 logger = logging.getLogger(__name__)
@@ -60,6 +65,11 @@ class Archive:
 
     data: bytes
     path: str
+
+    @property
+    def sha256(self) -> str:
+        """Of the data, in hexadecimal digits."""
+        return hashlib.sha256(self.data).hexdigest()
 
     @classmethod
     def of(cls, data: bytes) -> Archive:
@@ -215,8 +225,7 @@ class HostSession:
             )
 
     def _start(self) -> AgentClient:
-        self._ship()
-        channel = self._remote.open([self.host.python, self._archive.path])
+        channel = self._running()
         client = AgentClient(self.host.name, channel, self._clock.monotonic)
         try:
             answer = client.request("hello", HELLO_SECONDS, protocol=PROTOCOL, lease_seconds=LEASE_SECONDS)
@@ -233,13 +242,44 @@ class HostSession:
             raise
         return client
 
-    def _ship(self) -> None:
-        """Write the archive unless the host has it, whole."""
-        found = self._remote.run(["sha256sum", self._archive.path], COMMAND_SECONDS)
-        if found.status == 0 and digest_of(found.stdout) == digest(self._archive.data):
-            return
-        logger.info("host %s: shipping %s (%d bytes)", self.host.name, self._archive.path, len(self._archive.data))
-        self._remote.put(self._archive.data, self._archive.path)
+    def _running(self) -> Channel:
+        """Start the program, and ship it first where the host does not have it."""
+        channel, answer = self._loaded()
+        if answer == loader.ABSENT:
+            logger.info("host %s: shipping %s (%d bytes)", self.host.name, self._archive.path, len(self._archive.data))
+            self._remote.put(self._archive.data, self._archive.path)
+            channel, answer = self._loaded()
+        if answer == loader.RUNNING:
+            return channel
+        if answer == loader.ABSENT:
+            answer = f"{self._archive.path} is not what was just written to it; see who else writes there"
+        raise TestbedError(f"host {self.host.name}: {answer.removeprefix(loader.REFUSED)}")
+
+    def _loaded(self) -> tuple[Channel, str]:
+        """Have the host check and start what it has; return the channel, and what the loader answers.
+
+        A channel of which the answer is not `RUNNING` is closed.
+
+        Raises:
+            AgentGone: it ends without an answer, or with something else.
+        """
+        argv = [self.host.python, "-c", loader.BOOT, self._archive.path, self._archive.sha256]
+        channel = self._remote.open(argv)
+        answer: str | None = None
+        try:
+            channel.send_line(_loader_source())
+            answer = channel.read_line(HELLO_SECONDS)
+        finally:
+            if answer != loader.RUNNING:
+                channel.close()
+        if answer in (loader.RUNNING, loader.ABSENT) or (answer or "").startswith(loader.REFUSED):
+            return channel, answer or ""
+        words = f"the agent ended: {channel.stderr_tail().strip()[-400:] or 'without a word'}"
+        if answer is not None:  # a start-up file of the shell that prints something is the usual reason
+            words = f"the shell before the agent said `{answer[:80]}`; it has to be silent"
+        gone = AgentGone(self.host.name, words)
+        self._explain_interpreter(gone)
+        raise gone
 
     def _explain_interpreter(self, error: AgentGone) -> None:
         """Replace "the agent ended" by what is wrong with the interpreter, if that is what is wrong."""
@@ -257,6 +297,7 @@ class HostSession:
             ) from error
 
 
-def digest_of(sha256sum_output: str) -> str:
-    """Return the short digest, as the agent's build names it, of what `sha256sum` printed."""
-    return sha256sum_output.split(maxsplit=1)[0][:16] if sha256sum_output.strip() else ""
+@cache
+def _loader_source() -> str:
+    """Return the loader as the one line that its `BOOT` reads."""
+    return ascii(inspect.getsource(loader))

@@ -29,6 +29,11 @@ def run_archive(path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, input="", env=environment, capture_output=True, text=True, timeout=60, check=True)
 
 
+def folder_of(path: Path) -> str:
+    """Where the archive's modules are imported from."""
+    return os.path.realpath(unpacked(str(path), str(path)))
+
+
 def shipped(folder: Path) -> Path:
     """The agent's archive in a folder, under the name that sessions give it."""
     archive = Archive.agent()
@@ -61,28 +66,36 @@ def test_an_archive_runs_where_it_cannot_be_unpacked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["cut off", "lost", "list lost"])
 def test_a_folder_that_has_lost_something_is_left_alone(tmp_path: Path, damage: str) -> None:
     path = shipped(tmp_path)
-    folder = Path(unpacked(str(path)))
+    folder = Path(folder_of(path))
     assert folder == path.with_suffix("")
     harmed = folder / ("contents" if damage == "list lost" else "collie/agent/loop.py")
     harmed.write_bytes(b"")
     if damage == "lost":
         harmed.unlink()
-    assert unpacked(str(path)) == str(path)
+    assert folder_of(path) == str(path)
 
 
 def test_a_folder_that_others_may_write_to_is_not_believed(tmp_path: Path) -> None:
     path = shipped(tmp_path)
-    folder = Path(unpacked(str(path)))
-    for mode, believed in ((0o700, True), (0o777, False), (0o770, False), (0o755, True)):
+    folder = Path(folder_of(path))
+    for mode, believed in ((0o700, True), (0o777, False), (0o770, False), (0o755, False)):
         folder.chmod(mode)
-        assert (unpacked(str(path)) == str(folder)) is believed
+        assert (folder_of(path) == str(folder)) is believed
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
-    assert unpacked(str(path)) == str(path)
+    assert folder_of(path) == str(path)
+
+
+def test_a_folder_that_is_exchanged_once_it_is_chosen_changes_nothing(tmp_path: Path) -> None:
+    path = shipped(tmp_path)
+    place = unpacked(str(path), str(path))
+    path.with_suffix("").rename(tmp_path / "elsewhere")
+    (path.with_suffix("") / "collie").mkdir(parents=True)
+    assert os.listdir(place) == os.listdir(tmp_path / "elsewhere")
 
 
 def test_starts_at_once_unpack_one_folder(tmp_path: Path) -> None:
     path = shipped(tmp_path)
     with ThreadPoolExecutor(4) as executor:
-        assert set(executor.map(unpacked, [str(path)] * 4)) == {str(path.with_suffix(""))}
+        assert set(executor.map(folder_of, [path] * 4)) == {str(path.with_suffix(""))}
     assert set(tmp_path.iterdir()) == {path, path.with_suffix("")}

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NoReturn
 
 import pytest
 
@@ -34,40 +35,59 @@ class Silent:
         self.closed = threading.Event()
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
-        self.tries += 1
-        self.asked.set()
-        assert self.closed.wait(SOON), "nobody has cut it off"
-        raise HostUnreachable(self.name, "mgmt", "cut off")
+        return self._cut_off()
 
     def put(self, data: bytes, path: str) -> None:
         raise AssertionError("nothing was found out about it yet")
 
     def open(self, argv: Sequence[str]) -> Channel:
-        raise AssertionError("nothing was shipped yet")
+        return self._cut_off()
 
     def close(self) -> None:
         self.closed.set()
+
+    def _cut_off(self) -> NoReturn:
+        self.tries += 1
+        self.asked.set()
+        assert self.closed.wait(SOON), "nobody has cut it off"
+        raise HostUnreachable(self.name, "mgmt", "cut off")
 
 
 class Refusing(Silent):
     """A host that refuses every connection at once."""
 
-    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+    def open(self, argv: Sequence[str]) -> Channel:
         self.tries += 1
         self.asked.set()
         raise HostUnreachable(self.name, "mgmt", "refused")
 
 
+class Absent:
+    """A loader that finds no agent."""
+
+    def send_line(self, line: str) -> None:
+        pass
+
+    def read_line(self, timeout_seconds: float) -> str | None:
+        return "absent"
+
+    def stderr_tail(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        pass
+
+
 class AtLast(Silent):
     """A host that answers in the very moment in which it is cut off: the step after that has to be cut off, too."""
 
-    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
-        with pytest.raises(HostUnreachable):
-            super().run(argv, timeout_seconds)
-        self.closed.clear()
-        return Completed(0, f"{ARCHIVE.path.partition('agent-')[2].partition('.')[0]:0<64}  agent", "")
-
     def open(self, argv: Sequence[str]) -> Channel:
+        with pytest.raises(HostUnreachable):
+            super().open(argv)
+        self.closed.clear()
+        return Absent()
+
+    def put(self, data: bytes, path: str) -> None:
         assert self.closed.wait(SOON), "nobody has cut it off again"
         raise HostUnreachable(self.name, "mgmt", "cut off")
 

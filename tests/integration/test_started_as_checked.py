@@ -1,0 +1,89 @@
+"""A local user of a host cannot have a session start anything but the agent that the controller has."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from collie.errors import AgentError, TestbedError
+from collie.hosts.session import Archive, HostSession
+from collie.hosts.testbed import SystemClock
+from collie.inventory.hosts import Host
+from collie.ssh import LocalRemote
+from collie.ssh.local import LocalChannel
+from collie.testing.fake_agent import fake_agent_program
+
+ARCHIVE = Archive.of(fake_agent_program())
+HOST = Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable)
+THEIRS = b"open('theirs-ran', 'w')"
+
+
+class Exchanged(LocalRemote):
+    """A host with somebody who exchanges the agent before each command, which is after each check."""
+
+    def open(self, argv: Sequence[str]) -> LocalChannel:
+        file = self._home / ARCHIVE.path
+        if file.exists():
+            file.unlink()
+            file.write_bytes(THEIRS)
+        return super().open(argv)
+
+
+@pytest.fixture
+def exchanged(tmp_path: Path) -> Iterator[HostSession]:
+    yield from _session(Exchanged("left", tmp_path))
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[HostSession]:
+    yield from _session(LocalRemote("left", tmp_path))
+
+
+def _session(remote: LocalRemote) -> Iterator[HostSession]:
+    session = HostSession(HOST, remote, ARCHIVE, SystemClock())
+    yield session
+    session.close()
+
+
+def test_a_file_that_is_exchanged_again_and_again_never_runs(exchanged: HostSession, tmp_path: Path) -> None:
+    with pytest.raises(TestbedError, match=r"host left: .*\.pyz is not what was just written to it"):
+        exchanged.client()
+    assert (tmp_path / ARCHIVE.path).read_bytes() == THEIRS
+    assert not (tmp_path / "theirs-ran").exists()
+
+
+def test_a_file_that_was_exchanged_is_shipped_anew(plain: HostSession, tmp_path: Path) -> None:
+    (tmp_path / ARCHIVE.path).parent.mkdir(parents=True)
+    (tmp_path / ARCHIVE.path).write_bytes(THEIRS)
+    assert plain.facts
+    assert (tmp_path / ARCHIVE.path).read_bytes() == ARCHIVE.data
+    assert not (tmp_path / "theirs-ran").exists()
+
+
+def test_nothing_is_written_where_others_can_write(plain: HostSession, tmp_path: Path) -> None:
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache").chmod(0o777)
+    with pytest.raises(TestbedError) as caught:
+        plain.client()
+    assert f"host left: others can write to {tmp_path / '.cache'} (mode 777)" in str(caught.value)
+    assert f"on the host: chmod go-w {tmp_path / '.cache'}" in str(caught.value)
+    assert not list((tmp_path / ".cache").iterdir())
+
+
+def test_a_shell_that_speaks_first_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", ())
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f'#!/bin/sh\necho welcome\nexec {sys.executable} "$@"\n')
+    interpreter.chmod(0o755)
+    session = HostSession(
+        Host("left", "mgmt", "192.0.2.1", "rxe0", python=str(interpreter)),
+        LocalRemote("left", tmp_path),
+        ARCHIVE,
+        SystemClock(),
+    )
+    with pytest.raises(AgentError, match="the shell before the agent said `welcome`; it has to be silent"):
+        session.client()
+    session.close()
