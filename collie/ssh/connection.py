@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import paramiko
-from paramiko.agent import AgentKey
 from paramiko.ssh_exception import IncompatiblePeer
 
 from collie.errors import HostKeyMismatch, HostUnreachable
+from collie.ssh.keys import Offer
 from collie.ssh.route import Hop
-from collie.ssh.ssh_agent import SshAgent
+from collie.ssh.ssh_agent import AgentFault, AgentKey, SshAgent
 
 # Its threads log whatever ends a connection, with tracebacks; what matters of it comes as an exception.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
@@ -45,18 +44,15 @@ class Timeouts:
 
 
 class Connection:
-    """A chain of SSH clients, the last of which is the host's."""
+    """A chain of SSH transports, the last of which is the host's."""
 
-    def __init__(self, clients: Sequence[paramiko.SSHClient]) -> None:
-        self._clients = tuple(clients)
-        transport = self._clients[-1].get_transport()
-        assert transport is not None, "a connection is built from connected clients"
-        self._transport = transport
+    def __init__(self, transports: Sequence[paramiko.Transport]) -> None:
+        self._transports = tuple(transports)
 
     @property
     def transport(self) -> paramiko.Transport:
         """The transport to the host itself; one that has ended, once the connection is closed."""
-        return self._transport
+        return self._transports[-1]
 
     @property
     def is_alive(self) -> bool:
@@ -65,8 +61,8 @@ class Connection:
 
     def close(self) -> None:
         """Close all hops, the host's first."""
-        for client in reversed(self._clients):
-            client.close()
+        for transport in reversed(self._transports):
+            transport.close()
 
 
 def connect(hops: Sequence[Hop], timeouts: Timeouts) -> Connection:
@@ -76,20 +72,20 @@ def connect(hops: Sequence[Hop], timeouts: Timeouts) -> Connection:
         HostUnreachable: no connection, no authentication, or not in time. The text names the hop, `host` is the last.
         HostKeyMismatch: a hop presents an unexpected key; likewise.
     """
-    clients: list[paramiko.SSHClient] = []
+    transports: list[paramiko.Transport] = []
     try:
         for hop in hops:
-            clients.append(_connect_hop(hop, clients[-1] if clients else None, timeouts))
+            transports.append(_connect_hop(hop, transports[-1] if transports else None, timeouts))
     except BaseException as error:
-        for client in reversed(clients):
-            client.close()
+        for transport in reversed(transports):
+            transport.close()
         if isinstance(error, HostUnreachable | HostKeyMismatch):
             error.host = hops[-1].label  # whichever hop it is about, this is the host of the inventory that is missing
         raise
-    return Connection(clients)
+    return Connection(transports)
 
 
-def _connect_hop(hop: Hop, through: paramiko.SSHClient | None, timeouts: Timeouts) -> paramiko.SSHClient:
+def _connect_hop(hop: Hop, through: paramiko.Transport | None, timeouts: Timeouts) -> paramiko.Transport:
     mismatch: HostKeyMismatch | None = None
     incompatible = ""
     for algorithms in hop.trust.attempts:
@@ -99,10 +95,10 @@ def _connect_hop(hop: Hop, through: paramiko.SSHClient | None, timeouts: Timeout
             mismatch = error
         except IncompatiblePeer as error:
             incompatible = str(error)
-        except _Hung as error:
+        except (_Refused, AgentFault) as error:
             raise _unreachable(hop, str(error)) from error
         except paramiko.SSHException as error:
-            raise _unreachable(hop, _words(hop, error, timeouts)) from error
+            raise _unreachable(hop, _words(error, timeouts)) from error
         except TimeoutError as error:
             raise _unreachable(hop, f"no answer within {timeouts.connect:g} s") from error
         except (OSError, EOFError) as error:
@@ -115,86 +111,60 @@ def _connect_hop(hop: Hop, through: paramiko.SSHClient | None, timeouts: Timeout
 
 
 def _attempt(
-    hop: Hop, through: paramiko.SSHClient | None, timeouts: Timeouts, algorithms: Sequence[str]
-) -> paramiko.SSHClient:
-    def transport(sock: Any, **options: Any) -> paramiko.Transport:
-        made = _Transport(sock, **options)
-        made.timeouts = timeouts
-        security = made.get_security_options()
+    hop: Hop, through: paramiko.Transport | None, timeouts: Timeouts, algorithms: Sequence[str]
+) -> paramiko.Transport:
+    with contextlib.ExitStack() as undone:
+        sock = _socket(hop, through, timeouts)
+        undone.callback(sock.close)
+        transport = paramiko.Transport(sock)
+        undone.callback(transport.close)
+        transport.banner_timeout = timeouts.banner
+        transport.channel_timeout = timeouts.open_channel
+        security = transport.get_security_options()
         security.key_types = [name for name in algorithms if name in security.key_types]
-        made.set_keepalive(int(KEEPALIVE_SECONDS))
-        return made
-
-    client = paramiko.SSHClient()
-    agent = SshAgent(timeouts.agent, timeouts.sign)
-    client._agent = agent  # type: ignore[attr-defined]  # else it takes its own, and waits for that without end
-    verify = _Verify(hop)
-    client.set_missing_host_key_policy(verify)
-    sock = _socket(hop, through, timeouts)
-    try:
-        client.connect(
-            hop.address,
-            hop.port,
-            hop.user,
-            key_filename=cast(
-                "str", [file for file in hop.identity_files if Path(file).is_file()]
-            ),  # takes a list, too
-            sock=sock,
-            timeout=timeouts.banner,
-            banner_timeout=timeouts.banner,
-            auth_timeout=timeouts.authenticate,
-            channel_timeout=timeouts.open_channel,
-            transport_factory=transport,
-        )
-    except BaseException as error:
-        client.close()
-        sock.close()
-        if agent.fault:
-            raise _unreachable(hop, agent.fault) from error
-        if verify.passed and isinstance(error, paramiko.SSHException):
-            # Of a refused key in one format paramiko may report that it is not in another one.
-            raise error if isinstance(error, paramiko.AuthenticationException) else _Refused() from error
-        raise
-    return client
+        transport.set_keepalive(int(KEEPALIVE_SECONDS))
+        transport.start_client(timeout=timeouts.banner)
+        hop.trust.verify(transport.get_remote_server_key())
+        _log_in(transport, hop, timeouts)
+        undone.pop_all()
+        return transport
 
 
-class _Transport(paramiko.Transport):
-    """Has patience with a key of the SSH agent, whose user may have to be there for it.
+def _log_in(transport: paramiko.Transport, hop: Hop, timeouts: Timeouts) -> None:
+    """Offer one key after another until the server lets us in.
 
-    Attributes:
-        timeouts: of the connection.
+    Raises:
+        _Refused: it does not, or does not answer.
+        AgentFault: the SSH agent does not do its part.
     """
-
-    timeouts = Timeouts()
-
-    def auth_publickey(self, username: str, key: paramiko.PKey, event: threading.Event | None = None) -> list[str]:
-        signing = self.timeouts.sign if isinstance(key, AgentKey) else 0.0
-        self.auth_timeout = self.timeouts.authenticate + signing
-        try:
-            return super().auth_publickey(username, key, event)
-        except paramiko.AuthenticationException as error:
-            if str(error) != "Authentication timeout.":
+    agent = SshAgent(hop.identities.agent, timeouts.agent, timeouts.sign)
+    offer = Offer(hop.identities, agent)
+    with contextlib.closing(agent):
+        for key in offer:
+            # Whoever has to touch a key of the agent may take longer than a server.
+            transport.auth_timeout = timeouts.authenticate + (timeouts.sign if isinstance(key, AgentKey) else 0.0)
+            try:
+                if not transport.auth_publickey(hop.user, key):
+                    return
+            except AgentFault:
                 raise
-            raise _Hung(self.auth_timeout) from error
+            except paramiko.SSHException as error:
+                if str(error) == "Authentication timeout.":
+                    why = "its log-in hangs, or the host is very busy"
+                    raise _Refused(f"no answer to a key within {transport.auth_timeout:g} s: {why}") from error
+            if not transport.is_active():  # it allows a few keys, and then hangs up
+                break
+    raise _Refused(offer.refused(hop.user))
 
 
-class _Hung(Exception):
-    """The server has not answered to a key. No `SSHException`, after which paramiko would try the next key."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"no answer to a key within {seconds:g} s: its log-in hangs, or the host is very busy")
+class _Refused(Exception):
+    """The server let nobody in; the text says with what."""
 
 
-class _Refused(paramiko.AuthenticationException):
-    """The server let nobody in."""
-
-
-def _socket(hop: Hop, through: paramiko.SSHClient | None, timeouts: Timeouts) -> Any:
+def _socket(hop: Hop, through: paramiko.Transport | None, timeouts: Timeouts) -> Any:
     if through is not None:
-        transport = through.get_transport()
-        assert transport is not None, "jump hosts are connected"
         target = (hop.address, hop.port)
-        return transport.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=timeouts.connect)
+        return through.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=timeouts.connect)
     try:
         sock = socket.create_connection((hop.address, hop.port), timeouts.connect)
     except UnicodeError as error:  # of the codec that writes names as DNS has them
@@ -205,29 +175,9 @@ def _socket(hop: Hop, through: paramiko.SSHClient | None, timeouts: Timeouts) ->
     return sock
 
 
-class _Verify(paramiko.MissingHostKeyPolicy):
-    """Asks the trust of a hop about every key: the client itself is given no keys, so all of them are "missing"."""
-
-    def __init__(self, hop: Hop) -> None:
-        self._hop = hop
-        self.passed = False
-
-    def missing_host_key(self, _client: paramiko.SSHClient, _hostname: str, key: paramiko.PKey) -> None:
-        self._hop.trust.verify(key)
-        self.passed = True
-
-
-def _words(hop: Hop, error: paramiko.SSHException, timeouts: Timeouts) -> str:
+def _words(error: paramiko.SSHException, timeouts: Timeouts) -> str:
     if str(error) == "No existing session":  # how paramiko words that the key exchange did not end in time
         return f"no SSH session within {timeouts.banner:g} s"
-    missing = [file for file in hop.identity_files if not Path(file).is_file()]
-    offered = [file for file in hop.identity_files if file not in missing]
-    if isinstance(error, paramiko.PasswordRequiredException):
-        return f"the private key {', '.join(offered)} has a passphrase; add it to the SSH agent: ssh-add {offered[-1]}"
-    if isinstance(error, paramiko.AuthenticationException):
-        tried = f"{', '.join(offered)} and those of the SSH agent" if offered else "the SSH agent's and ~/.ssh/id_*"
-        lost = f"; {', '.join(missing)} does not exist" if missing else ""
-        return f"user {hop.user} is not let in with any of the keys {tried}{lost}"
     return str(error)
 
 

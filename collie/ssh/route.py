@@ -5,17 +5,28 @@ from __future__ import annotations
 import getpass
 import os
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import paramiko
 
 from collie.errors import HostUnreachable
 from collie.inventory.hosts import Host
+from collie.ssh.keys import Identities
 from collie.ssh.trust import Trust, from_known_hosts, pinned
 
 USER_CONFIG = "~/.ssh/config"
 USER_KNOWN_HOSTS = "~/.ssh/known_hosts"
+SOCKET_VARIABLE = "SSH_AUTH_SOCK"
+_TOKENS: Mapping[str, Callable[[], str]] = {
+    "d": lambda: os.path.expanduser("~"),
+    "i": lambda: str(os.getuid()),
+    "u": getpass.getuser,
+    "%": lambda: "%",
+}
+"""Of the path of an agent's socket, as ssh_config(5) has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +36,7 @@ class Hop:
     Attributes:
         label: for messages.
         address, port, user: where and as whom.
-        identity_files: private keys to offer besides those of the SSH agent.
+        identities: which keys to offer.
         trust: the keys that it may present.
     """
 
@@ -33,7 +44,7 @@ class Hop:
     address: str
     port: int
     user: str
-    identity_files: tuple[str, ...]
+    identities: Identities
     trust: Trust
 
 
@@ -96,7 +107,6 @@ def _jump(target: Host, text: str, config: paramiko.SSHConfig) -> Hop:
         port = port.lstrip(":")
     else:
         address, _, port = place.partition(":")
-    own_keys = "identityfile" in config.lookup(address)
     jump = Host(
         name=f"{target.name} (jump host {address})",
         address=address,
@@ -104,7 +114,6 @@ def _jump(target: Host, text: str, config: paramiko.SSHConfig) -> Hop:
         device="",
         port=_port(port, address) if port else None,
         user=user or None,
-        identity_file=None if own_keys else target.identity_file,
     )
     return _hop(jump, jump.name, config)
 
@@ -113,7 +122,6 @@ def _hop(host: Host, label: str, config: paramiko.SSHConfig) -> Hop:
     options = config.lookup(host.address)
     address = str(options.get("hostname", host.address))
     port = host.port or _port(str(options.get("port", 22)), host.address)
-    files = [host.identity_file] if host.identity_file else list(options.get("identityfile", []))
     known_hosts = str(options.get("userknownhostsfile", USER_KNOWN_HOSTS)).split()
     alias = str(options.get("hostkeyalias", address))
     return Hop(
@@ -121,7 +129,28 @@ def _hop(host: Host, label: str, config: paramiko.SSHConfig) -> Hop:
         address,
         port,
         host.user or str(options.get("user", "")) or getpass.getuser(),
-        tuple(map(os.path.expanduser, files)),
+        _identities(host, options),
         pinned(label, f"{address}:{port}", host.host_key, host.host_key_fingerprint)
         or from_known_hosts(label, alias, port, known_hosts),
     )
+
+
+def _identities(host: Host, options: Mapping[str, Any]) -> Identities:
+    """Return which keys to offer: what the inventory names, else the configuration, for this server alone."""
+    if str(options.get("pubkeyauthentication", "yes")).lower() == "no":
+        return Identities(named=())
+    listed = [host.identity_file] if host.identity_file else options.get("identityfile", [])
+    named = tuple(os.path.expanduser(file) for file in listed if file.lower() != "none")
+    only = str(options.get("identitiesonly", "no")).lower() in ("yes", "true")
+    return Identities(
+        named if listed else None, only, _agent_socket(str(options.get("identityagent", SOCKET_VARIABLE)))
+    )
+
+
+def _agent_socket(text: str) -> str:
+    """Return the socket that `IdentityAgent` names: a path, `none`, or a variable of the environment."""
+    if text.lower() == "none":
+        return ""
+    if text == SOCKET_VARIABLE or text.startswith("$"):
+        return os.environ.get(text.removeprefix("$").strip("{}"), "")
+    return re.sub("%([diu%])", lambda token: _TOKENS[token[1]](), os.path.expanduser(text))

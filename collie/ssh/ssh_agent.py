@@ -1,76 +1,156 @@
-"""The SSH agent, which holds the user's keys and signs with them: a program like any other, that may hang."""
+"""The SSH agent, which holds the user's keys and signs with them: a program like any other, that may hang.
+
+It is asked when its keys are wanted and not before, and never waited for without end. The protocol is that of
+draft-ietf-sshm-ssh-agent: a message has four bytes of length, one of type, and then its fields.
+"""
 
 from __future__ import annotations
 
-import os
 import socket
-from typing import Any
+from collections.abc import Callable
 
 import paramiko
-from paramiko.agent import AgentKey, AgentSSH
 
-SOCKET_VARIABLE = "SSH_AUTH_SOCK"
-_WITHOUT = f"start it anew, or unset {SOCKET_VARIABLE} to do without it"
+_LIST, _LISTED = 11, 12
+_SIGN, _SIGNED = 13, 14
+_FLAGS = {"rsa-sha2-256": 2, "rsa-sha2-512": 4}
+"""Of the signatures that a key of RSA can make."""
+MOST_KEYS = 2048
+MOST_BYTES = 256 << 10
+"""Of a message, as OpenSSH has it."""
 
 
-class SshAgent(AgentSSH):
-    """What paramiko's own does, but asked when its keys are wanted and not before, and never waited for without end.
+class AgentFault(paramiko.SSHException):
+    """The agent did not do its part; the text says what helps."""
+
+
+class AgentKey(paramiko.PKey):
+    """A key that an agent signs with.
 
     Args:
-        answer_seconds: for the list of its keys.
-        sign_seconds: for a signature: a hardware key waits for a touch, and some agents ask their user.
-
-    Attributes:
-        fault: what it did not do in time and what helps, in words; empty while all is well.
+        blob: the public key.
+        sign: called with data and flags; returns the signature.
     """
 
-    def __init__(self, answer_seconds: float, sign_seconds: float) -> None:
+    def __init__(self, blob: bytes, sign: Callable[[bytes, int], bytes]) -> None:
         super().__init__()
+        self.public_blob = None
+        self.blob = blob
+        self.sign = sign
+
+    def get_name(self) -> str:
+        """Return the type of the key."""
+        return paramiko.Message(self.blob).get_binary().decode(errors="replace")
+
+    def asbytes(self) -> bytes:
+        """Return the public key."""
+        return self.blob
+
+    def sign_ssh_data(self, data: bytes, algorithm: str | None = None) -> paramiko.Message:
+        """Return the agent's signature.
+
+        Raises:
+            AgentFault: it does not sign.
+        """
+        plain = (algorithm or "").replace("-cert-v01@openssh.com", "")
+        return paramiko.Message(self.sign(data, _FLAGS.get(plain, 0)))
+
+
+class SshAgent:
+    """A conversation with an agent. It begins when its keys are asked for.
+
+    Args:
+        path: of its socket; empty for no agent.
+        answer_seconds: for the list of its keys.
+        sign_seconds: for a signature: a hardware key waits for a touch, and some agents ask their user.
+    """
+
+    def __init__(self, path: str, answer_seconds: float, sign_seconds: float) -> None:
+        self._path = path
         self._answer_seconds = answer_seconds
         self._sign_seconds = sign_seconds
-        self._path = os.environ.get(SOCKET_VARIABLE, "")
-        self._late = f"does not answer within {answer_seconds:g} s; {_WITHOUT}"
-        self.fault = ""
+        self._socket: socket.socket | None = None
 
-    def get_keys(self) -> tuple[AgentKey, ...]:
+    def listed(self) -> list[AgentKey]:
         """Return its keys; none where there is no agent.
 
         Raises:
-            SSHException: it does not answer, or with something else.
+            AgentFault: it does not answer, or with something else.
         """
-        if not self._path:
-            return ()
+        late = f"does not answer within {self._answer_seconds:g} s; start it anew, or unset SSH_AUTH_SOCK to do without"
+        if not self._path or not self._connected(late):
+            return []
+        kind, answer = self._asked(bytes([_LIST]), self._answer_seconds, late)
+        if kind != _LISTED:
+            return []
+        blobs = []
+        for _ in range(min(answer.get_int(), MOST_KEYS)):
+            blobs.append(answer.get_binary())
+            answer.get_binary()  # a comment, in any encoding
+        return [AgentKey(blob, self._signer(blob)) for blob in blobs if blob]
+
+    def close(self) -> None:
+        """End the conversation."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _connected(self, late: str) -> bool:
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(self._answer_seconds)
         try:
             connection.connect(self._path)
         except BlockingIOError as error:  # so many wait for it already that nobody else may
             connection.close()
-            raise self._failed(self._late) from error
+            raise self._fault(late) from error
         except OSError:  # the variable has outlived its agent
             connection.close()
-            return ()
-        try:
-            self._connect(connection)  # type: ignore[attr-defined]  # paramiko has no public way
-        except ValueError as error:  # a comment of a key may be anything
-            raise self._failed(f"lists its keys in another encoding than UTF-8 ({error}); {_WITHOUT}") from error
-        connection.settimeout(self._sign_seconds)
-        self._late = (
-            f"does not sign within {self._sign_seconds:g} s; see whether it, or the hardware that holds the key, waits "
-            "for you"
-        )
-        return super().get_keys()
+            return False
+        self._socket = connection
+        return True
 
-    def close(self) -> None:
-        """End the conversation."""
-        self._close()  # type: ignore[attr-defined]
+    def _signer(self, blob: bytes) -> Callable[[bytes, int], bytes]:
+        def sign(data: bytes, flags: int) -> bytes:
+            request = paramiko.Message()
+            request.add_byte(bytes([_SIGN]))
+            request.add_string(blob)
+            request.add_string(data)
+            request.add_int(flags)
+            waits = "see whether it, or the hardware that holds the key, waits for you"
+            late = f"does not sign within {self._sign_seconds:g} s; {waits}"
+            kind, answer = self._asked(request.asbytes(), self._sign_seconds, late)
+            if kind != _SIGNED:
+                raise self._fault("refuses to sign with a key that it lists; see `ssh-add -l`, and what it asked you")
+            return answer.get_binary()
 
-    def _send_message(self, message: Any) -> Any:
+        return sign
+
+    def _asked(self, request: bytes, seconds: float, late: str) -> tuple[int, paramiko.Message]:
+        """Return type and fields of the answer."""
+        if self._socket is None:
+            raise self._fault("has been left already")
         try:
-            return super()._send_message(message)  # type: ignore[misc]
+            self._socket.settimeout(seconds)
+            self._socket.sendall(len(request).to_bytes(4, "big") + request)
+            size = int.from_bytes(self._received(4), "big")
+            if not 0 < size <= MOST_BYTES:
+                raise self._fault(f"answers with {size} bytes; start it anew")
+            answer = self._received(size)
         except TimeoutError as error:
-            raise self._failed(self._late) from error
+            raise self._fault(late) from error
+        except OSError as error:
+            raise self._fault(f"ended: {error}") from error
+        return answer[0], paramiko.Message(answer[1:])
 
-    def _failed(self, how: str) -> paramiko.SSHException:
-        self.fault = f"the SSH agent at {self._path} (${SOCKET_VARIABLE}) {how}"
-        return paramiko.SSHException(self.fault)
+    def _received(self, size: int) -> bytes:
+        assert self._socket is not None, "a request was sent"
+        data = b""
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            if not more:
+                raise OSError("it hung up")
+            data += more
+        return data
+
+    def _fault(self, how: str) -> AgentFault:
+        return AgentFault(f"the SSH agent at {self._path} {how}")

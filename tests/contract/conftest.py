@@ -35,7 +35,7 @@ def ssh_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     key_file = tmp_path / "id"
     paramiko.ECDSAKey.generate().write_private_key_file(str(key_file))
-    server = _Listener(home, paramiko.ECDSAKey(filename=str(key_file)))
+    server = Listener(home, paramiko.ECDSAKey(filename=str(key_file)))
     yield Host(
         name="server",
         address="127.0.0.1",
@@ -49,10 +49,17 @@ def ssh_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     server.close()
 
 
-class _Listener:
+class Listener:
+    """A server that lets `me` in with one key.
+
+    Attributes:
+        offered: the public keys that clients have come with.
+    """
+
     def __init__(self, home: Path, client_key: paramiko.PKey) -> None:
         self.host_key = paramiko.ECDSAKey.generate()
         self._home, self._client_key = home, client_key
+        self.offered: list[bytes] = []
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         self._transports: list[paramiko.Transport] = []
@@ -71,7 +78,7 @@ class _Listener:
                 transport.add_server_key(self.host_key)
                 transport.set_subsystem_handler("sftp", paramiko.SFTPServer, _Files, str(self._home))
                 self._transports.append(transport)
-                server = _Server(self._home, self._client_key)
+                server = _Server(self._home, self._client_key, self.offered)
                 with contextlib.suppress(paramiko.SSHException, EOFError):
                     transport.start_server(event=threading.Event(), server=server)
                 threading.Thread(target=server.tunnel, args=(transport,), daemon=True).start()
@@ -99,13 +106,14 @@ class _Server(paramiko.ServerInterface):
     believes that it has.
     """
 
-    def __init__(self, home: Path, client_key: paramiko.PKey) -> None:
-        self._home, self._client_key = home, client_key
+    def __init__(self, home: Path, client_key: paramiko.PKey, offered: list[bytes]) -> None:
+        self._home, self._client_key, self._offered = home, client_key, offered
         self._tunnels: dict[int, socket.socket] = {}
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         while (self._home / "slow-login").exists():
             time.sleep(0.01)
+        self._offered.append(key.asbytes())
         known = username == "me" and key.asbytes() == self._client_key.asbytes()
         return AUTH_SUCCESSFUL if known else AUTH_FAILED
 

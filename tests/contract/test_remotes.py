@@ -132,11 +132,13 @@ def test_a_jump_host_is_gone_through_once_its_own_key_is_known(ssh_host: Host, t
     assert ssh_host.host_key
     # The server is its own bastion here.
     through = dataclasses.replace(ssh_host, jump=f"me@127.0.0.1:{ssh_host.port}")
+    config = tmp_path / "config"
+    config.write_text(f"Host 127.0.0.1\n  IdentityFile {ssh_host.identity_file}\n")
     with pytest.raises(HostKeyMismatch, match=r"server \(jump host 127\.0\.0\.1\).*known_hosts has no key") as caught:
-        answer(through)
+        answer(through, str(config))
     assert caught.value.host == "server"  # the one that is missing
     known_hosts(ssh_host, tmp_path, ssh_host.host_key)
-    assert answer(through) == "hello"
+    assert answer(through, str(config)) == "hello"
 
 
 def test_a_jump_host_that_cannot_be_reached_is_named_and_the_host_behind_it_is_missing(ssh_host: Host) -> None:

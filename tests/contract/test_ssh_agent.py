@@ -144,10 +144,10 @@ def test_a_variable_that_has_outlived_its_agent_does_no_harm(keyless: Host, sock
         answer(keyless, Timeouts())
 
 
-def test_a_comment_that_cannot_be_read_is_named(keyless: Host, ssh_host: Host, socket_path: Path) -> None:
+def test_a_comment_that_cannot_be_read_does_no_harm(keyless: Host, ssh_host: Host, socket_path: Path) -> None:
     agent = Agent(socket_path, paramiko.ECDSAKey(filename=ssh_host.identity_file), b"M\xfcller")
-    with pytest.raises(HostUnreachable, match=r"the SSH agent at /.* lists its keys in another encoding than UTF-8"):
-        answer(keyless, Timeouts())
+    agent.may_sign.set()
+    assert answer(keyless, Timeouts()) == "hello"
     agent.close()
 
 

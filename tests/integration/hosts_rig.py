@@ -84,13 +84,13 @@ class Unreachable:
         self.tries = 0
 
     def run(self, argv: object, timeout_seconds: float) -> Completed:
-        self.tries += 1
         raise HostUnreachable(self.name, "mgmt", "No route to host")
 
     def put(self, data: bytes, path: str) -> None:
         raise HostUnreachable(self.name, "mgmt", "No route to host")
 
     def open(self, argv: object) -> Channel:
+        self.tries += 1
         raise HostUnreachable(self.name, "mgmt", "No route to host")
 
     def close(self) -> None:

@@ -73,17 +73,16 @@ def test_nothing_is_written_where_others_can_write(plain: HostSession, tmp_path:
     assert not list((tmp_path / ".cache").iterdir())
 
 
+class Greeted(LocalRemote):
+    """A host whose shell prints something before each command that it is spoken with."""
+
+    def open(self, argv: Sequence[str]) -> LocalChannel:
+        return super().open(["sh", "-c", 'echo welcome; exec "$@"', "sh", *argv])
+
+
 def test_a_shell_that_speaks_first_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", ())
-    interpreter = tmp_path / "python"
-    interpreter.write_text(f'#!/bin/sh\necho welcome\nexec {sys.executable} "$@"\n')
-    interpreter.chmod(0o755)
-    session = HostSession(
-        Host("left", "mgmt", "192.0.2.1", "rxe0", python=str(interpreter)),
-        LocalRemote("left", tmp_path),
-        ARCHIVE,
-        SystemClock(),
-    )
+    session = HostSession(HOST, Greeted("left", tmp_path), ARCHIVE, SystemClock())
     with pytest.raises(AgentError, match="the shell before the agent said `welcome`; it has to be silent"):
         session.client()
     session.close()
