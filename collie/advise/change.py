@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from collie.advise.effort import Effort
 from collie.advise.overlap import Known, is_ordered, pinned
 from collie.advise.solver import find
 from collie.workloads.application import Sizes, Traffic, Values
@@ -65,13 +66,13 @@ class Change:
         return self.steps + (0 if self.has_margin else RISK), self.share_lost
 
 
-def meets(traffic: Traffic, space: Space, known: Known) -> bool:
+def meets(traffic: Traffic, space: Space, known: Known, effort: Effort) -> bool:
     """Whether any workload of some traffic shows an anomaly."""
-    return find(traffic, space, known.mfs, known.seen) is not None
+    return find(traffic, space, known.mfs, known.seen, effort) is not None
 
 
 def changes(
-    traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str]
+    traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str], effort: Effort
 ) -> tuple[Change, ...]:
     """Return the cheapest sound change of each dimension, the cheapest of all first.
 
@@ -81,16 +82,22 @@ def changes(
         known: what to leave.
         avoid: what must not be entered: anomalies that the traffic does not meet.
         keep: dimensions that stay as they are.
+        effort: what may be spent.
+
+    Raises:
+        Undecided: the effort is spent.
     """
 
     def is_sound(change: Change) -> bool:
-        return _leaves(change, space, known) and not any(meets(change.traffic, space, other) for other in avoid)
+        return _leaves(change, space, known, effort) and not any(
+            meets(change.traffic, space, other, effort) for other in avoid
+        )
 
-    return tuple(sorted(_cheapest(traffic, space, known, keep, is_sound), key=lambda change: change.cost))
+    return tuple(sorted(_cheapest(traffic, space, known, keep, is_sound, effort), key=lambda change: change.cost))
 
 
 def pair(
-    traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str]
+    traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str], effort: Effort
 ) -> tuple[Change, Change] | None:
     """Return the cheapest two changes that are sound together: the first leaves, the second leaves what that enters.
 
@@ -98,40 +105,53 @@ def pair(
     cheapest change that leaves is tried first.
     """
     found: list[tuple[Change, Change]] = []
-    for first in _cheapest(traffic, space, known, keep, lambda change: _leaves(change, space, known)):
-        entered, *others = sorted(avoid, key=lambda other: not meets(first.traffic, space, other))
-        found += [(first, second) for second in changes(first.traffic, space, entered, [known, *others], keep)[:1]]
+    for first in _cheapest(traffic, space, known, keep, lambda change: _leaves(change, space, known, effort), effort):
+        entered, *others = sorted(avoid, key=lambda other: not meets(first.traffic, space, other, effort))
+        found += [
+            (first, second) for second in changes(first.traffic, space, entered, [known, *others], keep, effort)[:1]
+        ]
     return min(found, key=lambda both: both[0].steps + both[1].steps, default=None)
 
 
 def _cheapest(
-    traffic: Traffic, space: Space, known: Known, keep: frozenset[str], is_good: Callable[[Change], bool]
+    traffic: Traffic,
+    space: Space,
+    known: Known,
+    keep: frozenset[str],
+    is_good: Callable[[Change], bool],
+    effort: Effort,
 ) -> Iterator[Change]:
     names = dict.fromkeys(name for condition in known.mfs.conditions for name in sources(condition.dimension))
     for name in names:
         if name in keep or name not in space.dimensions:
             continue
-        options = sorted(_options(traffic, space, name, known), key=lambda change: change.cost)
+        options = sorted(_options(traffic, space, name, known, effort), key=lambda change: change.cost)
         best = next(filter(is_good, options), None)
         if best is not None:
             yield best
 
 
-def _leaves(change: Change, space: Space, known: Known) -> bool:
+def _leaves(change: Change, space: Space, known: Known, effort: Effort) -> bool:
     return (
-        not meets(change.traffic, space, known)
-        and find(change.traffic, space, None, known.seen) is not None
-        and not any(unreachable(change.traffic, space, change.dimension))
+        not meets(change.traffic, space, known, effort)
+        and find(change.traffic, space, None, known.seen, effort) is not None
+        and not any(unreachable(change.traffic, space, effort, change.dimension))
     )
 
 
-def unreachable(traffic: Traffic, space: Space, beside: str | None = None) -> Iterator[tuple[str, object]]:
+def unreachable(
+    traffic: Traffic, space: Space, effort: Effort, beside: str | None = None
+) -> Iterator[tuple[str, object]]:
     """Yield what some traffic claims but constraints forbid: (dimension, value) of which no workload has it.
 
     Args:
         traffic: what is claimed. Of dimensions with an order, both ends are looked at.
         space: gives the constraints.
+        effort: what may be spent.
         beside: only dimensions that share a constraint with this one.
+
+    Raises:
+        Undecided: the effort is spent.
     """
     near = {name for c in space.constraints if beside is None or beside in c.fields for name in c.fields}
     for name in (*traffic.values, "messages"):
@@ -139,16 +159,16 @@ def unreachable(traffic: Traffic, space: Space, beside: str | None = None) -> It
         if name not in near or (name == "messages" and traffic.sizes.only is not None):
             continue
         for value in dict.fromkeys((values[0], values[-1]) if is_ordered(space, name) else values):
-            if find(pinned(traffic, name, (value,)), space, None, traffic.base) is None:
+            if find(pinned(traffic, name, (value,)), space, None, traffic.base, effort) is None:
                 yield name, value
 
 
-def _options(traffic: Traffic, space: Space, name: str, known: Known) -> Iterator[Change]:
+def _options(traffic: Traffic, space: Space, name: str, known: Known, effort: Effort) -> Iterator[Change]:
     dimension = space.dimensions[name]
     if isinstance(dimension, Vector):
         yield from _messages(traffic, dimension)
     elif isinstance(dimension, Choice):
-        yield from _other_values(traffic, space, dimension, known)
+        yield from _other_values(traffic, space, dimension, known, effort)
     else:
         before = traffic.get(name)
         for after in _moved(before, dimension.ladder):
@@ -156,13 +176,13 @@ def _options(traffic: Traffic, space: Space, name: str, known: Known) -> Iterato
             yield Change(name, traffic.with_values(name, after), before, after, steps, lost)
 
 
-def _other_values(traffic: Traffic, space: Space, dimension: Choice, known: Known) -> Iterator[Change]:
+def _other_values(traffic: Traffic, space: Space, dimension: Choice, known: Known, effort: Effort) -> Iterator[Change]:
     name, before = dimension.name, traffic.get(dimension.name)
 
     def change(after: Values, switched: int) -> Change:
         return Change(name, traffic.with_values(name, after), before, after, SWITCH * switched, switched / len(before))
 
-    harmless = tuple(value for value in before if not meets(traffic.with_values(name, (value,)), space, known))
+    harmless = tuple(value for value in before if not meets(traffic.with_values(name, (value,)), space, known, effort))
     if harmless:
         yield change(harmless, len(before) - len(harmless))
     else:

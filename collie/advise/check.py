@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 from collie.advise.change import Change, changes, meets, pair
+from collie.advise.effort import CHECK_STEPS, Effort, Undecided
 from collie.advise.margin import with_margin
 from collie.advise.overlap import Known, Overlap, overlap
 from collie.advise.solver import find
 from collie.workloads.application import Application, Traffic
 from collie.workloads.workload import Workload
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class OpenHit:
+    """A known anomaly of which it is not known whether one kind of traffic can hit it.
+
+    Attributes:
+        known: the anomaly.
+        traffic: the kind.
+        steps: the bound that was reached, in combinations of values.
+    """
+
+    known: Known
+    traffic: Traffic
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -24,6 +44,7 @@ class Hit:
         changes: single changes that keep clear of it and enter no other, the cheapest first.
         pair: two changes that do so together; None where a single one does, or no two do.
         changed: the example of the overlap after the cheapest change, or after the pair; None without either.
+        undecided: the bound that was reached before it was known whether there are changes; None where it is known.
     """
 
     known: Known
@@ -32,6 +53,7 @@ class Hit:
     changes: tuple[Change, ...]
     pair: tuple[Change, Change] | None
     changed: Workload | None
+    undecided: int | None = None
 
 
 @dataclass(frozen=True)
@@ -43,31 +65,69 @@ class Advice:
         hits: one for each anomaly and kind of traffic that meet.
         remedy: changes after which it hits none: the cheapest for each anomaly in turn, without those that later ones
             make needless; None when there are none.
+        remedy_undecided: the bound that was reached before it was known; None where it is known.
+        open: what may be hit as well.
     """
 
     application: Application
     hits: tuple[Hit, ...]
     remedy: tuple[Change, ...] | None
+    remedy_undecided: int | None = None
+    open: tuple[OpenHit, ...] = ()
 
 
-def check(application: Application, known: Sequence[Known]) -> Advice:
-    """Say which of the known anomalies an application can hit, and what to change."""
-    hits = tuple(hit for traffic in application.traffic for hit in _hits(application, traffic, known))
-    return Advice(application, hits, _remedy(application, known))
+def check(application: Application, known: Sequence[Known], effort: Effort | None = None) -> Advice:
+    """Say which of the known anomalies an application can hit, and what to change.
+
+    Args:
+        application: what to check.
+        known: what to compare it with.
+        effort: what may be spent. What is not decided then is open; all else is exact.
+    """
+    effort = effort or Effort(CHECK_STEPS)
+    hits: list[Hit] = []
+    left_open: list[OpenHit] = []
+    for traffic in application.traffic:
+        common = [(each, _within(effort, partial(overlap, traffic, application.space, each))) for each in known]
+        left_open += [OpenHit(each, traffic, what.steps) for each, what in common if isinstance(what, Undecided)]
+        avoid = [each for each, what in common if not isinstance(what, Overlap)]
+        met = [(each, what) for each, what in common if isinstance(what, Overlap)]
+        hits += [_hit(application, traffic, each, what, avoid, effort) for each, what in met]
+    try:
+        remedy, steps = _remedy(application, known, effort), None
+    except Undecided as error:
+        remedy, steps = None, error.steps
+    return Advice(application, tuple(hits), remedy, steps, tuple(left_open))
 
 
-def _hits(application: Application, traffic: Traffic, known: Sequence[Known]) -> Iterator[Hit]:
-    met = [(each, common) for each in known if (common := overlap(traffic, application.space, each)) is not None]
-    avoid = [each for each in known if all(each is not other for other, _ in met)]
-    for each, common in met:
-        single, both = _ways_out(application, traffic, each, avoid)
-        after = single[0] if single else both[1] if both else None
-        moved = find(after.traffic, application.space, None, common.example) if after else None
-        yield Hit(each, traffic, common, single, both, moved)
+def _within(effort: Effort, ask: Callable[[Effort], T]) -> T | Undecided:
+    """Ask one question with its part of the effort."""
+    try:
+        return ask(effort.part())
+    except Undecided as error:
+        return error
+
+
+def _hit(
+    application: Application, traffic: Traffic, known: Known, common: Overlap, avoid: Sequence[Known], effort: Effort
+) -> Hit:
+    ways = _within(effort, partial(_ways_out, application, traffic, known, avoid))
+    if isinstance(ways, Undecided):
+        return Hit(known, traffic, common, (), None, None, ways.steps)
+    single, both = ways
+    after = single[0] if single else both[1] if both else None
+    moved = _within(effort, partial(_moved, application, after, common))
+    if isinstance(moved, Undecided):
+        return Hit(known, traffic, common, (), None, None, moved.steps)
+    return Hit(known, traffic, common, single, both, moved)
+
+
+def _moved(application: Application, after: Change | None, common: Overlap, effort: Effort) -> Workload | None:
+    return find(after.traffic, application.space, None, common.example, effort) if after else None
 
 
 def _ways_out(
-    application: Application, traffic: Traffic, known: Known, avoid: Sequence[Known]
+    application: Application, traffic: Traffic, known: Known, avoid: Sequence[Known], effort: Effort
 ) -> tuple[tuple[Change, ...], tuple[Change, Change] | None]:
     """Return single changes, or else a pair; of each dimension one that keeps a margin, or else one without.
 
@@ -75,40 +135,41 @@ def _ways_out(
     """
     space, keep = application.space, application.keep
     wider = [(with_margin(each, space), each) for each in avoid]
-    others = [exact if meets(traffic, space, wide) else wide for wide, exact in wider]
+    others = [exact if meets(traffic, space, wide, effort) else wide for wide, exact in wider]
     wide = with_margin(known, space)
-    single = {change.dimension: change for change in changes(traffic, space, wide, others, keep)}
+    single = {change.dimension: change for change in changes(traffic, space, wide, others, keep, effort)}
     if wide is not known:
-        for change in changes(traffic, space, known, others, keep):
+        for change in changes(traffic, space, known, others, keep, effort):
             single.setdefault(change.dimension, replace(change, has_margin=False))
     if single:
         return tuple(sorted(single.values(), key=lambda change: change.cost)), None
-    return (), pair(traffic, space, wide, others, keep) or pair(traffic, space, known, others, keep)
+    both = pair(traffic, space, wide, others, keep, effort) or pair(traffic, space, known, others, keep, effort)
+    return (), both
 
 
-def _remedy(application: Application, known: Sequence[Known]) -> tuple[Change, ...] | None:
+def _remedy(application: Application, known: Sequence[Known], effort: Effort) -> tuple[Change, ...] | None:
     found: list[Change] = []
     for traffic in application.traffic:
-        applied = _cleared(application, traffic, known)
+        applied = _cleared(application, traffic, known, effort.part())
         if applied is None:
             return None
         found += applied
     return tuple(found)
 
 
-def _cleared(application: Application, traffic: Traffic, known: Sequence[Known]) -> list[Change] | None:
+def _cleared(application: Application, traffic: Traffic, known: Sequence[Known], effort: Effort) -> list[Change] | None:
     """Return changes of one kind of traffic after which it meets nothing."""
     found: list[Change] = []
     changed = traffic
-    while met := [each for each in known if meets(changed, application.space, each)]:
-        single, both = _ways_out(application, changed, met[0], [each for each in known if each not in met])
+    while met := [each for each in known if meets(changed, application.space, each, effort)]:
+        single, both = _ways_out(application, changed, met[0], [each for each in known if each not in met], effort)
         if not single and not both:
             return None
         found += both or single[:1]
         changed = found[-1].traffic
     for change in tuple(found):
         others = [other for other in found if other is not change]
-        if not any(meets(_with_all(traffic, others), application.space, each) for each in known):
+        if not any(meets(_with_all(traffic, others), application.space, each, effort) for each in known):
             found = others
     return found
 

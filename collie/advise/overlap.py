@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from collie.advise.effort import Effort
 from collie.advise.solver import find
 from collie.workloads.application import Traffic, Values
 from collie.workloads.dimension import Ordered
@@ -50,9 +51,14 @@ class Overlap:
     reach: Mapping[str, Values]
 
 
-def overlap(traffic: Traffic, space: Space, known: Known) -> Overlap | None:
-    """Return what traffic and an anomaly have in common; None when that is nothing."""
-    example = find(traffic, space, known.mfs, known.seen)
+def overlap(traffic: Traffic, space: Space, known: Known, effort: Effort | None = None) -> Overlap | None:
+    """Return what traffic and an anomaly have in common; None when that is nothing.
+
+    Raises:
+        Undecided: the effort is spent.
+    """
+    effort = effort or Effort()
+    example = find(traffic, space, known.mfs, known.seen, effort)
     if example is None:
         return None
     reach = {}
@@ -60,7 +66,7 @@ def overlap(traffic: Traffic, space: Space, known: Known) -> Overlap | None:
         here = traffic.get(name)
         if len(here) == 1 or (name == "messages" and traffic.sizes.only is not None):
             continue
-        left = _left(traffic, space, known, name, example)
+        left = _left(traffic, space, known, name, example, effort)
         if left != ((here[0], here[-1]) if is_ordered(space, name) else tuple(here)):
             reach[name] = left
     return Overlap(example, reach)
@@ -78,11 +84,11 @@ def pinned(traffic: Traffic, name: str, values: Values) -> Traffic:
     return traffic.with_sizes(replace(traffic.sizes, first=values))
 
 
-def _left(traffic: Traffic, space: Space, known: Known, name: str, example: Workload) -> Values:
+def _left(traffic: Traffic, space: Space, known: Known, name: str, example: Workload, effort: Effort) -> Values:
     values = traffic.get(name)
 
     def meets(some: Values) -> bool:
-        return find(pinned(traffic, name, some), space, known.mfs, example) is not None
+        return find(pinned(traffic, name, some), space, known.mfs, example, effort) is not None
 
     if not is_ordered(space, name):
         return tuple(value for value in values if meets((value,)))

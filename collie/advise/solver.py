@@ -11,21 +11,29 @@ condition of a minimal feature set on something derived. Rules of which one side
    rule is halved. Dimensions without order, or in which a rule has no easier side, are taken value by value.
 
 Ranges are finite and halves are smaller, so this ends; nothing is given up but by (1) and (3), so the answer is exact.
-Conditions on one dimension cut its values to begin with, so that few rules are left.
+Conditions on one dimension cut its values to begin with, so that few rules are left. A list of values of something
+derived is first taken as the range around them: when that has no workload, the list has none, and what is found in a
+gap of the list splits it there.
+
+It may take time that grows exponentially with the number of dimensions, as the question is as hard as factoring. So
+every step is counted, and no answer is given when a bound is reached (`effort.py`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise, product
+from operator import gt, lt
+from typing import Any
 
 from collie.advise.box import Box, Rule
+from collie.advise.effort import Effort
 from collie.workloads.application import Sizes, Traffic, Values
 from collie.workloads.constraint import Constraint, Limits
 from collie.workloads.dimension import Ordered
-from collie.workloads.feature import DERIVED, Condition, Mfs, Op, sources
+from collie.workloads.feature import DERIVED, Condition, Mfs, Op, feature_value, sources
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -33,6 +41,7 @@ _MESSAGES = "messages"
 _SEGMENTS = frozenset({"min_segment_bytes", "max_segment_bytes"})
 _EVERY_SIZE = {("min_message_bytes", Op.AT_LEAST), ("max_message_bytes", Op.AT_MOST)}
 """Conditions that every single message has to keep."""
+_TIGHTER = {Op.AT_LEAST: gt, Op.AT_MOST: lt}
 _SOME_SIZE = {
     ("min_message_bytes", Op.AT_MOST),
     ("max_message_bytes", Op.AT_LEAST),
@@ -42,7 +51,9 @@ _SOME_SIZE = {
 """Conditions that one message has to keep."""
 
 
-def find(traffic: Traffic, space: Space, mfs: Mfs | None, target: Workload) -> Workload | None:
+def find(
+    traffic: Traffic, space: Space, mfs: Mfs | None, target: Workload, effort: Effort | None = None
+) -> Workload | None:
     """Return a workload of some traffic that a space allows and a minimal feature set covers, near to a target.
 
     Args:
@@ -50,18 +61,50 @@ def find(traffic: Traffic, space: Space, mfs: Mfs | None, target: Workload) -> W
         space: its constraints have to be kept.
         mfs: all its conditions have to hold; None for no conditions.
         target: what the answer should resemble.
+        effort: what may be spent; as much as for one question without it.
 
     Returns:
         None exactly when there is none.
+
+    Raises:
+        Undecided: the effort is spent.
     """
     if mfs is not None and not mfs.conditions:
         return None  # as `Mfs.covers`: it explains nothing
-    for conditions in _alternatives(mfs.conditions if mfs else ()):
-        for box, rules in _boxes(traffic, space, conditions, target):
-            found = _search(box, rules, target)
+    question = _Question(traffic, space, target, effort or Effort())
+    limits, listed = _listed(mfs.conditions if mfs else ())
+    waiting = [listed]
+    while waiting:
+        listed = waiting.pop()
+        found = question.answer([*limits, *_hull(listed)])
+        if found is None:
+            continue
+        gap = next((name for name, values in listed.items() if feature_value(found, name) not in values), None)
+        if gap is None:
+            return found
+        question.effort.spend(len(listed[gap]) // 100)
+        parts = _around(listed[gap], feature_value(found, gap))
+        waiting += [{**listed, gap: part} for part in reversed(parts)]
+    return None
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What stays the same while alternatives are looked through."""
+
+    traffic: Traffic
+    space: Space
+    target: Workload
+    effort: Effort
+
+    def answer(self, conditions: Sequence[Condition]) -> Workload | None:
+        """Return a workload that keeps conditions of which none is `in` on anything but a plain dimension."""
+        for box, rules in _boxes(self, conditions):
+            self.effort.spend()
+            found = _search(box, rules, self.target)
             if found is not None:
                 return found
-    return None
+        return None
 
 
 def _search(box: Box, rules: Sequence[Rule], target: Workload) -> Workload | None:
@@ -83,26 +126,50 @@ def _search(box: Box, rules: Sequence[Rule], target: Workload) -> Workload | Non
     return None
 
 
-def _alternatives(conditions: Sequence[Condition]) -> Iterator[tuple[Condition, ...]]:
-    """Yield conjunctions without `in` on what is no plain dimension; together they say the same."""
-    for index, condition in enumerate(conditions):
+def _listed(conditions: Sequence[Condition]) -> tuple[list[Condition], dict[str, Values]]:
+    """Take out `in` and `==` on what is no plain dimension: return the other conditions, and values by feature.
+
+    Of several limits on one feature the tightest stands for all.
+    """
+    others: list[Condition] = []
+    tightest: dict[tuple[str, Op], Condition] = {}
+    listed: dict[str, Values] = {}
+    for condition in conditions:
         name, op = condition.dimension, condition.op
-        if op is Op.ONE_OF and (name in DERIVED or name == _MESSAGES):
-            for value in condition.value:
-                equal = Condition(name, Op.EQUAL, value)
-                yield from _alternatives((*conditions[:index], equal, *conditions[index + 1 :]))
-            return
-        if op is Op.EQUAL and name in DERIVED:
-            both = (Condition(name, Op.AT_LEAST, condition.value), Condition(name, Op.AT_MOST, condition.value))
-            yield from _alternatives((*conditions[:index], *both, *conditions[index + 1 :]))
-            return
-    yield tuple(conditions)
+        if (name not in DERIVED and name != _MESSAGES) or op not in {Op.ONE_OF, Op.EQUAL}:
+            if op not in _TIGHTER:
+                others.append(condition)
+            elif (before := tightest.get((name, op))) is None or _TIGHTER[op](condition.value, before.value):
+                tightest[name, op] = condition
+            continue
+        values = set(condition.value if op is Op.ONE_OF else (condition.value,))
+        listed[name] = tuple(sorted(values.intersection(listed.get(name, values))))
+    return [*others, *tightest.values()], listed
 
 
-def _boxes(
-    traffic: Traffic, space: Space, conditions: Sequence[Condition], target: Workload
-) -> Iterator[tuple[Box, list[Rule]]]:
+def _hull(listed: Mapping[str, Values]) -> Iterator[Condition]:
+    """Yield conditions that the listed values keep, and perhaps others between them: what breaks these breaks those."""
+    for name, values in listed.items():
+        if name == _MESSAGES and len(values) != 1:
+            continue
+        if name == _MESSAGES:
+            yield Condition(name, Op.EQUAL, values[0])
+        else:
+            # Of no values the limits contradict each other.
+            yield Condition(name, Op.AT_LEAST, values[0] if values else 1)
+            yield Condition(name, Op.AT_MOST, values[-1] if values else 0)
+
+
+def _around(values: Values, gap: Any) -> list[Values]:
+    """Return parts of the values, in none of which lies what was found between them."""
+    if not isinstance(gap, int):
+        return [(value,) for value in values]
+    return [values[: bisect_left(values, gap)], values[bisect_left(values, gap) :]]
+
+
+def _boxes(question: _Question, conditions: Sequence[Condition]) -> Iterator[tuple[Box, list[Rule]]]:
     """Yield boxes that hold together everything that conditions on one dimension leave, with the rules that remain."""
+    traffic, space = question.traffic, question.space
     values = dict(traffic.values)
     sizes = traffic.sizes
     rules = [_rule_of(constraint) for constraint in space.constraints]
@@ -119,12 +186,13 @@ def _boxes(
             rules.append(_rule_for(condition, values))
     if not all(values.values()):
         return
+    rules = [replace(rule, holds=question.effort.counted(rule.holds)) for rule in rules]
     ordered = frozenset(name for name in values if isinstance(space.dimensions.get(name), Ordered))
     base = traffic.base.with_(**{name: some[0] for name, some in values.items()})
     segments = any(condition.dimension in _SEGMENTS for condition in conditions)
     cuts = _cuts(values.get("sge_split", (base.sge_split,))) if segments else ()
     longest = min(sizes.longest, _longest_needed(values, sizes, space, conditions))
-    for lists in _lists(sizes, longest, cuts, target):
+    for lists in _lists(sizes, longest, cuts, question.target):
         yield Box(base, values, lists, ordered), rules
 
 

@@ -55,7 +55,8 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
 
     What to check is an application file or its id, a workload file, the id of an anomaly, or perftest command lines;
     several --perftest are processes that run at the same time. With --subsystem only the anomalies that were published
-    for it count. Exit 1 when any is hit; with --measure, when the example of any does not run normally.
+    for it count. Exit 1 when any is hit; with --measure, when the example of any does not run normally. Exit 4 when it
+    is not known of an anomaly whether it is hit: the application is too wide for an exact answer.
 
     \b
     collie check rpc-library --subsystem F
@@ -86,7 +87,9 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
         click.echo("\n\n".join(render_advice(advice, len(known), runs, said) for advice, runs, said in checks))
     if left_behind:
         return 3
-    return 1 if any(_is_bad(advice, runs) for advice, runs, _ in checks) else 0
+    if any(_is_bad(advice, runs) for advice, runs, _ in checks):
+        return 1
+    return 4 if any(advice.open for advice, _, _ in checks) else 0
 
 
 def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> wiring.MeasuredHits:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from collie.advise.change import unreachable
+from collie.advise.effort import CHECK_STEPS, Effort, Undecided
 from collie.advise.overlap import pinned
 from collie.advise.solver import find as find_any
 from collie.content.document import Document, Location, read_document
@@ -105,6 +106,7 @@ class _Reader:
 
     def __init__(self, document: Document, space: Space, problems: list[Problem]) -> None:
         self._document, self._space, self._problems = document, space, problems
+        self._effort = Effort(CHECK_STEPS)
 
     def kinds(self) -> tuple[Traffic, ...]:
         """Return every kind of traffic that could be read."""
@@ -134,12 +136,22 @@ class _Reader:
         return traffic
 
     def _require_reachable(self, traffic: Traffic) -> None:
-        if find_any(traffic, self._space, None, traffic.base) is None:
+        try:
+            self._require_each_reachable(traffic, self._effort.part())
+        except Undecided as error:
+            self._wrong(
+                f"whether all that {traffic.name} says goes together is not decided: {error}; say less of it",
+                "traffic",
+                traffic.name,
+            )
+
+    def _require_each_reachable(self, traffic: Traffic, effort: Effort) -> None:
+        if find_any(traffic, self._space, None, traffic.base, effort) is None:
             self._wrong(
                 f"nothing that {traffic.name} says goes together: {self._obstacle(traffic)}", "traffic", traffic.name
             )
             return
-        for dimension, value in unreachable(traffic, self._space):
+        for dimension, value in unreachable(traffic, self._space, effort):
             obstacle = self._obstacle(pinned(traffic, dimension, (value,)))
             self._wrong(
                 f"{dimension} {format_value(value)} goes with nothing else that {traffic.name} says: {obstacle}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from collie.advise.change import Change
-from collie.advise.check import Advice, Hit
+from collie.advise.check import Advice, Hit, OpenHit
 from collie.advise.overlap import is_ordered
 from collie.campaign.bench import JudgedRun
 from collie.report.json_output import SCHEMA_VERSION, Json, features, plain
@@ -36,11 +36,15 @@ def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Se
     lines = [
         f"{application.id}: {application.title}",
         *(f"  note     {remark}" for remark in remarks),
-        f"can hit {met or 'none'} {of_all}",
+        f"can hit {met or 'none'} {of_all}{_open_count(advice)}",
     ]
     for place, hit in enumerate(advice.hits):
         lines += ["", *_hit(hit, application), *_measured(measured.get(place))]
-    if advice.remedy is None:
+    for left_open in advice.open:
+        lines += ["", *_open(left_open, application)]
+    if advice.remedy_undecided is not None:
+        lines += ["", f"Changes after which it hits none of them: {_undecided(advice.remedy_undecided)}"]
+    elif advice.remedy is None:
         lines += ["", "No changes were found after which it hits none of them."]
     elif len(advice.hits) > 1:
         several = len(application.traffic) > 1
@@ -50,6 +54,22 @@ def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Se
             for change in _last(advice.remedy)
         ]
     return "\n".join(lines)
+
+
+def _open_count(advice: Advice) -> str:
+    count = len({each.known.id for each in advice.open})
+    return f"; of {count} it is not known" if count else ""
+
+
+def _open(left_open: OpenHit, application: Application) -> Iterator[str]:
+    yield f"{left_open.known.id}  {left_open.known.sentence.rstrip('.')}"
+    if len(application.traffic) > 1:
+        yield f"  traffic  {left_open.traffic.name}"
+    yield f"  hit      {_undecided(left_open.steps)}"
+
+
+def _undecided(steps: int) -> str:
+    return f"not decided: more than {steps:,} combinations of values; narrow the application"
 
 
 def _last(changes: Sequence[Change]) -> list[Change]:
@@ -72,7 +92,9 @@ def _hit(hit: Hit, application: Application) -> Iterator[str]:
     yield f"  example  {{{_fields(hit.overlap.example, space.base)}}}"
     for index, change in enumerate(hit.changes):
         yield f"  {'change' if index == 0 else 'or':9}{_change(change, space)}"
-    if not hit.changes:
+    if hit.undecided is not None:
+        yield f"  change   {_undecided(hit.undecided)}"
+    elif not hit.changes:
         yield "  change   no single change leaves it without entering another" + (
             "" if hit.pair else ", nor do any two"
         )
@@ -179,6 +201,11 @@ def _advice_json(advice: Advice, measured: Measured, remarks: Sequence[str]) -> 
         "remarks": list(remarks),
         "hits": [_hit_json(hit, space, measured.get(place)) for place, hit in enumerate(advice.hits)],
         "remedy": None if advice.remedy is None else [_change_json(change, space) for change in advice.remedy],
+        "remedy_undecided_after": advice.remedy_undecided,
+        "undecided": [
+            {"anomaly": each.known.id, "traffic": each.traffic.name, "undecided_after": each.steps}
+            for each in advice.open
+        ],
     }
 
 
@@ -194,6 +221,7 @@ def _hit_json(hit: Hit, space: Space, runs: tuple[JudgedRun, JudgedRun | None] |
         "changes": [_change_json(change, space) for change in hit.changes],
         "pair": None if hit.pair is None else [_change_json(change, space) for change in hit.pair],
         "changed_example": None if hit.changed is None else render(hit.changed),
+        "changes_undecided_after": hit.undecided,
         "cure": hit.known.cure or None,
         "measured": None if runs is None else {"example": _run_json(runs[0]), "changed_example": _run_json(runs[1])},
     }

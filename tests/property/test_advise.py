@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -11,6 +12,7 @@ from random import Random
 from hypothesis import assume, given, settings, strategies as st
 
 from collie.advise.check import check
+from collie.advise.effort import Effort, Undecided
 from collie.advise.overlap import Known, overlap
 from collie.advise.solver import find
 from collie.workloads.application import Application, Sizes, Traffic, Values, reached
@@ -157,6 +159,16 @@ def test_an_overlap_is_found_exactly_when_some_workload_lies_in_it(
     found = find(traffic, SPACE, mfs, anywhere()[target])
 
     assert (found in inside) if inside else found is None
+
+
+@settings(max_examples=50)
+@given(met(), st.integers(1, 200))
+def test_an_answer_within_a_bound_is_the_answer_without_one(
+    case: tuple[Traffic, list[Workload], Mfs], steps: int
+) -> None:
+    traffic, _, mfs = case
+    with suppress(Undecided):
+        assert find(traffic, SPACE, mfs, anywhere()[0], Effort(steps)) == find(traffic, SPACE, mfs, anywhere()[0])
 
 
 @settings(max_examples=30)

@@ -1,0 +1,62 @@
+"""A bound on the work of an answer, counted in steps: one question has one answer on every machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from collie.workloads.workload import Workload
+
+QUESTION_STEPS = 50_000
+"""For one question."""
+CHECK_STEPS = 500_000
+"""For all questions about one application: ten seconds. A real one of three kinds of traffic takes 35,000."""
+
+
+class Undecided(Exception):
+    """The bound was reached before an answer.
+
+    Attributes:
+        steps: the bound.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        super().__init__(f"more than {steps:,} combinations of values")
+
+
+class Effort:
+    """Steps that may be taken. A step looks at one combination of values, for one condition or constraint.
+
+    Args:
+        steps: how many.
+        whole: the effort that these are a part of, if they are.
+    """
+
+    def __init__(self, steps: int = QUESTION_STEPS, whole: Effort | None = None) -> None:
+        self._steps = self._left = steps
+        self._whole = whole
+
+    def part(self) -> Effort:
+        """Return the effort for one question, which counts here as well."""
+        return Effort(QUESTION_STEPS, self)
+
+    def spend(self, steps: int = 1) -> None:
+        """Take some steps.
+
+        Raises:
+            Undecided: there are none left.
+        """
+        if self._whole is not None:
+            self._whole.spend(steps)
+        self._left -= steps
+        if self._left < 0:
+            raise Undecided(self._steps)
+
+    def counted(self, holds: Callable[[Workload], bool]) -> Callable[[Workload], bool]:
+        """Return a predicate of which each use is a step."""
+
+        def ask(workload: Workload) -> bool:
+            self.spend()
+            return holds(workload)
+
+        return ask
