@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from collie.detect.measurement import Measurement
 from collie.ports import Measured, RunRecord
 from collie.store import codec, schema
 from collie.store.series import decode_series, encode_series
 from collie.untrusted import defused, typed
-from collie.workloads.workload import render
+from collie.workloads.plan import sinks
+from collie.workloads.workload import Workload, render
 
 INSERT = """
 INSERT INTO runs (run, purpose, outcome, finished_at_seconds, workload, result, series, verdict, driven, digest)
@@ -104,12 +106,26 @@ def from_row(row: Sequence[Any]) -> RunRecord:
     outcome = codec.decode_result(codec.loads(result))
     if isinstance(outcome, Measured) and series is not None:
         outcome = replace(outcome, measurement=replace(outcome.measurement, series=decode_series(series)))
+    asked = codec.decode_workload(codec.loads(workload))
+    if isinstance(outcome, Measured):
+        _require_readings(asked, outcome.measurement)
     return RunRecord(
         run=typed(int, run),
         purpose=defused(typed(str, purpose)),
-        workload=codec.decode_workload(codec.loads(workload)),
+        workload=asked,
         result=outcome,
         finished_at_seconds=typed(float, finished_at_seconds),
         verdict=codec.decode_verdict(codec.loads(verdict)) if verdict is not None else None,
         driven=None if driven is None else defused(typed(str, driven)),
     )
+
+
+def _require_readings(workload: Workload, measurement: Measurement) -> None:
+    """Refuse a measurement that says nothing of a host to which its workload sends.
+
+    Raises:
+        ValueError: it has another name for the host, or none.
+    """
+    measured = {host.host for host in measurement.hosts}
+    if missing := [name for name in sinks(workload) if name not in measured]:
+        raise ValueError(f"it has no reading of host {missing[0]}, which its workload sends to")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.untrusted import defused
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
-from collie.workloads.plan import MOST_PARTNERS
+from collie.workloads.plan import MOST_PARTNERS, sinks
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -176,7 +177,17 @@ def run_records(runs: st.SearchStrategy[int] = _run_numbers) -> st.SearchStrateg
         finished_at_seconds=seconds,
         verdict=st.none() | verdicts(),
         driven=st.none() | texts,
-    )
+    ).map(_with_each_sink)
+
+
+def _with_each_sink(record: RunRecord) -> RunRecord:
+    """Return the run with a reading, if an unknown one, of each host that its workload sends to, as all runs have."""
+    if not isinstance(record.result, Measured):
+        return record
+    measurement = record.result.measurement
+    missing = set(sinks(record.workload)) - {host.host for host in measurement.hosts}
+    hosts = (*measurement.hosts, *map(HostMeasurement, sorted(missing)))
+    return replace(record, result=replace(record.result, measurement=replace(measurement, hosts=hosts)))
 
 
 def anomalies(ids: st.SearchStrategy[str] = _identifiers) -> st.SearchStrategy[Anomaly]:

@@ -123,6 +123,7 @@ def anomaly(**changed: Any) -> str:
 
 
 WORKLOAD = codec.encode_anomaly(ANOMALY)["workload"]
+RENAMED = [{**host, "host": "renamed"} for host in codec.encode_result(measured(1).result)["hosts"]]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,8 @@ WORKLOAD = codec.encode_anomaly(ANOMALY)["workload"]
         ("campaign.calibration", '{"points": [{"qp_type": "RC"}]}'),
         ("runs.result", result(hosts=[{"host": "a", "tx_pause_ratio": "much"}])),
         ("runs.result", result(hosts=7)),
+        ("runs.result", result(hosts=[])),
+        ("runs.result", result(hosts=RENAMED)),
         ("runs.result", result(window_seconds=None)),
         ("runs.result", result(elapsed_seconds=1).replace("1", "1e999", 1)),
         ("runs.result", '{"outcome": [], "elapsed_seconds": 1}'),
