@@ -25,7 +25,7 @@ import stat
 import sys
 from typing import Optional
 
-BOOT = "exec(eval(input()))"
+BOOT = "exec(bytes.fromhex(input()))"
 RUNNING, ABSENT, REFUSED = "running", "absent", "refused "
 MOST_BYTES = 64 << 20
 MOST_LINKS = 40

@@ -299,5 +299,5 @@ class HostSession:
 
 @cache
 def _loader_source() -> str:
-    """Return the loader as the one line that its `BOOT` reads."""
-    return ascii(inspect.getsource(loader))
+    """Return the loader as the one line that its `BOOT` reads: hexadecimal digits."""
+    return inspect.getsource(loader).encode().hex()

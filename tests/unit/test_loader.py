@@ -49,7 +49,7 @@ def home(tmp_path: Path) -> Path:
 def start(home: Path, before: str = "", path: str = PLACE) -> list[str]:
     """Start the program as a session does; return what the loader and the program said."""
     argv = [sys.executable, "-c", before + "\n" + loader.BOOT, path, hashlib.sha256(PROGRAM).hexdigest()]
-    source = ascii(inspect.getsource(loader)) + "\n"
+    source = inspect.getsource(loader).encode().hex() + "\n"
     done = subprocess.run(argv, cwd=home, input=source, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
     return done.stdout.splitlines()
