@@ -18,7 +18,11 @@ PROBE_SECONDS = 15  # an emulated machine under load answers after some seconds
 FRESH_SECONDS = 60  # one that has booted just now, beside others that do, later
 SSH_SECONDS = 30.0
 
-_PROBE = "{{ ping -q -c 1 -w {seconds} -s {size} {address} >/dev/null || echo dead {address}; }} &"
+# Again and again: a single ping ends as soon as an address is not resolved, after three seconds.
+_PROBE = (
+    "{{ timeout {seconds} sh -c 'until ping -q -c 1 -w 5 -s {size} {address} >/dev/null 2>&1; do sleep 0.2; done' || "
+    "echo dead {address}; }} &"
+)
 
 
 @dataclass(frozen=True, slots=True)
