@@ -102,3 +102,15 @@ def test_up_leaves_a_lab_alone_that_is_up(
     lines, say = said
     assert lab.up(state_dir=running_lab.state_dir, say=say) == before
     assert any("already" in line for line in lines)
+
+
+@pytest.mark.acceptance
+def test_a_dead_link_is_named_and_mended(running_lab: RunningLab) -> None:
+    assert lab.dead_links(running_lab.state_dir) == ()
+    interface = running_lab.run("lab-b", "ip -o -4 address show to 192.168.77.0/24").split()[1]
+    running_lab.run("lab-b", f"tc qdisc replace dev {interface} root netem loss 100%")
+    dead = lab.dead_links(running_lab.state_dir)
+    assert {(one.source, one.target) for one in dead} == {("lab-a", "lab-b"), ("lab-b", "lab-a")}
+    assert "lab-b" in lab.mend(state_dir=running_lab.state_dir)
+    assert lab.dead_links(running_lab.state_dir) == ()
+    assert lab.mend(state_dir=running_lab.state_dir) == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import os
 import re
 import shutil
@@ -23,8 +24,10 @@ from click.testing import CliRunner
 
 from collie.cli.lab import command as lab_commands
 from collie.content.inventory import load_inventory
-from collie.errors import LabError
+from collie.errors import LabError, TestbedError
+from collie.inventory.hosts import Host
 from collie.lab import acceleration, boot, bringup, host, image, keys, lab, links, machine, spec
+from collie.lab.reviver import LabReviver
 
 KEYS = ("ssh-ed25519 AAAAfirst", "ssh-ed25519 AAAAsecond", "ssh-ed25519 AAAAthird", "ssh-ed25519 AAAAfourth")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
@@ -613,3 +616,27 @@ def test_machines_on_most_dead_links_are_suspected_first_and_once() -> None:
     assert links.suspect(dead, {"lab-a"}) == "lab-b"
     assert links.suspect(dead, {"lab-a", "lab-b", "lab-c"}) is None
     assert links.suspect([], ()) is None
+
+
+def test_a_dead_link_is_told_with_its_remedy_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = tuple(lab.MachineStatus(one.name, 1, one.ssh_port, one.data_addresses, True) for one in make_spec().machines)
+    found = lab.LabStatus(Path("lab"), None, "bookworm", "tcg", rows)
+    dead: list[links.DeadLink] = []
+    monkeypatch.setattr(lab, "status", lambda: found)
+    monkeypatch.setattr(lab, "dead_links", lambda: tuple(dead))
+    assert CliRunner().invoke(lab_commands, ["status"], standalone_mode=False).return_value == 0
+    dead.append(links.DeadLink("lab-a", "lab-b", "192.168.77.2"))
+    told = CliRunner().invoke(lab_commands, ["status"], standalone_mode=False)
+    assert "lab-a does not reach lab-b at 192.168.77.2; `collie lab up` mends it" in told.output
+    assert told.return_value == 3
+    answer = CliRunner().invoke(lab_commands, ["status", "--format", "json"], standalone_mode=False)
+    assert json.loads(answer.output)["dead_links"] == [
+        {"source": "lab-a", "target": "lab-b", "address": "192.168.77.2"}
+    ]
+
+
+def test_hosts_that_no_lab_can_mend_are_named(state: spec.StateDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab, "require_programs", lambda *_names: None)
+    pair = [Host(name, "127.0.0.1", "192.168.77.1", "rxe0") for name in ("lab-a", "lab-b")]
+    with pytest.raises(TestbedError, match=r"hosts lab-a and lab-b do not reach each other.*no lab is up"):
+        LabReviver(state.path).mend(pair)
