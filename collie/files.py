@@ -169,6 +169,17 @@ class Folder:
         """
         return read_bytes(_component(name), max_bytes, follow=False, dir_fd=self._descriptor)
 
+    def stat(self, name: str) -> os.stat_result | None:
+        """Return what stands under a name, be it a link; None for nothing.
+
+        Raises:
+            OSError: the folder cannot be searched.
+        """
+        try:
+            return os.stat(_component(name), dir_fd=self._descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
     def names(self) -> list[str]:
         """Return the names in this folder, sorted."""
         return sorted(os.listdir(self._descriptor))

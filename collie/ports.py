@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Bound, Calibration
-from collie.detect.measurement import Measurement, Watch
+from collie.detect.measurement import Measurement, Sample, Watch
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
@@ -319,6 +319,13 @@ class RunRecord:
     verdict: Verdict | None = None
     driven: str | None = None
 
+    @property
+    def without_series(self) -> RunRecord:
+        """This run without its samples over time: only pictures need them, and they are most of a campaign."""
+        if not isinstance(self.result, Measured):
+            return self
+        return replace(self, result=replace(self.result, measurement=replace(self.result.measurement, series=())))
+
 
 class CampaignStore(Protocol):
     """The record of one campaign. Everything it was given survives a kill of the process at any instant."""
@@ -344,8 +351,12 @@ class CampaignStore(Protocol):
         """
         ...
 
-    def runs(self) -> Iterable[RunRecord]:
-        """Yield the runs recorded by now, in order of their numbers."""
+    def runs(self, *, with_series: bool = True) -> Iterable[RunRecord]:
+        """Yield the runs recorded by now, in order of their numbers, with their samples over time or without."""
+        ...
+
+    def series(self, run: int) -> Sequence[Sample]:
+        """Return the samples over time of a run; none where none were kept, or there is no such run."""
         ...
 
     def add_anomaly(self, anomaly: Anomaly) -> None:

@@ -20,7 +20,6 @@ Rules.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -32,7 +31,7 @@ from collie.campaign.events import RunBegun
 from collie.campaign.safety import Guard, Use
 from collie.detect.measurement import Watch
 from collie.errors import StoreError, TestbedError
-from collie.ports import CampaignStore, Measured, PairLost, ProgressSink, RunRecord, RunResult, Testbed
+from collie.ports import CampaignStore, PairLost, ProgressSink, RunRecord, RunResult, Testbed
 from collie.workloads.workload import Workload
 
 Begin = Callable[[Workload, int, Watch | None], "Future[RunResult]"]
@@ -155,7 +154,7 @@ class Track:
         self._sink = sink
         self._guard = guard
         self._recorded = {
-            record.run: _Recorded(_without_series(record), guard.use(record.result)) for record in store.runs()
+            record.run: _Recorded(record.without_series, guard.use(record.result)) for record in store.runs()
         }
         self._runs_recorded = frozenset(self._recorded)
         self._last_recorded = max(self._recorded, default=0)
@@ -287,7 +286,7 @@ class Track:
         else:
             self._record_losses(before=record.run)
             self._store.add_run(record)
-        return _Recorded(_without_series(record), self._guard.use(record.result))
+        return _Recorded(record.without_series, self._guard.use(record.result))
 
     def settle(self) -> None:
         """Put on record what is not yet: the lanes that are left have come to their ends."""
@@ -320,14 +319,6 @@ def at_once(
     except Exception as error:
         done.set_exception(error)
     return done
-
-
-def _without_series(record: RunRecord) -> RunRecord:
-    """Return a record without what only pictures need and the store has."""
-    if not isinstance(record.result, Measured):
-        return record
-    measurement = dataclasses.replace(record.result.measurement, series=())
-    return dataclasses.replace(record, result=dataclasses.replace(record.result, measurement=measurement))
 
 
 def _first_ended(under_way: Sequence[_UnderWay]) -> Iterator[_UnderWay]:

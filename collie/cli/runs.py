@@ -52,7 +52,7 @@ def command(campaign: str, output: str, last: int | None, path: str | None) -> i
     with wiring.read_campaign(directory) as store, _target(path) as file:
         skipped = max(0, store.tally().runs - last) if last else 0
         if output in {"json", "jsonl"}:
-            lines = (dumps(run_line(record)) for record in islice(store.runs(), skipped, None))
+            lines = (dumps(run_line(record)) for record in islice(store.runs(with_series=False), skipped, None))
             _write_json(lines, store, file, one=output == "json")
             return 0
         rows = run_rows(store, wiring.narrowed_space_of(wiring.recorded_choice(directory)))
@@ -82,8 +82,9 @@ def _target(path: str | None) -> Iterator[TextIO]:
 
 def _write_json(lines: Iterator[str], store: SqliteStore, file: TextIO, *, one: bool) -> None:
     if one:
-        runs = ",".join(lines)
-        file.write(f'{{"schema_version":1,"campaign":{dumps(store.header.campaign)},"runs":[{runs}]}}\n')
+        file.write(f'{{"schema_version":1,"campaign":{dumps(store.header.campaign)},"runs":[')
+        file.writelines(line if number == 0 else f",{line}" for number, line in enumerate(lines))
+        file.write("]}\n")
     else:
         file.writelines(f"{line}\n" for line in lines)
 

@@ -19,7 +19,7 @@ from collie.inventory.fingerprint import HostDifference, compare
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
 from collie.report.chart import Found
 from collie.report.finding import kinds_of
-from collie.report.view import ReportContext, elapsed_seconds, recorded
+from collie.report.view import ReportContext, elapsed_seconds
 from collie.search.anomaly import Anomaly
 
 _ALIKE_SEVERITY = 0.1
@@ -184,7 +184,7 @@ def same_anomaly(one: Anomaly, other: Anomaly) -> bool:
 def _side(name: str, store: CampaignStore, context: ReportContext) -> Side:
     kinds = [kind for kind, _ in kinds_of(store.anomalies())]
     kinds.sort(key=lambda kind: -kind.severity)
-    return Side(name, store.header, context, tuple(kinds), tuple(recorded(store, ())))
+    return Side(name, store.header, context, tuple(kinds), tuple(store.runs(with_series=False)))
 
 
 def _evidence(anomaly: Anomaly, elsewhere: Side) -> Evidence:

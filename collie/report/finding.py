@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from collie.detect.measurement import Sample, Victim
@@ -26,6 +26,9 @@ from collie.search.telling import MOST_TELLING, Telling
 from collie.workloads.feature import Condition, feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
+
+SeriesOf = Callable[[int], Sequence[Sample]]
+"""Gives the samples over time of a run, by its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +104,23 @@ class Finding:
 
 
 def findings_of(
-    anomalies: Sequence[Anomaly], records: Sequence[RunRecord], space: Space | None, place: str
+    anomalies: Sequence[Anomaly],
+    records: Sequence[RunRecord],
+    series_of: SeriesOf,
+    space: Space | None,
+    place: str,
 ) -> tuple[Finding, ...]:
     """Return each anomaly with those that it explains, the most severe first.
 
     Args:
         anomalies: of a campaign.
-        records: its runs; those that `keeps_series` names with their samples.
+        records: its runs, without samples over time.
+        series_of: gives those of a run: one run's at a time, as they are most of a campaign.
         space: that was searched; None compares with Collie's defaults.
         place: the campaign's directory on a command line.
     """
     kinds = kinds_of(anomalies)
-    findings = [_finding(kind, met_again, records, space, place) for kind, met_again in kinds]
+    findings = [_finding(kind, met_again, records, series_of, space, place) for kind, met_again in kinds]
     return tuple(sorted(findings, key=lambda finding: -finding.worst_severity))
 
 
@@ -136,7 +144,12 @@ def kinds_of(anomalies: Sequence[Anomaly]) -> list[tuple[Anomaly, tuple[Anomaly,
 
 
 def _finding(
-    anomaly: Anomaly, met_again: tuple[Anomaly, ...], records: Sequence[RunRecord], space: Space | None, place: str
+    anomaly: Anomaly,
+    met_again: tuple[Anomaly, ...],
+    records: Sequence[RunRecord],
+    series_of: SeriesOf,
+    space: Space | None,
+    place: str,
 ) -> Finding:
     plain = space.base if space else Workload()
     workload = anomaly.workload
@@ -169,7 +182,7 @@ def _finding(
         simplest_sibling_run=number_of(simplest_sibling),
         plain_runs=len(plain_runs),
         rises=rises,
-        traces=_traces(drawn, measurement.series) if measurement else (),
+        traces=_traces(drawn, series_of(confirming.run)) if confirming else (),
         commands=_commands(anomaly, place),
         victim=measurement.victim if measurement else None,
     )

@@ -42,10 +42,10 @@ def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
         space: of the campaign; gives the plain siblings.
     """
     bounds = Bounds(lambda _workload: UNBOUNDED, Calibration(), space)
-    for record in store.runs():
+    for record in store.runs(with_series=False):
         if record.purpose == "sibling" and isinstance(record.result, Measured):
             bounds.learn(record.workload, delivered(record.workload, record.result.measurement))
-    for record in store.runs():
+    for record in store.runs(with_series=False):
         yield _row(record, bounds)
 
 

@@ -25,11 +25,6 @@ def simplest_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | 
     )
 
 
-def keeps_series(record: RunRecord, anomalies: Iterable[Anomaly]) -> bool:
-    """Whether a run may be drawn over time; the samples of all others are most of a campaign and not on the page."""
-    return any(_confirms(record, anomaly) or _raised(record, anomaly) for anomaly in anomalies)
-
-
 def sibling_run(shown: RunRecord | None, records: Iterable[RunRecord], space: Space | None) -> RunRecord | None:
     """Return the run of the plain sibling of what was shown, the one that delivered most; None when none ran."""
     if shown is None or space is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from collie.detect.symptom import Outcome
@@ -14,9 +14,7 @@ from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
 from collie.report.chart import Driven, Found, Point
 from collie.report.coverage import DimensionCoverage, coverage_of
 from collie.report.finding import Finding, findings_of
-from collie.report.shown import keeps_series
 from collie.report.unanswered import Cause, unanswered
-from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Drop
 from collie.workloads.space import Space
 
@@ -91,8 +89,8 @@ class CampaignView:
 def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
     """Work out the page of a campaign, finished or not."""
     anomalies = store.anomalies()
-    records = recorded(store, anomalies)
-    findings = findings_of(anomalies, records, context.space, context.place)
+    records = list(store.runs(with_series=False))
+    findings = findings_of(anomalies, records, store.series, context.space, context.place)
     return CampaignView(
         header=store.header,
         context=context,
@@ -110,21 +108,9 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
     )
 
 
-def recorded(store: CampaignStore, anomalies: Iterable[Anomaly]) -> list[RunRecord]:
-    """Return the runs of a campaign, with samples over time only where they are drawn."""
-    return [r if keeps_series(r, anomalies) else _without_series(r) for r in store.runs()]
-
-
 def elapsed_seconds(records: Iterable[RunRecord]) -> float:
     """Return the testbed time that runs took."""
     return max((record.finished_at_seconds for record in records), default=0.0)
-
-
-def _without_series(record: RunRecord) -> RunRecord:
-    if not isinstance(record.result, Measured):
-        return record
-    measurement = replace(record.result.measurement, series=())
-    return replace(record, result=replace(record.result, measurement=measurement))
 
 
 def _found(finding: Finding) -> Found:

@@ -28,6 +28,9 @@ from collie.workloads.workload import Workload, render
 
 Json = dict[str, Any]
 
+MOST_VALUES = 100_000
+"""Of one text: a run on eight hosts with 10,000 counters each has 80,000. They take up to 20 MB."""
+
 
 def dumps(value: Any) -> str:
     """Write JSON on one line, in ASCII: what a host printed may hold bytes that are no UTF-8.
@@ -42,9 +45,20 @@ def loads(text: Any) -> Any:
     """Read JSON of a campaign, which somebody else may have made.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or has more than `MOST_VALUES`.
     """
-    return read_json(typed(str, text))
+    return read_json(require_few_values(typed(str, text), MOST_VALUES))
+
+
+def require_few_values(text: str, most: int) -> str:
+    """Refuse JSON of so many values that it would take much more memory than its text: up to 60 times as much.
+
+    Raises:
+        ValueError: it may have more than `most`; what separates values is counted, be it within a text.
+    """
+    if sum(map(text.count, ",[{")) > most:
+        raise ValueError(f"it has more than {most:,} values")
+    return text
 
 
 def plain(value: Any) -> Any:

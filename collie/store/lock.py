@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from collie.errors import StoreError, StoreUnwritable
+from collie.files import Folder
 from collie.store.directory import LOCK_NAME, writing
+
+_ATTEMPTS, _PAUSE_SECONDS = 10, 0.01
+"""A reader that asks whether somebody writes (`is_held`) has the lock for some microseconds."""
 
 
 class CampaignLock:
@@ -26,7 +31,7 @@ class CampaignLock:
         with writing(directory):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(self._file)
         except BlockingIOError:
             holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
             self.release()
@@ -45,3 +50,35 @@ class CampaignLock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def _take(file: int) -> None:
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_held(directory: Folder) -> bool:
+    """Return whether a process writes the campaign in a directory. Nothing is written, nor anybody kept out.
+
+    Raises:
+        OSError: the lock is no regular file, or cannot be opened.
+    """
+    try:
+        file = directory.open(LOCK_NAME)
+    except (FileNotFoundError, PermissionError):  # of another user's, who alone may write it
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks: nobody can write a campaign there
+        return False
+    finally:
+        os.close(file)
+    return False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from collie.detect.bounds import Calibration
+from collie.detect.measurement import Sample
 from collie.detect.symptom import Verdict
 from collie.errors import StoreError
-from collie.ports import CampaignHeader, RunRecord
+from collie.ports import CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store.codec import decode_header, encode_header
 
@@ -40,9 +41,15 @@ class MemoryStore:
             raise StoreError(f"there is no run {run} to annotate")
         self._runs[run] = replace(self._runs[run], verdict=verdict, driven=driven)
 
-    def runs(self) -> Iterator[RunRecord]:
-        """Yield the runs recorded by now."""
-        yield from [self._runs[run] for run in sorted(self._runs)]
+    def runs(self, *, with_series: bool = True) -> Iterator[RunRecord]:
+        """Yield the runs recorded by now, with their samples over time or without."""
+        for run in sorted(self._runs):
+            yield self._runs[run] if with_series else self._runs[run].without_series
+
+    def series(self, run: int) -> Sequence[Sample]:
+        """Return the samples over time of a run; none where none were kept, or there is no such run."""
+        result = self._runs[run].result if run in self._runs else None
+        return result.measurement.series if isinstance(result, Measured) else ()
 
     def add_anomaly(self, anomaly: Anomaly) -> None:
         """Record an anomaly, or replace the one with the same id."""

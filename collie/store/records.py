@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import sqlite3
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,8 +29,10 @@ SELECT run, purpose, outcome, finished_at_seconds, workload, result, series FROM
 
 SELECT_BETWEEN = """
 SELECT run, purpose, outcome, finished_at_seconds, workload, result, series, verdict, driven, digest
-FROM runs WHERE run BETWEEN ? AND ? ORDER BY run LIMIT ?
+FROM runs WHERE run BETWEEN ? AND ? ORDER BY run
 """
+
+SELECT_BRIEF = "SELECT run, outcome, finished_at_seconds FROM runs ORDER BY run"
 
 FAILED = ("setup_failed", "host_lost", "pair_lost")
 """Outcomes of runs that gave no measurement because something went wrong."""
@@ -94,8 +99,29 @@ def require_digest(values: Sequence[Any], digest: Any) -> None:
         raise ValueError("it is not what was written: its checksum does not fit")
 
 
-def from_row(row: Sequence[Any]) -> RunRecord:
-    """Read a run, as `SELECT_BETWEEN` gives it.
+OUTCOMES = frozenset({"measured", "unsupported", *FAILED})
+
+
+def tallied(connection: sqlite3.Connection) -> tuple[Tally, int | None]:
+    """Count runs, and return the number of the last one that failed.
+
+    Raises:
+        ValueError: a row is none of a run.
+    """
+    outcomes: Counter[str] = Counter()
+    elapsed_seconds, last, failed = 0.0, 0, None
+    with closing(connection.execute(SELECT_BRIEF)) as rows:
+        for run, outcome, finished_at_seconds in rows:
+            if outcome not in OUTCOMES or run <= last:
+                raise ValueError(f"run {run} is none: outcome {outcome!r:.40}, after run {last}")
+            outcomes[outcome] += 1
+            elapsed_seconds, last = max(elapsed_seconds, typed(float, finished_at_seconds)), run
+            failed = run if outcome in FAILED else failed
+    return Tally(outcomes, elapsed_seconds, last, None), failed
+
+
+def from_row(row: Sequence[Any], *, with_series: bool = True) -> RunRecord:
+    """Read a run, as `SELECT_BETWEEN` gives it, with its samples over time or without.
 
     Raises:
         ValueError: it is no such thing.
@@ -104,7 +130,7 @@ def from_row(row: Sequence[Any]) -> RunRecord:
     require_digest(values, digest)
     run, purpose, _outcome, finished_at_seconds, workload, result, series, verdict, driven = values
     outcome = codec.decode_result(codec.loads(result))
-    if isinstance(outcome, Measured) and series is not None:
+    if with_series and isinstance(outcome, Measured) and series is not None:
         outcome = replace(outcome, measurement=replace(outcome.measurement, series=decode_series(series)))
     asked = codec.decode_workload(codec.loads(workload))
     if isinstance(outcome, Measured):

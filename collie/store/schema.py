@@ -2,21 +2,25 @@
 
 1. `PRAGMA user_version` is the schema version, `PRAGMA application_id` says that the file is a campaign at all.
 2. Both stand in the first 100 bytes of the file (sqlite.org/fileformat2.html, section 1.3), written before the file
-   gets its name and never left in the write-ahead log alone. So a reader can refuse a file that it does not understand
-   without opening it, and opening is what would create `-wal` and `-shm` beside it.
+   gets its name and never left in the write-ahead log alone. So a file that this version does not understand is refused
+   without opening it.
 3. A migration takes the file from version n to n + 1 in one transaction. Published ones never change: append.
+4. Only who writes a campaign migrates it. A reader migrates a copy (`reading.py`).
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
 
 from collie.errors import StoreError
+from collie.files import Folder
+from collie.store.vetting import RECORD
 
 APPLICATION_ID = 0x434F4C49
 """`COLI`."""
@@ -25,6 +29,7 @@ UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What `sqlite3` raises of a damaged file; of names that are no UTF-8 the latter."""
 
 _MOST_TABLES = 100
+_PAGE = 1000
 _MAGIC = b"SQLite format 3\x00"
 
 
@@ -63,7 +68,10 @@ def digest(*values: object) -> int:
 
     Whoever changes a record on purpose can change this, too; it is against disks, not against people.
     """
-    return zlib.crc32(repr(values).encode(errors="surrogatepass"))
+    check = zlib.crc32(b"(")  # of `repr(values)`, a value at a time: samples take four times their size in it
+    for number, value in enumerate(values):
+        check = zlib.crc32(f"{', ' if number else ''}{value!r}".encode(errors="surrogatepass"), check)
+    return zlib.crc32(b",)" if len(values) == 1 else b")", check)
 
 
 DIGESTED = {
@@ -79,8 +87,20 @@ def stamp(connection: sqlite3.Connection) -> None:
     for table, columns in DIGESTED.items():
         select = f"SELECT {', '.join(columns)} FROM {table} WHERE rowid = ?"  # noqa: S608 - names are ours
         update = f"UPDATE {table} SET digest = ? WHERE rowid = ?"  # noqa: S608 - likewise
-        for row in connection.execute(f"SELECT rowid FROM {table}").fetchall():  # noqa: S608 - likewise
+        for row in _keys(connection, table):
             connection.execute(update, (digest(*connection.execute(select, row).fetchone()), *row))
+
+
+def _keys(connection: sqlite3.Connection, table: str) -> Iterator[tuple[int]]:
+    """Yield the key of every row, a page at a time; pages of a damaged file that lead back end it."""
+    select = f"SELECT rowid FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT {_PAGE}"  # noqa: S608 - names are ours
+    last = (-1 << 63,)
+    while keys := connection.execute(select, last).fetchall():
+        for key in keys:
+            if key <= last:
+                raise sqlite3.DatabaseError(f"the rows of {table} are in no order")
+            last = key
+            yield key
 
 
 def _checksums(connection: sqlite3.Connection) -> None:
@@ -95,14 +115,15 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables, _
 SCHEMA_VERSION = len(MIGRATIONS)
 
 
-def require_readable(path: Path) -> int:
-    """Return the schema version of a campaign file without opening it as a database: nothing beside it is created.
+def require_readable(folder: Folder) -> int:
+    """Return the schema version of a record without opening it as a database.
 
     Raises:
         StoreError: there is no such file, it is no campaign, or this version of Collie is too old for it.
     """
+    path = folder.path / RECORD
     try:
-        with path.open("rb") as file:
+        with os.fdopen(folder.open(RECORD), "rb") as file:
             head = file.read(100)
     except FileNotFoundError:
         raise StoreError(f"{path.parent} holds no campaign: there is no {path.name} in it") from None
@@ -150,15 +171,13 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     Raises:
         StoreError: the file is of a newer schema.
     """
-    while 0 <= (version := user_version(connection)) < SCHEMA_VERSION:
+    while 0 <= (version := version_of(connection, path)) < SCHEMA_VERSION:
         require_tables(connection, path)
         connection.execute("BEGIN IMMEDIATE")
         with connection:
             MIGRATIONS[version](connection)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {version + 1}")
-    # Once more, through the log this time: a newer Collie may have been killed before its migration left it.
-    refuse_newer(version, path)
     # The head of the file has to tell the truth (rule 2).
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -170,7 +189,7 @@ def require_tables(connection: sqlite3.Connection, path: Path) -> None:
         StoreError: it has.
     """
     try:
-        if _tables(connection) == _own_tables(MIGRATIONS[: max(0, user_version(connection))]):
+        if _tables(connection) == _own_tables(MIGRATIONS[: max(0, version_of(connection, path))]):
             return
     except UNREADABLE as error:
         raise damaged(path, error) from None
@@ -192,6 +211,12 @@ def _own_tables(migrations: tuple[Callable[[sqlite3.Connection], None], ...]) ->
         return frozenset(_tables(connection))
 
 
-def user_version(connection: sqlite3.Connection) -> int:
-    """Return the schema version of an open file."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+def version_of(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the schema version of an open file, also where it still stands in the log alone.
+
+    Raises:
+        StoreError: it is newer than this Collie: one that was killed before its migration left the log.
+    """
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    refuse_newer(version, path)
+    return version

@@ -3,14 +3,17 @@
 1. `campaign.sqlite` is the record; every other file of the directory can be written from it again.
 2. A call that adds something returns when it is on disk (write-ahead log, `synchronous=FULL`): it survives the death of
    the process and of the machine.
-3. A campaign comes into being by one rename of a complete file. Nothing is ever overwritten.
-4. One process writes (`lock.py`). Any number may read meanwhile (`read_only=True`), as `collie report` and `status` do.
-5. A file that this version does not understand is refused before it is opened (`schema.py`).
+3. A campaign comes into being by one rename of a complete file in WAL mode. Nothing is ever overwritten, and no
+   rollback journal ever lies beside a record.
+4. One process writes (`lock.py`). Any number may read meanwhile (`reading.py`), as `collie report` and `status` do.
+   Readers change nothing.
+5. A file that this version does not understand is refused before it is opened (`schema.py`), and so is one with
+   something beside it that SQLite would act on (`vetting.py`).
+6. Somebody else may have made it: rows are read in bounded bytes, in order, and are together no larger than the file.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -19,32 +22,36 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import quote
 
 from collie.detect.bounds import Calibration
+from collie.detect.measurement import Sample
 from collie.detect.symptom import Verdict
 from collie.errors import StoreError, StoreUnwritable
-from collie.ports import CampaignHeader, RunRecord
+from collie.ports import CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
 from collie.store.anomaly_files import write_anomaly
+from collie.store.connections import MOST_ROW_BYTES, understood
 from collie.store.directory import CampaignDirectory, private, publish, writing
 from collie.store.jsonl import write_results
 from collie.store.lock import CampaignLock
+from collie.store.reading import Reader, campaign_folder
 from collie.store.records import (
-    FAILED,
     INSERT,
     SELECT_BETWEEN,
     SELECT_MEASURED,
     Tally,
     from_row,
     require_digest,
+    tallied,
     to_row,
 )
+from collie.store.rows import Page, Sequel
+from collie.store.vetting import BESIDE
+from collie.store.writing import Writer
 
-_PAGE = 200  # runs read at once: `runs()` may be abandoned half-way, and must not keep the log from being emptied
-_MOST_VALUE_BYTES = 64 << 20  # of one value: a run takes some kilobytes
-_BUSY_SECONDS = 10.0  # a reader may meet the moment at which the log is emptied
+_PAGE = Page(200, 8 << 20)  # `runs()` may be abandoned half-way, and must not keep the log from being emptied
+_ANOMALIES = Page(2000, 16 << 20)  # all: a search of 600 runs finds some twenty, of some kilobytes each
 
 _CAMPAIGN = "SELECT header, calibration, digest FROM campaign"
 
@@ -54,10 +61,9 @@ T = TypeVar("T")
 class SqliteStore:
     """A `ports.CampaignStore` in a directory. Made by `create` and `open`; used by the thread that made it."""
 
-    def __init__(self, directory: CampaignDirectory, connection: sqlite3.Connection, lock: CampaignLock | None) -> None:
+    def __init__(self, directory: CampaignDirectory, source: Reader | Writer, lock: CampaignLock | None) -> None:
         self.directory = directory
-        self._connection = connection
-        self._lock = lock
+        self._source, self._lock = source, lock
         self._closed = False
         self._header = self._decoded("its header", codec.decode_header, self._one(_CAMPAIGN), 0)
 
@@ -79,7 +85,7 @@ class SqliteStore:
         try:
             directory.prepare()  # again: another process may have been quicker to the lock, and be gone already
             _make(directory, header, calibration or Calibration())
-            return cls._attach(directory, lock)
+            return cls._attached(directory, lock)
         except BaseException:
             lock.release()
             raise
@@ -96,29 +102,24 @@ class SqliteStore:
             StoreError: it is no campaign, of a newer schema, damaged, or in use by another process.
         """
         directory = CampaignDirectory(path)
-        version = schema.require_readable(directory.database)
         if read_only:
-            if version < schema.SCHEMA_VERSION:
-                cls.open(path).close()
-            return cls._attach(directory, None)
+            return cls._attached(directory, None)
+        with campaign_folder(path) as folder:
+            schema.require_readable(folder)  # not even a lock is made beside a record of another Collie
         lock = CampaignLock(path)
         try:
-            return cls._attach(directory, lock)
+            return cls._attached(directory, lock)
         except BaseException:
             lock.release()
             raise
 
     @classmethod
-    def _attach(cls, directory: CampaignDirectory, lock: CampaignLock | None) -> Self:
-        connection = _connect(directory, "rw" if lock else "ro")
-        try:
-            schema.require_tables(connection, directory.database)  # before anything is written: triggers would see it
-            if lock:
-                _migrate(connection, directory.database)
-            return cls(directory, connection, lock)
-        except BaseException:
-            connection.close()
-            raise
+    def _attached(cls, directory: CampaignDirectory, lock: CampaignLock | None) -> Self:
+        with ExitStack() as on_failure:
+            source = on_failure.enter_context(closing(Writer(directory.path) if lock else Reader(directory.path)))
+            store = cls(directory, source, lock)
+            on_failure.pop_all()
+            return store
 
     @property
     def header(self) -> CampaignHeader:
@@ -143,34 +144,36 @@ class SqliteStore:
     def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
         """Note what a run was judged to mean."""
         text = codec.dumps(codec.encode_verdict(verdict)) if verdict is not None else None
-        rows = self._all(SELECT_MEASURED, run)
+        rows = self._page(SELECT_MEASURED, run)
         if not rows:
             raise StoreError(f"there is no run {run} to annotate")
         digest = schema.digest(*rows[0], text, driven)
         self._write("UPDATE runs SET verdict = ?, driven = ?, digest = ? WHERE run = ?", text, driven, digest, run)
 
-    def runs(self) -> Iterator[RunRecord]:
-        """Yield the runs recorded by now."""
+    def runs(self, *, with_series: bool = True) -> Iterator[RunRecord]:
+        """Yield the runs recorded by now.
+
+        Args:
+            with_series: whether with their samples over time.
+        """
         last = self._one("SELECT max(run) FROM runs")[0] or 0
-        first = 1
-        while rows := self._all(SELECT_BETWEEN, first, last, _PAGE):
-            yield from map(self._record, rows)
+        first, sequel = 1, Sequel(self._source.size)
+        while rows := self._page(SELECT_BETWEEN, first, last):
+            for row in rows:
+                yield self._record(row, sequel, with_series=with_series)
             first = rows[-1][0] + 1
+
+    def series(self, run: int) -> Sequence[Sample]:
+        """Return the samples over time of a run; none where none were kept, or there is no such run."""
+        rows = self._page(SELECT_BETWEEN, run, run)
+        result = self._record(rows[0]).result if rows else None
+        return result.measurement.series if isinstance(result, Measured) else ()
 
     def tally(self) -> Tally:
         """Count the runs recorded by now, without reading what they measured."""
-        rows = self._all(
-            "SELECT CAST(outcome AS TEXT), count(*), max(CAST(finished_at_seconds AS REAL)), max(run) FROM runs "
-            "GROUP BY 1"
-        )
-        marks = ", ".join("?" * len(FAILED))
-        failed = self._all(f"SELECT max(run) FROM runs WHERE outcome IN ({marks})", *FAILED)[0][0]  # noqa: S608
-        return Tally(
-            {outcome: count for outcome, count, *_ in rows},
-            max((finished for *_, finished, _ in rows), default=0.0),
-            max((last for *_, last in rows), default=0),
-            self._record(self._all(SELECT_BETWEEN, failed, failed, 1)[0]) if failed else None,
-        )
+        tally, failed = self._asked(lambda connection: self._understood("its runs", partial(tallied, connection)))
+        last_failure = self._record(self._page(SELECT_BETWEEN, failed, failed)[0]) if failed else None
+        return replace(tally, last_failure=last_failure)
 
     def add_anomaly(self, anomaly: Anomaly) -> None:
         """Record an anomaly, or replace the one with the same id; write its files."""
@@ -185,8 +188,11 @@ class SqliteStore:
 
     def anomalies(self) -> tuple[Anomaly, ...]:
         """Return all anomalies in the order found."""
-        rows = self._all("SELECT id, anomaly, digest FROM anomalies ORDER BY position")
-        return tuple(self._decoded("an anomaly of it", codec.decode_anomaly, row, 1) for row in rows)
+        rows = self._page("SELECT position, id, anomaly, digest FROM anomalies ORDER BY position", most=_ANOMALIES)
+        sequel = Sequel(self._source.size)
+        for row in rows:
+            self._understood("its anomalies", partial(sequel.take, row))
+        return tuple(self._decoded("an anomaly of it", codec.decode_anomaly, row[1:], 1) for row in rows)
 
     def set_calibration(self, calibration: Calibration) -> None:
         """Record the calibration."""
@@ -205,7 +211,7 @@ class SqliteStore:
             StoreUnwritable: the file system refuses.
         """
         with writing(self.directory.results):
-            write_results(self.directory.results, self.runs())
+            write_results(self.directory.results, self.runs(with_series=False))
         for anomaly in self.anomalies():
             self._write_files_of(anomaly)
 
@@ -222,7 +228,7 @@ class SqliteStore:
             if self._lock is not None:
                 self.export()
         finally:
-            self._connection.close()
+            self._source.close()
             if self._lock is not None:
                 self._lock.release()
 
@@ -239,7 +245,7 @@ class SqliteStore:
                 raise
 
     def _write_files_of(self, anomaly: Anomaly) -> None:
-        rows = self._all(SELECT_BETWEEN, anomaly.found_at_run, anomaly.found_at_run, 1)
+        rows = self._page(SELECT_BETWEEN, anomaly.found_at_run, anomaly.found_at_run)
         with writing(self.directory.anomaly(anomaly.id)):
             write_anomaly(self.directory, self._header, anomaly, self._record(rows[0]) if rows else None)
 
@@ -247,21 +253,28 @@ class SqliteStore:
         if self._lock is None:
             raise StoreError(f"campaign {self.directory.path} was opened for reading only")
         try:
-            return self._connection.execute(statement, values).rowcount
+            return self._source.connection.execute(statement, values).rowcount
         except sqlite3.IntegrityError:  # the record is well: it has such a row
             raise
+        except sqlite3.DataError:
+            raise StoreError(f"what is to be recorded has more than {MOST_ROW_BYTES >> 20} MiB") from None
         except sqlite3.OperationalError as error:  # disk full, device gone
             raise StoreUnwritable(f"{self.directory.database} cannot be written: {error}") from None
         except schema.UNREADABLE as error:
             raise schema.damaged(self.directory.database, error) from None
 
     def _one(self, query: str) -> Any:
-        if rows := self._all(query):
+        if rows := self._page(query):
             return rows[0]
         raise StoreError(f"{self.directory.database} is damaged: it holds no campaign")
 
-    def _record(self, row: Sequence[Any]) -> RunRecord:
-        return self._understood(f"run {row[0]}", partial(from_row, row))
+    def _record(self, row: Sequence[Any], sequel: Sequel | None = None, *, with_series: bool = True) -> RunRecord:
+        def read() -> RunRecord:
+            if sequel:
+                sequel.take(row)
+            return from_row(row, with_series=with_series)
+
+        return self._understood(f"run {row[0]!s:.20}", read)
 
     def _decoded(self, what: str, decode: Callable[[Any], T], row: Sequence[Any], column: int) -> T:
         """Return what stands in a column of a row whose last one is its checksum."""
@@ -281,11 +294,23 @@ class SqliteStore:
                 "by somebody else: put a copy in its place, or begin a new campaign; nothing in it was changed"
             ) from None
 
-    def _all(self, query: str, *values: Any) -> list[Any]:
-        try:
-            return self._connection.execute(query, values).fetchall()
-        except schema.UNREADABLE as error:
-            raise schema.damaged(self.directory.database, error) from None
+    def _page(self, query: str, *values: Any, most: Page = _PAGE) -> list[Any]:
+        """Return rows, as many as a page holds; at least one where there is one."""
+        return self._asked(lambda connection: most.of(connection.execute(query, values)))
+
+    def _asked(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """Return an answer of the record; ask again where it was changed below a reader."""
+        while True:
+            try:
+                with understood(self.directory.database):
+                    answer = ask(self._source.connection)
+            except StoreError:
+                if self._source.is_current:
+                    raise
+            else:
+                if self._source.is_current:
+                    return answer
+            self._source.renew()
 
 
 def _make(directory: CampaignDirectory, header: CampaignHeader, calibration: Calibration) -> None:
@@ -296,46 +321,14 @@ def _make(directory: CampaignDirectory, header: CampaignHeader, calibration: Cal
     """
     row = codec.dumps(codec.encode_header(header)), codec.dumps(codec.encode_calibration(calibration))
     try:
+        for beside in BESIDE:  # of a creation that was killed, or planted
+            directory.unfinished.with_name(f"{directory.unfinished.name}{beside}").unlink(missing_ok=True)
         private(directory.unfinished).close()  # SQLite gives the files beside it the mode of the record
         with closing(sqlite3.connect(directory.unfinished, isolation_level=None)) as connection:
             schema.migrate(connection, directory.database)
             connection.execute("INSERT INTO campaign VALUES (1, ?, ?, ?)", (*row, schema.digest(*row)))
+            connection.execute("PRAGMA journal_mode = WAL")  # before it has its name: it takes a rollback journal
         directory.log.mkdir(exist_ok=True)
         publish(directory.unfinished, directory.database)
     except (OSError, sqlite3.OperationalError) as error:
         raise StoreUnwritable(f"no campaign can be made in {directory.path}: {error}") from None
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    try:
-        schema.migrate(connection, path)
-    except sqlite3.OperationalError as error:
-        raise StoreUnwritable(f"{path} cannot be brought up to date: {error}") from None
-    except schema.UNREADABLE as error:
-        raise schema.damaged(path, error) from None
-
-
-def _connect(directory: CampaignDirectory, mode: str) -> sqlite3.Connection:
-    """Open the record, `rw` or `ro`.
-
-    Raises:
-        StoreError: it is damaged.
-    """
-    uri = f"file:{quote(str(directory.database.absolute()))}?mode={mode}"
-    if mode == "ro" and not os.access(directory.path, os.W_OK) and not directory.write_ahead_log.exists():
-        uri += "&immutable=1"  # an archive: SQLite could not make the log and its index, which it otherwise wants
-    with ExitStack() as on_failure:
-        try:
-            connection = on_failure.enter_context(
-                closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS))
-            )
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
-            connection.execute("PRAGMA trusted_schema = OFF")
-            connection.execute("PRAGMA cell_size_check = ON")
-            if mode == "rw":
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-        except schema.UNREADABLE as error:
-            raise schema.damaged(directory.database, error) from None
-        on_failure.pop_all()
-        return connection

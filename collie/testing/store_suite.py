@@ -118,6 +118,16 @@ class StoreSuite:
             store.add_run(record)
         assert list(store.runs()) == records
 
+    def test_samples_over_time_are_told_apart_from_their_run(self, store: CampaignStore) -> None:
+        """A run comes without them on demand, and they come alone."""
+        store.add_run(measured(1))
+        store.add_run(RunRecord(2, "extract", Workload(), Unsupported("no GPU", 0.0), 21.0))
+        bare = replace(measured(1), result=Measured(replace(MEASUREMENT, series=()), 20.1))
+        assert next(iter(store.runs(with_series=False))) == bare
+        assert tuple(store.series(1)) == MEASUREMENT.series
+        assert not store.series(2)
+        assert not store.series(3)
+
     def test_runs_come_in_order_of_their_numbers(self, store: CampaignStore) -> None:
         """Pairs of hosts finish in any order."""
         for run in (2, 3, 1):

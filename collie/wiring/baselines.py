@@ -81,7 +81,7 @@ def read_baseline(name: str) -> Baseline:
             directory,
             SearchChoice.from_settings(store.header.settings),
             store.anomalies(),
-            Record(store.runs()),
+            Record(store.runs(with_series=False)),
             store.calibration(),
             kept,
         )

@@ -251,7 +251,7 @@ def _found(name: str) -> NamedCase:
         anomaly, calibration = found[identifier], store.calibration()
         hardware = fingerprints.load(store.directory.fingerprints)
         catalog = _catalog_of(choice.testbed, hardware)
-        then = remembered(store.runs(), anomaly, catalog) if catalog else None
+        then = remembered(store.runs(with_series=False), anomaly, catalog) if catalog else None
         testbed = name_testbed(store.header.testbed)
     case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, then)
     return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint)

@@ -250,7 +250,10 @@ def require_same_hardware(
 
 def _refuse_less_than_used(budget: Budget, store: SqliteStore) -> None:
     """Refuse a budget under which some of the recorded runs would not have been begun: they cannot be undone."""
-    ends = {record.run: (record.finished_at_seconds, record.result.elapsed_seconds) for record in store.runs()}
+    ends = {
+        record.run: (record.finished_at_seconds, record.result.elapsed_seconds)
+        for record in store.runs(with_series=False)
+    }
     if not ends:
         return
     last = max(ends)

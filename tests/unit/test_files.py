@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,3 +98,12 @@ def test_folders_are_made_on_the_way(tmp_path: Path) -> None:
 def test_a_name_that_leaves_its_folder_is_refused(name: str, tmp_path: Path) -> None:
     with Folder(tmp_path) as folder, pytest.raises(OSError, match="no name of a file"):
         folder.read(name, 10)
+
+
+def test_a_link_is_told_from_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/dev/zero")
+    with Folder(tmp_path) as folder:
+        found = folder.stat("link")
+        assert found is not None
+        assert stat.S_ISLNK(found.st_mode)
+        assert folder.stat("nothing") is None

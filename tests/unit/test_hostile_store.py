@@ -8,9 +8,10 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from collie.report.html import render_report, write_report
 from collie.report.view import ReportContext
 from collie.store import SqliteStore, codec, heartbeat, schema, series
 from collie.store.fingerprints import load as load_fingerprints
+from collie.testing.hostile_campaigns import SPOILERS, Ground, decoys, downgraded, snapshot
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 from collie.workloads.workload import Workload
 
@@ -50,6 +52,56 @@ def use(campaign: Path, *, read_only: bool = True) -> None:
         assert store.tally().runs == len(list(store.runs()))
         assert store.anomalies()
         assert store.calibration() is not None
+
+
+HEAVY = ("20 runs of 60 MB", "header of 57 MB", "a million runs", "2500 anomalies")
+"""These take seconds to make: `scripts/acceptance/hostile_campaigns.py` has them."""
+
+
+def ground(campaign: Path, version: int = schema.SCHEMA_VERSION) -> Ground:
+    if version < schema.SCHEMA_VERSION:
+        downgraded(campaign / "campaign.sqlite", version)
+    return Ground(campaign, decoys(campaign.parent / "decoys"), Random(1))
+
+
+@pytest.mark.parametrize("name", [name for name in SPOILERS if name not in HEAVY])
+@pytest.mark.parametrize("version", range(1, schema.SCHEMA_VERSION + 1))
+def test_a_reader_changes_nothing_in_a_spoiled_campaign_nor_beside_it(campaign: Path, version: int, name: str) -> None:
+    spoiled = ground(campaign, version)
+    SPOILERS[name](spoiled)
+    before = snapshot(campaign.parent)
+    with suppress(StoreError):
+        use(campaign)
+    assert snapshot(campaign.parent) == before
+
+
+@pytest.mark.parametrize("name", [name for name in SPOILERS if name.startswith(("journal", "log", "index", "record"))])
+@pytest.mark.parametrize("version", range(1, schema.SCHEMA_VERSION + 1))
+def test_a_writer_changes_nothing_beside_a_spoiled_campaign(campaign: Path, version: int, name: str) -> None:
+    spoiled = ground(campaign, version)
+    SPOILERS[name](spoiled)
+    before = snapshot(spoiled.decoys)
+    with suppress(StoreError), SqliteStore.open(campaign) as store:
+        store.add_run(measured(500_000))
+    assert snapshot(spoiled.decoys) == before
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("journal with a super-journal", "-journal was not made by Collie: a record of Collie has no rollback journal"),
+        ("log, no log", "-wal was not made by Collie: it is no write-ahead log of SQLite"),
+        ("log: FIFO", "-wal was not made by Collie: it is no regular file"),
+        ("index: link", "-shm was not made by Collie: it is no regular file"),
+        ("record: link", r"campaign\.sqlite cannot be read: it is a symbolic link"),
+        ("record: FIFO", r"campaign\.sqlite cannot be read: it is a FIFO"),
+    ],
+)
+def test_what_sqlite_would_act_on_is_refused(campaign: Path, name: str, message: str, read_only: bool) -> None:
+    SPOILERS[name](ground(campaign))
+    with pytest.raises(StoreError, match=message):
+        SqliteStore.open(campaign, read_only=read_only)
 
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
@@ -174,7 +226,7 @@ def test_samples_that_unpack_without_end_are_refused(campaign: Path, monkeypatch
 
 def test_a_value_of_gigabytes_is_refused(campaign: Path) -> None:
     spoil(campaign, "UPDATE runs SET result = zeroblob(65 << 20)")
-    with pytest.raises(StoreError, match="too big"):
+    with pytest.raises(StoreError, match="a row of more than 4 MiB"):
         use(campaign)
 
 

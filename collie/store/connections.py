@@ -1,0 +1,74 @@
+"""Connections to a record, with bounds: somebody else may have made it.
+
+SQLite itself refuses a row above `MOST_ROW_BYTES` before it is loaded. While it reads the schema, which it does before
+the first answer and keeps in memory, the bounds are those of Collie's few tables.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from collie.errors import StoreError
+from collie.store import schema
+
+MOST_ROW_BYTES = 4 << 20
+"""Of all values of a row together: a run takes some kilobytes, one on eight hosts with 10,000 counters each 3 MiB."""
+
+_MOST_SQL_BYTES = 16 << 10
+"""Of a statement, and of one that made a table; Collie's have hundreds."""
+_MOST_SCHEMA_STEPS = 2000
+"""Of SQLite's machine to read the schema: four tables and indexes take a hundred, and a tree that leads back no end."""
+
+_BUSY_SECONDS = 10.0  # a reader may meet the moment at which the log is emptied
+
+
+def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
+    """Open a database.
+
+    Args:
+        path: of the file.
+        parameters: of the URI, such as `mode=ro`.
+        name: of the record, for messages.
+
+    Raises:
+        StoreError: it is damaged, or has other tables than a campaign.
+    """
+    uri = f"file:{quote(str(path.absolute()))}?{parameters}"
+    with ExitStack() as on_failure, understood(name):
+        connection = on_failure.enter_context(
+            closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS))
+        )
+        connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _MOST_SQL_BYTES)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_SQL_BYTES)
+        connection.set_progress_handler(lambda: True, _MOST_SCHEMA_STEPS)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        schema.require_tables(connection, name)  # before anything is asked or written: views and triggers would see it
+        connection.set_progress_handler(None, 0)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_ROW_BYTES)
+        on_failure.pop_all()
+        return connection
+
+
+@contextmanager
+def understood(path: Path, *passed: type[sqlite3.Error]) -> Iterator[None]:
+    """Turn what SQLite says of a damaged file into words, but for errors that the caller words.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    try:
+        yield
+    except passed:
+        raise
+    except sqlite3.DataError:
+        raise StoreError(
+            f"{path} holds what no Collie wrote: a row of more than {MOST_ROW_BYTES >> 20} MiB, or a table whose "
+            f"statement has more than {_MOST_SQL_BYTES >> 10} KiB. Nothing in it was changed"
+        ) from None
+    except schema.UNREADABLE as error:
+        raise schema.damaged(path, error) from None

@@ -1,0 +1,185 @@
+"""A record for those who only look: nothing in its directory is written, and SQLite does nothing there either.
+
+Which way a record is opened depends on its state, each time after `vetting`:
+
+* Somebody writes it, and it is the reader's own: `mode=ro`, with its log. Each run is seen at once. SQLite touches the
+  log's index, as every reader tells the writer there how far it reads.
+* It is at rest, without a log and of the current schema: `immutable=1`, in place. SQLite looks at no other file and
+  takes no lock.
+* Any other, such as of a process that was killed, of an older schema, or another user's under way: a private copy. The
+  copy's log is played, and its schema migrated.
+
+A copy of every record would be one way instead of two. It costs seconds and a disk for each look at a large one, and a
+rescue system may have nowhere to put it. The copy lies in a new folder for this user alone, below `$TMPDIR`, and goes
+with the reader.
+
+Readers keep nobody from writing. A writer that begins, or ends, meanwhile changes the files: a copy is then made again,
+and a record in place is opened anew before its next answer is believed.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from collie.errors import StoreError, StoreUnwritable
+from collie.files import Folder
+from collie.store import connections, schema
+from collie.store.lock import is_held
+from collie.store.vetting import LOG, RECORD, Files, vetted
+
+MOST_COPIED_BYTES = 1 << 30
+"""Of record and log: some hundred thousand runs."""
+
+_CHUNK_BYTES = 1 << 20
+_ATTEMPTS, _PAUSE_SECONDS = 20, 0.05
+"""To find a record that nobody writes into while it is copied."""
+
+
+class Reader:
+    """A connection to a record that is not written. Used by the thread that made it.
+
+    Attributes:
+        connection: until `renew`.
+
+    Raises:
+        StoreError: there is no record, it is not Collie's, damaged, too large to copy, or never at rest.
+        StoreUnwritable: there is no room for a copy.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._held = ExitStack()
+        self._in_place: Files | None = None
+        self.connection = self._opened()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what the connection answered since it was made holds: nobody has begun to write below it."""
+        if self._in_place is None:
+            return True
+        with campaign_folder(self._directory) as folder:
+            return vetted(folder, to_write=False) == self._in_place
+
+    def size(self) -> int:
+        """Return the bytes of the record and its log as they are now."""
+        with campaign_folder(self._directory) as folder:
+            return vetted(folder, to_write=False).size
+
+    def renew(self) -> None:
+        """Open the record again, as it is now."""
+        self.close()
+        self.connection = self._opened()
+
+    def close(self) -> None:
+        """Close the connection, and remove the copy. A second call does nothing."""
+        self._held.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            with campaign_folder(self._directory) as folder:
+                for _ in range(_ATTEMPTS):
+                    if (connection := self._attempt(folder)) is not None:
+                        return connection
+                    self._held.close()
+                    time.sleep(_PAUSE_SECONDS)
+        except BaseException:
+            self._held.close()
+            raise
+        raise StoreError(f"{self._directory} is written all the time; read it as the user who runs it, or later")
+
+    def _attempt(self, folder: Folder) -> sqlite3.Connection | None:
+        """Open the record; None when it changed meanwhile."""
+        is_live = _is_live(folder)
+        files = vetted(folder, to_write=is_live)
+        version = schema.require_readable(folder)
+        self._in_place = None
+        if is_live and files.is_mine:
+            return self._live(folder.path / RECORD)
+        if not files.has_log and version == schema.SCHEMA_VERSION:
+            self._in_place = files
+            return self._connected(folder.path / RECORD, "mode=ro&immutable=1")
+        copy = self._copied(folder, files)
+        if vetted(folder, to_write=False) != files or (files.is_mine and _is_live(folder)):
+            return None
+        return self._migrated(self._connected(copy, "mode=rw"), folder.path / RECORD)
+
+    def _live(self, path: Path) -> sqlite3.Connection:
+        connection = self._connected(path, "mode=ro")
+        if schema.version_of(connection, path) == schema.SCHEMA_VERSION:
+            return connection
+        # An older Collie writes it.
+        copy = self._connected(self._private() / RECORD, "mode=rwc")
+        with connections.understood(path):
+            connection.backup(copy, pages=1000)
+        return self._migrated(copy, path)
+
+    def _migrated(self, connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+        with connections.understood(path):
+            connection.execute("PRAGMA synchronous = OFF")
+            schema.migrate(connection, path)
+        return connection
+
+    def _connected(self, path: Path, parameters: str) -> sqlite3.Connection:
+        return self._held.enter_context(closing(connections.connect(path, parameters, self._directory / RECORD)))
+
+    def _private(self) -> Path:
+        try:
+            return Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="collie-")))
+        except OSError as error:
+            raise StoreUnwritable(f"{self._directory} cannot be copied to read it: {error.strerror}") from None
+
+    def _copied(self, folder: Folder, files: Files) -> Path:
+        if files.size > MOST_COPIED_BYTES:
+            raise StoreError(
+                f"{folder.path / RECORD} and its log have more than {MOST_COPIED_BYTES >> 20} MiB, which is not copied "
+                "to read it; `--resume` brings a campaign of your own up to date in place"
+            )
+        place = self._private()
+        try:
+            _copy(folder, RECORD, place, files.record.size)
+            if files.log is not None:
+                _copy(folder, LOG, place, files.log.size)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{folder.path / RECORD} cannot be copied into {place} to read it: {error.strerror}; "
+                "name a folder with room in TMPDIR"
+            ) from None
+        return place / RECORD
+
+
+def campaign_folder(directory: Path) -> Folder:
+    """Open the folder of a campaign.
+
+    Raises:
+        StoreError: there is none.
+    """
+    try:
+        return Folder(directory)
+    except OSError as error:
+        raise StoreError(f"{directory} holds no campaign: {error.strerror}") from None
+
+
+def _is_live(folder: Folder) -> bool:
+    try:
+        return is_held(folder)
+    except OSError as error:
+        raise StoreError(f"{error.filename} in {folder.path} cannot be read: {error.strerror}") from None
+
+
+def _copy(folder: Folder, name: str, place: Path, size: int) -> None:
+    """Copy a file up to a size, holes as holes."""
+    target = os.open(place / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(folder.open(name), "rb", buffering=0) as source, os.fdopen(target, "wb", buffering=0) as copy:
+        nothing, left = bytes(_CHUNK_BYTES), size
+        while left and (chunk := source.read(min(left, _CHUNK_BYTES))):
+            if chunk == nothing:
+                copy.seek(len(chunk), os.SEEK_CUR)
+            else:
+                copy.write(chunk)
+            left -= len(chunk)
+        copy.truncate(size - left)

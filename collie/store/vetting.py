@@ -1,0 +1,123 @@
+"""Whether the files of a record are Collie's own, asked before SQLite sees any of them.
+
+SQLite acts on what lies beside a database. It plays a rollback journal (`-journal`) into the database, and deletes the
+super-journal that it names, wherever that is. It writes into the write-ahead log (`-wal`) and its index (`-shm`).
+
+1. A record has no rollback journal. It is in WAL mode from before it gets its name, so nothing of Collie's leaves one.
+2. None of its files is a link, or anything else than a regular file.
+3. Log and index are of the user who owns the record, as it is readable for its owner alone. Where SQLite is to write
+   into them, they have no second name: it could be that of a file elsewhere.
+4. The log begins as SQLite's logs do, or is empty.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+from collie.errors import StoreError
+from collie.files import Folder, require_regular
+
+RECORD = "campaign.sqlite"
+BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite puts beside a database, and looks for there."""
+
+LOG, INDEX, JOURNAL = (f"{RECORD}{suffix}" for suffix in BESIDE)
+
+_LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+"""Of sqlite.org/fileformat2.html, section 4.1: checksums in either byte order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which file it is, and in which state: another one, or a change, gives other values."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a record at one moment.
+
+    Attributes:
+        record, log: of the database and its write-ahead log; None where there is no log.
+        is_mine: whether the record is this process's user's.
+    """
+
+    record: Identity
+    log: Identity | None
+    is_mine: bool
+
+    @property
+    def has_log(self) -> bool:
+        """Whether some of the record stands in its log alone."""
+        return self.log is not None and self.log.size > 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of both: what all its rows together cannot exceed."""
+        return self.record.size + (self.log.size if self.log else 0)
+
+
+def vetted(folder: Folder, *, to_write: bool) -> Files:
+    """Return the files of a record after a look at each.
+
+    Args:
+        folder: the campaign directory.
+        to_write: whether SQLite is going to write into log and index.
+
+    Raises:
+        StoreError: there is no record, or one of its files is not Collie's.
+    """
+    try:
+        record = folder.stat(RECORD)
+        if record is None:
+            raise StoreError(f"{folder.path} holds no campaign: there is no {RECORD} in it")
+        require_regular(record.st_mode, folder.path / RECORD)
+        if folder.stat(JOURNAL) is not None:
+            raise _foreign(folder, JOURNAL, "a record of Collie has no rollback journal")
+        log, index = _of_owner(folder, LOG, record), _of_owner(folder, INDEX, record)
+        if to_write:
+            for name, found in ((LOG, log), (INDEX, index)):
+                if found is not None and found.st_nlink > 1:
+                    raise _foreign(folder, name, "it has a second name elsewhere")
+        if log is not None and log.st_size and _head(folder) not in _LOG_MAGIC:
+            raise _foreign(folder, LOG, "it is no write-ahead log of SQLite")
+    except OSError as error:
+        raise StoreError(f"{error.filename or folder.path} cannot be read: {error.strerror}") from None
+    return Files(_identity(record), _identity(log) if log else None, record.st_uid == os.geteuid())
+
+
+def _of_owner(folder: Folder, name: str, record: os.stat_result) -> os.stat_result | None:
+    found = folder.stat(name)
+    if found is None:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise _foreign(folder, name, "it is no regular file")
+    if found.st_uid != record.st_uid:
+        raise _foreign(folder, name, f"it is of another user than {RECORD}")
+    return found
+
+
+def _head(folder: Folder) -> bytes:
+    descriptor = folder.open(LOG)
+    try:
+        return os.read(descriptor, 4)
+    finally:
+        os.close(descriptor)
+
+
+def _identity(found: os.stat_result) -> Identity:
+    return Identity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _foreign(folder: Folder, name: str, why: str) -> StoreError:
+    return StoreError(
+        f"{folder.path / name} was not made by Collie: {why}. SQLite would act on it, so nothing was opened. "
+        f"Ask the maker of the campaign; the record without it may be older than it was"
+    )

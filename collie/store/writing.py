@@ -1,0 +1,57 @@
+"""A record for the one process that goes on with it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from collie.errors import StoreUnwritable
+from collie.store import schema
+from collie.store.connections import connect, understood
+from collie.store.reading import campaign_folder
+from collie.store.vetting import RECORD, vetted
+
+
+class Writer:
+    """The connection of who holds the lock. Used by the thread that made it.
+
+    Raises:
+        StoreError: there is no record, it is not Collie's, or damaged.
+        StoreUnwritable: the file system refuses.
+    """
+
+    is_current = True
+    """Nobody else writes."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        with campaign_folder(directory) as folder:
+            vetted(folder, to_write=True)
+        with ExitStack() as on_failure:
+            path = directory / RECORD
+            self.connection = on_failure.enter_context(closing(connect(path, "mode=rw", path)))
+            try:
+                with understood(path, sqlite3.OperationalError):
+                    self.connection.execute("PRAGMA journal_mode = WAL")
+                    self.connection.execute("PRAGMA synchronous = FULL")
+                    schema.migrate(self.connection, path)
+            except sqlite3.OperationalError as error:
+                raise StoreUnwritable(f"{path} cannot be brought up to date: {error}") from None
+            on_failure.pop_all()
+
+    def size(self) -> int:
+        """Return the bytes of the record and its log as they are now."""
+        with campaign_folder(self._directory) as folder:
+            return vetted(folder, to_write=True).size
+
+    def renew(self) -> None:
+        """Do nothing: what a writer reads is what it wrote."""
+
+    def close(self) -> None:
+        """Empty the log, also while others read, and close the connection."""
+        try:
+            with understood(self._directory / RECORD):
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self.connection.close()
