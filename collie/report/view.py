@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import json
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from collie.detect.measurement import Sample
 from collie.detect.symptom import Outcome
 from collie.inventory.fingerprint import Fingerprint, HostDifference
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
 from collie.report.chart import Driven, Found, Point
 from collie.report.coverage import DimensionCoverage, coverage_of
-from collie.report.finding import Finding, findings_of
+from collie.report.finding import Finding, SeriesOf, findings_of
+from collie.report.shown import is_plain, measurement_of
 from collie.report.unanswered import Cause, unanswered
+from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Drop
 from collie.workloads.space import Space
+
+_MOST_READINGS = 500_000
+"""Of counters, of all runs on a page: five thousand runs of anomalies and plain traffic have 300,000."""
+_MOST_DRAWN_SAMPLES = 50_000
+"""Of all runs on a page: a hundred anomalies on eight hosts have 30,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +97,8 @@ class CampaignView:
 def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
     """Work out the page of a campaign, finished or not."""
     anomalies = store.anomalies()
-    records = list(store.runs(with_series=False))
-    findings = findings_of(anomalies, records, store.series, context.space, context.place)
+    records = list(_read(store, anomalies))
+    findings = findings_of(anomalies, records, _drawn(store), context.space, context.place)
     return CampaignView(
         header=store.header,
         context=context,
@@ -106,6 +114,45 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
         fingerprint=_fingerprint_rows(context.fingerprints),
         settings=(*_flat(store.header.testbed, "testbed."), *_flat(store.header.settings)),
     )
+
+
+def _read(store: CampaignStore, anomalies: Sequence[Anomaly]) -> Iterator[RunRecord]:
+    """Yield the runs, with their counters where the page may show them: of plain traffic and of anomalies.
+
+    Of all others, and of runs beyond `_MOST_READINGS`, only the counter stays that was driven.
+    """
+    left, shown = _MOST_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
+    for record in store.runs(with_series=False):
+        if (is_plain(record) or record.workload in shown) and left > 0:
+            measurement = measurement_of(record)
+            left -= sum(len(host.counters) for host in measurement.hosts) if measurement else 0
+            yield record
+        else:
+            yield _with_driven_counter_alone(record)
+
+
+def _with_driven_counter_alone(record: RunRecord) -> RunRecord:
+    if not isinstance(record.result, Measured):
+        return record
+    measurement = record.result.measurement
+    hosts = tuple(
+        replace(host, counters={name: value for name, value in host.counters.items() if name == record.driven})
+        for host in measurement.hosts
+    )
+    return replace(record, result=replace(record.result, measurement=replace(measurement, hosts=hosts)))
+
+
+def _drawn(store: CampaignStore) -> SeriesOf:
+    """Return what gives the samples over time of runs, up to as many as fit on a page; none of further runs."""
+    left = _MOST_DRAWN_SAMPLES
+
+    def series_of(run: int) -> Sequence[Sample]:
+        nonlocal left
+        series = store.series(run) if left > 0 else ()
+        left -= len(series)
+        return series
+
+    return series_of
 
 
 def elapsed_seconds(records: Iterable[RunRecord]) -> float:

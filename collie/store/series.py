@@ -17,6 +17,7 @@ from collie.untrusted import read_json, typed
 
 MOST_BYTES = 8 << 20
 MOST_VALUES = 600_000
+MOST_SAMPLES = 10_000
 """Of one run, unpacked: a minute at four samples a second of eight hosts with 250 counters each. The longest run that
 Collie makes takes half of it, and most a hundredth."""
 
@@ -28,7 +29,7 @@ def encode_series(series: Sequence[Sample]) -> bytes | None:
     if not series:
         return None
     text = _text(series)
-    while len(text) > MOST_BYTES or sum(map(text.count, ",[{")) > MOST_VALUES:
+    while len(series) > MOST_SAMPLES or len(text) > MOST_BYTES or sum(map(text.count, ",[{")) > MOST_VALUES:
         fewer = _every_second(series)
         if len(fewer) == len(series):
             return None
@@ -65,6 +66,8 @@ def decode_series(packed: Any) -> tuple[Sample, ...]:
     if packed is None:
         return ()
     raw: _Packed = typed(_Packed, read_json(require_few_values(_unpacked(packed), MOST_VALUES)))
+    if len(raw["rows"]) > MOST_SAMPLES:
+        raise ValueError(f"a run has more than {MOST_SAMPLES:,} samples")
     return tuple(_sample(row, raw["shapes"]) for row in raw["rows"])
 
 

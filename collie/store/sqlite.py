@@ -46,13 +46,15 @@ from collie.store.records import (
     tallied,
     to_row,
 )
-from collie.store.rows import Page, Sequel
+from collie.store.rows import Page, Sequel, bytes_of
 from collie.store.vetting import BESIDE
 from collie.store.writing import Writer
 
 _PAGE = Page(200, 8 << 20)  # `runs()` may be abandoned half-way, and must not keep the log from being emptied
-_ANOMALIES = Page(2000, 16 << 20)  # all: a search of 600 runs finds some twenty, of some kilobytes each
+_MOST_ANOMALIES = 500  # a search of 600 runs finds some twenty, of some kilobytes each
+_ANOMALIES = Page(_MOST_ANOMALIES + 1, 8 << 20)
 
+_NAMED = "SELECT 1 FROM anomalies WHERE id = ?"
 _CAMPAIGN = "SELECT header, calibration, digest FROM campaign"
 
 T = TypeVar("T")
@@ -178,6 +180,11 @@ class SqliteStore:
     def add_anomaly(self, anomaly: Anomaly) -> None:
         """Record an anomaly, or replace the one with the same id; write its files."""
         row = anomaly.id, codec.dumps(codec.encode_anomaly(anomaly))
+        if self._one("SELECT count(*) FROM anomalies")[0] >= _MOST_ANOMALIES and not self._page(_NAMED, anomaly.id):
+            raise StoreError(
+                f"campaign {self.directory.path} holds {_MOST_ANOMALIES} anomalies, and no more fit; begin another one "
+                f"with --known {self.directory.path}"
+            )
         self._write(
             "INSERT INTO anomalies (id, anomaly, digest) VALUES (?, ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET anomaly = excluded.anomaly, digest = excluded.digest",
@@ -190,6 +197,8 @@ class SqliteStore:
         """Return all anomalies in the order found."""
         rows = self._page("SELECT position, id, anomaly, digest FROM anomalies ORDER BY position", most=_ANOMALIES)
         sequel = Sequel(self._source.size)
+        if len(rows) > _MOST_ANOMALIES or sum(map(bytes_of, rows)) >= _ANOMALIES.bytes:
+            raise StoreError(f"{self.directory.database} holds more than {_MOST_ANOMALIES} anomalies, or 8 MiB of them")
         for row in rows:
             self._understood("its anomalies", partial(sequel.take, row))
         return tuple(self._decoded("an anomaly of it", codec.decode_anomaly, row[1:], 1) for row in rows)

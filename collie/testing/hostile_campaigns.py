@@ -326,6 +326,23 @@ def _more_runs(count: int, result: str = "result", series: str = "series") -> Sp
     return lambda ground: ground.changed("BEGIN", *[insert] * count, "COMMIT", stamp=count < 5000)
 
 
+def _runs_of_many_counters(ground: Ground, count: int, counters: int) -> None:
+    """Add good runs of plain traffic that name more counters than any device has."""
+    with suppress(sqlite3.Error, OSError), closing(_connected(ground.record)) as connection:
+        row = connection.execute("SELECT result FROM runs WHERE outcome = 'measured' LIMIT 1").fetchone()
+        raw = json.loads(row[0]) if row else {"hosts": []}
+    for host in raw["hosts"]:
+        host["counters"] = {f"counter{number}": number + 0.5 for number in range(counters)}
+    text = json.dumps(raw, separators=(",", ":"))
+    insert = _COPY.format(number="(SELECT max(run) + 1 FROM runs)", result="result", series="NULL")
+    ground.changed("BEGIN", *[insert] * count, "COMMIT", stamp=False)
+    ground.changed(
+        "UPDATE runs SET purpose = 'sibling', outcome = 'measured', result = ? "
+        "WHERE run > (SELECT max(run) - ? FROM runs)",
+        values=(text, count),
+    )
+
+
 _TINY = """
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 INSERT OR REPLACE INTO runs (run, purpose, outcome, finished_at_seconds, workload, result)
@@ -454,6 +471,7 @@ SPOILERS: Mapping[str, Spoiler] = {
     "run of many values": _value(
         "runs", "result", lambda: '{"outcome":"measured","hosts":[' + "[]," * 1_000_000 + "0]}"
     ),
+    "30 runs of many counters": lambda ground: _runs_of_many_counters(ground, 30, 20_000),
     "run of emoji": _value("runs", "purpose", lambda: "\N{DOG FACE}" * 1_000_000),
     "20,000 runs": _tiny_runs(20_000),
     "a million runs": _tiny_runs(1_000_000),
