@@ -471,7 +471,7 @@ SPOILERS: Mapping[str, Spoiler] = {
     "run of many values": _value(
         "runs", "result", lambda: '{"outcome":"measured","hosts":[' + "[]," * 1_000_000 + "0]}"
     ),
-    "30 runs of many counters": lambda ground: _runs_of_many_counters(ground, 30, 20_000),
+    "8 runs of many counters": lambda ground: _runs_of_many_counters(ground, 8, 40_000),
     "run of emoji": _value("runs", "purpose", lambda: "\N{DOG FACE}" * 1_000_000),
     "20,000 runs": _tiny_runs(20_000),
     "a million runs": _tiny_runs(1_000_000),

@@ -17,9 +17,10 @@ from collie.campaign import measure
 from collie.content import catalogs, document
 from collie.hosts import protocol, run, session, testbed
 from collie.inventory import file as inventory
+from collie.report import view
 from collie.scheduler import distributed, worker
 from collie.ssh import connection, lines
-from collie.store import sqlite
+from collie.store import codec, connections, reading, series, sqlite
 from collie.wiring import standing
 from collie.workloads import parse
 
@@ -95,7 +96,15 @@ FIGURES = [
     ("security.md", "nesting 40 levels", untrusted._DEEPEST, 40),
     ("security.md", "up to 4 MiB", archive.MOST_CONTENT_BYTES, 4 * MIB),
     ("security.md", "a file of up to 8 MiB", archive.MOST_FILE_BYTES, 8 * MIB),
-    ("security.md", "a value has at most 64 MiB", sqlite._MOST_VALUE_BYTES, 64 * MIB),
+    ("security.md", "A row has at most 4 MiB", connections.MOST_ROW_BYTES, 4 * MIB),
+    ("security.md", "and 100,000 values", codec.MOST_VALUES, 100_000),
+    ("security.md", "the samples of a run 8 MiB", series.MOST_BYTES, 8 * MIB),
+    ("security.md", "600,000 values and", series.MOST_VALUES, 600_000),
+    ("security.md", "10,000 samples", series.MOST_SAMPLES, 10_000),
+    ("security.md", "a campaign 500 anomalies", sqlite._MOST_ANOMALIES, 500),
+    ("security.md", "a copy 1 GiB", reading.MOST_COPIED_BYTES, 1 << 30),
+    ("security.md", "half a million counters", view._MOST_READINGS, 500_000),
+    ("security.md", "draws 50,000 samples", view._MOST_DRAWN_SAMPLES, 50_000),
     ("security.md", "of at most 16 MiB, with deadlines", LONGEST_REQUEST_BYTES, 16 * MIB),
     ("faults.md", "a lease of 6 s", session.LEASE_SECONDS, 6.0),
     ("faults.md", "says `died` after half a minute", standing._SILENCE_SECONDS, 30.0),
