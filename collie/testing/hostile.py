@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
+from shutil import rmtree
 from typing import Any
 
 from collie.agent.faults import AgentFault
@@ -52,6 +53,7 @@ from collie.report.html import render_report
 from collie.report.view import ReportContext
 from collie.simulator.subsystem import SubsystemFile
 from collie.store import SqliteStore, schema
+from collie.testing.hostile_campaigns import LIGHT, SPOILERS, Ground, decoys, snapshot
 from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured
 from collie.untrusted import read_json, typed
 from collie.wiring.benches import case_named
@@ -222,6 +224,36 @@ class Stores(Target):
         return (place / "campaign.sqlite").read_bytes()
 
 
+class Directories(Target):
+    """Campaign directories: each byte after the first spoils one, as `hostile_campaigns.SPOILERS` has it."""
+
+    MOST = 3
+
+    def seeds(self) -> list[bytes]:
+        """Return a good directory."""
+        return [b"\x00"]
+
+    def read(self, data: bytes) -> bool:
+        """Spoil a campaign, and look at it: nothing of it, and beside it, changes."""
+        rmtree(self.folder, ignore_errors=True)
+        campaign = self.folder / "campaign"
+        with SqliteStore.create(campaign, HEADER) as store:
+            store.add_run(measured(1))
+            store.add_anomaly(replace(ANOMALY, found_at_run=1))
+        ground = Ground(campaign, decoys(self.folder / "decoys"), Random(len(data)))
+        for byte in data[1 : 1 + self.MOST]:
+            SPOILERS[LIGHT[byte % len(LIGHT)]](ground)
+        before = snapshot(self.folder)
+        good = _ours(lambda: self._use(campaign))
+        if snapshot(self.folder) != before:
+            raise AssertionError("a reader changed something")
+        return good
+
+    def _use(self, campaign: Path) -> None:
+        with SqliteStore.open(campaign, read_only=True) as store:
+            str((list(store.runs()), store.anomalies(), store.calibration(), store.tally())).encode()
+
+
 class Requests(Target):
     """What a controller may send to an agent."""
 
@@ -315,6 +347,7 @@ TARGETS: Mapping[str, Callable[[Path], Target]] = {
     "content": Contents,
     "bundle": Bundles,
     "store": Stores,
+    "directory": Directories,
     "agent-hears": Requests,
     "controller-hears": Answers,
 }

@@ -493,3 +493,9 @@ SPOILERS: Mapping[str, Spoiler] = {
     ),
 }
 """How a campaign can be spoiled, by name."""
+
+HEAVY = frozenset(
+    {"20 runs of 60 MB", "header of 57 MB", "a million runs", "2500 anomalies", "8 runs of many counters"}
+)
+LIGHT = tuple(name for name in SPOILERS if name not in HEAVY)
+"""Those that do not take seconds to make."""

@@ -9,7 +9,7 @@ import pytest
 
 from collie.testing.hostile import TARGETS, spoiled
 
-INPUTS = {"content": 60, "store": 60, "inventory": 100, "bundle": 100}
+INPUTS = {"content": 60, "store": 60, "directory": 60, "inventory": 100, "bundle": 100}
 
 
 @pytest.mark.parametrize("name", TARGETS)
