@@ -8,6 +8,9 @@ Rules:
    starts from the descriptor of the folder above it, so a folder that is exchanged meanwhile changes nothing.
 4. Everything that is read has a bound in bytes.
 
+A file that the user names to be written may also be a FIFO that is being read or a character device, such as
+`/dev/stdout` (`open_output`).
+
 Every refusal is an `OSError` whose `strerror` says what stands there. Standard library only: bundles carry this module.
 """
 
@@ -17,10 +20,13 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, TextIO
+from typing import BinaryIO, Final, Self, TextIO
+
+FOR_OTHERS: Final = 0o666
+"""Mode of files that others are to read: as far as the umask allows."""
 
 _FLAGS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 _KINDS = (
@@ -76,6 +82,71 @@ def open_regular(
         os.close(descriptor)
         raise
     return descriptor
+
+
+def open_output(path: str | Path, mode: int = 0o600, *, append: bool = False) -> int:
+    """Open a file that the user names to be written and return its descriptor; never waits.
+
+    It is a regular file, a character device such as a terminal, or a FIFO that is being read. Links are the user's own.
+
+    Args:
+        path: the file; made where there is none, else emptied.
+        mode: of a file that is made, as far as the umask allows.
+        append: keep the content of the file, and add to it.
+
+    Raises:
+        OSError: it is something else, a FIFO without a reader, or cannot be opened.
+    """
+    require_output(path)
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
+    try:
+        descriptor = os.open(path, flags | _FLAGS, mode)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "it is a FIFO without a reader", str(path)) from None
+        raise
+    try:
+        _require_output(os.fstat(descriptor).st_mode, path)
+        os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def is_odd_output(path: str | Path) -> bool:
+    """Whether something that is no regular file stands where the user wants a file written, such as /dev/stdout.
+
+    Raises:
+        OSError: that cannot be told, as of a link that leads to itself.
+    """
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def require_output(path: str | Path) -> None:
+    """Refuse a name that `open_output` could not open, as far as can be told without opening it.
+
+    Raises:
+        OSError: something else stands there.
+    """
+    with suppress(FileNotFoundError):
+        _require_output(os.stat(path).st_mode, path)
+
+
+def _require_output(mode: int, path: str | Path) -> None:
+    if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+        require_regular(mode, path)
+
+
+def is_file_name(path: str | Path) -> bool:
+    """Whether a name stands for a file: it leads to something other than a directory, be it to a FIFO or nowhere.
+
+    Its reader then says what is wrong with it, which `os.path.isfile` would pass over in silence.
+    """
+    return os.path.lexists(path) and not os.path.isdir(path)
 
 
 def read_bytes(path: str | Path, max_bytes: int, *, follow: bool = True, dir_fd: int | None = None) -> bytes:
@@ -143,13 +214,15 @@ class Folder:
                     with suppress(FileExistsError):
                         os.mkdir(name, create_mode, dir_fd=descriptor)
                 if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
-                    raise OSError(errno.ELOOP, "it is a symbolic link, which is not followed here", str(path))
+                    raise OSError(errno.ELOOP, "it is a symbolic link, which is not followed here")
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                 inner = os.open(name, flags, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = inner
-        except BaseException:
+        except BaseException as error:
             os.close(descriptor)
+            if isinstance(error, OSError):
+                error.filename = str(path)
             raise
         return Folder(path, _descriptor=descriptor)
 
@@ -159,7 +232,8 @@ class Folder:
         Raises:
             OSError: it is no regular file, or cannot be opened.
         """
-        return open_regular(_component(name), flags, mode, follow=False, dir_fd=self._descriptor)
+        with self._naming(name):
+            return open_regular(_component(name), flags, mode, follow=False, dir_fd=self._descriptor)
 
     def read(self, name: str, max_bytes: int) -> bytes:
         """Read a whole file of at most `max_bytes`.
@@ -167,7 +241,8 @@ class Folder:
         Raises:
             OSError: it is no regular file, is larger, or cannot be read.
         """
-        return read_bytes(_component(name), max_bytes, follow=False, dir_fd=self._descriptor)
+        with self._naming(name):
+            return read_bytes(_component(name), max_bytes, follow=False, dir_fd=self._descriptor)
 
     def stat(self, name: str) -> os.stat_result | None:
         """Return what stands under a name, be it a link; None for nothing.
@@ -192,15 +267,30 @@ class Folder:
             OSError: it cannot be written; what was there stays.
         """
         unfinished = f".{_component(name)}.new"
-        with suppress(FileNotFoundError):
-            os.unlink(unfinished, dir_fd=self._descriptor)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(unfinished, flags, mode, dir_fd=self._descriptor)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        with self._naming(name), ExitStack() as on_failure:
+            self._remove(unfinished)
+            descriptor = os.open(unfinished, flags, mode, dir_fd=self._descriptor)
+            on_failure.callback(self._remove, unfinished)
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+            on_failure.pop_all()
+
+    def _remove(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._descriptor)
+
+    @contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """Give errors the whole path of a file in this folder."""
+        try:
+            yield
+        except OSError as error:
+            error.filename, error.filename2 = str(self.path / name), None
+            raise
 
     def write(self, name: str, parts: Iterable[str], mode: int = 0o600) -> None:
         """Write a text file whole, as `new` does."""

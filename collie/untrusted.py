@@ -7,8 +7,10 @@ bundle takes this along.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
+import logging
 import math
 import re
 import sys
@@ -24,6 +26,8 @@ STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 """What could steer a terminal, make a line of text read as something else, or cannot be printed at all. Line breaks and
 tabs may stand."""
 
+_NOT_IN_A_LINE = re.compile(rf"[\t\n]|{STEERING.pattern}")
+
 _MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")
 """What JSON text holds wherever one of its values could match `STEERING`: most texts need no second look."""
 
@@ -37,6 +41,37 @@ _MOST = 1 << 128
 def defused(text: str) -> str:
     """Return a text with a replacement character in the place of each that could steer a terminal."""
     return STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def escaped(text: str) -> str:
+    """Return a text on one line: each control character, and each that could steer a terminal, as its escape."""
+    return _NOT_IN_A_LINE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class LineFormatter(logging.Formatter):
+    """Gives each record one line of its own: no message can break it, and a traceback follows indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as text."""
+        own = copy.copy(record)
+        own.exc_text = None  # another handler may have left a traceback here that is not indented
+        return super().format(own)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Return the line of a record."""
+        return escaped(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """Return a traceback."""
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
+        """Return where a record comes from."""
+        return _indented(super().formatStack(stack_info))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {escaped(line)}" for line in text.split("\n"))
 
 
 def whole_number(text: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from collie.campaign.reproduce import Reproduction, reproduce
 from collie.campaign.safety import Guard, SafetyRecord, record_of, require_unshared
 from collie.detect.bounds import Bounds, Calibration
 from collie.errors import CollieError, UsageError
+from collie.files import require_regular
 from collie.hosts.session import Archive
 from collie.hosts.testbed import HostsTestbed
 from collie.interrupts import heed
@@ -36,7 +38,7 @@ from collie.report.trials import NO_CONTROLS, trial_lines
 from collie.ssh.openssh import OpenSshRemote
 from collie.store.memory import MemoryStore
 from collie.streams import outlive_readers
-from collie.untrusted import defused
+from collie.untrusted import LineFormatter, defused
 
 Outcome = tuple[Reproduction, tuple[HostDifference, ...] | None, SafetyRecord | None]
 
@@ -47,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the bundle that this program is in; what was foreseen to go wrong becomes one message on standard error."""
     heed()
     outlive_readers()
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    to_stderr = logging.StreamHandler()
+    to_stderr.setFormatter(LineFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[to_stderr])
     program = Path(sys.argv[0]).name
     try:
         options = _parser(program).parse_args(argv)
@@ -114,7 +118,10 @@ def _main(options: argparse.Namespace, program: str) -> int:
         raise UsageError(f"name the hosts: --hosts {FORM} for each of them; --about says more")
     if options.controls and not bundle.mfs.conditions:
         _say(NO_CONTROLS)
-    testbed = _testbed(bundle, pair_of(options.hosts), options.known_hosts)
+    pair = pair_of(options.hosts)
+    for file in filter(None, (options.known_hosts, *(host.identity_file for host in pair.hosts))):
+        _refuse_odd(file)
+    testbed = _testbed(bundle, pair, options.known_hosts)
     found, changed, safety = run(
         bundle, testbed, repeat=options.repeat, controls=options.controls, shared_port=options.shared_port
     )
@@ -126,6 +133,20 @@ def _main(options: argparse.Namespace, program: str) -> int:
     if safety is not None:
         _say(str(safety))
     return 3 if safety and safety.left_behind else found.exit_code
+
+
+def _refuse_odd(file: str | Path) -> None:
+    """Refuse what `ssh` would wait for; what is not there it passes over.
+
+    Raises:
+        UsageError: it is no regular file.
+    """
+    try:
+        require_regular(os.stat(file).st_mode, file)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
 
 
 def _testbed(bundle: Bundle, pair: Pair, known_hosts: Path | None) -> HostsTestbed:

@@ -8,11 +8,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
+from collie.files import Folder
 from collie.store.directory import writing
+from collie.untrusted import LineFormatter
+
+_NAME = "collie.log"
 
 
-class _LogFile(logging.FileHandler):
+class _LogFile(logging.StreamHandler[TextIO]):
     """A log that cannot be written (the disk is full) ends no campaign, and fills nobody's screen with tracebacks."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
@@ -20,34 +25,42 @@ class _LogFile(logging.FileHandler):
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 
-    def close(self) -> None:
-        """Close, whether or not what is buffered can still be written."""
-        with suppress(OSError):
-            super().close()
-
 
 @contextmanager
 def logged_to(folder: Path) -> Iterator[None]:
     """Write Collie's log to a campaign's folder for as long as the context lasts.
 
     Raises:
-        StoreUnwritable: the file system refuses.
+        StoreUnwritable: the file system refuses, or something other than a file stands in its place.
     """
     logger = logging.getLogger("collie")
-    path = folder / "collie.log"
-    with writing(path):
-        folder.mkdir(mode=0o700, exist_ok=True)  # a copy of the record alone has none
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))  # it names addresses
-    handler = _LogFile(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    before = logger.level, logger.propagate
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    logger.addHandler(handler)
+    with _log_file(folder) as file:
+        handler = _LogFile(file)
+        handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        before = logger.level, logger.propagate
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(before[0])
+            logger.propagate = before[1]
+
+
+@contextmanager
+def _log_file(folder: Path) -> Iterator[TextIO]:
+    """Open the log to add to it; that what is buffered cannot be written in the end is passed over."""
+    with (
+        writing(folder / _NAME),
+        Folder(folder.parent) as campaign,
+        campaign.below(folder.name, create_mode=0o700) as inside,  # a copy of the record alone has none
+    ):
+        descriptor = inside.open(_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # it names addresses
+    file = os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
     try:
-        yield
+        yield file
     finally:
-        logger.removeHandler(handler)
-        handler.close()
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
+        with suppress(OSError):
+            file.close()

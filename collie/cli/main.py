@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import logging
 import os
 import sys
 import traceback
@@ -16,7 +17,7 @@ from collie.cli.commands import Group
 from collie.errors import CollieError
 from collie.interrupts import heed, heed_no_more
 from collie.streams import outlive_readers
-from collie.untrusted import defused
+from collie.untrusted import LineFormatter, defused
 
 _COMMANDS = {
     "search": ("collie.cli.search", "Search for anomalies; confirm and explain what is found."),
@@ -85,6 +86,8 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     heed()
     outlive_readers()
+    if logging.lastResort is not None:  # what prints a warning while no campaign's log takes it
+        logging.lastResort.setFormatter(LineFormatter())
     try:
         code = run(argv)
         heed_no_more()

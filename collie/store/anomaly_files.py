@@ -6,11 +6,12 @@ import json
 import shlex
 from typing import Any
 
+from collie.files import Folder
 from collie.ports import CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec
-from collie.store.directory import CampaignDirectory, write_whole
-from collie.store.jsonl import write_series
+from collie.store.directory import ANOMALIES, CampaignDirectory
+from collie.store.jsonl import series_lines
 from collie.workloads.workload import render
 
 
@@ -25,12 +26,12 @@ def write_anomaly(
         anomaly: what was found.
         run: the run that raised the suspicion, if it was recorded; its samples over time are written too.
     """
-    place = directory.anomaly(anomaly.id)
-    write_whole(place / "workload.json", [_pretty(render(anomaly.workload))])
-    write_whole(place / "mfs.json", [_pretty(_explanation(anomaly))])
-    write_whole(place / "reproduce.txt", [_instructions(directory, header, anomaly)])
-    if run is not None and isinstance(run.result, Measured):
-        write_series(place / "series.jsonl", run.result.measurement.series)
+    with Folder(directory.path) as campaign, campaign.below(ANOMALIES, anomaly.id, create_mode=0o777) as place:
+        place.write("workload.json", [_pretty(render(anomaly.workload))])
+        place.write("mfs.json", [_pretty(_explanation(anomaly))])
+        place.write("reproduce.txt", [_instructions(directory, header, anomaly)])
+        if run is not None and isinstance(run.result, Measured):
+            place.write("series.jsonl", series_lines(run.result.measurement.series))
 
 
 def _explanation(anomaly: Anomaly) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from collie.detect.bounds import Calibration
+from collie.files import FOR_OTHERS, read_bytes
 from collie.inventory.fingerprint import Fingerprint
 from collie.store import codec
-from collie.store.directory import publish, read_some, writing
+from collie.store.directory import MOST_BYTES, write_whole, writing
 from collie.untrusted import read_json
 from collie.workloads.workload import Workload, render
 
@@ -58,12 +59,9 @@ def save(calibration: Calibration, name: str, folder: Path | None = None) -> Pat
     """
     folder = folder or default_folder()
     path = folder / f"{name}.json"
-    unfinished = path.with_suffix(".new")
     content = {"schema_version": _VERSION, **codec.encode_calibration(calibration)}
     with writing(path):
-        folder.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(json.dumps(content, indent=1) + "\n")
-        publish(unfinished, path)
+        write_whole(path, [json.dumps(content, indent=1), "\n"], FOR_OTHERS)
     return path
 
 
@@ -71,7 +69,7 @@ def load(name: str, folder: Path | None = None) -> Calibration | None:
     """Return a calibration, or None when there is none that this version understands."""
     path = (folder or default_folder()) / f"{name}.json"
     try:
-        content = read_json(read_some(path))
+        content = read_json(read_bytes(path, MOST_BYTES).decode())
         return codec.decode_calibration(content) if content["schema_version"] == _VERSION else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

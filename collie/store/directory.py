@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TextIO
 
 from collie.errors import StoreError, StoreUnwritable
+from collie.files import Folder, read_bytes
 
 LOCK_NAME = "campaign.lock"
+ANOMALIES = "anomalies"
 
 MOST_BYTES = 4 << 20
 """Of a file beside the record; the largest, a fingerprint, has some kilobytes."""
@@ -64,7 +66,7 @@ class CampaignDirectory:
 
     def anomaly(self, identifier: str) -> Path:
         """Files of one anomaly."""
-        return self.path / "anomalies" / identifier
+        return self.path / ANOMALIES / identifier
 
     def prepare(self) -> None:
         """Make the directory.
@@ -92,17 +94,13 @@ class CampaignDirectory:
 
 
 def read_some(path: Path) -> str:
-    """Read a small text file.
+    """Read a small text file of a folder that others may have filled.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no text, or longer than any that Collie writes.
+        OSError: it is no regular file or a link, is longer than any that Collie writes, or cannot be read.
+        ValueError: it is no text.
     """
-    with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"longer than {MOST_BYTES >> 20} MiB")
-    return data.decode()
+    return read_bytes(path, MOST_BYTES, follow=False).decode()
 
 
 @contextmanager
@@ -115,29 +113,24 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreUnwritable(f"{path} cannot be written: {error.strerror}") from None
-
-
-FOR_OTHERS: Final = 0o666
-"""Mode of files that others are to read: as far as the umask allows."""
+        culprit = f"{error.filename}: " if error.filename not in (None, str(path)) else ""
+        raise StoreUnwritable(f"{path} cannot be written: {culprit}{error.strerror}") from None
 
 
 def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600) -> None:
     """Write a text file that a reader sees either as it was or complete, never in between.
 
     Args:
-        path: the file.
+        path: the file; a link in its place is replaced. Links on the way to its folder are the caller's own.
         parts: of its text.
         mode: of the file, as far as the umask allows; for its owner alone unless it is meant for others.
+
+    Raises:
+        OSError: it cannot be written; what was there stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.new")
-    with private(unfinished, mode) as file:
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
+    with Folder(path.parent) as folder:
+        folder.write(path.name, parts, mode)
 
 
 def private(path: Path, mode: int = 0o600) -> TextIO:

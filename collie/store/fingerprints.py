@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
 from collie.errors import StoreError
+from collie.files import Folder, read_bytes
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
-from collie.store.directory import read_some, write_whole, writing
+from collie.store.directory import MOST_BYTES, writing
 from collie.untrusted import read_json, typed
 
 _VERSION = 1
@@ -46,14 +48,20 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
         StoreError: one cannot be written, or an earlier one is damaged.
     """
     kept = _all(folder)
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
     for position, (host, fingerprint) in enumerate(fingerprints.items()):
         number = max((each.number for each in kept if each.host == host), default=0) + 1
         # A subsystem's name is free text. `HOST/DEVICE` keeps apart from a host of the name `HOST_DEVICE`.
         stem = re.sub(r"[^A-Za-z0-9._+-]", "_", host.replace("/", "+"))
         name = f"{stem}.json" if number == 1 else f"{stem}@{number}.json"  # which no name of a host has
         content = encode(KeptFingerprint(host, position, number, fingerprint), taken)
-        with writing(folder / name):
-            write_whole(folder / name, [json.dumps(content, indent=1), "\n"])
+        with (
+            writing(folder / name),
+            Folder(folder.parent) as campaign,
+            campaign.below(folder.name, create_mode=0o777) as inside,
+        ):
+            inside.write(name, [json.dumps(content, indent=1), "\n"])
 
 
 def load(folder: Path) -> dict[str, Fingerprint]:
@@ -96,20 +104,31 @@ def encode(kept: KeptFingerprint, taken: str) -> dict[str, Any]:
 
 
 def read(path: Path) -> KeptFingerprint:
-    """Read one file.
+    """Read one file that the user named; it may be a link.
 
     Raises:
-        StoreError: it is no fingerprint, or of a newer Collie.
+        StoreError: it is no regular file, no fingerprint, or of a newer Collie.
     """
+    with _reading():
+        return _decoded(path, read_bytes(path, MOST_BYTES))
+
+
+def _decoded(path: Path, data: bytes) -> KeptFingerprint:
     try:
-        content: _Content = typed(_Content, read_json(read_some(path)))
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+        content: _Content = typed(_Content, read_json(data.decode()))
     except ValueError as error:
         raise StoreError(f"{path} holds no fingerprint of a host: {error}") from None
     if content["schema_version"] != _VERSION:
         raise StoreError(f"{path} has fingerprint schema {content['schema_version']}; this Collie reads {_VERSION}")
     return KeptFingerprint(content["host"], content["position"], content["number"], Fingerprint(content["fingerprint"]))
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
 class _Content(TypedDict):
@@ -121,4 +140,23 @@ class _Content(TypedDict):
 
 
 def _all(folder: Path) -> list[KeptFingerprint]:
-    return [read(path) for path in sorted(folder.glob("*.json"))]
+    """Return what a campaign kept; none where it has no such folder."""
+    with (
+        _reading(),
+        suppress(FileNotFoundError),
+        Folder(folder.parent) as campaign,
+        campaign.below(folder.name) as inside,
+    ):
+        return list(_files(inside))
+    return []
+
+
+def _files(folder: Folder) -> Iterator[KeptFingerprint]:
+    left = MOST_BYTES
+    for name in folder.names():
+        if name.endswith(".json"):
+            data = folder.read(name, MOST_BYTES)
+            left -= len(data)
+            if left < 0:
+                raise StoreError(f"{folder.path} holds more than {MOST_BYTES >> 20} MiB of fingerprints")
+            yield _decoded(folder.path / name, data)

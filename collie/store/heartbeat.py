@@ -87,8 +87,11 @@ def read_heartbeat(path: Path) -> Heartbeat | None:
         return _heartbeat(read_json(read_some(path)))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path} cannot be read: {error}; it is written again when the campaign goes on") from None
+    except OSError as error:
+        problem = error.strerror
+    except ValueError as error:
+        problem = str(error)
+    raise StoreError(f"{path} cannot be read: {problem}; it is written again when the campaign goes on")
 
 
 def _heartbeat(raw: Any) -> Heartbeat:

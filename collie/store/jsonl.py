@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,8 @@ def run_line(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def write_series(path: Path, series: Sequence[Sample]) -> None:
-    """Write samples over time as a line each."""
-    write_whole(
-        path,
-        (
-            codec.dumps({"seconds": sample.seconds, "host": sample.host, "values": codec.readings(sample.values)})
-            + "\n"
-            for sample in series
-        ),
-    )
+def series_lines(series: Sequence[Sample]) -> Iterator[str]:
+    """Yield samples over time as a line each."""
+    for sample in series:
+        values = codec.readings(sample.values)
+        yield codec.dumps({"seconds": sample.seconds, "host": sample.host, "values": values}) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from collie.errors import StoreError, StoreUnwritable
@@ -27,9 +28,10 @@ class CampaignLock:
     """
 
     def __init__(self, directory: Path) -> None:
-        path = directory / LOCK_NAME
-        with writing(directory):
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        with writing(directory / LOCK_NAME), Folder(directory) as folder:
+            self._file = folder.open(LOCK_NAME, os.O_RDWR | os.O_CREAT)
+        with suppress(OSError):  # one of an earlier Collie is open to others, who could lock it for ever
+            os.fchmod(self._file, 0o600)
         try:
             _take(self._file)
         except BlockingIOError:

@@ -13,9 +13,10 @@ from types import TracebackType
 from typing import Self
 
 from collie.campaign.standing import Follower
+from collie.files import FOR_OTHERS
 from collie.ports import CampaignHeader
 from collie.report.prometheus import render_metrics
-from collie.store.directory import FOR_OTHERS, CampaignDirectory, write_whole
+from collie.store.directory import CampaignDirectory, write_whole
 from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, State, write_heartbeat
 from collie.wiring.parts import system_clock, utc_now
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from collie.campaign.standing import Found, Standing, failure_of
 from collie.errors import StoreError
+from collie.files import FOR_OTHERS
 from collie.ports import CampaignHeader
 from collie.report.prometheus import render_metrics
 from collie.search.anomaly import Anomaly
-from collie.store.directory import FOR_OTHERS, write_whole
+from collie.store.directory import write_whole
 from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, State, read_heartbeat
 from collie.store.records import Tally
 from collie.store.sqlite import SqliteStore

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from collie.files import Folder, open_regular, read_bytes
+from collie.files import Folder, is_file_name, open_output, open_regular, read_bytes, require_output
 
 
 def _fifo(path: Path) -> None:
@@ -107,3 +107,71 @@ def test_a_link_is_told_from_what_it_leads_to(tmp_path: Path) -> None:
         assert found is not None
         assert stat.S_ISLNK(found.st_mode)
         assert folder.stat("nothing") is None
+
+
+def test_an_error_in_a_folder_names_the_whole_path(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("elsewhere")
+    (tmp_path / "directory").mkdir()
+    with Folder(tmp_path) as folder:
+        for name, use in (
+            ("link", lambda: folder.read("link", 10)),
+            ("none", lambda: folder.open("none")),
+            ("directory", lambda: folder.write("directory", ["text"])),
+        ):
+            with pytest.raises(OSError) as caught:  # noqa: PT011 - of which kind says its path
+                use()
+            assert caught.value.filename == str(tmp_path / name)
+
+
+def test_what_could_not_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("as it was")
+
+    def parts() -> Iterator[str]:
+        yield "half of "
+        raise KeyboardInterrupt
+
+    with Folder(tmp_path) as folder, pytest.raises(KeyboardInterrupt):
+        folder.write("file", parts())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "as it was"
+
+
+def test_an_output_is_a_file_a_terminal_or_a_fifo_that_is_read(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    for name, mode in (("file", 0o600), ("link", 0o644)):
+        with os.fdopen(open_output(tmp_path / name, mode), "w") as file:
+            file.write("new")
+    with os.fdopen(open_output(tmp_path / "file", append=True), "w") as file:
+        file.write("er")
+    assert (tmp_path / "file").read_text() == "newer"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    os.close(open_output("/dev/null"))
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(open_output(tmp_path / "fifo"), "w") as file:
+        file.write("text")
+    assert os.read(reader, 100) == b"text"
+    os.close(reader)
+    require_output(tmp_path / "fifo")
+    with pytest.raises(OSError, match="it is a FIFO without a reader"):
+        open_output(tmp_path / "fifo")
+
+
+@pytest.mark.parametrize("kind", ["socket", "loop", "directory"])
+def test_an_output_that_is_no_place_to_write_to_is_refused(kind: str, tmp_path: Path) -> None:
+    make, message = ODD[kind]
+    make(tmp_path / "odd")
+    for use in (require_output, open_output):
+        with pytest.raises(OSError, match=message):
+            use(tmp_path / "odd")
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_whatever_is_no_directory_stands_for_a_file(kind: str, tmp_path: Path) -> None:
+    make, _ = ODD[kind]
+    make(tmp_path / "odd")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    assert is_file_name(tmp_path / "odd") == (kind != "directory")
+    assert is_file_name(tmp_path / "dangling")
+    assert not is_file_name(tmp_path / "nothing")
+    assert not is_file_name("nul\0")
