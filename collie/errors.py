@@ -4,7 +4,7 @@
 
     CollieError                 exit code
     ├── UsageError              2   the command line asks for something that does not exist
-    ├── ContentError            2   a file under workloads/, search/ or counters/ is wrong; every problem with path:line
+    ├── ContentError            2   a file under workloads/, search/ or counters/ is wrong; its problems with path:line
     │   └── InventoryError      2   a hosts file is wrong; same shape
     ├── TestbedError            3   no trustworthy measurement can be had
     │   ├── HostUnreachable     3   which host, on which address
@@ -24,8 +24,9 @@ inconclusive verdict, exit 4).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from collie.untrusted import defused
 
@@ -64,12 +65,47 @@ class Problem:
         return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
 
 
+MOST_PROBLEMS = 50
+"""That one message shows. A file of 512 KiB could fill a screen 5000 times."""
+
+
 class ContentError(CollieError):
-    """A content file is wrong; carries every problem found, not only the first."""
+    """A content file is wrong; shows every problem found, not only the first, up to `MOST_PROBLEMS`.
+
+    Attributes:
+        problems: by place; one more than are shown where there are more.
+    """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(sorted(problems, key=lambda problem: (problem.path, problem.line)))
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        found = sorted(problems[: MOST_PROBLEMS + 1], key=lambda problem: (problem.path, problem.line))
+        self.problems = tuple(found)
+        lines = [str(problem) for problem in found[:MOST_PROBLEMS]]
+        if len(found) > MOST_PROBLEMS:
+            lines.append(f"... and more: the first {MOST_PROBLEMS} problems are shown; mend these, and ask again")
+        super().__init__("\n".join(lines))
+
+
+class Problems(list[Problem]):
+    """Collects what is wrong with files. Reading ends with a `ContentError` once there is more than one shows."""
+
+    def append(self, problem: Problem) -> None:
+        """Add a problem.
+
+        Raises:
+            ContentError: it is one too many.
+        """
+        super().append(problem)
+        if len(self) > MOST_PROBLEMS:
+            raise ContentError(self)
+
+    def extend(self, problems: Iterable[Problem]) -> None:
+        """Add problems, one at a time, as `append` does."""
+        for problem in problems:
+            self.append(problem)
+
+    def __iadd__(self, problems: Iterable[Problem]) -> Self:  # type: ignore[misc,override]
+        self.extend(problems)
+        return self
 
 
 class InventoryError(ContentError):

@@ -11,7 +11,7 @@ from collie.content.document import Document, read_document
 from collie.content.fields import read_value, read_workload
 from collie.content.locate import Kind, available, find, shown
 from collie.content.model import Strict, validate
-from collie.errors import ContentError, Problem
+from collie.errors import ContentError, Problem, Problems
 from collie.workloads.constraint import VERBS, Limits, within
 from collie.workloads.feature import DERIVED, FEATURE_NAMES, Condition, Mfs, Op, feature_value
 from collie.workloads.parse import unknown_key
@@ -74,7 +74,7 @@ def load_references(collection: str = "nsdi22", overlay: Path | None = None) -> 
         message = f"neither a campaign nor a collection of anomalies has this name; known: {', '.join(known) or 'none'}"
         raise ContentError([Problem(collection, 0, message)])
     found: list[ReferenceAnomaly] = []
-    problems: list[Problem] = []
+    problems = Problems()
     for path in files.values():
         try:
             found.append(_load(path))
@@ -100,7 +100,7 @@ def _collection(name: str) -> str:
 
 def _load(path: Path) -> ReferenceAnomaly:
     document = read_document(path, shown(path))
-    problems: list[Problem] = []
+    problems = Problems()
     file = validate(document, _AnomalyFile, problems)
     trigger = None
     if isinstance(document.part("trigger"), dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +17,8 @@ from collie.content.fields import read_value
 from collie.content.locate import Kind, available, find, shown
 from collie.content.model import Strict, validate
 from collie.content.spaces import load_space
-from collie.errors import ContentError, Problem
+from collie.errors import ContentError, Problem, Problems
+from collie.files import is_file_name
 from collie.workloads.application import Application, Sizes, Traffic, Values
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.parse import unknown_key
@@ -68,7 +68,7 @@ def names_application(name_or_path: str, overlay: Path | None = None) -> bool:
     Raises:
         ContentError: there is a file, and it cannot be read.
     """
-    if os.path.isfile(name_or_path):
+    if is_file_name(name_or_path):
         return is_application(Path(name_or_path))
     return name_or_path in available(Kind.APPLICATION, overlay) and name_or_path not in available(Kind.SPACE, overlay)
 
@@ -89,7 +89,7 @@ def load_application(
     """
     path = find(Kind.APPLICATION, name_or_path, overlay)
     document = read_document(path, shown(path))
-    problems: list[Problem] = []
+    problems = Problems()
     file = validate(document, _ApplicationFile, problems)
     if not isinstance(document.part("traffic"), dict):
         raise ContentError(problems)

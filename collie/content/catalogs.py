@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from collie.content.document import Document, read_document
+from collie.content.document import Document, read_document, read_text
 from collie.content.locate import Kind, available, find, shown
 from collie.content.model import Strict, validate
 from collie.counters.catalog import Catalog, Counter, Ignored, Kind as CounterKind, Role, Unit
 from collie.counters.discovery import Names, discovered
-from collie.errors import ContentError, Problem
+from collie.errors import ContentError, Problem, Problems
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
@@ -114,7 +114,7 @@ def _described_by(driver: str, overlay: Path | None) -> Path | None:
     if driver in files:
         return files[driver]
     # Parsing a catalog takes a tenth of a second, so only those are read that mention the driver at all.
-    mentioning = (path for path in files.values() if driver in path.read_text(encoding="utf-8", errors="replace"))
+    mentioning = (path for path in files.values() if driver in read_text(path, shown(path)))
     return next((path for path in mentioning if driver in _drivers(path)), None)
 
 
@@ -125,7 +125,7 @@ def _drivers(path: Path) -> Sequence[object]:
 
 def _load(path: Path) -> Catalog:
     document = read_document(path, shown(path))
-    problems: list[Problem] = []
+    problems = Problems()
     file = validate(document, _CatalogFile, problems)
     if file and path.name == "catalog.yaml" and file.driver != path.parent.name:
         message = f"driver {file.driver} stands in the folder of {path.parent.name}; name both the same"

@@ -8,6 +8,7 @@ edits should say what it means where it says it.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,8 @@ from typing import Any
 
 import yaml
 
-from collie.errors import ContentError, Problem
+from collie.errors import ContentError, Problem, Problems
+from collie.files import open_regular
 from collie.untrusted import STEERING, defused
 
 Location = tuple[str | int, ...]
@@ -29,6 +31,9 @@ _DEEPEST = 20
 
 MOST_BYTES = 512 << 10
 """The largest content file has some 30 KB; a thousand hosts take 300 KB."""
+
+MOST_VALUES = 100_000
+"""Keys count, too. Four thousand hosts in the shortest form take 40,000."""
 
 _MOST_DIGITS = 18  # a signed 64-bit number; longer runs of digits are no quantity that anything here has
 _WHOLE = re.compile(rf"[-+]?[0-9]{{1,{_MOST_DIGITS}}}")
@@ -111,16 +116,17 @@ def read_text(path: Path, name: str) -> str:
         name: what problems call it.
 
     Raises:
-        ContentError: not readable, no text, or larger than anybody writes.
+        ContentError: no regular file, not readable, no text, or larger than anybody writes.
     """
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) <= MOST_BYTES:
             return data.decode("utf-8-sig")
         message = f"longer than {MOST_BYTES >> 10} KiB, which no file that a person writes is"
     except OSError as error:
-        message = f"cannot be read: {(error.strerror or str(error)).lower()}"
+        reason = error.strerror or str(error)
+        message = f"cannot be read: {reason[:1].lower()}{reason[1:]}"
     except UnicodeDecodeError as error:
         message = f"byte {error.start} is no UTF-8; save the file as UTF-8 text"
     except ValueError as error:  # a path with a NUL
@@ -136,7 +142,9 @@ def parse_document(text: str, name: str) -> Document:
         ContentError: as `read_document`.
     """
     events: deque[yaml.Event] = deque()
-    if problems := list(_refused(text, name, events)):
+    problems = Problems()
+    problems.extend(_refused(text, name, events))
+    if problems:
         raise ContentError(problems)
     root = _Composer(events).get_single_node()
     if root is None:
@@ -144,7 +152,7 @@ def parse_document(text: str, name: str) -> Document:
     if not isinstance(root, yaml.MappingNode):
         raise ContentError([Problem(name, root.start_mark.line + 1, "the file should hold keys and values at its top")])
     lines: dict[Location, int] = {}
-    found: list[Problem] = []
+    found = Problems()
     data = _build(root, (), lines, found, name)
     if found:
         raise ContentError(found)
@@ -171,12 +179,16 @@ class _Composer(yaml.composer.Composer, yaml.resolver.BaseResolver):
 
 def _refused(text: str, name: str, events: deque[yaml.Event]) -> Iterator[Problem]:
     """Walk the events, which no nesting overflows, for what may not reach the composer; keep them for it."""
-    depth = documents = 0
+    depth = documents = values = 0
     anchors: set[str] = set()
     try:
         for event in yaml.parse(text, Loader=yaml.BaseLoader):
             events.append(event)
+            values += isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
             line = event.start_mark.line + 1 if event.start_mark else 0
+            if values > MOST_VALUES:
+                yield Problem(name, line, f"the file holds more than {MOST_VALUES:,} keys and values")
+                return
             if not isinstance(event, yaml.AliasEvent) and (anchor := getattr(event, "anchor", None)):
                 if anchor in anchors:
                     yield Problem(name, line, f"&{anchor} stands twice; leave it out, as aliases are refused")

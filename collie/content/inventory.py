@@ -9,7 +9,7 @@ from pathlib import Path
 from collie.content.document import read_document
 from collie.content.locate import shown
 from collie.content.model import validate
-from collie.errors import ContentError, InventoryError, Problem
+from collie.errors import ContentError, InventoryError, Problems
 from collie.inventory.file import InventoryFile
 from collie.inventory.hosts import Host, Inventory, Pair
 
@@ -21,16 +21,16 @@ def load_inventory(path: Path | str) -> Inventory:
         InventoryError: with every problem of the file.
     """
     file = Path(os.path.expanduser(path))
+    problems = Problems()
     try:
         document = read_document(file, shown(file))
+        model = validate(document, InventoryFile, problems)
+        if model is not None:
+            problems.extend(document.problem(message, *location) for location, message in model.misfits())
     except ContentError as failure:
         raise InventoryError(failure.problems) from None
-    problems: list[Problem] = []
-    model = validate(document, InventoryFile, problems)
-    if model is None:
+    if model is None or problems:
         raise InventoryError(problems)
-    if misfits := model.misfits():
-        raise InventoryError([document.problem(message, *location) for location, message in misfits])
     return _beside(model.inventory(), file.resolve().parent)
 
 

@@ -82,7 +82,7 @@ def find(kind: Kind, name_or_path: str, overlay: Path | None = None) -> Path:
     """
     if os.sep in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         path = Path(os.path.expanduser(name_or_path))
-        if os.path.isfile(path):  # unlike `is_file`, not upset by a name that no file can have
+        if os.path.lexists(path):  # its reader says what is wrong with what is no file
             return path
         raise ContentError(
             [
@@ -109,6 +109,6 @@ def _article(kind: Kind) -> str:
 def shown(path: Path) -> str:
     """Return a path as messages name it: relative to the working directory where that is shorter."""
     try:
-        return str(path.resolve().relative_to(Path.cwd()))
+        return str(Path(os.path.realpath(path)).relative_to(Path.cwd()))  # `resolve` has no answer to a link loop
     except ValueError:
         return str(path)

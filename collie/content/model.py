@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from collie.content.document import Document, Location, read_document
-from collie.errors import ContentError, Problem
+from collie.errors import ContentError, Problem, Problems
 from collie.workloads.parse import unknown_key
 
 M = TypeVar("M", bound=BaseModel)
@@ -39,12 +39,11 @@ def load_model(path: Path | str, kind: type[M], error: type[ContentError] = Cont
     Raises:
         ContentError: (or `error`) with every problem of the file.
     """
+    problems = Problems()
     try:
-        document = read_document(Path(path))
+        model = validate(read_document(Path(path)), kind, problems)
     except ContentError as failure:
         raise error(failure.problems) from None
-    problems: list[Problem] = []
-    model = validate(document, kind, problems)
     if model is None:
         raise error(problems)
     return model
@@ -65,9 +64,17 @@ def validate(document: Document, kind: type[M], problems: list[Problem], at: Loc
     try:
         return kind.model_validate(document.part(*at))
     except ValidationError as failure:
-        found = (_problem(document, kind, details, at) for details in failure.errors())
-        problems.extend(dict.fromkeys(found))  # a union words the same complaint once per member
+        problems.extend(_once(_problem(document, kind, each, at) for each in failure.errors(include_url=False)))
         return None
+
+
+def _once(found: Iterable[Problem]) -> Iterator[Problem]:
+    """Leave out what was there before: a union words the same complaint once per member."""
+    seen = set()
+    for problem in found:
+        if problem not in seen:
+            seen.add(problem)
+            yield problem
 
 
 def _problem(document: Document, kind: type[BaseModel], details: ErrorDetails, at: Location) -> Problem:

@@ -14,7 +14,7 @@ from collie.content.model import Strict, validate
 from collie.counters.catalog import Kind as CounterKind
 from collie.detect.confirm import Confirmation, false_chance
 from collie.detect.judge import Thresholds
-from collie.errors import ContentError, Problem
+from collie.errors import ContentError, Problem, Problems
 from collie.search.recipe import Bayesian, Extraction, Guide, Recipe, Sampler, Schedule, Step, StrategyName
 from collie.workloads.units import format_count, parse_seconds
 
@@ -107,7 +107,7 @@ def load_recipe(name_or_path: str, overlay: Path | None = None) -> Recipe:
     """
     path = find(Kind.RECIPE, name_or_path, overlay)
     document = read_document(path, shown(path))
-    problems: list[Problem] = []
+    problems = Problems()
     file = validate(document, _RecipeFile, problems)
     problems += _contradictions(document)
     if problems or file is None:

@@ -12,7 +12,7 @@ from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_fields
 from collie.content.locate import Kind, find, shown
 from collie.content.model import Strict, validate
-from collie.errors import ContentError, Problem
+from collie.errors import ContentError, Problem, Problems
 from collie.workloads.constraint import Limits
 from collie.workloads.dimension import Dimension
 from collie.workloads.parse import unknown_key
@@ -44,7 +44,7 @@ def load_space(name_or_path: str, overlay: Path | None = None) -> Space:
     """
     path = find(Kind.SPACE, name_or_path, overlay)
     document = read_document(path, shown(path))
-    problems: list[Problem] = []
+    problems = Problems()
     validate(document, _SpaceFile, problems)
     limits = _limits(document, problems)
     dimensions = _dimensions(document, problems)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from collie.content.document import Document, read_document
 from collie.content.locate import Kind, find, shown
 from collie.content.model import validate
-from collie.errors import ContentError, Problem
+from collie.errors import ContentError, Problems
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -37,7 +37,7 @@ def load_subsystem(name_or_path: str, kind: type[M], overlay: Path | None = None
         ContentError: no such subsystem, or every problem of the file.
     """
     document = _complete(find(Kind.SUBSYSTEM, name_or_path, overlay), overlay, ())
-    problems: list[Problem] = []
+    problems = Problems()
     model = validate(document, kind, problems)
     if model is None:
         raise ContentError(problems)
@@ -58,7 +58,7 @@ def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Docu
         raise ContentError([document.problem(f"{_WITHOUT}: should be a list of mechanisms", _WITHOUT)])
     # A path is seen from the file that names it.
     beside = path.parent / base
-    is_there = beside.suffix in {".yaml", ".yml"} and os.path.isfile(beside)
+    is_there = beside.suffix in {".yaml", ".yml"} and os.path.lexists(beside)
     below = beside if is_there else find(Kind.SUBSYSTEM, base, overlay)
     if below in above or len(above) >= _LONGEST_CHAIN:
         raise ContentError([document.problem(f"{_BASED_ON}: {base} leads back here", _BASED_ON)])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from collie.content.document import read_document
 from collie.content.fields import read_workload
-from collie.errors import ContentError, Problem
+from collie.errors import ContentError, Problems
 from collie.workloads.constraint import VERBS
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -24,7 +24,7 @@ def load_workload(path: Path | str, space: Space | None = None) -> Workload:
         ContentError: with every problem of the file.
     """
     document = read_document(Path(path))
-    problems: list[Problem] = []
+    problems = Problems()
     base = space.base if space else Workload()
     constraints = space.constraints if space else VERBS
     workload = read_workload(document, (), base, constraints, problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from collie.content.inventory import load_inventory
 from collie.content.prototype import load_point
 from collie.content.spaces import load_space
 from collie.content.workload_files import load_workload
-from collie.errors import ContentError, InventoryError
+from collie.errors import ContentError, InventoryError, Problem, Problems
 from collie.inventory.hosts import Inventory, check_ip_address, check_jump
 
 HOSTS = """\
@@ -68,9 +69,13 @@ def test_a_key_of_a_user_who_does_not_exist_is_a_file_that_does_not_exist(tmp_pa
     assert load_inventory(write(tmp_path, text)).hosts[0].identity_file == f"{tmp_path}/~nobody-of-this-name/key"
 
 
-def test_a_file_without_an_end_is_not_read_to_its_end() -> None:
+def test_a_file_is_read_up_to_its_bound_and_a_device_not_at_all(tmp_path: Path) -> None:
+    long = tmp_path / "long.yaml"
+    long.write_bytes(b"#" * ((512 << 10) + 1))
     for load in (read_document, lambda path: load_point(str(path))):
         with pytest.raises(ContentError, match="longer than 512 KiB"):
+            load(long)
+        with pytest.raises(ContentError, match="it is a device, not a regular file"):
             load(Path("/dev/zero"))
 
 
@@ -105,8 +110,34 @@ def test_many_wrong_names_do_not_make_a_message_of_gigabytes(tmp_path: Path) -> 
     pairs = "".join(f"  - [x{n}, y{n}]\n" for n in range(1000))
     with pytest.raises(InventoryError) as caught:
         load_inventory(write(tmp_path, f"version: 1\nhosts:\n{hosts}pairs:\n{pairs}"))
-    assert len(caught.value.problems) == 2000
-    assert len(str(caught.value)) < 1_000_000
+    *shown, last = str(caught.value).splitlines()
+    assert len(shown) == 50
+    assert "and more: the first 50 problems are shown" in last
+    assert len(str(caught.value)) < 50_000
+
+
+def test_a_file_of_many_values_is_refused_before_they_are_built() -> None:
+    parse_document("a: [" + "1," * 90_000 + "]", "file.yaml")
+    with pytest.raises(ContentError, match="more than 100,000 keys and values"):
+        parse_document("a: [" + "1," * 100_000 + "]", "file.yaml")
+
+
+def test_reading_ends_with_one_problem_more_than_a_message_shows() -> None:
+    read = 0
+
+    def found() -> Iterator[Problem]:
+        nonlocal read
+        for read in range(1, 1000):
+            yield Problem("file.yaml", 1000 - read, "is wrong")
+
+    problems = Problems()
+    with pytest.raises(ContentError) as caught:
+        problems.extend(found())
+    assert (read, len(caught.value.problems)) == (51, 51)
+    again = InventoryError(caught.value.problems)
+    assert str(again) == str(caught.value)
+    assert str(again).count("is wrong") == 50
+    assert "and more" not in str(ContentError(caught.value.problems[:50]))
 
 
 def test_a_catalog_stands_for_no_more_counters_than_a_nic_could_have(tmp_path: Path) -> None:
