@@ -18,6 +18,7 @@ from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import Bundle, decode, encode
 from collie.bundle.modules import needed
 from collie.errors import ContentError, Problem
+from collie.files import read_bytes
 
 SUFFIX = ".pyz"
 CONTENT = "collie/bundle/content.json"
@@ -80,9 +81,7 @@ def read(path: Path) -> Bundle:
         ContentError: there is no such file, it is no bundle, or what it holds is wrong.
     """
     try:
-        if path.stat().st_size > MOST_FILE_BYTES:
-            _wrong(path, f"a bundle is smaller than {MOST_FILE_BYTES >> 20} MiB")
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(read_bytes(path, MOST_FILE_BYTES))) as archive:
             if (packed := archive.getinfo(CONTENT)).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 _wrong(path, "is packed as no bundle is")
             with archive.open(packed) as member:

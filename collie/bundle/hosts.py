@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from collie.errors import InventoryError, Problem, UsageError
+from collie.files import read_bytes
 from collie.inventory.hosts import (
     MOST_HOSTS,
     Host,
@@ -28,7 +29,7 @@ from collie.inventory.hosts import (
 from collie.untrusted import read_json
 
 MOST_BYTES = 512 << 10
-"""Of a hosts file, as for those in YAML; of a longer one the rest is not read, and what remains is no JSON."""
+"""Of a hosts file, as for those in YAML."""
 FORM = "[USER@]HOST[:PORT],DEVICE,DATA_ADDRESS[,FIELD=VALUE...]"
 
 
@@ -158,8 +159,7 @@ def _host(name: str, raw: Mapping[str, Any]) -> Host:
 def _from_file(path: Path) -> list[Host]:
     """Read `{"version": 1, "hosts": {NAME: {...}}, "pairs": [[NAME, NAME]]}`; without pairs all hosts, in order."""
     try:
-        with path.open("rb") as file:
-            raw = read_json(file.read(MOST_BYTES).decode())
+        raw = read_json(read_bytes(path, MOST_BYTES).decode())
         if unknown := raw.keys() - {"version", "hosts", "pairs"}:
             raise ValueError(f"unknown key {min(unknown)!r}; a bundle knows version, hosts and pairs")
         hosts = {host.name: host for name, fields in raw["hosts"].items() for host in _named(name, fields)}

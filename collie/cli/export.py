@@ -12,6 +12,7 @@ from collie.cli import complete
 from collie.cli.commands import Command
 from collie.cli.options import format_option, print_json
 from collie.errors import UsageError
+from collie.files import open_output
 
 
 @click.command("export", cls=Command)
@@ -63,7 +64,7 @@ def _write(path: Path, exported: wiring.Exported) -> None:
     try:
         # For its owner alone: a script names the addresses of its hosts. A bundle names none, and is for others.
         mode = 0o600 if exported.printable else 0o777  # a program, as the umask says
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb") as file:
+        with os.fdopen(open_output(path, mode), "wb") as file:
             if exported.printable and path.is_file():  # it may have been there, open to others
                 os.fchmod(file.fileno(), mode)
             file.write(exported.data)

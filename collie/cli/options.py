@@ -19,6 +19,7 @@ from collie.campaign.safety import SafetyRecord
 from collie.cli.complete import content, inventories
 from collie.content.locate import Kind
 from collie.errors import UsageError
+from collie.files import require_output
 from collie.inventory.safety import SafetyLimits
 from collie.report.prometheus import SUFFIX
 from collie.workloads.units import parse_rate, parse_seconds
@@ -303,7 +304,8 @@ def require_writable(option: str, path: Path | None) -> None:
     """Refuse a file that could not be written hours later; its directory is made if need be.
 
     Raises:
-        UsageError: it is a directory, its place cannot be one, or the user may not write there.
+        UsageError: it is a directory or a device that holds data, its place cannot be a directory, or the user may not
+            write there.
     """
     if path is None:
         return
@@ -313,6 +315,10 @@ def require_writable(option: str, path: Path | None) -> None:
         raise UsageError(f"{option} {path} cannot be written: {path.parent} cannot be made a directory") from None
     if os.path.isdir(path):
         raise UsageError(f"{option} {path} is a directory; name a file")
+    try:
+        require_output(path)
+    except OSError as error:
+        raise UsageError(f"{option} {path} cannot be written: {error.strerror}") from None
     if not os.access(path if os.path.exists(path) else path.parent, os.W_OK):
         raise UsageError(f"{option} {path} cannot be written: no permission, or a read-only file system")
 
@@ -324,6 +330,6 @@ def existing_campaign(path: str) -> Path:
         UsageError: there is none.
     """
     directory = Path(path)
-    if not os.path.isfile(directory / "campaign.sqlite"):
+    if not os.path.lexists(directory / "campaign.sqlite"):  # the store says what is wrong with what is no file
         raise UsageError(f"{path} holds no campaign (no campaign.sqlite in it)")
     return directory

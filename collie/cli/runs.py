@@ -19,6 +19,7 @@ from collie.cli.commands import Command
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign
 from collie.errors import UsageError
+from collie.files import open_output
 from collie.report.quantities import percent, rate
 from collie.report.runs import Row, run_rows, write_csv
 from collie.store.codec import dumps
@@ -71,10 +72,9 @@ def _target(path: str | None) -> Iterator[TextIO]:
         return
     try:
         # For its owner alone: why a host was lost names its address.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+        with os.fdopen(open_output(path), "w", encoding="utf-8", newline="") as file:
             if os.path.isfile(path):  # it may have been there, open to others
-                os.fchmod(descriptor, 0o600)
+                os.fchmod(file.fileno(), 0o600)
             yield file
     except OSError as error:  # of this file: the record has errors of its own
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -12,7 +12,8 @@ import subprocess
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.lab.host import QEMU, write_atomically
+from collie.files import read_bytes
+from collie.lab.host import MOST_BYTES, QEMU, write_atomically
 
 KVM_DEVICE = Path("/dev/kvm")
 
@@ -22,8 +23,8 @@ def remembered(cache: Path, image: str) -> str | None:
     if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
         return "tcg"
     try:
-        record = json.loads(_record(cache, image).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        record = json.loads(read_bytes(_record(cache, image), MOST_BYTES).decode())
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or record.get("conditions") != _conditions():
         return None

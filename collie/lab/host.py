@@ -11,10 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from collie.errors import LabError
+from collie.files import open_regular
 
 Say = Callable[[str], None]
+
+MOST_BYTES = 1 << 20
+"""Of a file that describes a lab; the largest has some kilobytes."""
 
 QEMU = "qemu-system-x86_64"
 
@@ -74,6 +79,18 @@ def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
     temporary.replace(path)
 
 
+def remove(path: Path) -> None:
+    """Remove a file, or what stands in its place, if there is anything.
+
+    Raises:
+        LabError: it cannot be removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise LabError(f"{path} cannot be removed: {error.strerror}; remove it yourself") from None
+
+
 @contextmanager
 def locked(path: Path, *, timeout_seconds: float, what: str, say: Say) -> Iterator[int]:
     """Hold an exclusive lock on a file; yields its descriptor, which a child may inherit to go on holding the lock.
@@ -81,7 +98,10 @@ def locked(path: Path, *, timeout_seconds: float, what: str, say: Say) -> Iterat
     Raises:
         LabError: somebody else holds it for longer than `timeout_seconds`.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise LabError(f"{path} cannot be locked: {error.strerror}") from None
     try:
         deadline = time.monotonic() + timeout_seconds
         announced = False
@@ -104,11 +124,27 @@ def locked(path: Path, *, timeout_seconds: float, what: str, say: Say) -> Iterat
         os.close(descriptor)
 
 
+def opened_log(path: Path, how: int) -> BinaryIO:
+    """Open a log to write to it; it may be given to a child.
+
+    Args:
+        path: the log.
+        how: `os.O_APPEND` or `os.O_TRUNC`.
+
+    Raises:
+        LabError: something other than a file stands there, or it cannot be written.
+    """
+    try:
+        return os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | how), "wb")
+    except OSError as error:
+        raise LabError(f"{path} cannot be written: {error.strerror}; remove it") from None
+
+
 def tail(path: Path, lines: int = 15) -> str:
     """Return the last lines of a log for an error message; empty when there is none."""
     try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - 16384))
+        with os.fdopen(open_regular(path), "rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - 16384))
             text = stream.read().decode("utf-8", errors="replace")
     except OSError:
         return ""
@@ -132,7 +168,7 @@ def run_logged(
     Raises:
         LabError: the deadline passed.
     """
-    with log.open("ab") as sink, log.open("rb") as source:
+    with opened_log(log, os.O_APPEND) as sink, os.fdopen(open_regular(log), "rb") as source:
         source.seek(0, os.SEEK_END)
         process = subprocess.Popen(
             argv,

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collie.errors import LabError
+from collie.files import read_bytes
 from collie.inventory.hosts import MOST_HOSTS, party_name
-from collie.lab.host import write_atomically
+from collie.lab.host import MOST_BYTES, remove, write_atomically
 from collie.lab.spec import LabSpec, MachineSpec, StateDir
 
 
@@ -17,17 +18,20 @@ def ensure_key(path: Path, comment: str) -> str:
     """Create an ed25519 key pair unless it is there, and return its public half as `type base64`.
 
     Raises:
-        LabError: ssh-keygen failed.
+        LabError: ssh-keygen failed, or something other than a file stands in the place of a key.
     """
     public = path.with_name(path.name + ".pub")
-    if not (path.exists() and public.exists()):
-        path.unlink(missing_ok=True)
-        public.unlink(missing_ok=True)
+    if not (path.is_file() and public.is_file()):
+        for half in (path, public):
+            remove(half)
         argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
         if done.returncode != 0:
             raise LabError(f"ssh-keygen could not write {path}: {done.stderr.strip()}; is the disk full?")
-    return " ".join(public.read_text(encoding="ascii").split()[:2])
+    try:
+        return " ".join(read_bytes(public, MOST_BYTES).decode("ascii").split()[:2])
+    except (OSError, ValueError) as error:
+        raise LabError(f"{public} cannot be read: {error}; remove it") from None
 
 
 def inventory_text(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from collie.errors import LabError
 from collie.lab import acceleration, links, machine
 from collie.lab.boot import banner
 from collie.lab.bringup import free_ports, start_and_wait
-from collie.lab.host import QEMU, Say, locked, private_directory, quiet, require_programs
+from collie.lab.host import QEMU, Say, locked, private_directory, quiet, remove, require_programs
 from collie.lab.image import DEFAULT_RELEASE, Image, cached_image, default_cache_dir, ensure_image
 from collie.lab.keys import ensure_key, ssh_command, write_inventory
 from collie.lab.links import DeadLink
@@ -372,4 +372,4 @@ def _forget(state: StateDir) -> None:
         if spec is not None and Path(spec.sockets).name.startswith(SOCKET_DIR_PREFIX):
             shutil.rmtree(spec.sockets, ignore_errors=True)
     for path in (state.inventory, state.known_hosts, state.spec):
-        path.unlink(missing_ok=True)
+        remove(path)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.lab.host import QEMU, tail, write_atomically
+from collie.lab.host import QEMU, opened_log, tail, write_atomically
 from collie.lab.image import Image
 from collie.lab.spec import LabSpec, MachineSpec, StateDir, neighbours
 
@@ -121,7 +121,7 @@ def start(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> 
     if console.exists():
         console.replace(console.with_suffix(".log.1"))
     log = folder / "qemu.log"
-    with log.open("wb") as sink:
+    with opened_log(log, os.O_TRUNC) as sink:
         try:
             done = subprocess.run(
                 arguments(lab, machine, image, state),

@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from collie.errors import LabError
-from collie.lab.host import write_atomically
+from collie.files import read_bytes
+from collie.lab.host import MOST_BYTES, write_atomically
 
 MAXIMUM_MACHINES = 16
 MAXIMUM_DEVICES = 4  # of a machine: one more costs it a network card, and every frame of its network one more copy
@@ -207,10 +208,12 @@ def load_spec(state: StateDir) -> LabSpec | None:
         LabError: the file is damaged.
     """
     try:
-        fields = json.loads(state.spec.read_text(encoding="utf-8"))
+        fields = json.loads(read_bytes(state.spec, MOST_BYTES).decode())
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except OSError as error:
+        raise LabError(f"{state.spec} cannot be read: {error.strerror}; remove it") from None
+    except (ValueError, RecursionError) as error:
         raise LabError(_damaged(state)) from error
     try:
         machines = tuple(MachineSpec(**machine) for machine in fields.pop("machines"))

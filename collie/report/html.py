@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from collie import __version__
 from collie.detect.symptom import Symptom
 from collie.errors import StoreUnwritable, UsageError
+from collie.files import Folder, is_odd_output, open_output
 from collie.inventory.fingerprint import show as show_fingerprint
 from collie.ports import CampaignHeader, CampaignStore
 from collie.report.chart import MOST_PANELS, MOST_POINTS, Driven, driven_chart, found_chart, trace_chart
@@ -67,19 +68,16 @@ def write_page(text: str, path: Path, *, follow: bool = False) -> None:
         UsageError: the file cannot be written, and is the user's.
         StoreUnwritable: it cannot be written, and is of a campaign.
     """
-    target = Path(os.path.realpath(path)) if follow else path
     try:
-        if follow and target.exists() and not target.is_file():
-            target.write_text(text, encoding="utf-8", errors="backslashreplace")
+        if follow and is_odd_output(path):
+            with os.fdopen(open_output(path), "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
             return
-        unfinished = target.with_name(f".{target.name}.new")
+        target = Path(os.path.realpath(path)) if follow else path
         target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.unlink(missing_ok=True)
         # For its owner alone: why a host was lost names its address. Whoever publishes a page changes its mode.
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-        os.replace(unfinished, target)
+        with Folder(target.parent) as folder:
+            folder.write(target.name, [text])
     except OSError as error:
         refused = UsageError if follow else StoreUnwritable
         raise refused(f"{path} cannot be written: {error.strerror}") from None

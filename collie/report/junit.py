@@ -6,8 +6,10 @@ cannot run, and what could not be decided where that passes. Each case carries t
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+from xml.dom.minidom import parseString
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult
@@ -15,6 +17,7 @@ from junitparser.junitparser import FinalResult
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
+from collie.files import FOR_OTHERS, open_output
 from collie.report.gate import GateContext, confidence, describe_effect, effort
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -62,7 +65,8 @@ def _write(path: Path, suite: TestSuite) -> None:
         setattr(document, name, getattr(suite, name))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        document.write(str(path), pretty=True)
+        with os.fdopen(open_output(path, FOR_OTHERS), "wb") as file:
+            file.write(parseString(document.tostring()).toprettyxml(encoding="utf-8"))  # noqa: S318 - our own
     except OSError as error:
         raise UsageError(f"--junit {path} cannot be written: {error.strerror}") from None
 

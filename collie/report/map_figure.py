@@ -7,6 +7,7 @@ maps compare; what could not run is hatched, not normal; every region is named, 
 from __future__ import annotations
 
 import math
+import os
 import re
 import textwrap
 from bisect import bisect_left, bisect_right
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from collie.errors import UsageError
+from collie.files import FOR_OTHERS, open_output
 from collie.report.quantities import percent
 from collie.report.severity_map import Cell, Region, SeverityMap, fixed_text, regions, ticks, title
 from collie.workloads.units import format_number
@@ -62,6 +64,7 @@ def draw_map(drawn: SeverityMap, path: Path) -> Path:
         UsageError: the file's name ends in neither .svg nor .png, or it cannot be written.
     """
     check_suffix(path)
+    kind = path.suffix.lower().removeprefix(".")
     import matplotlib
 
     style: dict[Any, Any] = {
@@ -75,7 +78,8 @@ def draw_map(drawn: SeverityMap, path: Path) -> Path:
     with matplotlib.rc_context(style):
         figure = _figure(drawn)
         try:
-            figure.savefig(path, dpi=_DPI, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+            with os.fdopen(open_output(path, FOR_OTHERS), "wb") as file:
+                figure.savefig(file, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
         except OSError as error:
             raise UsageError(f"--output {path} cannot be written: {(error.strerror or str(error)).lower()}") from None
     return path

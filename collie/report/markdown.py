@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
+from collie.files import FOR_OTHERS, open_output
 from collie.report.gate import (
     ORDER,
     GateContext,
@@ -33,7 +35,7 @@ def write_markdown(path: Path, summary: GateSummary, context: GateContext) -> No
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
+        with os.fdopen(open_output(path, FOR_OTHERS, append=True), "a", encoding="utf-8") as file:
             file.write(render_markdown(summary, context) + "\n")
     except OSError as error:
         raise UsageError(f"--markdown {path} cannot be written: {error.strerror}") from None

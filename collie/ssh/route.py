@@ -13,9 +13,10 @@ from typing import Any
 import paramiko
 
 from collie.errors import HostUnreachable
+from collie.files import read_bytes
 from collie.inventory.hosts import Host
 from collie.ssh.keys import Identities
-from collie.ssh.trust import Trust, from_known_hosts, pinned
+from collie.ssh.trust import MOST_BYTES, Trust, from_known_hosts, pinned
 
 USER_CONFIG = "~/.ssh/config"
 USER_KNOWN_HOSTS = "~/.ssh/known_hosts"
@@ -93,9 +94,14 @@ def _load(host: Host, config_file: str) -> paramiko.SSHConfig:
     path = Path(os.path.expanduser(config_file))
     try:
         # OpenSSH reads bytes: a comment in another encoding is no reason to refuse the file.
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        text = read_bytes(path, MOST_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        text = ""
+    except OSError as error:
+        raise HostUnreachable(host.name, host.address, f"{config_file} cannot be read: {error.strerror}") from error
+    try:
         return paramiko.SSHConfig.from_text(text)
-    except (OSError, paramiko.SSHException) as error:
+    except paramiko.SSHException as error:
         raise HostUnreachable(host.name, host.address, f"{config_file} cannot be read: {error}") from error
 
 

@@ -7,14 +7,16 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from collie.errors import HostKeyMismatch
+from collie.files import read_bytes
 
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
+MOST_BYTES = 16 << 20
+"""Of a file of OpenSSH: a hundred thousand hosts."""
 _REVOKED = "@revoked"
 
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
@@ -116,7 +118,7 @@ def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
     One at a time, as paramiko gives up a file for one bad line.
     """
     try:
-        lines = Path(os.path.expanduser(file)).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_bytes(os.path.expanduser(file), MOST_BYTES).decode(errors="replace").splitlines()
     except OSError:
         return
     for line in lines:

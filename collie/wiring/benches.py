@@ -26,6 +26,7 @@ from collie.detect.bounds import Calibration
 from collie.detect.signature import Levels
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, StoreUnwritable, UsageError
+from collie.files import is_file_name
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.ports import CampaignHeader, ProgressSink
 from collie.report.quantities import name_testbed
@@ -192,7 +193,7 @@ def case_named(name: str) -> NamedCase:
         return _bundled(Path(name))
     if _is_prototype(name):
         return _found_by_prototype(name)
-    if os.path.isfile(Path(name) / "campaign.sqlite"):
+    if os.path.lexists(Path(name) / "campaign.sqlite"):
         with read_campaign(Path(name)) as store:
             found = ", ".join(anomaly.id for anomaly in store.anomalies()) or "none"
         raise UsageError(f"{name} is a whole campaign; name one of its anomalies as {name.rstrip('/')}/ID: {found}")
@@ -219,7 +220,7 @@ def _bundled(path: Path) -> NamedCase:
 
 def _is_prototype(name: str) -> bool:
     path = Path(name.partition("#")[0])
-    return os.path.isfile(path) and path.suffix not in {*_YAML, archive.SUFFIX}
+    return is_file_name(path) and path.suffix not in {*_YAML, archive.SUFFIX}
 
 
 def _point(name: str) -> PrototypePoint:

@@ -19,6 +19,7 @@ from collie.content.locate import Kind, available, find
 from collie.content.spaces import load_space
 from collie.content.workload_files import load_workload
 from collie.errors import UsageError
+from collie.files import is_file_name
 from collie.ports import ProgressSink
 from collie.wiring.benches import bench, case_named
 from collie.wiring.records import read_campaign
@@ -83,10 +84,10 @@ def application_named(name: str, space: str | None = None) -> Application:
         ContentError: there is none, or every problem of the file.
     """
     path = Path(name)
-    if os.path.isfile(path) and not is_application(path):
+    if is_file_name(path) and not is_application(path):
         terms = load_space(space or _TERMS)
         return Application.of(path.stem, load_workload(path, terms), terms)
-    if not os.path.isfile(path) and name in available(Kind.ANOMALY):
+    if not is_file_name(path) and name in available(Kind.ANOMALY):
         return Application.of(name, load_reference(name).trigger, load_space(space or _TERMS))
     return load_application(name, space)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from collie.content.catalogs import discover_catalog, find_catalog
 from collie.errors import UsageError
+from collie.files import is_file_name
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
@@ -80,7 +81,7 @@ def fingerprints_named(name: str, hosts: str | None) -> dict[str, Fingerprint]:
         TestbedError: the host cannot be asked.
     """
     path = Path(name)
-    if os.path.isfile(path):
+    if is_file_name(path):
         kept = fingerprints.read(path)
         return {kept.host: kept.fingerprint}
     if os.path.isdir(path):
