@@ -97,14 +97,9 @@ def open_output(path: str | Path, mode: int = 0o600, *, append: bool = False) ->
     Raises:
         OSError: it is something else, a FIFO without a reader, or cannot be opened.
     """
-    require_output(path)
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
-    try:
-        descriptor = os.open(path, flags | _FLAGS, mode)
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            raise OSError(errno.ENXIO, "it is a FIFO without a reader", str(path)) from None
-        raise
+    with suppress(FileNotFoundError):
+        _require_output(os.stat(path).st_mode, path)
+    descriptor = _open_output(path, os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC), mode)
     try:
         _require_output(os.fstat(descriptor).st_mode, path)
         os.set_blocking(descriptor, True)
@@ -112,6 +107,15 @@ def open_output(path: str | Path, mode: int = 0o600, *, append: bool = False) ->
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _open_output(path: str | Path, flags: int, mode: int) -> int:
+    try:
+        return os.open(path, flags | _FLAGS, mode)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "it is a FIFO without a reader", str(path)) from None
+        raise
 
 
 def is_odd_output(path: str | Path) -> bool:
@@ -127,13 +131,18 @@ def is_odd_output(path: str | Path) -> bool:
 
 
 def require_output(path: str | Path) -> None:
-    """Refuse a name that `open_output` could not open, as far as can be told without opening it.
+    """Refuse a name that `open_output` could not open, long before it is opened.
+
+    A FIFO is opened now, and stays open until this process ends: its reader would take a close for the end of all.
 
     Raises:
-        OSError: something else stands there.
+        OSError: something else stands there, or a FIFO without a reader.
     """
     with suppress(FileNotFoundError):
-        _require_output(os.stat(path).st_mode, path)
+        mode = os.stat(path).st_mode
+        _require_output(mode, path)
+        if stat.S_ISFIFO(mode):
+            _open_output(path, os.O_WRONLY, 0)
 
 
 def _require_output(mode: int, path: str | Path) -> None:

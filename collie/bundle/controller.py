@@ -119,8 +119,10 @@ def _main(options: argparse.Namespace, program: str) -> int:
     if options.controls and not bundle.mfs.conditions:
         _say(NO_CONTROLS)
     pair = pair_of(options.hosts)
-    for file in filter(None, (options.known_hosts, *(host.identity_file for host in pair.hosts))):
-        _refuse_odd(file)
+    keys = [host.identity_file for host in pair.hosts if host.identity_file]
+    # A key that is not there may be one that the SSH agent holds.
+    for file in (*([options.known_hosts] if options.known_hosts else []), *filter(os.path.lexists, keys)):
+        _require_file(file)
     testbed = _testbed(bundle, pair, options.known_hosts)
     found, changed, safety = run(
         bundle, testbed, repeat=options.repeat, controls=options.controls, shared_port=options.shared_port
@@ -135,16 +137,14 @@ def _main(options: argparse.Namespace, program: str) -> int:
     return 3 if safety and safety.left_behind else found.exit_code
 
 
-def _refuse_odd(file: str | Path) -> None:
-    """Refuse what `ssh` would wait for; what is not there it passes over.
+def _require_file(file: str | Path) -> None:
+    """Refuse what `ssh` would wait for.
 
     Raises:
         UsageError: it is no regular file.
     """
     try:
         require_regular(os.stat(file).st_mode, file)
-    except FileNotFoundError:
-        return
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
 

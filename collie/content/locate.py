@@ -64,7 +64,8 @@ def available(kind: Kind, overlay: Path | None = None) -> dict[str, Path]:
 
 def _files(kind: Kind, folder: Path) -> Iterator[tuple[str, Path]]:
     if kind is Kind.CATALOG:
-        yield from ((path.parent.name, path) for path in folder.glob("*/catalog.yaml"))
+        catalogs = (driver / "catalog.yaml" for driver in folder.glob("*"))
+        yield from ((path.parent.name, path) for path in catalogs if os.path.lexists(path))
     else:
         yield from ((path.stem, path) for path in folder.glob("*.yaml"))
 
@@ -109,6 +110,6 @@ def _article(kind: Kind) -> str:
 def shown(path: Path) -> str:
     """Return a path as messages name it: relative to the working directory where that is shorter."""
     try:
-        return str(Path(os.path.realpath(path)).relative_to(Path.cwd()))  # `resolve` has no answer to a link loop
+        return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))  # a link by its own name, not by its target's
     except ValueError:
         return str(path)

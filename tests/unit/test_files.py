@@ -151,10 +151,14 @@ def test_an_output_is_a_file_a_terminal_or_a_fifo_that_is_read(tmp_path: Path) -
     with os.fdopen(open_output(tmp_path / "fifo"), "w") as file:
         file.write("text")
     assert os.read(reader, 100) == b"text"
-    os.close(reader)
     require_output(tmp_path / "fifo")
-    with pytest.raises(OSError, match="it is a FIFO without a reader"):
-        open_output(tmp_path / "fifo")
+    os.set_blocking(reader, False)
+    with pytest.raises(BlockingIOError):  # and not the end: the FIFO is held open
+        os.read(reader, 100)
+    os.close(reader)
+    for use in (require_output, open_output):
+        with pytest.raises(OSError, match="it is a FIFO without a reader"):
+            use(tmp_path / "fifo")
 
 
 @pytest.mark.parametrize("kind", ["socket", "loop", "directory"])
