@@ -182,6 +182,8 @@ _FINGERPRINTS = {
     *("gate --baseline @ --budget 4runs --campaign new", WRITER),
 }
 
+_NEEDS_FINGERPRINTS = {"hosts diff @ @", "gate --baseline @ --budget 4runs --campaign new"}
+
 
 def _campaigns() -> Iterator[Use]:
     def use(file: str, words: str, refused: int, passed: frozenset[str] = frozenset(), *, either: bool = False) -> Use:
@@ -193,8 +195,10 @@ def _campaigns() -> Iterator[Use]:
         for beside in ("campaign.sqlite-wal", "campaign.sqlite-journal", "campaign.sqlite-shm"):
             yield use(beside, words, 2, ALL if words in _WITHOUT_RECORD else frozenset(), either=True)
         yield use("status.json", words, 2, frozenset() if words in _STATUS else ALL)
-        for file in ("fingerprint/F.json", "fingerprint"):
-            yield use(file, words, 2, frozenset() if words in _FINGERPRINTS else ALL)
+        read = words in _FINGERPRINTS
+        yield use("fingerprint/F.json", words, 2, frozenset() if read else ALL)
+        needs = words in _NEEDS_FINGERPRINTS
+        yield use("fingerprint", words, 2, frozenset() if needs else frozenset({"directory"}) if read else ALL)
         for file in ("results.jsonl", "campaign.lock", "log", "log/collie.log", "anomalies", "anomalies/a1"):
             if words != WRITER:
                 yield use(file, words, 2, ALL)

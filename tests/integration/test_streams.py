@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from collie.streams import is_unread, outlive_readers
+from tests.command import process
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
@@ -36,3 +37,14 @@ def test_a_command_that_never_ends_can_know_that_nobody_reads(monkeypatch: pytes
         print("unread", flush=True)
         assert is_unread(sys.stdout)
         sys.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "begins"),
+    [
+        (("fleet", "--count", "4", "-o"), "<!DOCTYPE html>"),
+        (("export", "nsdi22-08", "--as", "script", "-o"), "#!/bin/"),
+    ],
+)
+def test_an_output_may_be_a_pipe(words: tuple[str, ...], begins: str, tmp_path: Path) -> None:
+    assert begins in process(*words, "/dev/stdout", cwd=tmp_path).stdout

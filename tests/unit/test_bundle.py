@@ -166,8 +166,14 @@ def test_a_file_beyond_its_bound_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(ContentError, match="is no bundle, or a damaged one"):
         archive.read(path)
     os.truncate(path, archive.MOST_FILE_BYTES + 1)
-    with pytest.raises(ContentError, match="a bundle is smaller than 8 MiB"):
+    with pytest.raises(ContentError, match="it is larger than 8 MiB"):
         archive.read(path)
+
+
+def test_a_bundle_that_leads_to_a_device_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.pyz").symlink_to("/dev/zero")
+    with pytest.raises(ContentError, match="it is a device, not a regular file"):
+        archive.read(tmp_path / "a.pyz")
 
 
 def test_a_damaged_file_is_refused_in_words_or_read_as_it_was(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from collie.inventory.fingerprint import Fingerprint
 from collie.ports import RunResult
 from collie.store import calibrations
 from collie.testing.fakes import FakeTestbed
+from collie.testing.odd_files import ODDITIES
 from collie.testing.strategies import workloads
 from collie.wiring import testbeds
 from collie.workloads.workload import Opcode, QpType, Workload
@@ -36,6 +37,12 @@ def test_a_file_that_is_not_understood_counts_as_none(tmp_path: Path) -> None:
     for text in ("", "[]", '{"schema_version": 99, "points": []}', '{"schema_version": 1}'):
         (tmp_path / "x.json").write_text(text)
         assert calibrations.load("x", tmp_path) is None
+
+
+@pytest.mark.parametrize("oddity", [name for name in ODDITIES if name != "device node"])
+def test_what_is_no_file_counts_as_none(oddity: str, tmp_path: Path) -> None:
+    ODDITIES[oddity](tmp_path / "x.json")
+    assert calibrations.load("x", tmp_path) is None
 
 
 @given(workloads())
