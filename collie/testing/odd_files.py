@@ -199,8 +199,9 @@ def _campaigns() -> Iterator[Use]:
         yield use("fingerprint/F.json", words, 2, frozenset() if read else ALL)
         needs = words in _NEEDS_FINGERPRINTS
         yield use("fingerprint", words, 2, frozenset() if needs else frozenset({"directory"}) if read else ALL)
-        for file in ("results.jsonl", "campaign.lock", "log", "log/collie.log", "anomalies", "anomalies/a1"):
-            if words != WRITER:
+        if words != WRITER:
+            yield use("campaign.lock", words, 2, ALL if words in _WITHOUT_RECORD else frozenset(), either=True)
+            for file in ("results.jsonl", "log", "log/collie.log", "anomalies", "anomalies/a1"):
                 yield use(file, words, 2, ALL)
     yield use("results.jsonl", WRITER, 3, _REPLACED)
     yield use("campaign.lock", WRITER, 3)
