@@ -204,7 +204,7 @@ def _campaigns() -> Iterator[Use]:
             for file in ("results.jsonl", "log", "log/collie.log", "anomalies", "anomalies/a1"):
                 yield use(file, words, 2, ALL)
     yield use("results.jsonl", WRITER, 3, _REPLACED)
-    yield use("campaign.lock", WRITER, 3)
+    yield Use("new/campaign.lock", ("search", "--budget", "4runs", "--campaign", "new"), 3)
     yield use("log", WRITER, 3, frozenset({"directory"}))
     yield use("log/collie.log", WRITER, 3)
     yield use("anomalies", WRITER, 3, frozenset({"directory"}))
