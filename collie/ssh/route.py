@@ -12,7 +12,7 @@ from typing import Any
 
 import paramiko
 
-from collie.errors import HostUnreachable
+from collie.errors import HostUnreachable, TestbedError
 from collie.files import read_bytes
 from collie.inventory.hosts import Host
 from collie.ssh.keys import Identities
@@ -97,8 +97,8 @@ def _load(host: Host, config_file: str) -> paramiko.SSHConfig:
         text = read_bytes(path, MOST_BYTES).decode(errors="replace")
     except FileNotFoundError:
         text = ""
-    except OSError as error:
-        raise HostUnreachable(host.name, host.address, f"{config_file} cannot be read: {error.strerror}") from error
+    except OSError as error:  # of this machine: to try again, as with a host, would only take time
+        raise TestbedError(f"host {host.name}: {config_file} cannot be read: {error.strerror}") from error
     try:
         return paramiko.SSHConfig.from_text(text)
     except paramiko.SSHException as error:

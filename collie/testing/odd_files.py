@@ -91,6 +91,7 @@ class Use:
         named: what a refusal names; the name of the file unless given.
         environment: variables, relative to the stage.
         either: the command may refuse the file or pass over it.
+        apart: oddities that are not tried, as the command would go on to hosts that are not there.
     """
 
     file: str
@@ -100,6 +101,7 @@ class Use:
     named: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     either: bool = False
+    apart: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.file}: {' '.join(self.command)}"
@@ -237,9 +239,8 @@ def _outputs() -> Iterator[Use]:
 
 def _of_users() -> Iterator[Use]:
     """Yield files of the account: SSH, calibrations, the lab."""
-    ask = ("measure", "nsdi22-01", "--hosts", "hosts.yaml")
-    yield Use("home/.ssh/config", ask, 3, named=".ssh/config")
-    yield Use("home/.ssh/known_hosts", ask, passed=ALL)
+    ask = ("counters", "list", "--hosts", "hosts.yaml")
+    yield Use("home/.ssh/config", ask, 3, named=".ssh/config", apart=frozenset({"dangling link"}))
     yield Use("state/collie/calibrations", ("hosts", "calibrate", "--hosts", "hosts.yaml"), 3, frozenset({"directory"}))
     for words in ("lab status", "lab ssh lab-a true", "measure nsdi22-01 --hosts lab"):
         yield Use("state/collie/lab/lab.json", tuple(words.split()), 3)

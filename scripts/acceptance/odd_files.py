@@ -67,7 +67,7 @@ def _told(cases: list[Case]) -> list[Case]:
 
 
 def _cases(stage: Stage, use: Use, oddities: list[str]) -> Iterator[Case]:
-    for oddity in oddities:
+    for oddity in (each for each in oddities if each not in use.apart):
         answer = stage.answer(use, oddity)
         for _ in range(TRIES - 1):
             if answer.seconds > ANSWER_SECONDS and answer.code is not None:

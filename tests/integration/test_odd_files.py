@@ -22,7 +22,7 @@ def _selection() -> Iterator[tuple[Use, str]]:
     for use in USES:
         if use.file not in seen and use.passed != ALL:
             seen.add(use.file)
-            yield use, oddities[len(seen) % len(oddities)]
+            yield use, next(each for each in oddities[len(seen) % len(oddities) :] + oddities if each not in use.apart)
 
 
 SELECTION = tuple(_selection())
