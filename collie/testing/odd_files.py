@@ -23,6 +23,8 @@ from pathlib import Path
 
 ANSWER_SECONDS = 2.0
 KILL_SECONDS = 10.0
+_GOOD_SECONDS = 120.0
+"""For a command whose files are as they should be."""
 MOST_BYTES = 300 << 20
 """Of memory, at the peak."""
 MOST_LINES = 6
@@ -291,7 +293,7 @@ class Stage:
             (self._good / name).parent.mkdir(parents=True, exist_ok=True)
             (self._good / name).write_text(text)
         for words in _MADE:
-            done = self._run(Use("", tuple(words.split())), self._good)
+            done = self._run(Use("", tuple(words.split())), self._good, _GOOD_SECONDS)
             if done.code != 0:
                 raise RuntimeError(f"{words} ended with {done.code}: {done.err}")
         shutil.copy(self._good / "campaign" / "fingerprint" / "F.json", self._good / "print.json")
@@ -309,7 +311,7 @@ class Stage:
                 else:
                     path.unlink(missing_ok=True)
                 ODDITIES[oddity](path)
-            return self._run(use, place)
+            return self._run(use, place, _GOOD_SECONDS if oddity is None else KILL_SECONDS)
 
     def wrong(self, use: Use, oddity: str, answer: Answer) -> str:
         """Say what is wrong with an answer; nothing where it is as documented. Time and memory are not looked at."""
@@ -339,7 +341,7 @@ class Stage:
             self._codes[use.command] = code
         return self._codes[use.command]
 
-    def _run(self, use: Use, place: Path) -> Answer:
+    def _run(self, use: Use, place: Path, limit_seconds: float) -> Answer:
         argv = (sys.executable, *use.command[1:]) if use.command[0] == "python3" else (*_ARGV, *use.command)
         home = {"HOME": str(place / "home"), "XDG_STATE_HOME": str(place / "state")}
         own = {name: str(place / value) for name, value in use.environment.items()}
@@ -353,15 +355,15 @@ class Stage:
                 stdout=subprocess.DEVNULL,
                 stderr=err,
             )
-            code, peak = _ended(child)
+            code, peak = _ended(child, limit_seconds)
             seconds = time.monotonic() - began
             err.seek(0)
             return Answer(code, err.read(1 << 16), seconds, peak)
 
 
-def _ended(child: subprocess.Popen[bytes]) -> tuple[int | None, int]:
+def _ended(child: subprocess.Popen[bytes], limit_seconds: float) -> tuple[int | None, int]:
     """Wait for a child, and kill one that takes too long; return its exit code and its peak of memory in bytes."""
-    deadline = time.monotonic() + KILL_SECONDS
+    deadline = time.monotonic() + limit_seconds
     while True:
         pid, status, usage = os.wait4(child.pid, os.WNOHANG)
         if pid:
