@@ -15,7 +15,7 @@ from collie.cli.commands import Group
 from collie.cli.options import format_option, print_json, safety_limits, safety_options, say_safety
 from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint
-from collie.hosts.check import Finding, State
+from collie.hosts.findings import Finding, State
 from collie.inventory.fingerprint import HostDifference, show
 from collie.report.json_output import render_differences, render_safety
 from collie.workloads.units import format_bytes, format_rate

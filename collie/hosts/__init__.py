@@ -1,6 +1,7 @@
 """Real hosts as a testbed: agents that are shipped, started, spoken to and ended, and what their samples mean."""
 
-from collie.hosts.check import Finding, State, check_hosts
+from collie.hosts.check import check_hosts
+from collie.hosts.findings import Finding, State
 from collie.hosts.policy import WindowPolicy
 from collie.hosts.testbed import HostsTestbed
 

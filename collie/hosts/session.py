@@ -17,6 +17,7 @@ import hashlib
 import inspect
 import logging
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -27,7 +28,7 @@ from collie.errors import CommandFailed, CommandTimeout, HostUnreachable, Testbe
 from collie.hosts.facts import HostFacts, parse_facts
 from collie.hosts.protocol import AgentClient, AgentGone
 from collie.inventory.hosts import Host
-from collie.ports import Channel, Clock, Remote
+from collie.ports import Channel, Clock, Completed, Remote
 from collie.untrusted import whole_number
 
 logger = logging.getLogger(__name__)
@@ -114,6 +115,28 @@ class HostSession:
         self.client()
         assert self._facts is not None, "a client has said hello"
         return self._facts
+
+    def refreshed_facts(self) -> HostFacts:
+        """Ask the agent of its host anew: links, addresses and GIDs come and go. No run may be under way.
+
+        Raises:
+            TestbedError: it cannot be asked.
+        """
+        client = self.client()
+        answer = client.request("hello", HELLO_SECONDS, protocol=PROTOCOL)
+        try:
+            self._facts = parse_facts(answer)
+        except ValueError as error:
+            raise AgentGone(self.host.name, f"its hello is not of this protocol: {error!s:.300}") from error
+        return self._facts
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        """Run a command on the host, beside its agent.
+
+        Raises:
+            TestbedError: the host does not answer, or the command does not end in time.
+        """
+        return self._remote.run(argv, timeout_seconds)
 
     def client(self) -> AgentClient:
         """Return a conversation that was sound when last heard of; starts an agent when there is none.

@@ -17,7 +17,7 @@ from collie.wiring.inventories import open_inventory
 from collie.workloads.units import format_count
 
 if TYPE_CHECKING:
-    from collie.hosts.check import Finding
+    from collie.hosts.findings import Finding
     from collie.hosts.watch import Reading
 
 

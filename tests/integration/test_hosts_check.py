@@ -14,7 +14,7 @@ import pytest
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.hosts import State, check_hosts
-from collie.hosts.check import Finding
+from collie.hosts.findings import Finding
 from collie.hosts.watch import watch
 from collie.inventory.hosts import Host
 from collie.ports import Completed, Remote
@@ -49,7 +49,7 @@ def test_many_hosts_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.hosts.check.CLOCK_SECONDS", 0.3)
+    monkeypatch.setattr("collie.hosts.host_check.CLOCK_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("no_waiting")

@@ -1,0 +1,168 @@
+"""Whether traffic passes from one host to another: little of it first, then a second of each transport.
+
+What runs are ordinary runs, on the agents and by the steps of a measurement (`run.py`): what passes here is what a
+search needs. A proof goes from small to large, and the first step that fails ends it:
+
+1. `TRICKLE`: messages of 256 bytes one at a time, for a tenth of a second: nobody's network is disturbed by traffic
+   that cannot arrive. An emulated CPU may need longer for its first message, so that another second is tried.
+2. `RC WRITE` for a second, in packets of the full path MTU. What has arrived is compared at the receiver.
+3. `UD SEND` for a second; its receiver counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from collie.counters.catalog import Catalog
+from collie.detect.measurement import Measurement, Watch
+from collie.hosts.catalogs import CatalogFor
+from collie.hosts.diagnosis import Cause, Failure, Stage, diagnose
+from collie.hosts.facts import line_rate
+from collie.hosts.policy import WindowPolicy
+from collie.hosts.protocol import StepFailed
+from collie.hosts.run import Impossible, Party, Run
+from collie.hosts.wire import look
+from collie.ports import Clock
+from collie.workloads.workload import Opcode, QpType, Workload
+
+TRICKLE = Workload(messages=(256,), send_wq_depth=1, recv_wq_depth=1)
+_MOMENT = WindowPolicy(0.05, warm_up_seconds=0.0, window_seconds=0.1, patience_seconds=0.0, averaging_seconds=0.0)
+_SECOND = replace(_MOMENT, period_seconds=0.25, window_seconds=1.0)
+_LEAST_MTU = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Traffic that passed.
+
+    Attributes:
+        mtu: path MTU of its packets, in bytes.
+        rc_bps, ud_bps: payload received, in bits/s.
+        stopped: by the safety limits, and why; None when it ran to its end.
+    """
+
+    mtu: int
+    rc_bps: float
+    ud_bps: float
+    stopped: str | None = None
+
+
+class DataPath:
+    """The way from one host to another.
+
+    Args:
+        sender, receiver: with live agents, of which no run is under way.
+        executor: runs the hosts' steps side by side.
+        clock: of the controller.
+        catalog_for: counters of a driver by its name.
+        watch: is shown every sample, and may order a stop.
+
+    Attributes:
+        parties: sender and receiver.
+    """
+
+    def __init__(
+        self,
+        sender: Party,
+        receiver: Party,
+        executor: Executor,
+        clock: Clock,
+        catalog_for: CatalogFor,
+        watch: Callable[[], Watch | None] = lambda: None,
+    ) -> None:
+        self.parties = (replace(sender, role="a"), replace(receiver, role="b"))
+        self._executor = executor
+        self._clock = clock
+        self._watch = watch
+        drivers = {party.port.driver for party in self.parties}
+        catalog = catalog_for(receiver.port.driver) if len(drivers) == 1 else None
+        self._catalog = catalog or Catalog(receiver.port.driver, ())
+        mtus = [party.session.facts.active_mtu(party.port) for party in self.parties]
+        self._mtu = min((mtu for mtu in mtus if mtu), default=_LEAST_MTU)
+
+    def trickles(self) -> Failure | None:
+        """Send a few small messages; return how that failed, if it did.
+
+        Raises:
+            TestbedError: a host or an agent is gone.
+        """
+        failed = None
+        for policy in (_MOMENT, _SECOND):
+            _, failed = self._try(Stage.TRICKLE, TRICKLE, policy)
+            if failed is None or failed.stage is Stage.SET_UP:
+                break
+        return failed
+
+    def proves(self) -> Passed | Failure:
+        """Send small messages, then a second of each transport.
+
+        Raises:
+            TestbedError: a host or an agent is gone.
+        """
+        if failed := self.trickles():
+            return failed
+        written, failed = self._try(Stage.FULL, Workload(), _SECOND, verify=True)
+        if written is None:
+            assert failed is not None, "one of the two"
+            return failed
+        datagrams = Workload(qp_type=QpType.UD, opcode=Opcode.SEND, messages=(self._mtu,))
+        sent, failed = self._try(Stage.DATAGRAM, datagrams, _SECOND)
+        if sent is None:
+            assert failed is not None, "one of the two"
+            return failed
+        stopped = written.stopped or sent.stopped
+        return Passed(self._mtu, _received(written), _received(sent), stopped)
+
+    def diagnosed(self, failed: Failure) -> Cause:
+        """Say why traffic does not pass."""
+        sender, receiver = (party.session for party in self.parties)
+        return diagnose(*look(sender, receiver, self._executor), failed)
+
+    @property
+    def line_rate_bps(self) -> float:
+        """What the slower port can carry of RC WRITE, in bits/s; infinite where no driver tells."""
+        return line_rate(tuple(party.port for party in self.parties), Workload(mtu=self._mtu)).bps
+
+    def _try(
+        self, stage: Stage, workload: Workload, policy: WindowPolicy, *, verify: bool = False
+    ) -> tuple[Measurement | None, Failure | None]:
+        one = workload.with_(mtu=self._mtu)
+        run = Run(self.parties, one, self._executor, self._clock, verify=verify)
+        try:
+            measured = run.measure(self._catalog, policy, self._watch())
+        except (StepFailed, Impossible) as error:
+            set_up = Stage.SET_UP if stage is Stage.TRICKLE else stage
+            return None, Failure(set_up, str(error))
+        if why := _why_dead(measured):
+            return None, Failure(stage, why)
+        return measured, None
+
+
+def _received(measured: Measurement) -> float:
+    return measured.host("b").delivered_bps or 0.0
+
+
+def _why_dead(measured: Measurement) -> str | None:
+    """Say what shows that nothing passed; None where something did, and all of it well."""
+    errors = measured.health.completion_errors
+    if errors:
+        return "work requests complete with errors: " + ", ".join(f"{count} x {name}" for name, count in errors.items())
+    if not _received(measured):
+        return "nothing was received" + "".join(f"; {problem}" for problem in measured.problems)
+    if measured.wrong_bytes:
+        return f"{measured.wrong_bytes:,} bytes of what was received differ from those that were sent"
+    return None
+
+
+def first_dead(paths: Sequence[DataPath]) -> Cause | None:
+    """Return why the first of some paths is dead that carries no small messages; None when all do.
+
+    Raises:
+        TestbedError: a host or an agent is gone.
+    """
+    for path in paths:
+        if failed := path.trickles():
+            return path.diagnosed(failed)
+    return None

@@ -1,0 +1,288 @@
+"""Why a data path carries nothing: from what both ends see to a layer, a host, and the command that mends it. Pure.
+
+A failure shows far from its cause: without an answer to ARP, a queue pair times out on its way to RTR; behind a filter
+it connects, and its work requests fail. So the layers are looked at from the bottom, `_LAYERS` in this order, and the
+first that is known to be broken is named. What no tool of the hosts could tell apart is said to be so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from collie.hosts.drop_rules import Rule
+from collie.hosts.facts import ROCE_TYPES, Gid
+from collie.hosts.wire import End
+
+_FRAMES = {4096: 4200, 2048: 2200, 1024: 1500, 512: 700, 256: 400}
+"""MTU of a network device, by the path MTU of RoCE that it is enough for: the payload, and every header around it."""
+_UNRESOLVED = frozenset({"NONE", "FAILED", "INCOMPLETE"})
+
+
+class Layer(StrEnum):
+    """Where a data path is broken, from the bottom up."""
+
+    LINK = "link"
+    GID = "GID"
+    ADDRESS = "address resolution"
+    ROUTE = "IP route"
+    MTU = "MTU"
+    FIREWALL = "UDP 4791"
+    QUEUE_PAIR = "queue pair"
+    DATAGRAM = "UD"
+    THROUGHPUT = "throughput"
+    UNKNOWN = "not told apart"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a data path is broken.
+
+    Attributes:
+        layer: that is broken.
+        host: where the command is to be typed, unless it says otherwise.
+        detail: what is wrong there.
+        command: what mends it.
+    """
+
+    layer: Layer
+    host: str
+    detail: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.layer}: {self.detail}; mend it on {self.host}: {self.command}"
+
+
+class Stage(StrEnum):
+    """What of a proof failed."""
+
+    SET_UP = "set-up"
+    TRICKLE = "small messages"
+    FULL = "full packets"
+    DATAGRAM = "UD"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Traffic that did not pass.
+
+    Attributes:
+        stage: what was tried; all before it passed.
+        detail: what the agents said.
+    """
+
+    stage: Stage
+    detail: str
+
+
+def diagnose(sender: End, receiver: End, failure: Failure) -> Cause:
+    """Name the lowest layer that is known to be broken between two ends.
+
+    Args:
+        sender: what this end sees of the path, after the failure.
+        receiver: the same.
+        failure: of traffic from the one to the other.
+    """
+    ends = ((sender, receiver), (receiver, sender))
+    if failure.stage in (Stage.FULL, Stage.DATAGRAM):
+        return next(filter(None, (_mtu(*pair) for pair in ends)), None) or _by_stage(sender, receiver, failure)
+    for layer in _LAYERS:
+        for own, other in ends:
+            if (cause := layer(own, other)) is not None:
+                return cause
+    return _last(sender, receiver, failure)
+
+
+def unequal_mtu(sender: End, receiver: End) -> Cause | None:
+    """Name the end whose network device takes smaller packets than the other one's."""
+    return _unequal(sender, receiver) or _unequal(receiver, sender)
+
+
+def _link(own: End, _other: End) -> Cause | None:
+    name, netdev = own.host.name, own.netdev or "NETDEV"
+    if own.link is not None and "UP" not in own.link.flags:
+        return Cause(Layer.LINK, name, f"{netdev} of {name} is down", f"ip link set {netdev} up")
+    if own.link is not None and "LOWER_UP" not in own.link.flags:
+        detail = f"{netdev} of {name} has no carrier: its cable, or the port of the switch"
+        return Cause(Layer.LINK, name, detail, f"ip link set {netdev} down; ip link set {netdev} up; ethtool {netdev}")
+    if own.port is not None and own.port.state not in (None, "ACTIVE"):
+        detail = f"port {own.port.number} of {own.host.device} of {name} is {own.port.state}, not ACTIVE"
+        return Cause(Layer.LINK, name, detail, f"ip link set {netdev} up")
+    return None
+
+
+def _loses(own: End, _other: End) -> Cause | None:
+    return next(_dropped(own, "everything", Layer.LINK), None)
+
+
+def _gid(own: End, other: End) -> Cause | None:
+    name, matching = own.host.name, own.matching
+    if own.port is None or own.port.link_layer == "InfiniBand":
+        return None
+    right = f"in the hosts file, {name}: gid_index: {matching.index if matching else 'INDEX'}"
+    if own.gid is None and own.host.gid_index is not None:
+        return Cause(Layer.GID, name, f"{name} has no GID at index {own.host.gid_index}", right)
+    if own.gid is None:
+        detail = f"{own.host.device} of {name} has no GID for data_address {own.host.data_address}"
+        command = f"ip address add {own.host.data_address}/24 dev {own.netdev or 'NETDEV'}"
+        return Cause(Layer.GID, name, detail, command)
+    if matching is not None and matching.index != own.gid.index:
+        detail = (
+            f"{name} uses GID index {own.gid.index} ({_described(own.gid)}), as the hosts file says; that of "
+            f"data_address {own.host.data_address} is {matching.index} ({_described(matching)})"
+        )
+        return Cause(Layer.GID, name, detail, right)
+    return _unlike_gids(own, own.gid, other)
+
+
+def _unlike_gids(own: End, gid: Gid, other: End) -> Cause | None:
+    """Name the end whose GID is of the worse type, where the types differ."""
+    if other.gid is None or other.gid.type == gid.type or gid.type == ROCE_TYPES[0] or own.port is None:
+        return None
+    better = [each.index for each in own.port.gids if each.type == other.gid.type and each.address == gid.address]
+    name = own.host.name
+    detail = f"{name} uses a GID of type {gid.type}, {other.host.name} one of type {other.gid.type}"
+    return Cause(Layer.GID, name, detail, f"in the hosts file, {name}: gid_index: {better[0] if better else 'INDEX'}")
+
+
+def _described(gid: Gid) -> str:
+    return f"{gid.address}, {gid.type}"
+
+
+def _resolution_off(own: End, _other: End) -> Cause | None:
+    if own.link is None or "NOARP" not in own.link.flags:
+        return None
+    name = own.host.name
+    detail = f"{own.netdev} of {name} neither asks nor answers by ARP"
+    return Cause(Layer.ADDRESS, name, detail, f"ip link set {own.netdev} arp on")
+
+
+def _hung(own: End, other: End) -> Cause | None:
+    if not own.hung_queues or not _silent(other):
+        return None
+    name, netdev = own.host.name, own.netdev
+    detail = f"the kernel of {name} found a transmit queue of {netdev} hung, {own.hung_queues} times"
+    return Cause(Layer.LINK, name, detail, f"ip link set {netdev} down; ip link set {netdev} up")
+
+
+def _address(own: End, other: End) -> Cause | None:
+    """Judge how this end finds the other one."""
+    known, name, peer = own.neighbour, own.host.name, other.host
+    if known is None or own.ping is None or own.ping.passed:
+        return None
+    if known.state in _UNRESOLVED:
+        for end in (other, own):
+            if dropped := next(_dropped(end, "ARP", Layer.ADDRESS), None):
+                return dropped
+    if _silent(other):
+        command = f"ip link set {own.netdev} down; ip link set {own.netdev} up"
+        detail = f"nothing that {name} sends arrives at {other.netdev} of {peer.name}: cable, switch, or VLAN"
+        return Cause(Layer.LINK, name, detail, command)
+    address, mac = peer.data_address.partition("%")[0], other.link.mac if other.link else None
+    if known.state in _UNRESOLVED:
+        detail = f"{peer.name} does not answer {name}, which asks for the hardware address of {address}"
+    elif known.state == "PERMANENT" and mac is not None and known.mac != mac:
+        detail = f"{name} has {known.mac} for {address}, which is at {mac}"
+    else:
+        return None
+    return Cause(Layer.ADDRESS, name, detail, f"ip neigh replace {address} lladdr {mac or 'MAC'} dev {own.netdev}")
+
+
+def _route(own: End, other: End) -> Cause | None:
+    if own.routed is not False:
+        return None
+    name, address = own.host.name, other.host.data_address.partition("%")[0]
+    bits = 128 if ":" in address else 32
+    detail = f"{name} has no route to {address} through {own.netdev}"
+    return Cause(Layer.ROUTE, name, detail, f"ip route add {address}/{bits} dev {own.netdev}")
+
+
+def _firewall(own: End, _other: End) -> Cause | None:
+    return next(_dropped(own, "UDP 4791", Layer.FIREWALL), None)
+
+
+def _mtu(own: End, other: End) -> Cause | None:
+    """Judge packets of this end to the other."""
+    if own.full_ping is None or own.full_ping.passed or own.port is None:
+        return None
+    if cause := unequal_mtu(own, other):
+        return cause
+    frame = own.full_ping.limit
+    where = f"takes no more than {frame} bytes" if frame else f"loses packets of a path MTU of {own.port.active_mtu}"
+    detail = f"the way from {own.host.name} to {other.host.name} {where}: the switch between them"
+    command = f"ip link set {own.netdev} mtu {frame or 1500}; on the switch: allow larger frames instead"
+    return Cause(Layer.MTU, own.host.name, detail, command)
+
+
+def _unequal(own: End, other: End) -> Cause | None:
+    """Name this end where its network device takes smaller packets than the other one's."""
+    mtu = own.port.active_mtu if own.port else None
+    wanted = other.port.active_mtu if other.port else None
+    if mtu is None or wanted is None or mtu >= wanted:
+        return None
+    frame = other.link.mtu if other.link and other.link.mtu else _FRAMES.get(wanted, wanted + 104)
+    own_frame = f"{own.link.mtu} bytes, " if own.link and own.link.mtu else ""
+    detail = (
+        f"{own.netdev} of {own.host.name} has an MTU of {own_frame}enough for a path MTU of {mtu}; "
+        f"{other.host.name} has one for {wanted}"
+    )
+    return Cause(Layer.MTU, own.host.name, detail, f"ip link set {own.netdev} mtu {frame}")
+
+
+_LAYERS: tuple[Callable[[End, End], Cause | None], ...] = (
+    _link,
+    _gid,
+    _resolution_off,
+    _loses,
+    _hung,
+    _address,
+    _route,
+    _firewall,
+    _mtu,
+)
+
+
+def _dropped(own: End, what: str, layer: Layer) -> Iterator[Cause]:
+    yield from (_of_rule(own, layer, rule) for rule in own.rules or () if rule.drops == what)
+
+
+def _of_rule(own: End, layer: Layer, rule: Rule) -> Cause:
+    return Cause(layer, own.host.name, f"on {own.host.name}, {rule.text}", rule.undo)
+
+
+def _silent(other: End) -> bool:
+    """Whether nothing arrived at an end while its peer sent pings, or asked where to send them."""
+    return other.arrived == 0
+
+
+def _by_stage(sender: End, receiver: End, failure: Failure) -> Cause:
+    """Name what failed where small messages of RC pass."""
+    if failure.stage is Stage.DATAGRAM:
+        detail = f"RC passes from {sender.host.name} to {receiver.host.name}, and UD does not: {failure.detail}"
+        command = f"rdma statistic show link {receiver.host.device}/{receiver.host.ib_port}"
+        return Cause(Layer.DATAGRAM, receiver.host.name, detail, command)
+    mtu = sender.port.active_mtu if sender.port else None
+    packets = f"packets of {mtu or 'the path MTU'}"
+    detail = f"small messages pass from {sender.host.name} to {receiver.host.name}, and {packets} do not"
+    command = f"ip link set {sender.netdev or 'NETDEV'} mtu 1500"
+    return Cause(Layer.MTU, sender.host.name, f"{detail}: {failure.detail}", command)
+
+
+def _last(sender: End, receiver: End, failure: Failure) -> Cause:
+    """Name what is left when no layer is known to be broken."""
+    name, peer = sender.host.name, receiver.host.name
+    answered = [end.ping.passed for end in (sender, receiver) if end.ping is not None]
+    if not answered or None in (sender.link, receiver.link):
+        lacking = sender if sender.ping is None or sender.link is None else receiver
+        detail = f"{failure.detail}. Its cause could not be told apart: `ip` or `ping` cannot be used"
+        return Cause(Layer.UNKNOWN, lacking.host.name, detail, "apt-get install iproute2 iputils-ping")
+    if failure.stage is Stage.SET_UP:
+        command = f"rdma link show {sender.host.device}/{sender.host.ib_port}; dmesg | tail -n 20"
+        return Cause(Layer.QUEUE_PAIR, name, failure.detail, command)
+    answers = "pings pass" if all(answered) else "the address is resolved"
+    detail = f"{answers} between {name} and {peer}, and RDMA does not: a filter of UDP 4791 on {peer} or between them"
+    unread = "" if receiver.rules else "; the rules of its firewall could not be read" if receiver.rules is None else ""
+    command = "iptables -I INPUT -p udp --dport 4791 -j ACCEPT"
+    return Cause(Layer.FIREWALL, peer, f"{detail}{unread}: {failure.detail}", command)

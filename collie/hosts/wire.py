@@ -1,0 +1,251 @@
+"""What both ends of a data path see of it, below RDMA: asked of a shell on each host, with the tools that are there.
+
+A tool that is missing, forbidden or late leaves its part unknown (None). Nothing is changed on a host; all that is sent
+is a handful of pings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from collie.errors import TestbedError
+from collie.hosts.drop_rules import Rule, filters, iptables_rules, losses, nft_rules
+from collie.hosts.facts import Gid, PortFacts, matching_gid
+from collie.hosts.run import side_by_side
+from collie.hosts.session import HostSession
+from collie.inventory.hosts import Host
+from collie.untrusted import read_json, typed, whole_number
+
+COMMAND_SECONDS = 10.0
+_PINGS = ("-n", "-q", "-c", "3", "-i", "0.2", "-W", "1")
+ROCE_ABOVE_PING_BYTES = 32
+"""A RoCE packet has BTH 12, RETH 16 and ICRC 4 beyond its payload where a ping has none; both have 8 in front."""
+_NAME = re.compile(r"[A-Za-z0-9_.:@-]{1,32}")
+"""What is taken into a command that a person is told to type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A network device.
+
+    Attributes:
+        flags: as `ip link` names them.
+        mtu: in bytes; None is unknown.
+        mac: its hardware address.
+    """
+
+    flags: frozenset[str]
+    mtu: int | None
+    mac: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """What ARP or ND knows of the peer's address.
+
+    Attributes:
+        state: such as `REACHABLE`, `FAILED`; `NONE` without an entry.
+        mac: of the peer.
+    """
+
+    state: str
+    mac: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Whether pings came back.
+
+    Attributes:
+        limit: MTU that forbade them on the way or here, in bytes; None where no such word came.
+    """
+
+    passed: bool
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a data path; None is unknown.
+
+    Attributes:
+        host: inventory entry.
+        port: of the device, as the kernel tells now.
+        gid: that a run uses; None where there is none.
+        netdev: network device of that GID, or of the port.
+        neighbour: what ARP or ND says of the peer.
+        routed: whether the kernel has a way to the peer through the network device.
+        ping, full_ping: to the peer; as large as the largest RoCE packet, and not to be fragmented.
+        arrived: packets that came in at the network device while the peer sent its pings.
+        hung_queues: how often the kernel found a transmit queue hung.
+        rules: that drop packets of ours; None where no tool tells.
+    """
+
+    host: Host
+    port: PortFacts | None = None
+    gid: Gid | None = None
+    netdev: str | None = None
+    link: Link | None = None
+    neighbour: Neighbour | None = None
+    routed: bool | None = None
+    ping: Ping | None = None
+    full_ping: Ping | None = None
+    arrived: int | None = None
+    hung_queues: int | None = None
+    rules: tuple[Rule, ...] | None = None
+
+    @property
+    def matching(self) -> Gid | None:
+        """The GID that holds the data address."""
+        return matching_gid(self.port, self.host.data_address) if self.port else None
+
+
+@dataclass
+class _Look:
+    """A look at one end."""
+
+    session: HostSession
+    port: PortFacts | None
+    gid: Gid | None
+    netdev: str | None
+    peer: str
+
+    @classmethod
+    def of(cls, session: HostSession, peer: Host) -> _Look:
+        host, port = session.host, None
+        with suppress(TestbedError):
+            device = session.refreshed_facts().device(host.device)
+            port = device.port(host.ib_port) if device else None
+        gid = None
+        if port is not None and host.gid_index is not None:
+            gid = next((each for each in port.gids if each.index == host.gid_index), None)
+        elif port is not None:
+            gid = matching_gid(port, host.data_address)
+        found = (gid and gid.netdev) or (port and port.netdev)
+        netdev = found if found and _NAME.fullmatch(found) else None
+        return cls(session, port, gid, netdev, peer.data_address.partition("%")[0])
+
+    def run(self, *argv: str) -> tuple[int, str] | None:
+        """Return status and output of a command; None where it did not run."""
+        with suppress(TestbedError):
+            # Of users other than root many a PATH lacks the directories of these tools.
+            script = 'PATH="$PATH:/usr/sbin:/sbin"; export PATH; LC_ALL=C exec "$@" 2>&1'
+            done = self.session.run(["sh", "-c", script, "sh", *argv], COMMAND_SECONDS)
+            if done.status not in (126, 127):
+                return done.status, done.stdout
+        return None
+
+    def text(self, *argv: str) -> str | None:
+        """Return the output of a command that succeeded."""
+        done = self.run(*argv)
+        return done[1] if done is not None and done[0] == 0 else None
+
+    def rows(self, *argv: str) -> list[Mapping[str, Any]] | None:
+        """Return the objects of a command that prints a JSON list of them."""
+        said = self.text(*argv)
+        with suppress(ValueError):
+            return None if said is None else list(typed(Sequence[Mapping[str, Any]], read_json(said or "[]")))
+        return None
+
+    def link(self) -> Link | None:
+        rows = self.rows("ip", "-j", "link", "show", "dev", self.netdev) if self.netdev else None
+        if not rows:
+            return None
+        mtu, mac = rows[0].get("mtu"), rows[0].get("address")
+        flags = frozenset(flag for flag in rows[0].get("flags", ()) if isinstance(flag, str))
+        return Link(flags, mtu if type(mtu) is int else None, mac if isinstance(mac, str) and _is_mac(mac) else None)
+
+    def neighbour(self) -> Neighbour | None:
+        rows = self.rows("ip", "-j", "neigh", "show", "to", self.peer, "dev", self.netdev) if self.netdev else None
+        if rows is None:
+            return None
+        if not rows:
+            return Neighbour("NONE")
+        states, mac = rows[0].get("state"), rows[0].get("lladdr")
+        state = next((each for each in states or () if isinstance(each, str)), "NONE")
+        return Neighbour(state, mac if isinstance(mac, str) and _is_mac(mac) else None)
+
+    def routed(self) -> bool | None:
+        found = self.run("ip", "route", "get", self.peer, "oif", self.netdev) if self.netdev else None
+        return None if found is None else found[0] == 0
+
+    def ping(self, *more: str) -> Ping | None:
+        done = self.run("ping", *_PINGS, *more, "-I", self.netdev, self.peer) if self.netdev else None
+        if done is None or done[0] not in (0, 1):
+            return None
+        limit = re.search(r"mtu ?= ?(\d{2,6})", done[1])
+        return Ping(done[0] == 0, int(limit[1]) if limit else None)
+
+    def received_packets(self) -> int | None:
+        said = self.text("cat", f"/sys/class/net/{self.netdev}/statistics/rx_packets") if self.netdev else None
+        return whole_number(said.strip()) if said else None
+
+    def hung_queues(self) -> int | None:
+        said = self.text("sh", "-c", 'cat "/sys/class/net/$1/queues/"tx-*/tx_timeout', "sh", self.netdev or "")
+        counts = [whole_number(word) for word in (said or "").split()]
+        return sum(count or 0 for count in counts) if counts else None
+
+    def rules(self) -> tuple[Rule, ...] | None:
+        netdev = self.netdev
+        if netdev is None:
+            return None
+        found: list[Iterator[Rule]] = []
+        if (rows := self.rows("tc", "-j", "qdisc", "show", "dev", netdev)) is not None:
+            found.append(losses(netdev, rows))
+        for way in ("ingress", "egress"):
+            if (rows := self.rows("tc", "-j", "filter", "show", "dev", netdev, way)) is not None:
+                found.append(filters(netdev, way, rows))
+        if (text := self.text("nft", "-a", "list", "ruleset")) is not None:
+            found.append(nft_rules(text))
+        if (text := self.text("iptables", "-S")) is not None:
+            found.append(iptables_rules(text))
+        return tuple(rule for rules in found for rule in rules) if found else None
+
+
+def look(sender: HostSession, receiver: HostSession, executor: Executor) -> tuple[End, End]:
+    """Return what both ends see: of links, tables and rules at once, of pings one after the other."""
+    sessions = {"sender": sender, "receiver": receiver}
+    peers = {"sender": receiver.host, "receiver": sender.host}
+    looks = side_by_side(executor, {end: partial(_Look.of, sessions[end], peers[end]) for end in sessions})
+    a, b = looks["sender"], looks["receiver"]
+    pings = {"sender": _pinged(a, b), "receiver": _pinged(b, a)}
+    arrived = {"sender": pings["receiver"][2], "receiver": pings["sender"][2]}
+    ends = side_by_side(executor, {end: partial(_end, looks[end], pings[end][:2], arrived[end]) for end in sessions})
+    return ends["sender"], ends["receiver"]
+
+
+def _pinged(one: _Look, other: _Look) -> tuple[Ping | None, Ping | None, int | None]:
+    """Return whether pings came back, whether large ones did, and how many packets arrived at the other end."""
+    before = other.received_packets()
+    small = one.ping()
+    after = other.received_packets()
+    mtu = one.port.active_mtu if one.port else None
+    size = str((mtu or 1024) + ROCE_ABOVE_PING_BYTES)
+    full = one.ping("-M", "do", "-s", size) if small is not None and small.passed else None
+    return small, full, None if before is None or after is None else after - before
+
+
+def _end(one: _Look, pings: tuple[Ping | None, Ping | None], arrived: int | None) -> End:
+    return End(
+        one.session.host,
+        one.port,
+        one.gid,
+        one.netdev,
+        one.link(),
+        one.neighbour(),
+        one.routed(),
+        *pings,
+        arrived=arrived,
+        hung_queues=one.hung_queues(),
+        rules=one.rules(),
+    )
+
+
+def _is_mac(text: str) -> bool:
+    return re.fullmatch(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5,19}", text) is not None
