@@ -223,12 +223,9 @@ def _unequal(own: End, other: End) -> Cause | None:
     if mtu is None or wanted is None or mtu >= wanted:
         return None
     frame = other.link.mtu if other.link and other.link.mtu else _FRAMES.get(wanted, wanted + 104)
-    own_frame = f"{own.link.mtu} bytes, " if own.link and own.link.mtu else ""
-    detail = (
-        f"{own.netdev} of {own.host.name} has an MTU of {own_frame}enough for a path MTU of {mtu}; "
-        f"{other.host.name} has one for {wanted}"
-    )
-    return Cause(Layer.MTU, own.host.name, detail, f"ip link set {own.netdev} mtu {frame}")
+    name, netdev = own.host.name, own.netdev
+    detail = f"{netdev} of {name} is set for a path MTU of {mtu}, that of {other.host.name} for one of {wanted}"
+    return Cause(Layer.MTU, name, detail, f"ip link set {netdev} mtu {frame}")
 
 
 _LAYERS: tuple[Callable[[End, End], Cause | None], ...] = (
