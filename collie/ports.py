@@ -20,6 +20,9 @@ from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
+OUTAGE = "data path"
+"""How the cause of a run begins whose data path was dead."""
+
 # --- Testbed ---------------------------------------------------------------------------------------------------------
 
 
@@ -43,6 +46,11 @@ class SetupFailed:
     cause: str
     detail: str
     elapsed_seconds: float
+
+    @property
+    def of_outage(self) -> bool:
+        """Whether the data path was dead, so that the run says nothing of its workload."""
+        return self.cause.startswith(OUTAGE)
 
 
 @dataclass(frozen=True, slots=True)

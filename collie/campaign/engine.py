@@ -213,6 +213,9 @@ class Engine:
             self._strategy.tell(workload, Answer(Fate.UNSUPPORTED))
             return False
         record, verdict = await self._propose(lane, workload, "search")
+        if isinstance(record.result, SetupFailed) and record.result.of_outage:
+            self._again.append(workload)
+            return True
         if not isinstance(record.result, Measured):
             fate = Fate.UNSUPPORTED if isinstance(record.result, Unsupported) else Fate.FAILED
             if not isinstance(record.result, SetupFailed):

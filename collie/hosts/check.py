@@ -29,7 +29,7 @@ def check_hosts(
     pairs: Sequence[Pair] = (),
     traffic: Traffic | None = TRAFFIC,
 ) -> tuple[Finding, ...]:
-    """Look at every host, many at once, and then at the data paths between them.
+    """Look at every host, many at once, and then at the data paths between those on which an agent starts.
 
     Args:
         hosts: inventory entries.
@@ -53,9 +53,9 @@ def check_hosts(
     ]
     sessions = {check.host.name: check.session for check in checks}
     keep = len(checks) <= HOSTS_AT_ONCE
-    among = ways(hosts, pairs)
     try:
         found = _of_hosts(checks, keep=keep)
+        among = ways([check.host for check in checks if check.answered], pairs)
         if traffic is None:
             found += untested(among, "--no-traffic")
         else:

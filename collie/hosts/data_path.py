@@ -11,7 +11,7 @@ search needs. A proof goes from small to large, and the first step that fails en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
@@ -75,12 +75,21 @@ class DataPath:
         self.parties = (replace(sender, role="a"), replace(receiver, role="b"))
         self._executor = executor
         self._clock = clock
+        self._catalog_for = catalog_for
         self._watch = watch
         drivers = {party.port.driver for party in self.parties}
         catalog = catalog_for(receiver.port.driver) if len(drivers) == 1 else None
         self._catalog = catalog or Catalog(receiver.port.driver, ())
         mtus = [party.session.facts.active_mtu(party.port) for party in self.parties]
         self._mtu = min((mtu for mtu in mtus if mtu), default=_LEAST_MTU)
+
+    def between(self, sender: Party, receiver: Party) -> DataPath:
+        """Return the way between others, tested by the same means."""
+        return DataPath(sender, receiver, self._executor, self._clock, self._catalog_for, self._watch)
+
+    def __str__(self) -> str:
+        sender, receiver = (party.session.host.name for party in self.parties)
+        return f"data path {sender} -> {receiver}"
 
     def trickles(self) -> Failure | None:
         """Send a few small messages; return how that failed, if it did.
@@ -153,16 +162,4 @@ def _why_dead(measured: Measurement) -> str | None:
         return "nothing was received" + "".join(f"; {problem}" for problem in measured.problems)
     if measured.wrong_bytes:
         return f"{measured.wrong_bytes:,} bytes of what was received differ from those that were sent"
-    return None
-
-
-def first_dead(paths: Sequence[DataPath]) -> Cause | None:
-    """Return why the first of some paths is dead that carries no small messages; None when all do.
-
-    Raises:
-        TestbedError: a host or an agent is gone.
-    """
-    for path in paths:
-        if failed := path.trickles():
-            return path.diagnosed(failed)
     return None

@@ -191,7 +191,7 @@ def _address(own: End, other: End) -> Cause | None:
 
 
 def _route(own: End, other: End) -> Cause | None:
-    if own.routed is not False:
+    if own.routed is not False or own.link is None:
         return None
     name, address = own.host.name, other.host.data_address.partition("%")[0]
     bits = 128 if ":" in address else 32

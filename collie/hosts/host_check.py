@@ -33,7 +33,12 @@ _ACROSS_PORTS = {"accept_local": (1,), "rp_filter": (2, 0), "arp_ignore": (1, 2)
 
 
 class HostCheck:
-    """The check of one host: what needs only a shell first, then what the agent tells."""
+    """The check of one host: what needs only a shell first, then what the agent tells.
+
+    Attributes:
+        answered: whether an agent could be started there.
+        fingerprint: of a host that lacks nothing.
+    """
 
     def __init__(
         self,
@@ -48,6 +53,7 @@ class HostCheck:
         self._across_ports = across_ports
         self._catalog_for = catalog_for
         self.host = host
+        self.answered = False
         self.fingerprint: Fingerprint | None = None
         self._remote = remote
         self.session = HostSession(host, remote, archive, clock)
@@ -111,6 +117,7 @@ class HostCheck:
 
     def _agent(self) -> Iterator[Finding]:
         facts = self.session.facts
+        self.answered = True
         yield self._ok("agent", f"starts on Python {facts.python}, kernel {facts.kernel}")
         yield self._data_path(facts)
         yield from self._device(facts)

@@ -45,11 +45,13 @@ class StepFailed(AgentError):
     """The agent answered that a step failed; the conversation goes on.
 
     Attributes:
+        do: what was asked for.
         kind: `unsupported`, `setup`, `timeout`, `died`, `bad_request` or `internal`.
         cause: short and countable, such as `create_qp ENOMEM`.
     """
 
     def __init__(self, host: str, error: dict[str, Any], do: str) -> None:
+        self.do = do
         self.kind = str(error.get("kind", "internal"))[:MOST_WORDS]
         step = str(error.get("step") or do)[:MOST_WORDS]
         message = str(error.get("message", "no message"))[:MOST_WORDS]

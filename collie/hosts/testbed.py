@@ -22,6 +22,7 @@ from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import RdmaPort, line_rate, rdma_port
 from collie.hosts.fingerprint import fingerprint
 from collie.hosts.idle import other_uses
+from collie.hosts.outage import Outages, doubtful, unanswered
 from collie.hosts.policy import WindowPolicy
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.run import Impossible, Party, Run, side_by_side
@@ -73,7 +74,8 @@ class HostsTestbed:
     An agent that ends during a run is started again and the run repeated, once, and all of them are where one set-up
     after another fails (`STALE_FAILURES`); a host that is gone is looked for a few times. What still fails then is
     raised, naming the host. A host too busy to answer in time is another matter: that run could not be set up, and the
-    next one waits for the host to recover. Where hosts can be revived, one that runs no command any more is brought
+    next one waits for the host to recover. A run that a dead data path may have spoilt is doubted (`outage.py`). Where
+    hosts can be revived, one that runs no command any more is brought
     back instead, and the run ends as `HostLost`.
 
     Args:
@@ -118,6 +120,7 @@ class HostsTestbed:
             for role, host in zip(ROLES, pair.hosts, strict=False)
         }
         self._executor = ThreadPoolExecutor(len(self._sessions), thread_name_prefix=f"hosts {pair.name}")
+        self._outages = Outages(self._executor, self._clock, reviver)
         self._explained: set[str] = set()
         self._catalog: Catalog | None = None
         self._info: TestbedInfo | None = None
@@ -273,16 +276,26 @@ class HostsTestbed:
         return HostLost(next(iter(lost)), detail, self._clock.monotonic() - started)
 
     def _measure(self, parties: Sequence[Party], workload: Workload, started: float, watch: Watch | None) -> RunResult:
+        result, in_doubt = self._run_once(parties, workload, started, watch)
+        if not in_doubt or not workload.remote:
+            return result
+        return self._outages.settled(result, parties, self._catalog_of(parties), watch, started)
+
+    def _run_once(
+        self, parties: Sequence[Party], workload: Workload, started: float, watch: Watch | None
+    ) -> tuple[RunResult, bool]:
+        """Return the result of a run, and whether a dead data path may be behind it."""
         try:
             measured = self._run(parties, workload, watch)
         except Impossible as error:
-            return Unsupported(str(error), self._clock.monotonic() - started)
+            return Unsupported(str(error), self._clock.monotonic() - started), False
         except StepFailed as error:
             elapsed = self._clock.monotonic() - started
-            return (
-                Unsupported(str(error), elapsed) if error.unsupported else SetupFailed(error.cause, str(error), elapsed)
-            )
-        return Measured(measured, self._clock.monotonic() - started)
+            if error.unsupported:
+                return Unsupported(str(error), elapsed), False
+            return SetupFailed(error.cause, str(error), elapsed), unanswered(error)
+        result = Measured(measured, self._clock.monotonic() - started)
+        return result, doubtful(workload, result)
 
     def _run(self, parties: Sequence[Party], workload: Workload, watch: Watch | None) -> Measurement:
         why_not = why_none(workload) if self._asks_victim else ""

@@ -20,7 +20,10 @@ It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`
      "qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}],
      "qps_left": 2,                    at the end
      "port": {"link_layer": "InfiniBand"},             instead of its own
-     "fingerprint": {"nic.firmware": "2.0"}}           the same
+     "fingerprint": {"nic.firmware": "2.0"},           the same
+     "errors": {"transport retry counter exceeded": 2}}  of work requests, in runs of more than one queue pair
+
+While there is a file `cut`, no connection is made and nothing arrives.
 
 It appends what it is asked to do, one word per line, to the file `asked`, and the same with its deadline in seconds to
 the file `deadlines`.
@@ -48,6 +51,11 @@ PORT = {
     "gids": [GID_ENTRY],
 }
 DEVICE = {"name": "rxe0", "driver": "rxe", "numa_node": None, "open_error": None}
+UNANSWERED = {"kind": "setup", "step": "modify_qp RTR", "message": "timed out", "errno_name": "ETIMEDOUT"}
+
+
+def _is_cut() -> bool:
+    return Path("cut").exists()
 
 
 def fake_agent_program() -> bytes:
@@ -64,6 +72,7 @@ class FakeAgent:
         self._opcodes: dict[str, str] = {}
         self._data_path = "native"
         self._keys: list[str] = []
+        self._qps = 1
         self._running = threading.Event()
         self._began = 0.0
 
@@ -80,6 +89,8 @@ class FakeAgent:
             if self._behaviour.get("hang") == request["do"]:
                 continue
             error = self._behaviour.get("fail", {}).get(request["do"])
+            if request["do"] == "connect" and _is_cut():
+                error = UNANSWERED
             if error:
                 self._send({"id": request["id"], "ok": False, "error": error})
                 continue
@@ -125,6 +136,7 @@ class FakeAgent:
 
     def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
         self._data_path = request.get("data_path", "native")
+        self._qps = request["workload"]["qps"]
         self._keys = [f"{flow['flow']}/{flow['role']}" for flow in request["flows"]]
         workloads = [flow.get("workload", request["workload"]) for flow in request["flows"]]
         self._opcodes = {key: workload["opcode"] for key, workload in zip(self._keys, workloads, strict=True)}
@@ -207,7 +219,8 @@ class FakeAgent:
 
     def _sample_at(self, number: int, seconds: float, period: float) -> dict[str, Any]:
         ahead = self._behaviour.get("swing", 0.0) * period * (number % 2)
-        delivered = int(self._behaviour.get("bytes_per_second", 1e9) * (seconds + ahead))
+        rate = 0.0 if _is_cut() else self._behaviour.get("bytes_per_second", 1e9)
+        delivered = int(rate * (seconds + ahead))
         advances = self._behaviour.get("counters", {"hw_counters": {"rcvd_pkts": 1000}})
         if not self._keys:
             idle = {source: dict.fromkeys(rates, 0) for source, rates in advances.items()}
@@ -226,7 +239,7 @@ class FakeAgent:
                 "queue_outstanding": 96 * number,
                 "queue_limit": 128 * number,
                 "data_path": self._data_path,
-                "errors": {},
+                "errors": self._behaviour.get("errors", {}) if self._qps > 1 else {},
                 "post_errors": 0,
             },
             "counters": {
