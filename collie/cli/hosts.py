@@ -30,14 +30,20 @@ def command() -> None:
 
 @command.command("check")
 @click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
+@click.option("--no-traffic", is_flag=True, help="Do not test data paths: nothing is sent but over SSH.")
+@safety_options
 @format_option
-def check(hosts: str, output: str) -> int:
+def check(hosts: str, no_traffic: bool, output: str, **options: Any) -> int:
     """Say per host what is missing before it can measure, and the command that mends it. Changes nothing.
+
+    Then send a few seconds of traffic both ways along a ring over the hosts and between those of each pair, and name
+    the layer of every data path that is broken.
 
     \b
     collie hosts check --hosts hosts.yaml
+    collie hosts check --hosts hosts.yaml --no-traffic
     """
-    findings = wiring.check(hosts)
+    findings = wiring.check(hosts, safety_limits(options), shared_port=options["shared_port"], sends=not no_traffic)
     missing = any(finding.state is State.MISSING for finding in findings)
     if output == "json":
         print_json({"schema_version": 1, "ready": not missing, "findings": [_as_json(finding) for finding in findings]})

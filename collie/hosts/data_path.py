@@ -28,8 +28,8 @@ from collie.ports import Clock
 from collie.workloads.workload import Opcode, QpType, Workload
 
 TRICKLE = Workload(messages=(256,), send_wq_depth=1, recv_wq_depth=1)
-_MOMENT = WindowPolicy(0.05, warm_up_seconds=0.0, window_seconds=0.1, patience_seconds=0.0, averaging_seconds=0.0)
-_SECOND = replace(_MOMENT, period_seconds=0.25, window_seconds=1.0)
+MOMENT = WindowPolicy(0.05, warm_up_seconds=0.0, window_seconds=0.1, patience_seconds=0.0, averaging_seconds=0.0)
+SECOND = replace(MOMENT, period_seconds=0.25, window_seconds=1.0)
 _LEAST_MTU = 256
 
 
@@ -98,7 +98,7 @@ class DataPath:
             TestbedError: a host or an agent is gone.
         """
         failed = None
-        for policy in (_MOMENT, _SECOND):
+        for policy in (MOMENT, SECOND):
             _, failed = self._try(Stage.TRICKLE, TRICKLE, policy)
             if failed is None or failed.stage is Stage.SET_UP:
                 break
@@ -112,12 +112,12 @@ class DataPath:
         """
         if failed := self.trickles():
             return failed
-        written, failed = self._try(Stage.FULL, Workload(), _SECOND, verify=True)
+        written, failed = self._try(Stage.FULL, Workload(), SECOND, verify=True)
         if written is None:
             assert failed is not None, "one of the two"
             return failed
         datagrams = Workload(qp_type=QpType.UD, opcode=Opcode.SEND, messages=(self._mtu,))
-        sent, failed = self._try(Stage.DATAGRAM, datagrams, _SECOND)
+        sent, failed = self._try(Stage.DATAGRAM, datagrams, SECOND)
         if sent is None:
             assert failed is not None, "one of the two"
             return failed

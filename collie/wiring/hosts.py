@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from collie.campaign.safety import tightened
 from collie.content.catalogs import discover_catalog, find_catalog
 from collie.errors import UsageError
 from collie.files import is_file_name
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
+from collie.inventory.safety import SafetyLimits
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
 from collie.wiring.inventories import open_inventory
@@ -43,13 +45,25 @@ def watch(hosts: str, period_seconds: float, names: Sequence[str] = ()) -> Itera
     return watch_hosts(chosen, SshRemote, find_catalog, period_seconds, discover=discover_catalog)
 
 
-def check(hosts: str) -> tuple[Finding, ...]:
-    """Look at every host of an inventory for what is missing before it can measure."""
+def check(hosts: str, limits: SafetyLimits, *, shared_port: bool, sends: bool) -> tuple[Finding, ...]:
+    """Look at every host of an inventory for what is missing before it can measure, and at the data paths between them.
+
+    Args:
+        hosts: the inventory.
+        limits: tighter ones than the inventory's.
+        shared_port: send on ports that somebody else uses, too.
+        sends: test data paths at all.
+
+    Raises:
+        UsageError: a limit is looser than the site allows.
+    """
     from collie.hosts.check import check_hosts
+    from collie.hosts.paths import Traffic
     from collie.ssh.remote import SshRemote
 
     inventory = open_inventory(hosts)
-    return check_hosts(inventory.hosts, SshRemote, catalog_for=find_catalog, pairs=inventory.pairs)
+    traffic = Traffic(tightened(inventory.safety, limits), shared_port) if sends else None
+    return check_hosts(inventory.hosts, SshRemote, catalog_for=find_catalog, pairs=inventory.pairs, traffic=traffic)
 
 
 def take_fingerprints(hosts: str, names: Sequence[str] = ()) -> dict[str, Fingerprint]:

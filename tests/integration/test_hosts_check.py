@@ -15,11 +15,13 @@ import pytest
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.hosts import State, check_hosts
 from collie.hosts.findings import Finding
+from collie.hosts.paths import Traffic
 from collie.hosts.watch import watch
 from collie.inventory.hosts import Host
+from collie.inventory.safety import SafetyLimits
 from collie.ports import Completed, Remote
 from collie.ssh import LocalRemote
-from tests.integration.hosts_rig import ARCHIVE, CATALOG, ONE_HOST, PAIR, Unreachable, local
+from tests.integration.hosts_rig import ARCHIVE, CATALOG, GROUP, ONE_HOST, PAIR, QUICK, Unreachable, local
 
 
 def states(tmp_path: Path, host: Host) -> dict[str, State]:
@@ -50,6 +52,9 @@ def test_many_hosts_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collie.hosts.host_check.CLOCK_SECONDS", 0.3)
+    monkeypatch.setattr("collie.hosts.idle.WINDOW_SECONDS", 0.3)
+    for length in ("MOMENT", "SECOND"):
+        monkeypatch.setattr(f"collie.hosts.data_path.{length}", QUICK)
 
 
 @pytest.mark.usefixtures("no_waiting")
@@ -126,6 +131,61 @@ def test_check_of_an_unreachable_host_is_one_finding(tmp_path: Path) -> None:
     assert [(finding.item, finding.state) for finding in found] == [("ssh", State.MISSING)]
     assert "No route to host" in found[0].detail
     assert found[0].command.startswith("here: ssh -v ")
+
+
+def paths(tmp_path: Path, traffic: Traffic | None = Traffic()) -> dict[str, Finding]:  # noqa: B008
+    found = check_hosts(GROUP.hosts[:3], local(tmp_path), ARCHIVE, catalog_for=lambda _: CATALOG, traffic=traffic)
+    return {finding.item: finding for finding in found if "->" in finding.item or "not tested" in finding.detail}
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_sends_both_ways_along_a_ring(tmp_path: Path) -> None:
+    found = paths(tmp_path)
+    ring = [("left", "right"), ("right", "third"), ("third", "left")]
+    assert set(found) == {f"data path {a} -> {b}" for pair in ring for a, b in (pair, pair[::-1])}
+    assert {finding.state for finding in found.values()} == {State.OK}
+    asked = (tmp_path / "third" / "asked").read_text().split()
+    assert (asked.count("start"), asked.count("verify")) == (12, 4)  # three runs each way, with each of the two others
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_names_the_way_on_which_nothing_arrives(tmp_path: Path) -> None:
+    (tmp_path / "third").mkdir()
+    (tmp_path / "third" / "cut").touch()
+    found = paths(tmp_path)
+    dead = {item for item, finding in found.items() if finding.state is State.MISSING}
+    assert dead == {item for item in found if "third" in item}
+    assert len(dead) == 4
+    assert all(found[item].detail.startswith("not told apart: ") for item in dead)
+    assert all("modify_qp RTR: timed out" in found[item].detail for item in dead)
+    assert {found[item].command for item in dead} == {"apt-get install iproute2 iputils-ping"}
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_sends_nothing_on_a_port_that_is_in_use(tmp_path: Path) -> None:
+    (tmp_path / "right").mkdir()
+    used = {"qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}]}
+    (tmp_path / "right" / "behaviour.json").write_text(json.dumps(used))
+    found = paths(tmp_path)
+    untested = {item for item, finding in found.items() if finding.state is State.ADVICE}
+    assert untested == {item for item in found if "right" in item}
+    assert all("other (pid 7)" in found[item].detail for item in untested)
+    assert "start" not in (tmp_path / "right" / "asked").read_text().split()
+    assert {finding.state for finding in paths(tmp_path, Traffic(shared_port=True)).values()} == {State.OK}
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_stops_beyond_the_safety_limits(tmp_path: Path) -> None:
+    found = paths(tmp_path, Traffic(SafetyLimits(rate_bps=1e6)))
+    assert {finding.state for finding in found.values()} == {State.OK}
+    assert all("stopped early: host" in finding.detail for finding in found.values())
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_check_without_traffic_says_so(tmp_path: Path) -> None:
+    (found,) = paths(tmp_path, None).values()
+    assert (found.state, found.detail) == (State.ADVICE, "not tested: --no-traffic")
+    assert "prepare" not in (tmp_path / "left" / "asked").read_text().split()
 
 
 PFC = Catalog(
