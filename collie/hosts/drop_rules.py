@@ -86,7 +86,7 @@ def _is_of_roce(rule: str) -> bool:
     """Whether a rule that drops is about UDP 4791, or about all of UDP."""
     if re.search(r"\b4791\b", rule):
         return True
-    return bool(re.search(r"\budp\b", rule)) and not re.search(r"\bs?d?port\b", rule)
+    return bool(re.search(r"\budp\b", rule)) and not re.search(r"\b[sd]ports?\b", rule)
 
 
 def _shown(line: str) -> str:

@@ -20,7 +20,7 @@ from collie.detect.judge import Thresholds
 from collie.detect.measurement import Measurement, Watch
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, TestbedError, UsageError
-from collie.ports import CampaignHeader, HostLost, RunResult
+from collie.ports import OUTAGE, CampaignHeader, HostLost, RunResult, SetupFailed
 from collie.search.anomaly import chance_of_next
 from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.store.memory import MemoryStore
@@ -370,3 +370,26 @@ def test_budgets() -> None:
     assert parse_budget("800runs") == Budget(runs=800)
     assert Budget(seconds=100).share(25, 1) == 0.25
     assert Budget(runs=10).share(25, 5) == 0.5
+
+
+class _Interrupted(FakeTestbed):
+    """Finds its data path dead in some runs."""
+
+    outages = frozenset({20, 21, 25})
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        if run in self.outages:
+            return SetupFailed(f"{OUTAGE} dead", "data path a -> b: link: eth1 of b is down", 50.0)
+        return super().measure(workload, run, watch)
+
+
+def test_a_proposal_that_met_a_dead_data_path_is_run_again() -> None:
+    """So an outage costs runs, and no proposal: a strategy would take it for one that cannot be set up."""
+    store = MemoryStore(HEADER)
+    search(_Interrupted(), store=store, budget=Budget(runs=40))
+    runs = {record.run: record for record in store.runs() if record.purpose == "search"}
+    lost = [record for record in runs.values() if isinstance(record.result, SetupFailed)]
+    assert lost
+    for record in lost:
+        following = next(other for number, other in sorted(runs.items()) if number > record.run)
+        assert following.workload == record.workload

@@ -1,0 +1,124 @@
+"""From what both ends of a dead data path see to the layer that is broken, and the command that mends it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collie.hosts.diagnosis import Failure, Layer, Stage, diagnose, unequal_mtu
+from collie.hosts.drop_rules import Rule
+from collie.hosts.facts import Gid, PortFacts
+from collie.hosts.wire import End, Link, Neighbour, Ping
+from collie.inventory.hosts import Host
+
+UP = frozenset({"BROADCAST", "MULTICAST", "UP", "LOWER_UP"})
+REACHED, LOST = Ping(passed=True), Ping(passed=False)
+
+
+PORT = PortFacts(1, "ACTIVE", 4096, 100e9, "eth1", (), "Ethernet")
+
+
+def end(name: str, number: int) -> End:
+    address, mac = f"192.0.2.{number}", f"52:54:00:00:00:0{number}"
+    gids = (Gid(0, f"fe80::{number}", "RoCE v2", "eth1"), Gid(1, address, "RoCE v2", "eth1"))
+    return End(
+        Host(name, f"mgmt-{name}", address, "mlx5_0"),
+        replace(PORT, gids=gids),
+        gids[1],
+        "eth1",
+        Link(UP, 4200, mac),
+        Neighbour("REACHABLE", f"52:54:00:00:00:0{3 - number}"),
+        routed=True,
+        ping=REACHED,
+        full_ping=REACHED,
+        arrived=3,
+        hung_queues=0,
+        rules=(),
+    )
+
+
+A, B = end("a", 1), end("b", 2)
+WRONG = replace(A.host, gid_index=0)
+TIMED_OUT = Failure(Stage.SET_UP, "modify_qp RTR: Connection timed out")
+NOTHING = Failure(Stage.TRICKLE, "nothing was received")
+UNRESOLVED = replace(A, neighbour=Neighbour("FAILED"), ping=LOST, full_ping=None)
+DROPS_ARP = Rule("ARP", "a filter drops ARP", "undo ARP")
+DROPS_ROCE = Rule("UDP 4791", "a filter drops UDP 4791", "undo UDP")
+LOSES = Rule("everything", "netem loses packets", "undo loss")
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "failure", "layer", "host", "command"),
+    [
+        (A, replace(B, link=Link(frozenset(), 4200, None)), TIMED_OUT, Layer.LINK, "b", "ip link set eth1 up"),
+        (A, replace(B, link=Link(frozenset({"UP"}), 4200, None)), NOTHING, Layer.LINK, "b", "ethtool eth1"),
+        (replace(A, port=replace(PORT, state="DOWN")), B, NOTHING, Layer.LINK, "a", "ip link set eth1 up"),
+        (A, replace(B, rules=(LOSES,)), NOTHING, Layer.LINK, "b", "undo loss"),
+        (replace(A, hung_queues=2), replace(B, arrived=0), NOTHING, Layer.LINK, "a", "ip link set eth1 down"),
+        (UNRESOLVED, replace(B, arrived=0), TIMED_OUT, Layer.LINK, "a", "ip link set eth1 down"),
+        (
+            replace(A, host=WRONG, gid=Gid(0, "fe80::1", "RoCE v2")),
+            B,
+            TIMED_OUT,
+            Layer.GID,
+            "a",
+            "gid_index: 1",
+        ),
+        (replace(A, host=replace(A.host, gid_index=7), gid=None), B, TIMED_OUT, Layer.GID, "a", "gid_index: 1"),
+        (A, replace(B, gid=None), TIMED_OUT, Layer.GID, "b", "ip address add 192.0.2.2/24 dev eth1"),
+        (A, replace(B, gid=Gid(1, "192.0.2.2", "IB/RoCE v1")), NOTHING, Layer.GID, "b", "b: gid_index: 1"),
+        (A, replace(B, link=Link(UP | {"NOARP"}, 4200, None)), NOTHING, Layer.ADDRESS, "b", "ip link set eth1 arp on"),
+        (UNRESOLVED, replace(B, rules=(DROPS_ARP,)), TIMED_OUT, Layer.ADDRESS, "b", "undo ARP"),
+        (UNRESOLVED, B, TIMED_OUT, Layer.ADDRESS, "a", "ip neigh replace 192.0.2.2 lladdr 52:54:00:00:00:02 dev eth1"),
+        (
+            replace(A, neighbour=Neighbour("PERMANENT", "02:00:00:00:00:09"), ping=LOST),
+            B,
+            NOTHING,
+            Layer.ADDRESS,
+            "a",
+            "ip neigh replace 192.0.2.2 lladdr 52:54:00:00:00:02 dev eth1",
+        ),
+        (replace(A, routed=False), B, TIMED_OUT, Layer.ROUTE, "a", "ip route add 192.0.2.2/32 dev eth1"),
+        (A, replace(B, rules=(DROPS_ROCE,)), NOTHING, Layer.FIREWALL, "b", "undo UDP"),
+        (A, B, NOTHING, Layer.FIREWALL, "b", "iptables -I INPUT -p udp --dport 4791 -j ACCEPT"),
+        (replace(A, full_ping=Ping(passed=False, limit=1500)), B, NOTHING, Layer.MTU, "a", "ip link set eth1 mtu 1500"),
+        (A, B, Failure(Stage.FULL, "transport retry counter exceeded"), Layer.MTU, "a", "ip link set eth1 mtu 1500"),
+        (A, B, TIMED_OUT, Layer.QUEUE_PAIR, "a", "rdma link show mlx5_0/1"),
+        (
+            A,
+            B,
+            Failure(Stage.DATAGRAM, "nothing was received"),
+            Layer.DATAGRAM,
+            "b",
+            "rdma statistic show link mlx5_0/1",
+        ),
+        (End(A.host), B, NOTHING, Layer.UNKNOWN, "a", "apt-get install iproute2 iputils-ping"),
+    ],
+)
+def test_the_lowest_broken_layer_is_named_with_its_command(
+    sender: End, receiver: End, failure: Failure, layer: Layer, host: str, command: str
+) -> None:
+    found = diagnose(sender, receiver, failure)
+    assert (found.layer, found.host) == (layer, host)
+    assert command in found.command
+
+
+def test_what_blocks_the_way_back_is_found_too() -> None:
+    """RC needs both: its acknowledgements are packets of the receiver."""
+    found = diagnose(replace(A, rules=(DROPS_ROCE,)), B, NOTHING)
+    assert (found.host, found.command) == ("a", "undo UDP")
+
+
+def test_rules_that_nobody_could_read_are_said_to_be_unread() -> None:
+    assert "could not be read" in diagnose(A, replace(B, rules=None), NOTHING).detail
+    assert "could not be read" not in diagnose(A, B, NOTHING).detail
+
+
+def test_the_end_with_the_smaller_mtu_is_named_with_the_mtu_of_the_other() -> None:
+    small = replace(B, port=replace(PORT, active_mtu=1024), link=Link(UP, 1500, None))
+    for sender, receiver in ((A, small), (small, A)):
+        found = unequal_mtu(sender, receiver)
+        assert found is not None
+        assert (found.layer, found.host, found.command) == (Layer.MTU, "b", "ip link set eth1 mtu 4200")
+    assert unequal_mtu(A, B) is None
