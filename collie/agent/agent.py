@@ -19,6 +19,7 @@ from .requests import Request, parse_flows
 from .sampler import CounterReader, received_packets
 
 DRAIN_SECONDS = 1.0
+LET_GO_SECONDS = 2.0
 # The phase of a run after a step; others leave it as it is.
 AFTER = {"prepare": "prepared", "connect": "connected", "start": "running", "stop": "stopped"}
 
@@ -191,6 +192,11 @@ class Agent(Loop):
         self.end_run()
         self.reason = "request"
         left = self._left()
+        # The kernel takes the queue pairs of a killed engine back a moment later; longer where packets of theirs wait.
+        late = time.monotonic() + LET_GO_SECONDS
+        while left and time.monotonic() < late:
+            time.sleep(0.05)
+            left = self._left()
         pids = None if left is None else sorted({pair.pid for pair in left if pair.pid is not None})
         return {"qps_left": None if left is None else len(left), "pids": pids}
 

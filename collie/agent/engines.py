@@ -29,6 +29,7 @@ class Engines:
         self._shares = shares(qps, processes)
         self.members: List[EngineProcess] = []
         self._first_to_end: Optional[int] = None
+        self._killed = False
         try:
             for share in self._shares:
                 self.members.append(make_engine(share))
@@ -110,12 +111,16 @@ class Engines:
         return all(reaped)
 
     def kill(self, seconds: float = 2.0) -> bool:
-        """Kill all at once; return whether they are gone within ``seconds``."""
+        """Kill all at once; return whether they are gone within ``seconds``.
+
+        What outlived that hangs in the kernel, and is not waited for another time.
+        """
         if self._first_to_end is None:
             self._first_to_end = next((number for number, member in enumerate(self.members) if member.ended), None)
         for member in self.members:
             member.kill(0.0)
-        return self.reap(seconds)
+        waited, self._killed = self._killed, True
+        return self.reap(0.0 if waited else seconds)
 
     def last_words(self) -> str:
         """Say how the first of them ended."""

@@ -263,6 +263,11 @@ def _by_stage(sender: End, receiver: End, failure: Failure) -> Cause:
     mtu = sender.port.active_mtu if sender.port else None
     packets = f"packets of {mtu or 'the path MTU'}"
     detail = f"small messages pass from {sender.host.name} to {receiver.host.name}, and {packets} do not"
+    if sender.full_ping and sender.full_ping.passed and receiver.full_ping and receiver.full_ping.passed:
+        command = f"rdma statistic show link {receiver.host.device}/{receiver.host.ib_port}"
+        return Cause(
+            Layer.UNKNOWN, receiver.host.name, f"{detail}, though pings as large do: {failure.detail}", command
+        )
     command = f"ip link set {sender.netdev or 'NETDEV'} mtu 1500"
     return Cause(Layer.MTU, sender.host.name, f"{detail}: {failure.detail}", command)
 

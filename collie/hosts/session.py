@@ -17,7 +17,7 @@ import hashlib
 import inspect
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -29,7 +29,7 @@ from collie.hosts.facts import HostFacts, parse_facts
 from collie.hosts.protocol import AgentClient, AgentGone
 from collie.inventory.hosts import Host
 from collie.ports import Channel, Clock, Completed, Remote
-from collie.untrusted import whole_number
+from collie.untrusted import read_json, typed, whole_number
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,9 @@ START_PAUSES_SECONDS = (0.5, 2.0, 6.0)
 """Between attempts. A host whose one CPU still tears down what a hard workload left behind answers nobody for half a
 minute; one that is gone refuses at once, and is given up after these 8.5 seconds."""
 
+LET_GO_SECONDS = 15.0
+"""For the kernel to take back queue pairs whose process was killed."""
+LOOK_SECONDS = 0.5
 CUT_OFF_SECONDS = 0.2
 """Between one cut and the next: an agent's start takes several steps, and the first cut may fall between two."""
 
@@ -104,6 +107,7 @@ class HostSession:
         self._client: AgentClient | None = None
         self._facts: HostFacts | None = None
         self._left: int | None = 0
+        self._left_pids: set[int] = set()
 
     @property
     def facts(self) -> HostFacts:
@@ -225,10 +229,41 @@ class HostSession:
             self._remote.close()
         try:
             self._drop()
+            if self._left and self._left_pids:
+                self._left = self._let_go(self._left)
             self._remote.close()
             return self._left
         finally:
             self._lock.release()
+
+    def _let_go(self, left: int) -> int:
+        """Wait until the kernel has taken back what agents left behind; return how many queue pairs it still lists.
+
+        A queue pair lives as long as a packet of its own waits in a transmit queue, and so does the process that has
+        it, killed or not. Where the kernel cannot be asked it is what the agents have said.
+        """
+        late = self._clock.monotonic() + LET_GO_SECONDS
+        while True:
+            try:
+                said = self._remote.run(["rdma", "-j", "resource", "show", "qp"], COMMAND_SECONDS)
+                pairs = typed(Sequence[Mapping[str, Any]], read_json(said.stdout)) if said.status == 0 else None
+            except (TestbedError, ValueError):
+                pairs = None
+            if pairs is None:
+                return left
+            left = sum(pair.get("pid") in self._left_pids for pair in pairs)
+            if not left or self._clock.monotonic() > late:
+                break
+            self._clock.sleep(LOOK_SECONDS)
+        if left:
+            logger.warning(
+                "host %s: the kernel has not let go of %d queue pairs of ours within %g s: packets of theirs wait in a "
+                "transmit queue. To drop these: ip link set NETDEV down; ip link set NETDEV up",
+                self.host.name,
+                left,
+                LET_GO_SECONDS,
+            )
+        return left
 
     def _drop(self) -> None:
         if self._client is None:
@@ -238,6 +273,7 @@ class HostSession:
         # Each agent knows of its own alone: what an earlier one has left is not gone because the next left nothing.
         self._left = (self._left or None) if left is None else (self._left or 0) + left
         if left:
+            self._left_pids.update(last.get("pids") or ())
             logger.warning("host %s: %d queue pairs of pids %s are left", self.host.name, left, last.get("pids"))
         elif left is None:
             logger.warning(

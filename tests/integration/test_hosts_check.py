@@ -53,7 +53,7 @@ def test_many_hosts_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collie.hosts.host_check.CLOCK_SECONDS", 0.3)
     monkeypatch.setattr("collie.hosts.idle.WINDOW_SECONDS", 0.3)
-    for length in ("MOMENT", "SECOND"):
+    for length in ("MOMENT", "SECOND", "LONG"):
         monkeypatch.setattr(f"collie.hosts.data_path.{length}", QUICK)
 
 

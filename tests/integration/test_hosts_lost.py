@@ -209,6 +209,35 @@ def test_what_one_agent_left_is_not_gone_because_the_next_left_nothing(tmp_path:
     assert session.close() == 3
 
 
+class Kernel(LocalRemote):
+    """A remote whose kernel lists queue pairs of a process, fewer at each look."""
+
+    def __init__(self, directory: Path, listed: Sequence[int]) -> None:
+        super().__init__("left", directory)
+        self._listed = list(listed)
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        if argv[0] != "rdma":
+            return super().run(argv, timeout_seconds)
+        count = self._listed.pop(0) if len(self._listed) > 1 else self._listed[0]
+        pairs = [{"lqpn": number, "pid": 7 if number < count else 8} for number in range(9)]
+        return Completed(0, json.dumps(pairs), "")
+
+
+@pytest.mark.parametrize(("listed", "left"), [((3, 1, 0), 0), ((3, 2), 2)])
+def test_the_kernel_is_waited_for_until_it_has_let_go_of_what_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: Sequence[int], left: int
+) -> None:
+    monkeypatch.setattr("collie.hosts.session.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("collie.hosts.session.LET_GO_SECONDS", 0.5)
+    host = Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable)
+    archive = Archive.of(fake_agent_program())
+    session = HostSession(host, Kernel(tmp_path, listed), archive, SystemClock())
+    (tmp_path / "behaviour.json").write_text(json.dumps({"qps_left": 3}))
+    assert session.facts
+    assert session.close() == left
+
+
 def test_a_testbed_that_is_closed_under_its_run_starts_no_agent_again(rig: Rig) -> None:
     rig.behave("left", hang="connect")
     with ThreadPoolExecutor(1) as other:

@@ -77,6 +77,7 @@ def rig(cut: Path, clock: Impatient) -> Iterator[Rig]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collie.hosts.outage.PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr("collie.hosts.data_path.LONG", QUICK)
 
 
 def test_an_outage_that_ends_by_itself_costs_one_run(rig: Rig, cut: Path, clock: Impatient) -> None:

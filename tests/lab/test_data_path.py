@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -141,20 +141,23 @@ def test_a_cut_during_a_run_is_named_and_no_finding_and_the_next_run_is_measured
     assert isinstance(testbed.measure(Workload(), 2), Measured)
 
 
-def test_queue_pairs_of_rdma_cm_are_gone_at_the_goodbye_though_the_peer_was_silent(
+def test_queue_pairs_whose_packets_are_stuck_are_gone_at_the_goodbye(
     testbed: HostsTestbed, remotes: tuple[Remote, Remote], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collie.hosts.outage.PATIENCE_SECONDS", 5.0)
-    workload = Workload(connection=Connection.RDMA_CM, qps=48, messages=(4096,), mr_bytes=4096, send_wq_depth=4)
-    cut, mend = "tc qdisc replace dev eth1 root netem loss 100%", "tc qdisc del dev eth1 root"
-
-    def silence() -> None:
-        for remote in remotes:
-            run(remote, cut)
-
-    with broken(remotes[0], "true", mend), broken(remotes[1], "true", mend):
-        with pytest.raises(TestbedError, match="It has been dead for 5 s"):
-            while_running(testbed, remotes[1], workload, silence)
-        assert set(testbed.close().values()) == {0}
-        left = [remote.run(["rdma", "resource", "show", "qp"], SOON).stdout for remote in remotes]
-        assert not any("pid" in text for text in left), left
+    """As where a transmit queue hangs: a queue pair, and its process, live as long as packets of it wait."""
+    monkeypatch.setattr("collie.hosts.outage.PATIENCE_SECONDS", 2.0)
+    workload = Workload(
+        connection=Connection.RDMA_CM, qps=16, messages=(64,), mr_bytes=4096, send_wq_depth=1, timeout=17
+    )
+    plug = "tc qdisc replace dev eth1 root plug limit 100000000 && tc qdisc change dev eth1 root plug "
+    unplug = "tc qdisc del dev eth1 root"
+    with broken(remotes[0], f"modprobe sch_plug && {plug} release_indefinite", unplug):
+        hang = "tc qdisc change dev eth1 root plug block"
+        with suppress(TestbedError):
+            print(while_running(testbed, remotes[0], workload, lambda: run(remotes[0], hang)))
+        stuck = remotes[0].run(["rdma", "resource", "show", "qp"], SOON).stdout
+        print(stuck)
+        assert "comm python" in stuck, "nothing is stuck, so nothing is tested"
+    assert set(testbed.close().values()) == {0}
+    left = [remote.run(["rdma", "resource", "show", "qp"], SOON).stdout for remote in remotes]
+    assert not any("comm python" in text for text in left), left

@@ -41,6 +41,7 @@ def end(name: str, number: int) -> End:
 A, B = end("a", 1), end("b", 2)
 WRONG = replace(A.host, gid_index=0)
 TIMED_OUT = Failure(Stage.SET_UP, "modify_qp RTR: Connection timed out")
+FULL = Failure(Stage.FULL, "transport retry counter exceeded")
 NOTHING = Failure(Stage.TRICKLE, "nothing was received")
 UNRESOLVED = replace(A, neighbour=Neighbour("FAILED"), ping=LOST, full_ping=None)
 DROPS_ARP = Rule("ARP", "a filter drops ARP", "undo ARP")
@@ -83,7 +84,9 @@ LOSES = Rule("everything", "netem loses packets", "undo loss")
         (A, replace(B, rules=(DROPS_ROCE,)), NOTHING, Layer.FIREWALL, "b", "undo UDP"),
         (A, B, NOTHING, Layer.FIREWALL, "b", "iptables -I INPUT -p udp --dport 4791 -j ACCEPT"),
         (replace(A, full_ping=Ping(passed=False, limit=1500)), B, NOTHING, Layer.MTU, "a", "ip link set eth1 mtu 1500"),
-        (A, B, Failure(Stage.FULL, "transport retry counter exceeded"), Layer.MTU, "a", "ip link set eth1 mtu 1500"),
+        (replace(A, full_ping=None), B, FULL, Layer.MTU, "a", "ip link set eth1 mtu 1500"),
+        (A, replace(B, full_ping=LOST), FULL, Layer.MTU, "b", "ip link set eth1 mtu 1500"),
+        (A, B, FULL, Layer.UNKNOWN, "b", "rdma statistic show link mlx5_0/1"),
         (A, B, TIMED_OUT, Layer.QUEUE_PAIR, "a", "rdma link show mlx5_0/1"),
         (
             A,
