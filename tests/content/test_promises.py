@@ -15,7 +15,7 @@ from collie.agent.lines import LONGEST_LINE_BYTES as LONGEST_REQUEST_BYTES
 from collie.bundle import archive
 from collie.campaign import measure
 from collie.content import catalogs, document
-from collie.hosts import protocol, run, session, testbed
+from collie.hosts import outage, protocol, run, session, testbed
 from collie.inventory import file as inventory
 from collie.report import view
 from collie.scheduler import distributed, worker
@@ -113,6 +113,7 @@ FIGURES = [
     ("faults.md", "prepare took longer than 15.0 s", run.PREPARE_SECONDS, 15.0),
     ("faults.md", "did not finish within 10 s", requests.DEFAULT_DEADLINE_SECONDS, 10.0),
     ("faults.md", "after four of them starts new agents", testbed.STALE_FAILURES, 4),
+    ("faults.md", "waits for up to 45 s", outage.PATIENCE_SECONDS, 45.0),
     ("faults.md", "after five tries", measure._FAILURES_IN_A_ROW, 5),
     ("faults.md", "what could be run before, three times", measure._SETUP_TRIES, 3),
     ("faults.md", "repeats the run, once", testbed.AGENT_ATTEMPTS, 2),
