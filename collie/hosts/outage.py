@@ -3,7 +3,8 @@
 Rules:
 
 1. What a run says is doubted where a dead path would say the same: a connection that was not made for want of an
-   answer, work requests that completed with errors, a receiver that got nothing. Then a few small messages are sent.
+   answer, work requests that completed with errors, a receiver that got nothing in the end. Then a few small messages
+   are sent.
 2. Where they pass, the run stands. Where they do not, its result is that the path was dead, whatever it was before.
 3. A dead path is waited for, as most outages end by themselves; then it is mended where somebody can. A campaign goes
    on in both cases. Otherwise the testbed is gone.
@@ -18,7 +19,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 
 from collie.counters.catalog import Catalog
-from collie.detect.measurement import Watch
+from collie.detect.measurement import Measurement, Watch
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.data_path import DataPath
 from collie.hosts.facts import rdma_port
@@ -47,8 +48,14 @@ def doubtful(workload: Workload, result: RunResult) -> bool:
     if not isinstance(result, Measured) or result.measurement.stopped:
         return False
     measured = result.measurement
-    nothing = any(measured.host(name).delivered_bps == 0 for name in sinks(workload))
-    return nothing or bool(measured.health.completion_errors)
+    ceased = any(_last_bps(measured, name) == 0 for name in sinks(workload))
+    return ceased or bool(measured.health.completion_errors)
+
+
+def _last_bps(measured: Measurement, name: str) -> float | None:
+    """Return what a host received at the end of a run, or over all of it where there are no samples."""
+    own = [sample for sample in measured.series if sample.host == name]
+    return own[-1].values.get("delivered_bps") if own else measured.host(name).delivered_bps
 
 
 class Outages:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from collie.detect.measurement import Sample
 from collie.errors import TestbedError
 from collie.hosts import HostsTestbed
+from collie.hosts.outage import doubtful
 from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host
 from collie.ports import Measured, Reviver, SetupFailed
@@ -133,6 +135,16 @@ def test_a_receiver_that_gets_nothing_is_doubted(rig: Rig) -> None:
     rig.behave("left", bytes_per_second=0)
     with pytest.raises(TestbedError, match="nothing was received"):
         rig.testbed.measure(Workload(), 1)
+
+
+def test_a_run_is_doubted_whose_traffic_has_ceased_by_its_end(rig: Rig) -> None:
+    sound = rig.testbed.measure(Workload(), 1)
+    assert isinstance(sound, Measured)
+    assert not doubtful(Workload(), sound)
+    last = max((each for each in sound.measurement.series if each.host == "b"), key=lambda each: each.seconds)
+    ceased = replace(last, values={**last.values, "delivered_bps": 0.0})
+    series = (*(each for each in sound.measurement.series if each is not last), ceased)
+    assert doubtful(Workload(), replace(sound, measurement=replace(sound.measurement, series=series)))
 
 
 def test_a_run_that_cannot_be_set_up_for_another_reason_sends_nothing_more(rig: Rig) -> None:
