@@ -10,6 +10,7 @@ import importlib
 import os
 import shutil
 import signal
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -115,7 +116,7 @@ def _answer(arguments: list[str], folder: Path) -> None:
     code = 99
     try:
         os.chdir(folder)
-        os.environ["TMPDIR"] = str(folder / "tmp")
+        tempfile.tempdir = os.environ["TMPDIR"] = str(folder / "tmp")  # which the parent may have asked for already
         (folder / "tmp").mkdir()
         printed = os.open("printed", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         for descriptor in (1, 2):
