@@ -5,7 +5,7 @@ devices of a machine are in that one network, as two ports of a server are on on
 in a private directory. Three kinds of link were measured between two machines: a TCP stream
 cannot be joined again after one end was killed; UDP loses a third of large messages because nothing slows the sender;
 datagrams over Unix sockets are as fast as the stream, lose nothing, survive a restart, and listen on no port at all.
-Queues that hung were no fault of the link: QEMU's emulator dropped the machine's memory barriers (ADR 18).
+Queues that hung are put down to memory barriers that QEMU's emulator dropped, and not to the link (ADR 18).
 """
 
 from __future__ import annotations
