@@ -33,7 +33,7 @@ from collie.content.locate import Kind, find
 from collie.errors import LabError
 from collie.interrupts import heed
 from collie.testing.faults.kills import CAMPAIGN, Course
-from collie.testing.faults.lab import SILENCE_SECONDS
+from collie.testing.faults.lab import HEAL_SECONDS, SILENCE_SECONDS
 from collie.testing.faults.lab_hosts import LabHosts, Unanswered
 from collie.testing.faults.processes import Controller, Hung
 from collie.testing.faults.records import rows
@@ -71,6 +71,7 @@ class Wire:
             ended = self._trial.end(controller)
         self._trial.expect(ended.code == 0, f"exit {ended.code}: {ended.err[-800:]}")
         self._trial.expect(not self._cuts, f"{cuts - len(self._cuts)} of {cuts} cuts were made")
+        self._trial.expect(self._hosts.wait_until_healed(HEAL_SECONDS), f"not healed within {HEAL_SECONDS:g} s")
         self._look()
         self._trial.expect(not self.hung, f"hung queues: {', '.join(sorted(self.hung))}")
         self._trial.expect(not (dead := lab.dead_links()), f"dead links: {'; '.join(map(str, dead))}")
