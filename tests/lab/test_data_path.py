@@ -119,7 +119,7 @@ def while_running(testbed: HostsTestbed, remote: Remote, workload: Workload, do:
     measuring = threading.Thread(target=measure)
     measuring.start()
     deadline = time.monotonic() + 60
-    while remote.run(["rdma", "resource", "show", "qp"], SOON).stdout.count("state RTS") < workload.qps:
+    while remote.run(["rdma", "resource", "show", "qp"], SOON).stdout.count("type RC state RTS") < workload.qps:
         assert time.monotonic() < deadline, "no run began"
     do()
     measuring.join(180)
@@ -132,10 +132,11 @@ def while_running(testbed: HostsTestbed, remote: Remote, workload: Workload, do:
 def test_a_cut_during_a_run_is_named_and_no_finding_and_the_next_run_is_measured(
     testbed: HostsTestbed, remotes: tuple[Remote, Remote], pair: Pair
 ) -> None:
+    light = Workload(messages=(4096,), send_wq_depth=1)
     cut = "setsid -f sh -c 'tc qdisc replace dev eth1 root netem loss 100%; sleep 15; tc qdisc del dev eth1 root'"
-    died = while_running(testbed, remotes[1], Workload(), lambda: run(remotes[1], f"{cut} >/dev/null 2>&1 </dev/null"))
-    assert isinstance(died, SetupFailed), died
+    died = while_running(testbed, remotes[1], light, lambda: run(remotes[1], f"{cut} >/dev/null 2>&1 </dev/null"))
     print(died)
+    assert isinstance(died, SetupFailed)
     assert died.of_outage
     assert f"data path {pair.a.name} -> {pair.b.name}: link: on {pair.b.name}, queueing discipline netem" in died.detail
     assert "It was back after" in died.detail
