@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -105,6 +106,12 @@ def testbed(pair: Pair) -> Iterator[HostsTestbed]:
     testbed.close()
 
 
+def ready(remote: Remote) -> int:
+    """Count the queue pairs of runs that can carry traffic."""
+    listed = json.loads(remote.run(["rdma", "-j", "resource", "show", "qp"], SOON).stdout or "[]")
+    return sum((pair["type"], pair["state"]) == ("RC", "RTS") for pair in listed)
+
+
 def while_running(testbed: HostsTestbed, remote: Remote, workload: Workload, do: Callable[[], None]) -> RunResult:
     """Measure, and do something when the queue pairs of the run carry traffic."""
     results: list[RunResult | TestbedError] = []
@@ -119,7 +126,7 @@ def while_running(testbed: HostsTestbed, remote: Remote, workload: Workload, do:
     measuring = threading.Thread(target=measure)
     measuring.start()
     deadline = time.monotonic() + 60
-    while remote.run(["rdma", "resource", "show", "qp"], SOON).stdout.count("type RC state RTS") < workload.qps:
+    while ready(remote) < workload.qps:
         assert time.monotonic() < deadline, "no run began"
     do()
     measuring.join(180)
