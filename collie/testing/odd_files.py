@@ -243,7 +243,8 @@ def _of_users() -> Iterator[Use]:
     """Yield files of the account: SSH, calibrations, the lab."""
     ask = ("counters", "list", "--hosts", "hosts.yaml")
     yield Use("home/.ssh/config", ask, 3, named=".ssh/config", apart=frozenset({"dangling link"}))
-    yield Use("state/collie/calibrations", ("hosts", "calibrate", "--hosts", "hosts.yaml"), 3, frozenset({"directory"}))
+    calibrate = ("hosts", "calibrate", "--hosts", "hosts.yaml")
+    yield Use("state/collie/calibrations", calibrate, 3, apart=frozenset({"directory"}))
     for words in ("lab status", "lab ssh lab-a true", "measure nsdi22-01 --hosts lab"):
         yield Use("state/collie/lab/lab.json", tuple(words.split()), 3)
     yield Use("state/collie/lab/lab.json", ("lab", "down"), 3, _REPLACED)
@@ -282,10 +283,12 @@ class Stage:
 
     Args:
         folder: where; made.
+        kill_seconds: after which a command is taken to hang.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kill_seconds: float = KILL_SECONDS) -> None:
         self.folder = folder
+        self._kill_seconds = kill_seconds
         self._good = folder / "good"
         self._codes: dict[tuple[str, ...], int] = {}
         self._good.mkdir(parents=True)
@@ -311,12 +314,12 @@ class Stage:
                 else:
                     path.unlink(missing_ok=True)
                 ODDITIES[oddity](path)
-            return self._run(use, place, _GOOD_SECONDS if oddity is None else KILL_SECONDS)
+            return self._run(use, place, _GOOD_SECONDS if oddity is None else self._kill_seconds)
 
     def wrong(self, use: Use, oddity: str, answer: Answer) -> str:
         """Say what is wrong with an answer; nothing where it is as documented. Time and memory are not looked at."""
         if answer.code is None:
-            return f"no answer within {KILL_SECONDS:g} s"
+            return f"no answer within {self._kill_seconds:g} s"
         if "Traceback" in answer.err or "unforeseen" in answer.err:
             return f"a fault: {answer.err.strip().splitlines()[-1][:200]}"
         passes = use.either or oddity in use.passed
