@@ -93,7 +93,7 @@ class Use:
         named: what a refusal names; the name of the file unless given.
         environment: variables, relative to the stage.
         either: the command may refuse the file or pass over it.
-        apart: oddities that are not tried, as the command would go on to hosts that are not there.
+        apart: oddities that are not tried: what they mean is no refusal of the file.
     """
 
     file: str
@@ -246,7 +246,8 @@ def _of_users() -> Iterator[Use]:
     calibrate = ("hosts", "calibrate", "--hosts", "hosts.yaml")
     yield Use("state/collie/calibrations", calibrate, 3, apart=frozenset({"directory"}))
     for words in ("lab status", "lab ssh lab-a true", "measure nsdi22-01 --hosts lab"):
-        yield Use("state/collie/lab/lab.json", tuple(words.split()), 3)
+        # A link that leads nowhere is no lab, as no file is.
+        yield Use("state/collie/lab/lab.json", tuple(words.split()), 3, apart=frozenset({"dangling link"}))
     yield Use("state/collie/lab/lab.json", ("lab", "down"), 3, _REPLACED)
     yield Use("state/collie/lab/lock", ("lab", "down"), 3, frozenset({"dangling link"}))
     yield Use("state/collie/lab/hosts.yaml", ("lab", "status"), passed=ALL)
