@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -262,6 +263,16 @@ def _of_users() -> Iterator[Use]:
 USES: tuple[Use, ...] = (*_inputs(), *_content(), *_campaigns(), *_outputs(), *_of_users())
 
 
+_MEASURED = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[2:])
+with open(sys.argv[1], "w") as peak:
+    peak.write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+sys.exit(code)
+"""
+"""Runs a command and writes down its peak of memory. A process counts what its parent had, and this one has little."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a command did.
@@ -352,33 +363,24 @@ class Stage:
         with (place / ".err").open("w+", errors="replace") as err:
             began = time.monotonic()
             child = subprocess.Popen(
-                argv,
+                (sys.executable, "-S", "-c", _MEASURED, str(place / ".peak"), *argv),
                 cwd=place,
                 env={**os.environ, **home, **own},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=err,
+                start_new_session=True,
             )
-            code, peak = _ended(child, limit_seconds)
+            try:
+                code = child.wait(limit_seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+                code = None
             seconds = time.monotonic() - began
             err.seek(0)
-            return Answer(code, err.read(1 << 16), seconds, peak)
-
-
-def _ended(child: subprocess.Popen[bytes], limit_seconds: float) -> tuple[int | None, int]:
-    """Wait for a child, and kill one that takes too long; return its exit code and its peak of memory in bytes."""
-    deadline = time.monotonic() + limit_seconds
-    while True:
-        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
-        if pid:
-            child.returncode = os.waitstatus_to_exitcode(status)
-            return child.returncode, usage.ru_maxrss << 10
-        if time.monotonic() > deadline:
-            child.kill()
-            _, status, usage = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-            return None, usage.ru_maxrss << 10
-        time.sleep(0.01)
+            peak = place / ".peak"
+            return Answer(code, err.read(1 << 16), seconds, int(peak.read_text()) << 10 if peak.exists() else 0)
 
 
 _HOST = {"address": "127.0.0.1", "port": 9, "user": "nobody", "device": "rxe0"}

@@ -110,6 +110,7 @@ def test_every_number_is_what_the_record_says(written: Page, store: SqliteStore)
 _UNITS = {
     "": 1.0, "%": 0.01, "Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3, "bit/s": 1.0, "Mpps": 1e6, "kpps": 1e3, "pps": 1.0,
     "s": 1.0, "min": 60.0, "h": 3600.0, "k": 1e3, "M": 1e6, "G": 1e9, "run": 1.0, "runs": 1.0, "times": 1.0,
+    "anomaly": 1.0, "anomalies": 1.0,
 }  # fmt: skip
 
 

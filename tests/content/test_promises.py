@@ -95,7 +95,7 @@ FIGURES = [
     ("security.md", "the words of a failure 2000 characters", protocol.MOST_WORDS, 2000),
     ("security.md", "nesting 40 levels", untrusted._DEEPEST, 40),
     ("security.md", "up to 4 MiB", archive.MOST_CONTENT_BYTES, 4 * MIB),
-    ("security.md", "a file of up to 8 MiB", archive.MOST_FILE_BYTES, 8 * MIB),
+    ("security.md", "a regular file of up to 8 MiB", archive.MOST_FILE_BYTES, 8 * MIB),
     ("security.md", "A row has at most 4 MiB", connections.MOST_ROW_BYTES, 4 * MIB),
     ("security.md", "and 100,000 values", codec.MOST_VALUES, 100_000),
     ("security.md", "the samples of a run 8 MiB", series.MOST_BYTES, 8 * MIB),

@@ -39,18 +39,14 @@ def test_a_search_of_pairs_that_is_killed_while_it_starts_and_while_it_runs_ends
     assert killed.differences == ()
 
 
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Path:
-    """A folder whose log is on a disk without room."""
-    (tmp_path / "collie.log").symlink_to("/dev/full")
-    return tmp_path
-
-
 def test_a_log_on_a_full_disk_fills_no_screen_with_tracebacks(
-    full_disk: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with logged_to(full_disk):
-        logging.getLogger("collie").warning("status.json cannot be written")
+    logger = logging.getLogger("collie")
+    with logged_to(tmp_path), open("/dev/full", "w") as full_disk:
+        (handler,) = (each for each in logger.handlers if isinstance(each, logging.StreamHandler))
+        os.dup2(full_disk.fileno(), handler.stream.fileno())
+        logger.warning("status.json cannot be written")
     assert capsys.readouterr().err == ""
 
 
@@ -130,7 +126,7 @@ def test_a_file_system_that_fails_is_told_of_once(tmp_path: Path) -> None:
     (tmp_path / "c" / "results.jsonl").unlink()
     (tmp_path / "c" / "results.jsonl").mkdir()
     said = collie("search", "--resume", "c", "--budget", "20runs", cwd=tmp_path, status=3).stderr
-    assert "collie: c/anomalies/a1 cannot be written: Not a directory" in said
+    assert "collie: c/anomalies/a1 cannot be written: c/anomalies: Not a directory" in said
     assert said.count("cannot be written") == 1
 
 

@@ -140,7 +140,7 @@ def test_a_cut_during_a_run_is_named_and_no_finding_and_the_next_run_is_measured
     testbed: HostsTestbed, remotes: tuple[Remote, Remote], pair: Pair
 ) -> None:
     light = Workload(messages=(4096,), send_wq_depth=1)
-    cut = "setsid -f sh -c 'tc qdisc replace dev eth1 root netem loss 100%; sleep 15; tc qdisc del dev eth1 root'"
+    cut = "setsid -f sh -c 'tc qdisc replace dev eth1 root netem loss 100%; sleep 35; tc qdisc del dev eth1 root'"
     died = while_running(testbed, remotes[1], light, lambda: run(remotes[1], f"{cut} >/dev/null 2>&1 </dev/null"))
     print(died)
     assert isinstance(died, SetupFailed)

@@ -11,7 +11,7 @@ import pytest
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.errors import HostUnreachable, StoreError, StoreUnwritable
+from collie.errors import HostUnreachable, StoreError
 from collie.ports import OtherUse, TestbedInfo
 from collie.store.lock import CampaignLock
 from collie.testing.fakes import FakeTestbed
@@ -93,7 +93,7 @@ def test_a_campaign_that_cannot_be_begun_leaves_nothing_open(
     be(testbed, monkeypatch)
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "fingerprint").write_text("")
-    with pytest.raises(StoreUnwritable, match=r"fingerprint/fake\.json cannot be written: "):
+    with pytest.raises(StoreError, match=r"fingerprint cannot be read: Not a directory"):
         wiring.begin(choice, tmp_path / "c")
     assert testbed.closed
     CampaignLock(tmp_path / "c").release()
