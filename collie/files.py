@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -275,10 +277,11 @@ class Folder:
         Raises:
             OSError: it cannot be written; what was there stays.
         """
-        unfinished = f".{_component(name)}.new"
+        # A name of its own: somebody may ask for a report while a search ends and writes it, too.
+        unfinished = f".{_component(name)}.{threading.get_native_id()}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with self._naming(name), ExitStack() as on_failure:
-            self._remove(unfinished)
+            self._remove_abandoned(name)
             descriptor = os.open(unfinished, flags, mode, dir_fd=self._descriptor)
             on_failure.callback(self._remove, unfinished)
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -287,6 +290,13 @@ class Folder:
                 os.fsync(file.fileno())
             os.replace(unfinished, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
             on_failure.pop_all()
+
+    def _remove_abandoned(self, name: str) -> None:
+        """Remove what threads that were killed left of a file, and this one."""
+        for found in os.listdir(self._descriptor):
+            left = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)\.new", found)
+            if left and (left[1] == str(threading.get_native_id()) or not os.path.exists(f"/proc/{left[1]}")):
+                self._remove(found)
 
     def _remove(self, name: str) -> None:
         with suppress(FileNotFoundError):

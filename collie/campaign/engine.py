@@ -48,6 +48,9 @@ from collie.workloads.workload import Workload
 _MOST_SKIPPED = 2000
 """Proposals in a row that known anomalies cover: then they cover, for practical purposes, the space."""
 
+_MAX_OUTAGES = 3
+"""Runs of one proposal that may end in a dead data path: it may be the proposal that kills it."""
+
 _EXPLANATION_RUNS = 35
 """Runs that an explanation is expected to take, when some are kept back for it."""
 
@@ -70,6 +73,7 @@ class Summary:
         elapsed_seconds: testbed time.
         anomalies: in the order found.
         lost: runs that cost a host.
+        path_killers: the last run of each proposal that met a dead data path every time.
         ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
         trust: how far the findings can be trusted; None when too little was judged.
         prospects: the chance of another find in the next hour; None when too little is known.
@@ -89,6 +93,7 @@ class Summary:
     lost: tuple[LostHost, ...] = ()
     pairs: int = 1
     set_aside: Mapping[str, str] = field(default_factory=dict)
+    path_killers: tuple[RunRecord, ...] = ()
 
     @property
     def measured_runs(self) -> int:
@@ -135,6 +140,7 @@ class Engine:
         self._pairs = len(measurer.lanes)
         self._searching = self._pairs
         self._again: list[Workload] = []
+        self._outages: dict[Workload, list[RunRecord]] = {}
         self._judged = 0
         self._dropped: list[Verdict] = []
 
@@ -196,6 +202,7 @@ class Engine:
             tuple(self._measurer.lost.values()),
             self._pairs,
             dict(self._measurer.set_aside),
+            tuple(met[-1] for met in self._outages.values() if len(met) == _MAX_OUTAGES),
         )
 
     async def _step(self, lane: Lane) -> bool:
@@ -213,8 +220,7 @@ class Engine:
             self._strategy.tell(workload, Answer(Fate.UNSUPPORTED))
             return False
         record, verdict = await self._propose(lane, workload, "search")
-        if isinstance(record.result, SetupFailed) and record.result.of_outage:
-            self._again.append(workload)
+        if isinstance(record.result, SetupFailed) and record.result.of_outage and self._is_proposed_again(record):
             return True
         if not isinstance(record.result, Measured):
             fate = Fate.UNSUPPORTED if isinstance(record.result, Unsupported) else Fate.FAILED
@@ -223,6 +229,7 @@ class Engine:
             self._strategy.tell(workload, Answer(fate))
             return True
         self._judged += 1
+        self._outages.pop(workload, None)
         measurement = record.result.measurement
         if verdict is not None and verdict.is_anomalous:
             suspect = Suspect(workload, verdict, measurement, record.run, lane)
@@ -231,6 +238,16 @@ class Engine:
         else:
             self._strategy.tell(workload, Answer(Fate.MEASURED, measurement))
         return True
+
+    def _is_proposed_again(self, record: RunRecord) -> bool:
+        """Put a proposal that met a dead data path back, unless it has met one too often."""
+        met = self._outages.setdefault(record.workload, [])
+        met.append(record)
+        if len(met) < _MAX_OUTAGES:
+            self._again.append(record.workload)
+            return True
+        self._refused.add(record.workload)
+        return False
 
     async def _propose(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
         """Run a proposal; let the record and whoever watches know what the strategy is after."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -66,7 +67,8 @@ def _write(path: Path, exported: wiring.Exported) -> None:
         mode = 0o600 if exported.printable else 0o777  # a program, as the umask says
         with os.fdopen(open_output(path, mode), "wb") as file:
             if exported.printable and path.is_file():  # it may have been there, open to others
-                os.fchmod(file.fileno(), mode)
+                with suppress(PermissionError):  # its owner has chosen who may read it
+                    os.fchmod(file.fileno(), mode)
             file.write(exported.data)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None

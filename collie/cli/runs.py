@@ -6,7 +6,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TextIO
 
@@ -74,7 +74,8 @@ def _target(path: str | None) -> Iterator[TextIO]:
         # For its owner alone: why a host was lost names its address.
         with os.fdopen(open_output(path), "w", encoding="utf-8", newline="") as file:
             if os.path.isfile(path):  # it may have been there, open to others
-                os.fchmod(file.fileno(), 0o600)
+                with suppress(PermissionError):  # its owner has chosen who may read it
+                    os.fchmod(file.fileno(), 0o600)
             yield file
     except OSError as error:  # of this file: the record has errors of its own
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -3,7 +3,8 @@
 Rules:
 
 1. The specification is on disk before the first machine starts, and the hosts file only after all have answered.
-2. `up` never restarts a machine that answers, and never changes the port, keys or addresses of one that exists.
+2. `up` restarts no machine that answers, except at a dead link, and never changes the port, keys or addresses of one
+   that exists.
 3. What `up` started and could not bring to an answer, it stops again, whatever ended it.
 4. Which machines run is read from the process table; no file is believed about it.
 """

@@ -115,6 +115,7 @@ def render_search(
             {"run": lost.run, "host": lost.host, "workload": render(lost.workload), "detail": lost.detail}
             for lost in summary.lost
         ],
+        "path_killers": [{"run": each.run, "workload": render(each.workload)} for each in summary.path_killers],
         "pairs": summary.pairs,
         "pairs_set_aside": dict(summary.set_aside),
         "anomalies": [_anomaly(anomaly, score) for anomaly in summary.anomalies],

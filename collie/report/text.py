@@ -124,6 +124,9 @@ def _notes(summary: Summary) -> Iterator[str]:
         yield f"{pair} was set aside: {reason}."
     for lost in summary.lost:
         yield f"Run {lost.run} cost host {lost.host}, which was brought back: {lost.detail}."
+    for killer in summary.path_killers:
+        assert isinstance(killer.result, SetupFailed)
+        yield f"Every run of a workload ended in a dead data path, last run {killer.run}: {killer.result.detail}."
     if summary.unsupported_runs:
         yield f"{runs(summary.unsupported_runs)} asked for what the device cannot do."
     if summary.ended_by == "pause budget":

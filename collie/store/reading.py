@@ -98,7 +98,7 @@ class Reader:
         files = vetted(folder, to_write=is_live)
         version = schema.require_readable(folder)
         self._in_place = None
-        if is_live and files.is_mine:
+        if is_live and files.is_mine and files.log is not None:  # SQLite would make a log where there is none
             return self._live(folder.path / RECORD)
         if not files.has_log and version == schema.SCHEMA_VERSION:
             self._in_place = files

@@ -7,7 +7,7 @@ super-journal that it names, wherever that is. It writes into the write-ahead lo
 2. None of its files is a link, or anything else than a regular file.
 3. Log and index are of the user who owns the record, as it is readable for its owner alone. Where SQLite is to write
    into them, they have no second name: it could be that of a file elsewhere.
-4. The log begins as SQLite's logs do, or is empty.
+4. The log begins as SQLite's logs do, or was not yet written when the machine went down: SQLite passes over that.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ LOG, INDEX, JOURNAL = (f"{RECORD}{suffix}" for suffix in BESIDE)
 
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 """Of sqlite.org/fileformat2.html, section 4.1: checksums in either byte order."""
+
+_LOG_HEADER_BYTES = 32
+_NEVER_WRITTEN = bytes(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +83,17 @@ def vetted(folder: Folder, *, to_write: bool) -> Files:
             raise StoreError(f"{folder.path} holds no campaign: there is no {RECORD} in it")
         require_regular(record.st_mode, folder.path / RECORD)
         if folder.stat(JOURNAL) is not None:
-            raise _foreign(folder, JOURNAL, "a record of Collie has no rollback journal")
+            raise StoreError(
+                f"{folder.path / JOURNAL} stands beside the record, and SQLite would act on it, so nothing was opened. "
+                "An earlier Collie that was killed while it made the campaign left one: then nothing was measured, so "
+                "begin anew. Otherwise it was not made by Collie: ask the maker of the campaign"
+            )
         log, index = _of_owner(folder, LOG, record), _of_owner(folder, INDEX, record)
         if to_write:
             for name, found in ((LOG, log), (INDEX, index)):
                 if found is not None and found.st_nlink > 1:
                     raise _foreign(folder, name, "it has a second name elsewhere")
-        if log is not None and log.st_size and _head(folder) not in _LOG_MAGIC:
+        if log is not None and log.st_size >= _LOG_HEADER_BYTES and _head(folder) not in (*_LOG_MAGIC, _NEVER_WRITTEN):
             raise _foreign(folder, LOG, "it is no write-ahead log of SQLite")
     except OSError as error:
         raise StoreError(f"{error.filename or folder.path} cannot be read: {error.strerror}") from None

@@ -21,6 +21,7 @@ from collie.detect.measurement import Measurement, Watch
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, TestbedError, UsageError
 from collie.ports import OUTAGE, CampaignHeader, HostLost, RunResult, SetupFailed
+from collie.report.text import render_summary
 from collie.search.anomaly import chance_of_next
 from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.store.memory import MemoryStore
@@ -381,6 +382,28 @@ class _Interrupted(FakeTestbed):
         if run in self.outages:
             return SetupFailed(f"{OUTAGE} dead", "data path a -> b: link: eth1 of b is down", 50.0)
         return super().measure(workload, run, watch)
+
+
+class _Killed(FakeTestbed):
+    """Its data path dies of the workload that is run first after the twentieth run, whenever it is run."""
+
+    killer: Workload | None = None
+
+    def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
+        if run > 20 and self.killer is None:
+            self.killer = workload
+        if workload == self.killer:
+            return SetupFailed(f"{OUTAGE} dead", "data path a -> b: link: eth1 of b is down", 50.0)
+        return super().measure(workload, run, watch)
+
+
+def test_a_proposal_that_kills_the_data_path_is_given_up_and_named() -> None:
+    testbed = _Killed()
+    summary = search(testbed, budget=Budget(runs=60))
+    assert summary.failed_runs == {f"{OUTAGE} dead": 3}
+    (last,) = summary.path_killers
+    assert last.workload == testbed.killer
+    assert "Every run of a workload ended in a dead data path" in render_summary(HEADER, summary, 1.0)
 
 
 def test_a_proposal_that_met_a_dead_data_path_is_run_again() -> None:

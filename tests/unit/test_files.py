@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -78,7 +80,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_its_target_stays(tmp_path
     (tmp_path / "outside").write_text("as it was")
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "report").symlink_to("../outside")
-    (tmp_path / "inside" / ".report.new").symlink_to("../outside")
+    (tmp_path / "inside" / f".report.{threading.get_native_id()}.new").symlink_to("../outside")
     with Folder(tmp_path / "inside") as folder:
         folder.write("report", ["new"])
     assert (tmp_path / "outside").read_text() == "as it was"
@@ -179,3 +181,26 @@ def test_whatever_is_no_directory_stands_for_a_file(kind: str, tmp_path: Path) -
     assert is_file_name(tmp_path / "dangling")
     assert not is_file_name(tmp_path / "nothing")
     assert not is_file_name("nul\0")
+
+
+def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    texts = [letter * 20_000 for letter in "abcd"]
+
+    def write(text: str) -> None:
+        with Folder(tmp_path) as folder:
+            for _ in range(20):
+                folder.write("file", [text[:10_000], text[10_000:]])
+                assert (tmp_path / "file").read_text() in texts
+
+    with ThreadPoolExecutor(len(texts)) as executor:
+        list(executor.map(write, texts))
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    abandoned, under_way = (tmp_path / f".file.{number}.new" for number in (2**31, os.getppid()))
+    abandoned.touch()
+    under_way.touch()
+    with Folder(tmp_path) as folder:
+        folder.write("file", ["text"])
+    assert set(tmp_path.iterdir()) == {tmp_path / "file", under_way}

@@ -86,7 +86,7 @@ def test_a_writer_changes_nothing_beside_a_spoiled_campaign(campaign: Path, vers
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("journal with a super-journal", "-journal was not made by Collie: a record of Collie has no rollback journal"),
+        ("journal with a super-journal", "-journal stands beside the record, and SQLite would act on it"),
         ("log, no log", "-wal was not made by Collie: it is no write-ahead log of SQLite"),
         ("log: FIFO", "-wal was not made by Collie: it is no regular file"),
         ("index: link", "-shm was not made by Collie: it is no regular file"),

@@ -69,6 +69,7 @@ SEARCH_KEYS = [
     "next_hour_chance",
     "trust",
     "lost_machines",
+    "path_killers",
     "pairs",
     "pairs_set_aside",
     "anomalies",

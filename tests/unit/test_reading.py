@@ -50,6 +50,22 @@ def test_runs_that_stand_in_the_log_of_a_killed_process_alone_are_seen(campaign:
     assert snapshot(campaign) == before
 
 
+@pytest.mark.parametrize("log", [bytes(40), b"7\x7f\x06", bytes(3)])
+def test_a_log_that_a_machine_went_down_before_it_was_written_is_passed_over(campaign: Path, log: bytes) -> None:
+    (campaign / "campaign.sqlite-wal").write_bytes(log)
+    assert runs_of(campaign) == [1]
+    with SqliteStore.open(campaign) as store:
+        assert store.tally().runs == 1
+
+
+def test_a_reader_makes_no_log_where_the_writer_has_none_yet(campaign: Path) -> None:
+    held = lock.CampaignLock(campaign)
+    before = snapshot(campaign)
+    assert runs_of(campaign) == [1]
+    assert snapshot(campaign) == before
+    held.release()
+
+
 def test_a_reader_of_a_live_campaign_is_never_behind(campaign: Path) -> None:
     with SqliteStore.open(campaign) as writer, SqliteStore.open(campaign, read_only=True) as reader:
         for run in (2, 3):
