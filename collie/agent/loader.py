@@ -23,9 +23,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import Optional
 
-BOOT = "exec(bytes.fromhex(input()))"
+BOOT = "import sys; sys.path[:] = [p for p in sys.path if p]; exec(bytes.fromhex(input()))"
+"""`-c` puts the folder that it is started in first on the path, which is not checked yet."""
 RUNNING, ABSENT, REFUSED = "running", "absent", "refused "
 MOST_BYTES = 64 << 20
 MOST_LINKS = 40
@@ -83,7 +83,7 @@ def _quoted(path: str) -> str:
     return shlex.quote(path)
 
 
-def read(path: str, sha256: str) -> Optional[bytes]:
+def read(path: str, sha256: str) -> bytes | None:
     """Return the program at a path; None unless it is the one that has this SHA-256."""
     import hashlib
 
@@ -136,5 +136,4 @@ def _say(word: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:] = [place for place in sys.path if place]  # `-c` puts the folder first that is not checked yet
     main()

@@ -71,10 +71,13 @@ def test_a_host_that_gives_no_unnamed_memory_runs_a_copy_all_the_same(home: Path
     assert start(home, without + exchanged) == ["running", f"ours {home / PLACE}"]
 
 
-def test_a_module_in_the_home_directory_is_not_imported(home: Path) -> None:
-    (home / "hashlib.py").write_bytes(OTHER)
-    (home / "runpy.py").write_bytes(OTHER)
-    assert start(home) == ["running", f"ours {home / PLACE}"]
+@pytest.mark.parametrize("mode", [0o700, 0o777])
+def test_a_module_in_the_home_directory_is_not_imported(home: Path, mode: int) -> None:
+    for name in ("typing", "collections", "re", "stat", "hashlib", "runpy", "shlex", "tempfile"):
+        (home / f"{name}.py").write_bytes(OTHER)
+    home.chmod(mode)
+    (said, *ran) = start(home)
+    assert (said.split()[0], ran) == (("running", [f"ours {home / PLACE}"]) if mode == 0o700 else ("refused", []))
 
 
 @pytest.mark.parametrize("kind", ["nothing", "other", "link", "fifo", "folder", "folder missing", "folder a file"])
