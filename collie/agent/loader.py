@@ -11,7 +11,9 @@ Rules:
 
 1. Only the user and root can change a folder on the way to PATH. The way begins at the folder that this is started in,
    the user's home. Others may write to a folder with the sticky bit, such as /tmp: they cannot exchange an entry of the
-   user's there. A link is followed when it is the user's or root's, and each folder that it leads through is checked.
+   user's there. They may write to a folder below one that only its owner can enter, such as a home directory of mode
+   0700: they cannot reach it. A link is followed when it is the user's or root's, and each folder that it leads through
+   is checked.
 2. The file is read once. The bytes that were compared are copied to a file without a name, and this copy is run. A
    file that is exchanged after the comparison changes nothing, even where rule 1 is deceived.
 
@@ -45,14 +47,15 @@ def settled(path: str) -> str:
     """
     folder, name = os.path.split(path)
     here = os.getcwd()
-    _require_own(here)
+    is_closed = _require_own(here, is_closed=False)
     waiting = folder.split("/")
     links = 0
     while waiting:
-        step = os.path.normpath(os.path.join(here, waiting.pop(0) or "."))
+        part = waiting.pop(0) or "."
+        step = os.path.normpath(os.path.join(here, part))
         if not os.path.lexists(step):
             return os.path.join(step, *waiting, name)
-        _require_own(step)
+        is_closed = _require_own(step, is_closed=is_closed and part != "..")
         if os.path.islink(step):
             links += 1
             if links > MOST_LINKS:
@@ -60,21 +63,32 @@ def settled(path: str) -> str:
             target = os.readlink(step)
             waiting[:0] = target.split("/")
             if target.startswith("/"):
-                here = "/"
+                here, is_closed = "/", False
         else:
             here = step
     return os.path.join(here, name)
 
 
-def _require_own(path: str) -> None:
-    """Refuse what others can change: its entries, or itself by its owner."""
+def _require_own(path: str, is_closed: bool) -> bool:
+    """Refuse what others can change: its entries, or itself by its owner.
+
+    Args:
+        path: of a folder or link on the way.
+        is_closed: whether others cannot reach it, as a folder above it lets only its owner in.
+
+    Returns:
+        Whether others cannot reach what lies below it.
+    """
     found = os.lstat(path)
     if found.st_uid not in (0, os.geteuid()):
         why = f"{path} belongs to user id {found.st_uid}, who could exchange the agent in it"
         raise Refused(f"{why}; on the host: chown {'-h ' * stat.S_ISLNK(found.st_mode)}{os.geteuid()} {_quoted(path)}")
-    if stat.S_ISDIR(found.st_mode) and found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+    if not stat.S_ISDIR(found.st_mode) or is_closed:
+        return is_closed
+    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
         why = f"others can write to {path} (mode {stat.S_IMODE(found.st_mode):o}), and could exchange the agent in it"
         raise Refused(f"{why}; on the host: chmod go-w {_quoted(path)}")
+    return not found.st_mode & 0o011
 
 
 def _quoted(path: str) -> str:

@@ -64,6 +64,7 @@ def test_a_file_that_was_exchanged_is_shipped_anew(plain: HostSession, tmp_path:
 
 
 def test_nothing_is_written_where_others_can_write(plain: HostSession, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
     (tmp_path / ".cache").mkdir()
     (tmp_path / ".cache").chmod(0o777)
     with pytest.raises(TestbedError) as caught:

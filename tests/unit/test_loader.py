@@ -7,7 +7,9 @@ import inspect
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -37,13 +39,15 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a fol
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    (home / PLACE).parent.mkdir(parents=True, mode=0o700)
-    for folder in (home, home / ".cache", home / ".cache/collie"):
-        folder.chmod(0o700)
-    (home / PLACE).write_bytes(PROGRAM)
-    return home
+def home() -> Iterator[Path]:
+    """Others can enter it and each folder on the way; those of pytest let only their owner in."""
+    with TemporaryDirectory() as place:
+        home = Path(place).resolve() / "home"
+        (home / PLACE).parent.mkdir(parents=True)
+        for folder in (home.parent, home, home / ".cache", home / ".cache/collie"):
+            folder.chmod(0o755)
+        (home / PLACE).write_bytes(PROGRAM)
+        yield home
 
 
 def start(home: Path, before: str = "", path: str = PLACE) -> list[str]:
@@ -116,6 +120,35 @@ def test_a_folder_that_others_can_read_or_that_is_sticky_is_fine(home: Path) -> 
         assert start(home)[0] == "running"
 
 
+@pytest.mark.parametrize("folder", [".cache", ".cache/collie"])
+@pytest.mark.parametrize(
+    ("above", "said"), [(0o700, "running"), (0o744, "running"), (0o710, "refused"), (0o701, "refused")]
+)
+def test_a_folder_that_others_can_write_to_is_fine_below_one_that_lets_nobody_else_in(
+    home: Path, folder: str, above: int, said: str
+) -> None:
+    (home / folder).chmod(0o775)
+    (home / folder).parent.chmod(above)
+    assert start(home)[0].split()[0] == said
+
+
+@pytest.mark.parametrize("target", ["{moved}", "../../moved"])
+def test_a_link_out_of_a_home_that_lets_nobody_else_in_is_held_to_the_same(home: Path, target: str) -> None:
+    moved = linked(home, target.format(moved=home.parent / "moved"))
+    home.chmod(0o700)
+    moved.chmod(0o775)
+    assert start(home)[0].startswith(f"refused others can write to {moved} (mode 775)")
+    home.parent.chmod(0o700)
+    assert start(home)[0] == "running"
+
+
+@needs_root
+def test_a_folder_of_somebody_else_is_refused_also_where_nobody_else_gets_in(home: Path) -> None:
+    home.chmod(0o700)
+    os.chown(home / ".cache", STRANGER, STRANGER)
+    assert start(home)[0].startswith(f"refused {home / '.cache'} belongs to user id {STRANGER}")
+
+
 @needs_root
 @pytest.mark.parametrize("folder", ["", ".cache", ".cache/collie"])
 def test_a_folder_of_somebody_else_is_refused(home: Path, folder: str) -> None:
@@ -148,7 +181,7 @@ def test_a_link_to_where_others_can_write_is_refused(home: Path) -> None:
         folder.chmod(0o777)
         (said,) = start(home)
         assert said.startswith(f"refused others can write to {folder} (mode 777)")
-        folder.chmod(0o700)
+        folder.chmod(0o755)
 
 
 @needs_root
