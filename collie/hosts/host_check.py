@@ -10,7 +10,7 @@ from collie.hosts.catalogs import CatalogFor, first_names
 from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, matching_gid, rdma_port
 from collie.hosts.findings import Finding, State
 from collie.hosts.fingerprint import fingerprint
-from collie.hosts.session import Archive, HostSession
+from collie.hosts.session import ASK_VERSION, OLDEST_PYTHON, Archive, HostSession, last_line, python_version
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
@@ -96,19 +96,18 @@ class HostCheck:
             yield Finding(self.host.name, "perftest", State.ADVICE, "not installed; only comparisons need it", command)
 
     def _python(self) -> Finding:
-        words = self._run(self.host.python, "-c", "import sys; print(*sys.version_info[:2])").split()
-        version = tuple(map(whole_number, words))
-        if len(version) != 2 or None in version:
+        version = python_version(self._run(self.host.python, *ASK_VERSION))
+        if version is None:
             detail = f"{self.host.python} is no Python interpreter; install one, or name another in the hosts file"
             return self._missing("python", detail, self._install.format("python3"))
-        if version < (3, 9):
-            detail = f"{self.host.python} is Python {'.'.join(words)}; the agent needs 3.9 or newer"
-            return self._missing("python", detail, self._install.format("python3.9"))
-        return self._ok("python", f"{self.host.python} is Python {'.'.join(words)}")
+        said = f"{self.host.python} is Python {'.'.join(map(str, version))}"
+        if version < OLDEST_PYTHON:
+            return self._missing("python", f"{said}; the agent needs 3.9 or newer", self._install.format("python3.9"))
+        return self._ok("python", said)
 
     def _memlock(self) -> Finding:
-        limit = defused(self._run("sh", "-c", "ulimit -l").strip()[:_MOST_CHARACTERS])
-        if limit == "unlimited" or self._run("id", "-u").strip() == "0":
+        limit = defused(last_line(self._run("sh", "-c", "ulimit -l"))[:_MOST_CHARACTERS])
+        if limit == "unlimited" or last_line(self._run("id", "-u")) == "0":
             return self._ok("locked memory", limit or "root has no limit")
         command = "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # then log in again"
         enough = (whole_number(limit) or 0) >= ENOUGH_LOCKED_KIB

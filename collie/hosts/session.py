@@ -51,6 +51,9 @@ START_PAUSES_SECONDS = (0.5, 2.0, 6.0)
 """Between attempts. A host whose one CPU still tears down what a hard workload left behind answers nobody for half a
 minute; one that is gone refuses at once, and is given up after these 8.5 seconds."""
 
+ASK_VERSION = ("-c", "import sys; print(*sys.version_info[:2])")
+OLDEST_PYTHON = (3, 9)
+
 LET_GO_SECONDS = 15.0
 """For the kernel to take back queue pairs whose process was killed."""
 LOOK_SECONDS = 0.5
@@ -342,18 +345,28 @@ class HostSession:
 
     def _explain_interpreter(self, error: AgentGone) -> None:
         """Replace "the agent ended" by what is wrong with the interpreter, if that is what is wrong."""
-        argv = [self.host.python, "-c", "import sys; print(*sys.version_info[:2])"]
+        argv = [self.host.python, *ASK_VERSION]
         answer = self._remote.run(argv, COMMAND_SECONDS)
-        words = answer.stdout.split()
-        version = tuple(map(whole_number, words))
-        if answer.status != 0 or len(version) != 2 or None in version:
+        version = python_version(answer.stdout)
+        if answer.status != 0 or version is None:
             message = answer.stderr or "it is no Python interpreter; change `python` in the hosts file"
             raise CommandFailed(self.host.name, argv, answer.status, message) from error
-        if version < (3, 9):
-            raise TestbedError(
-                f"host {self.host.name}: {self.host.python} is Python {'.'.join(words)}; the agent needs 3.9 or newer; "
-                "change `python` in the hosts file"
-            ) from error
+        if version < OLDEST_PYTHON:
+            said = f"{self.host.python} is Python {'.'.join(map(str, version))}; the agent needs 3.9 or newer"
+            raise TestbedError(f"host {self.host.name}: {said}; change `python` in the hosts file") from error
+
+
+def last_line(output: str) -> str:
+    """Return the last line of a command's output: start-up files of a shell may have printed others before it."""
+    return "".join(output.splitlines()[-1:])
+
+
+def python_version(output: str) -> tuple[int, int] | None:
+    """Return the version that an interpreter gives for `ASK_VERSION`; None where it is no interpreter of Python."""
+    match [whole_number(word) for word in last_line(output).split()]:
+        case [int(major), int(minor)]:
+            return major, minor
+    return None
 
 
 @cache

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from collie.errors import AgentError, TestbedError
+from collie.hosts import State, check_hosts
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host
+from collie.ports import Completed
 from collie.ssh import LocalRemote
 from collie.ssh.local import LocalChannel
 from collie.testing.fake_agent import fake_agent_program
@@ -75,15 +77,41 @@ def test_nothing_is_written_where_others_can_write(plain: HostSession, tmp_path:
 
 
 class Greeted(LocalRemote):
-    """A host whose shell prints something before each command that it is spoken with."""
+    """A host whose shell prints something before each command."""
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+        return super().run(self._greeted(argv), timeout_seconds)
 
     def open(self, argv: Sequence[str]) -> LocalChannel:
-        return super().open(["sh", "-c", 'echo welcome; exec "$@"', "sh", *argv])
+        return super().open(self._greeted(argv))
+
+    def _greeted(self, argv: Sequence[str]) -> list[str]:
+        return ["sh", "-c", 'echo welcome to node7; exec "$@"', "sh", *argv]
 
 
-def test_a_shell_that_speaks_first_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+SPEAKS = "the shell before the agent said `welcome to node7`; it has to be silent"
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", ())
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_shell_that_speaks_first_is_named(tmp_path: Path) -> None:
     session = HostSession(HOST, Greeted("left", tmp_path), ARCHIVE, SystemClock())
-    with pytest.raises(AgentError, match="the shell before the agent said `welcome`; it has to be silent"):
+    with pytest.raises(AgentError, match=SPEAKS):
         session.client()
     session.close()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_check_of_hosts_names_a_shell_that_speaks_first(tmp_path: Path) -> None:
+    class Unlimited(Greeted):
+        def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
+            return super().run(["echo", "unlimited"] if argv[-1] == "ulimit -l" else argv, timeout_seconds)
+
+    found = check_hosts([HOST], lambda host: Unlimited(host.name, tmp_path), ARCHIVE)
+    (missing,) = (finding for finding in found if finding.state is State.MISSING)
+    assert missing.item == "agent"
+    assert missing.detail.endswith(SPEAKS)
