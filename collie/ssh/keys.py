@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -55,14 +56,14 @@ class Offer:
     Attributes:
         tried: sources of the keys that were offered, for messages.
         locked: files that could not be read without their passphrase.
-        missing: named files that cannot be read.
+        unread: files that are there or named, and why each of them gave no key.
     """
 
     identities: Identities
     agent: SshAgent
     tried: list[str] = field(default_factory=list)
     locked: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
     _offered: set[bytes] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[paramiko.PKey]:
@@ -88,12 +89,17 @@ class Offer:
         for path in paths:
             try:
                 data = files.read_bytes(path, MOST_BYTES)
-            except OSError:
-                self.missing.append(path)
+            except OSError as error:
+                if self.identities.named is not None or not isinstance(error, FileNotFoundError):
+                    self.unread.append(f"{path}: {error.strerror}")
                 continue
             if is_locked(data):
                 self.locked.append(path)
-            elif (key := _loaded(path)) is not None and self._is_new(key, path):
+            elif (key := _loaded(path)) is None:
+                if not data.startswith(_PUBLIC):
+                    rewrite = f"ssh-keygen -p -f {shlex.quote(path)} rewrites it"
+                    self.unread.append(f"{path}: it is no private key that Collie can read ({rewrite})")
+            elif self._is_new(key, path):
                 yield key
 
     def _is_new(self, key: paramiko.PKey, source: str) -> bool:
@@ -109,9 +115,12 @@ class Offer:
         unlocked = [file for file in self.locked if public_part(file) not in self._offered]
         if unlocked:
             return f"the private key {unlocked[-1]} has a passphrase; add it to the SSH agent: ssh-add {unlocked[-1]}"
-        tried = f"with any of the keys {', '.join(self.tried)}" if self.tried else "without a key, and there is none"
-        lost = f"; {', '.join(self.missing)} does not exist" if self.missing and self.identities.named else ""
-        return f"user {user} is not let in {tried}{lost}"
+        tried = (
+            f"with any of the keys {', '.join(self.tried)}"
+            if self.tried
+            else "without a key, and there is none to offer"
+        )
+        return "; ".join([f"user {user} is not let in {tried}", *self.unread])
 
 
 def _loaded(path: str) -> paramiko.PKey | None:
