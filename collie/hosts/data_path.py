@@ -33,6 +33,8 @@ SECOND = replace(MOMENT, period_seconds=0.25, window_seconds=1.0)
 LONG = replace(MOMENT, period_seconds=0.5, window_seconds=3.0)
 """For hosts that are short of CPU: where nothing arrives at first."""
 _LEAST_MTU = 256
+_UNANSWERED = frozenset({"transport retry counter exceeded", "response timeout error"})
+"""Work requests complete so where nothing came back from the peer; with every other error, something did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +143,31 @@ class DataPath:
             try:
                 measured = run.measure(self._catalog, policy, self._watch())
             except (StepFailed, Impossible) as error:
-                return None, Failure(Stage.SET_UP if stage is Stage.TRICKLE else stage, str(error))
-            if not (why := _why_dead(measured)):
+                return None, self._not_set_up(Stage.SET_UP if stage is Stage.TRICKLE else stage, error)
+            failed = failure_of(stage, measured, self._sender)
+            if failed is None:
                 return measured, None
-            failed = Failure(stage, why)
         return None, failed
+
+    def _not_set_up(self, stage: Stage, error: StepFailed | Impossible) -> Failure:
+        if isinstance(error, StepFailed):
+            return Failure(stage, str(error), None if error.unanswered else error.host)
+        return Failure(stage, str(error), self._sender)
+
+    @property
+    def _sender(self) -> str:
+        return self.parties[0].session.host.name
 
 
 def _received(measured: Measurement) -> float:
     return measured.host("b").delivered_bps or 0.0
+
+
+def failure_of(stage: Stage, measured: Measurement, sender: str) -> Failure | None:
+    """Return what shows that nothing passed to host `b`; None where something did, and all of it well."""
+    why = _why_dead(measured)
+    answered = measured.health.completion_errors.keys() - _UNANSWERED
+    return Failure(stage, why, sender if answered else None) if why else None
 
 
 def _why_dead(measured: Measurement) -> str | None:

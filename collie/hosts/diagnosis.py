@@ -3,6 +3,9 @@
 A failure shows far from its cause: without an answer to ARP, a queue pair times out on its way to RTR; behind a filter
 it connects, and its work requests fail. So the layers are looked at from the bottom, `_LAYERS` in this order, and the
 first that is known to be broken is named. What no tool of the hosts could tell apart is said to be so.
+
+The kernel of a host sees RDMA packets of software devices only: those of a NIC pass its firewall by. A host that gives
+a reason of its own has lost no packet: its words are the diagnosis, unless its link or its GID explains them.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ class Layer(StrEnum):
     ROUTE = "IP route"
     MTU = "MTU"
     FIREWALL = "UDP 4791"
+    FABRIC = "fabric"
     QUEUE_PAIR = "queue pair"
     DATAGRAM = "UD"
     THROUGHPUT = "throughput"
@@ -71,10 +75,12 @@ class Failure:
     Attributes:
         stage: what was tried; all before it passed.
         detail: what the agents said.
+        refused_by: host that gave a reason of its own, such as ENOMEM; None where an answer did not come.
     """
 
     stage: Stage
     detail: str
+    refused_by: str | None = None
 
 
 def diagnose(sender: End, receiver: End, failure: Failure) -> Cause:
@@ -86,12 +92,14 @@ def diagnose(sender: End, receiver: End, failure: Failure) -> Cause:
         failure: of traffic from the one to the other.
     """
     ends = ((sender, receiver), (receiver, sender))
-    if failure.stage in (Stage.FULL, Stage.DATAGRAM):
-        return next(filter(None, (_mtu(*pair) for pair in ends)), None) or _by_stage(sender, receiver, failure)
-    for layer in _LAYERS:
+    for layer in _suspects(sender, failure):
         for own, other in ends:
             if (cause := layer(own, other)) is not None:
                 return cause
+    if failure.refused_by is not None:
+        return _refused(receiver if failure.refused_by == receiver.host.name else sender, failure)
+    if failure.stage in (Stage.FULL, Stage.DATAGRAM):
+        return _by_stage(sender, receiver, failure)
     return _last(sender, receiver, failure)
 
 
@@ -114,12 +122,12 @@ def _link(own: End, _other: End) -> Cause | None:
 
 
 def _loses(own: End, _other: End) -> Cause | None:
-    return next(_dropped(own, "everything", Layer.LINK), None)
+    return next(_dropped(own, Layer.LINK, "everything"), None) if own.is_software else None
 
 
 def _gid(own: End, other: End) -> Cause | None:
     name, matching = own.host.name, own.matching
-    if own.port is None or own.port.link_layer == "InfiniBand":
+    if own.port is None or own.is_infiniband:
         return None
     right = f"in the hosts file, {name}: gid_index: {matching.index if matching else 'INDEX'}"
     if own.gid is None and own.host.gid_index is not None:
@@ -174,7 +182,7 @@ def _address(own: End, other: End) -> Cause | None:
         return None
     if known.state in _UNRESOLVED:
         for end in (other, own):
-            if dropped := next(_dropped(end, "ARP", Layer.ADDRESS), None):
+            if dropped := next(_dropped(end, Layer.ADDRESS, "ARP", "everything"), None):
                 return dropped
     if _silent(other):
         command = f"ip link set {own.netdev} down; ip link set {own.netdev} up"
@@ -200,7 +208,12 @@ def _route(own: End, other: End) -> Cause | None:
 
 
 def _firewall(own: End, _other: End) -> Cause | None:
-    return next(_dropped(own, "UDP 4791", Layer.FIREWALL), None)
+    return next(_dropped(own, Layer.FIREWALL, "UDP 4791"), None) if own.is_software else None
+
+
+def _policy(own: End, _other: End) -> Cause | None:
+    """Guess at a firewall that drops what it does not accept: it shows no rule about RoCE."""
+    return next(_dropped(own, Layer.FIREWALL, "UDP 4791", surely=False), None) if own.is_software else None
 
 
 def _mtu(own: End, other: End) -> Cause | None:
@@ -228,7 +241,8 @@ def _unequal(own: End, other: End) -> Cause | None:
     return Cause(Layer.MTU, name, detail, f"ip link set {netdev} mtu {frame}")
 
 
-_LAYERS: tuple[Callable[[End, End], Cause | None], ...] = (
+_Suspect = Callable[[End, End], Cause | None]
+_LAYERS: tuple[_Suspect, ...] = (
     _link,
     _gid,
     _resolution_off,
@@ -238,11 +252,22 @@ _LAYERS: tuple[Callable[[End, End], Cause | None], ...] = (
     _route,
     _firewall,
     _mtu,
+    _policy,
 )
 
 
-def _dropped(own: End, what: str, layer: Layer) -> Iterator[Cause]:
-    yield from (_of_rule(own, layer, rule) for rule in own.rules or () if rule.drops == what)
+def _suspects(sender: End, failure: Failure) -> tuple[_Suspect, ...]:
+    """Return the layers that a failure could come from, from the bottom up."""
+    if failure.refused_by is not None:
+        return _link, _gid
+    if failure.stage in (Stage.FULL, Stage.DATAGRAM):
+        return () if sender.is_infiniband else (_mtu,)
+    return (_link,) if sender.is_infiniband else _LAYERS
+
+
+def _dropped(own: End, layer: Layer, *what: str, surely: bool = True) -> Iterator[Cause]:
+    found = (rule for rule in own.rules or () if rule.drops in what and rule.surely is surely)
+    yield from (_of_rule(own, layer, rule) for rule in found)
 
 
 def _of_rule(own: End, layer: Layer, rule: Rule) -> Cause:
@@ -263,28 +288,61 @@ def _by_stage(sender: End, receiver: End, failure: Failure) -> Cause:
     mtu = sender.port.active_mtu if sender.port else None
     packets = f"packets of {mtu or 'the path MTU'}"
     detail = f"small messages pass from {sender.host.name} to {receiver.host.name}, and {packets} do not"
-    if sender.full_ping and sender.full_ping.passed and receiver.full_ping and receiver.full_ping.passed:
+    pings_pass = all(end.full_ping is not None and end.full_ping.passed for end in (sender, receiver))
+    if pings_pass or sender.is_infiniband:
         command = f"rdma statistic show link {receiver.host.device}/{receiver.host.ib_port}"
-        return Cause(
-            Layer.UNKNOWN, receiver.host.name, f"{detail}, though pings as large do: {failure.detail}", command
-        )
+        though = ", though pings as large do" if pings_pass else ""
+        return Cause(Layer.UNKNOWN, receiver.host.name, f"{detail}{though}: {failure.detail}", command)
     command = f"ip link set {sender.netdev or 'NETDEV'} mtu 1500"
     return Cause(Layer.MTU, sender.host.name, f"{detail}: {failure.detail}", command)
 
 
+def _refused(own: End, failure: Failure) -> Cause:
+    """Repeat what a host said of itself."""
+    command = f"rdma link show {own.host.device}/{own.host.ib_port}; dmesg | tail -n 20"
+    return Cause(Layer.QUEUE_PAIR, own.host.name, failure.detail, command)
+
+
 def _last(sender: End, receiver: End, failure: Failure) -> Cause:
     """Name what is left when no layer is known to be broken."""
-    name, peer = sender.host.name, receiver.host.name
     answered = [end.ping.passed for end in (sender, receiver) if end.ping is not None]
-    if not answered or None in (sender.link, receiver.link):
+    if not sender.is_infiniband and (not answered or None in (sender.link, receiver.link)):
         lacking = sender if sender.ping is None or sender.link is None else receiver
         detail = f"{failure.detail}. Its cause could not be told apart: `ip` or `ping` cannot be used"
         return Cause(Layer.UNKNOWN, lacking.host.name, detail, "apt-get install iproute2 iputils-ping")
     if failure.stage is Stage.SET_UP:
-        command = f"rdma link show {sender.host.device}/{sender.host.ib_port}; dmesg | tail -n 20"
-        return Cause(Layer.QUEUE_PAIR, name, failure.detail, command)
+        return _refused(sender, failure)
+    if sender.is_infiniband:
+        return _subnet(sender, receiver, failure)
     answers = "pings pass" if all(answered) else "the address is resolved"
-    detail = f"{answers} between {name} and {peer}, and RDMA does not: a filter of UDP 4791 on {peer} or between them"
-    unread = "" if receiver.rules else "; the rules of its firewall could not be read" if receiver.rules is None else ""
+    detail = f"{answers} between {sender.host.name} and {receiver.host.name}, and RDMA does not"
+    return _filter(sender, receiver, detail, failure) if receiver.is_software else _switch(receiver, detail, failure)
+
+
+def _subnet(sender: End, receiver: End, failure: Failure) -> Cause:
+    device, port = receiver.host.device, receiver.host.ib_port
+    detail = (
+        f"the ports of {sender.host.name} and {receiver.host.name} are ACTIVE, and nothing passes between them: their "
+        f"partition keys, or the routes of the subnet manager: {failure.detail}"
+    )
+    command = f"ibstat {device} {port}; grep -v 0x0000 /sys/class/infiniband/{device}/ports/{port}/pkeys/*"
+    return Cause(Layer.FABRIC, receiver.host.name, detail, command)
+
+
+def _switch(receiver: End, detail: str, failure: Failure) -> Cause:
+    netdev = receiver.netdev or "NETDEV"
+    command = f"ip -d link show {netdev}; dcb pfc show dev {netdev}; ethtool -S {netdev} | grep -E 'discard|drop|pause'"
+    detail = f"{detail}: VLAN, PFC, or an ACL of the switch between them: {failure.detail}"
+    return Cause(Layer.FABRIC, receiver.host.name, detail, command)
+
+
+def _filter(sender: End, receiver: End, detail: str, failure: Failure) -> Cause:
+    name = receiver.host.name
+    hints = [
+        cause.detail for end in (sender, receiver) for cause in _dropped(end, Layer.LINK, "everything", surely=False)
+    ]
+    if receiver.rules is None:
+        hints.append("the rules of its firewall could not be read")
+    detail = "; ".join([f"{detail}: a filter of UDP 4791 on {name} or between them", *hints])
     command = "iptables -I INPUT -p udp --dport 4791 -j ACCEPT"
-    return Cause(Layer.FIREWALL, peer, f"{detail}{unread}: {failure.detail}", command)
+    return Cause(Layer.FIREWALL, name, f"{detail}: {failure.detail}", command)

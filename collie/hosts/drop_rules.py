@@ -1,16 +1,25 @@
-"""What drops packets on a host, read from what its tools list: queueing disciplines, filters, firewalls. Pure."""
+"""What drops packets on a host, read from what its tools list: queueing disciplines, filters, firewalls. Pure.
+
+Of a firewall, a rule counts where it could take a packet of RoCE at one network device: UDP to port 4791, as `nft` and
+`iptables` name protocol, port and device. What else a rule asks for is not understood: such a rule counts only where it
+names the port. A rule that accepts outweighs later ones of its chain, and from a chain that others jump to, every
+policy. Netfilter has more ways than these, so a policy is only a guess.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from collie.untrusted import defused
 
 _SHOWN_CHARACTERS = 160
+_PORT = 4791
+_ALL_LOST = 0.99
+"""Of packets: with less loss some of a proof arrive, as RC sends each of them eight times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +30,24 @@ class Rule:
         drops: `UDP 4791`, `ARP` or `everything`.
         text: as the host shows it.
         undo: command that takes it back.
+        surely: else it may drop that, or some of it.
     """
 
     drops: str
     text: str
     undo: str
+    surely: bool = True
 
 
 def losses(netdev: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Rule]:
     """Yield the queueing disciplines that lose packets on purpose, of `tc -j qdisc show`. Pure."""
     for row in rows:
         options = row.get("options")
-        if row.get("kind") == "netem" and isinstance(options, Mapping) and options.get("loss-random"):
-            yield Rule(
-                "everything", f"queueing discipline netem of {netdev} loses packets", f"tc qdisc del dev {netdev} root"
-            )
+        random = options.get("loss-random") if isinstance(options, Mapping) else None
+        share = random.get("loss") if isinstance(random, Mapping) else None
+        if row.get("kind") == "netem" and isinstance(share, int | float) and share > 0:
+            text = f"queueing discipline netem of {netdev} loses {100 * min(share, 1):.3g} % of all packets"
+            yield Rule("everything", text, f"tc qdisc del dev {netdev} root", share >= _ALL_LOST)
 
 
 def filters(netdev: str, way: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Rule]:
@@ -50,44 +62,210 @@ def filters(netdev: str, way: str, rows: Sequence[Mapping[str, Any]]) -> Iterato
             yield Rule(what, text, f"tc filter del dev {netdev} {way} pref {pref}")
 
 
-def nft_rules(ruleset: str) -> Iterator[Rule]:
-    """Yield the rules that drop RoCE or ARP, of `nft -a list ruleset`. Pure."""
+@dataclass(frozen=True, slots=True)
+class _Syntax:
+    """How a tool writes what a rule asks for; in groups: `unless`, `values`, and of a network device `way`."""
+
+    protocol: re.Pattern[str]
+    port: re.Pattern[str]
+    device: re.Pattern[str]
+    noise: re.Pattern[str]
+
+
+_IPTABLES = _Syntax(
+    re.compile(r"(?P<unless>! )?(?<!\S)-p (?P<values>\S+)"),
+    re.compile(r"(?P<unless>! )?--dports? (?P<values>\S+)"),
+    re.compile(r"(?P<unless>! )?(?<!\S)-(?P<way>[io]) (?P<values>\S+)"),
+    re.compile(r'-m (?:udp|multiport|comment)\b|--comment (?:"[^"]*"|\S+)'),
+)
+_VALUES = r"(?P<unless>!= )?(?P<values>\{[^}]*\}|\S+)"
+_NFT = _Syntax(
+    re.compile(rf"(?:meta l4proto|ip protocol|ip6 nexthdr) {_VALUES}"),
+    re.compile(rf"(?:udp|th) dport {_VALUES}"),
+    re.compile(rf"\b(?P<way>[io])if(?:name)? {_VALUES}"),
+    re.compile(r'counter packets \d+ bytes \d+|(?:comment|log prefix) "[^"]*"'),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A chain of a firewall.
+
+    Attributes:
+        name: as commands name it.
+        way: of the packets that it sees, `i` into the host or `o` out of it; None where other chains jump to it.
+        open: command that lets RoCE in first.
+    """
+
+    name: str
+    way: str | None
+    open: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A rule of a firewall, or the policy of a chain.
+
+    Attributes:
+        chain: as commands name it.
+        way: of its chain.
+        accepts: what it does; else it drops.
+        counts: whether it could take RoCE of the network device.
+        names_port: whether it asks for the port.
+        aimed: whether it asks for anything.
+        ways: of the packets that it could take.
+        text: as the host shows it.
+        undo: command that takes it back.
+    """
+
+    chain: str
+    way: str | None
+    accepts: bool
+    counts: bool
+    names_port: bool
+    aimed: bool
+    ways: str
+    text: str
+    undo: str
+
+    @classmethod
+    def of(cls, syntax: _Syntax, netdev: str, chain: _Chain, accepts: bool, asks: str, text: str, undo: str) -> _Line:
+        asked = syntax.protocol, syntax.port, syntax.device
+        rest = asks = syntax.noise.sub("", asks)
+        protocol, port, device = (each.search(asks) for each in asked)
+        for pattern in asked:
+            rest = pattern.sub("", rest)
+        aimed = bool(protocol or port or device)
+        takes = _holds(protocol, _is_udp) and _holds(port, _is_roce) and _holds(device, lambda name: _is(name, netdev))
+        names_port = port is not None and not port["unless"]
+        return cls(
+            chain.name,
+            chain.way,
+            accepts,
+            takes and (names_port or not rest.strip()),
+            names_port,
+            aimed,
+            device["way"] if device else "io",
+            text,
+            undo if aimed else chain.open,
+        )
+
+
+def _holds(found: re.Match[str] | None, is_ours: Callable[[str], bool]) -> bool:
+    """Whether RoCE is among the values that a rule asks for."""
+    if found is None:
+        return True
+    values = filter(None, re.split(r'[{},"\s]+', found["values"]))
+    return any(map(is_ours, values)) != bool(found["unless"])
+
+
+def _is_udp(protocol: str) -> bool:
+    return protocol in ("udp", "17", "all")
+
+
+def _is_roce(ports: str) -> bool:
+    found = re.fullmatch(r"(\d{1,5})(?:[:-](\d{1,5}))?", ports)
+    return found is not None and int(found[1]) <= _PORT <= int(found[2] or found[1])
+
+
+def _is(name: str, netdev: str) -> bool:
+    return name == netdev or (name[-1] in "+*" and netdev.startswith(name[:-1]))
+
+
+_HOOKS = {"prerouting": "i", "ingress": "i", "input": "i", "output": "o", "postrouting": "o", "egress": "o"}
+
+
+def nft_rules(netdev: str, ruleset: str) -> Iterator[Rule]:
+    """Yield the rules that drop RoCE of a network device, or ARP, of `nft -a list ruleset`. Pure."""
+    placed = list(_nft_placed(ruleset))
+    yield from _of_firewall("nft", list(_nft_lines(netdev, placed)))
+    for table, chain, line in placed:
+        said, handle, verdict = _nft_verdict(line)
+        if table.startswith("arp ") and handle and verdict and verdict[1] != "accept":
+            yield Rule("ARP", f"`nft` drops ARP: {_shown(said)}", f"nft delete rule {table} {chain} handle {handle}")
+
+
+def _nft_placed(ruleset: str) -> Iterator[tuple[str, str, str]]:
+    """Yield table, chain and text of each line within a chain."""
     table = chain = ""
     for line in map(str.strip, ruleset.splitlines()):
         if found := re.match(r"table (\w{1,8} [\w-]{1,64}) \{", line):
-            table = found[1]
+            table, chain = found[1], ""
         elif found := re.match(r"chain ([\w-]{1,64}) \{", line):
             chain = found[1]
-        elif (handle := re.search(r"# handle (\d{1,9})$", line)) and re.search(r"\b(drop|reject)\b", line):
-            what = "ARP" if table.startswith("arp ") else "UDP 4791" if _is_of_roce(line) else None
-            if what:
-                yield Rule(
-                    what, f"`nft` drops {what}: {_shown(line)}", f"nft delete rule {table} {chain} handle {handle[1]}"
-                )
-        elif re.match(r"type filter hook (input|output|prerouting) .*policy drop;", line) and "4791" not in ruleset:
-            open_ = "insert rule {} {} udp dport 4791 accept"
-            yield Rule(
-                "UDP 4791", f"`nft` drops what no rule accepts: chain {chain}", f"nft {open_.format(table, chain)}"
-            )
+        elif table and chain:
+            yield table, chain, line
 
 
-def iptables_rules(listed: str) -> Iterator[Rule]:
-    """Yield the rules that drop RoCE, of `iptables -S`. Pure."""
+def _nft_verdict(line: str) -> tuple[str, str | None, re.Match[str] | None]:
+    """Return a rule without its comments, its handle, and what it ends with."""
+    handle = re.search(r" ?# handle (\d{1,9})$", line)
+    said = _NFT.noise.sub("", line[: handle.start()] if handle else line).strip()
+    return said, handle and handle[1], re.search(r"\b(accept|drop|reject)\b(?: with [\w -]+)?$", said)
+
+
+def _nft_lines(netdev: str, placed: Sequence[tuple[str, str, str]]) -> Iterator[_Line]:
+    """Yield the rules of all chains that hosts' own packets pass, then the policies."""
+    base = {(table, name): line for table, name, line in placed if line.startswith("type ")}
+    policies = []
+    for table, name, line in placed:
+        hook = base.get((table, name), "")
+        found = re.match(r"type \w+ hook (\w+)(?: device \"?([^\" ]+)\"?)? ", hook)
+        foreign = found and (found[1] not in _HOOKS or found[2] not in (None, netdev))
+        if table.startswith("arp ") or foreign:
+            continue
+        way = _HOOKS[found[1]] if found else None
+        chain = _Chain(f"{table} {name}", way, f"nft insert rule {table} {name} udp dport {_PORT} accept")
+        said, handle, verdict = _nft_verdict(line)
+        if line == hook and "policy drop;" in line:
+            policies.append(_Line.of(_NFT, netdev, chain, False, "", f"policy drop of chain {name}", ""))
+        elif handle and verdict:
+            undo = f"nft delete rule {table} {name} handle {handle}"
+            asks = said[: verdict.start()]
+            yield _Line.of(_NFT, netdev, chain, verdict[1] == "accept", asks, said, undo)
+    yield from policies
+
+
+def iptables_rules(netdev: str, listed: str) -> Iterator[Rule]:
+    """Yield the rules that drop RoCE of a network device, of `iptables -S`. Pure."""
+    yield from _of_firewall("iptables", list(_iptables_lines(netdev, listed)))
+
+
+def _iptables_lines(netdev: str, listed: str) -> Iterator[_Line]:
+    """Yield the rules of all chains that hosts' own packets pass, then the policies."""
+    policies = []
     for line in map(str.strip, listed.splitlines()):
-        if found := re.fullmatch(r"-A ([\w ./:,!-]{1,200} -j (?:DROP|REJECT)[\w -]{0,60})", line):
-            if _is_of_roce(line):
-                yield Rule("UDP 4791", f"`iptables` drops UDP 4791: {_shown(line)}", f"iptables -D {found[1]}")
-        elif (found := re.fullmatch(r"-P (INPUT|OUTPUT) DROP", line)) and "4791" not in listed:
-            undo = f"iptables -I {found[1]} -p udp --dport 4791 -j ACCEPT"
-            yield Rule("UDP 4791", f"`iptables` drops what no rule accepts: {line}", undo)
+        if found := re.fullmatch(r"-P (INPUT|OUTPUT) DROP", line):
+            policies.append(_Line.of(_IPTABLES, netdev, _iptables_chain(found[1]), False, "", line, ""))
+        elif found := re.fullmatch(r"-A ([\w.-]{1,64}) (.*)-j (ACCEPT|DROP|REJECT)(?: .*)?", line):
+            accepts, is_safe = found[3] == "ACCEPT", re.fullmatch(r"[\w ./:,!+-]{1,300}", line)
+            if found[1] != "FORWARD" and (accepts or is_safe):
+                undo = f"iptables -D {line.removeprefix('-A ')}"
+                yield _Line.of(_IPTABLES, netdev, _iptables_chain(found[1]), accepts, found[2], line, undo)
+    yield from policies
 
 
-def _is_of_roce(rule: str) -> bool:
-    """Whether a rule that drops is about UDP 4791, or about all of UDP."""
-    if re.search(r"\b4791\b", rule):
-        return True
-    return bool(re.search(r"\budp\b", rule)) and not re.search(r"\b[sd]ports?\b", rule)
+def _iptables_chain(name: str) -> _Chain:
+    way = {"INPUT": "i", "OUTPUT": "o"}.get(name)
+    return _Chain(name, way, f"iptables -I {name} -p udp --dport {_PORT} -j ACCEPT")
+
+
+def _of_firewall(tool: str, lines: Sequence[_Line]) -> Iterator[Rule]:
+    """Yield the rules that drop RoCE, and the policies that may: those that no rule is seen to outweigh."""
+    lines = [line for line in lines if line.counts]
+    elsewhere = {way for line in lines if line.accepts and line.way is None for way in line.ways}
+    opened: set[str] = set()
+    for line in lines:
+        if line.accepts:
+            opened.add(line.chain)
+        elif line.chain in opened:
+            continue
+        elif line.names_port or (line.aimed and line.way and line.way not in elsewhere):
+            yield Rule("UDP 4791", f"`{tool}` drops UDP 4791: {_shown(line.text)}", line.undo)
+        elif line.way and not line.aimed and line.way not in elsewhere:
+            text = f"`{tool}` may drop UDP 4791, as no rule is seen to accept it: {_shown(line.text)}"
+            yield Rule("UDP 4791", text, line.undo, surely=False)
 
 
 def _shown(line: str) -> str:
-    return defused(line.partition(" # handle")[0][:_SHOWN_CHARACTERS])
+    return defused(line[:_SHOWN_CHARACTERS])

@@ -23,7 +23,6 @@ from collie.detect.measurement import Measurement, Watch
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.data_path import DataPath
 from collie.hosts.facts import rdma_port
-from collie.hosts.protocol import StepFailed
 from collie.hosts.run import Party
 from collie.ports import OUTAGE, Clock, Measured, Reviver, RunResult, SetupFailed
 from collie.workloads.plan import sinks
@@ -34,13 +33,6 @@ logger = logging.getLogger(__name__)
 PATIENCE_SECONDS = 45.0
 """For a path to come back by itself: with the spanning tree protocol a switch port takes 30 s to forward again."""
 LOOK_SECONDS = 2.0
-
-_UNANSWERED = ("ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "timeout")
-
-
-def unanswered(error: StepFailed) -> bool:
-    """Whether a set-up failed as nothing came back from the other host."""
-    return error.do == "connect" and (error.cause.startswith("rdma_cm") or error.cause.endswith(_UNANSWERED))
 
 
 def doubtful(workload: Workload, result: RunResult) -> bool:

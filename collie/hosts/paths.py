@@ -165,7 +165,7 @@ class PathCheck:
         except (HostUnreachable, AgentGone):
             raise
         except TestbedError as error:
-            return Failure(Stage.SET_UP, str(error))
+            return Failure(Stage.SET_UP, str(error), getattr(error, "host", sender.host.name))
         if uses := [use for party in (a, b) for use in self._other_uses(party)]:
             return Finding(sender.host.name, _item(sender, receiver), State.ADVICE, f"not tested: {uses[0]}")
         path = DataPath(a, b, executor, self._clock, self._catalog_for, self._guard.watch)
@@ -217,7 +217,8 @@ def _passed(path: DataPath, found: Passed) -> Finding:
 
 def _end(party: Party) -> End:
     device = party.session.facts.device(party.port.device)
-    return End(party.session.host, device.port(party.port.port) if device else None, netdev=party.port.netdev)
+    port = device.port(party.port.port) if device else None
+    return End(party.session.host, port, netdev=party.port.netdev, driver=party.port.driver)
 
 
 def _slow(path: DataPath, found: Passed) -> Cause | None:

@@ -39,6 +39,7 @@ MOST_SAMPLED_BYTES = 128 << 20
 """Of samples, as they came, that a conversation keeps: an hour of the richest NIC at four a second."""
 GRACE_SECONDS = 4.0
 """For an answer to travel, on a host that is busy enough to miss its own deadline."""
+_UNANSWERED = ("ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "timeout")
 
 
 class StepFailed(AgentError):
@@ -64,6 +65,11 @@ class StepFailed(AgentError):
             "internal": "agent fault",
         }
         self.cause = causes.get(self.kind, self.kind)
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether a set-up failed as nothing came back from the other host."""
+        return self.do == "connect" and (self.cause.startswith("rdma_cm") or self.cause.endswith(_UNANSWERED))
 
 
 class AgentGone(AgentError):

@@ -22,7 +22,7 @@ from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import RdmaPort, line_rate, rdma_port
 from collie.hosts.fingerprint import fingerprint
 from collie.hosts.idle import other_uses
-from collie.hosts.outage import Outages, doubtful, unanswered
+from collie.hosts.outage import Outages, doubtful
 from collie.hosts.policy import WindowPolicy
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.run import Impossible, Party, Run, side_by_side
@@ -293,7 +293,7 @@ class HostsTestbed:
             elapsed = self._clock.monotonic() - started
             if error.unsupported:
                 return Unsupported(str(error), elapsed), False
-            return SetupFailed(error.cause, str(error), elapsed), unanswered(error)
+            return SetupFailed(error.cause, str(error), elapsed), error.unanswered
         result = Measured(measured, self._clock.monotonic() - started)
         return result, doubtful(workload, result)
 

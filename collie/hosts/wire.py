@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from collie.counters.catalog import SOFTWARE_DRIVERS
 from collie.errors import TestbedError
 from collie.hosts.drop_rules import Rule, filters, iptables_rules, losses, nft_rules
 from collie.hosts.facts import Gid, PortFacts, matching_gid
@@ -85,6 +86,7 @@ class End:
         arrived: packets that came in at the network device while the peer sent its pings.
         hung_queues: how often the kernel found a transmit queue hung.
         rules: that drop packets of ours; None where no tool tells.
+        driver: of the device.
     """
 
     host: Host
@@ -99,6 +101,17 @@ class End:
     arrived: int | None = None
     hung_queues: int | None = None
     rules: tuple[Rule, ...] | None = None
+    driver: str | None = None
+
+    @property
+    def is_software(self) -> bool:
+        """Whether RDMA packets pass the kernel of the host, and so its queueing disciplines, filters and firewall."""
+        return self.driver in SOFTWARE_DRIVERS
+
+    @property
+    def is_infiniband(self) -> bool:
+        """Whether RDMA packets are none of IP: what IPoIB does beside them says nothing of them."""
+        return self.port is not None and self.port.link_layer == "InfiniBand"
 
     @property
     def matching(self) -> Gid | None:
@@ -115,13 +128,14 @@ class _Look:
     gid: Gid | None
     netdev: str | None
     peer: str
+    driver: str | None = None
 
     @classmethod
     def of(cls, session: HostSession, peer: Host) -> _Look:
-        host, port = session.host, None
+        host, port, driver = session.host, None, None
         with suppress(TestbedError):
             device = session.refreshed_facts().device(host.device)
-            port = device.port(host.ib_port) if device else None
+            port, driver = (device.port(host.ib_port), device.driver) if device else (None, None)
         gid = None
         if port is not None and host.gid_index is not None:
             gid = next((each for each in port.gids if each.index == host.gid_index), None)
@@ -129,7 +143,7 @@ class _Look:
             gid = matching_gid(port, host.data_address)
         found = (gid and gid.netdev) or (port and port.netdev)
         netdev = found if found and _NAME.fullmatch(found) else None
-        return cls(session, port, gid, netdev, peer.data_address.partition("%")[0])
+        return cls(session, port, gid, netdev, peer.data_address.partition("%")[0], driver)
 
     def run(self, *argv: str) -> tuple[int, str] | None:
         """Return status and output of a command; None where it did not run."""
@@ -202,9 +216,9 @@ class _Look:
             if (rows := self.rows("tc", "-j", "filter", "show", "dev", netdev, way)) is not None:
                 found.append(filters(netdev, way, rows))
         if (text := self.text("nft", "-a", "list", "ruleset")) is not None:
-            found.append(nft_rules(text))
+            found.append(nft_rules(netdev, text))
         if (text := self.text("iptables", "-S")) is not None:
-            found.append(iptables_rules(text))
+            found.append(iptables_rules(netdev, text))
         return tuple(rule for rules in found for rule in rules) if found else None
 
 
@@ -244,6 +258,7 @@ def _end(one: _Look, pings: tuple[Ping | None, Ping | None], arrived: int | None
         arrived=arrived,
         hung_queues=one.hung_queues(),
         rules=one.rules(),
+        driver=one.driver,
     )
 
 

@@ -162,6 +162,18 @@ def test_check_names_the_way_on_which_nothing_arrives(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_waiting")
+def test_check_repeats_the_reason_of_the_host_that_sets_nothing_up(tmp_path: Path) -> None:
+    (tmp_path / "third").mkdir()
+    error = {"kind": "setup", "step": "reg_mr", "message": "Cannot allocate memory", "errno_name": "ENOMEM"}
+    (tmp_path / "third" / "behaviour.json").write_text(json.dumps({"fail": {"prepare": error}}))
+    found = [finding for item, finding in paths(tmp_path).items() if "third" in item]
+    assert len(found) == 4
+    assert {finding.host for finding in found} == {"third"}
+    said = "queue pair: host third: agent step reg_mr: Cannot allocate memory"
+    assert {finding.detail for finding in found} == {said}
+
+
+@pytest.mark.usefixtures("no_waiting")
 def test_check_sends_nothing_on_a_port_that_is_in_use(tmp_path: Path) -> None:
     (tmp_path / "right").mkdir()
     used = {"qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}]}
