@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from collie.errors import StoreError
 from collie.store import schema
 from collie.store.vetting import RECORD
 
@@ -61,7 +62,7 @@ class Ground:
 
     def changed(self, *statements: str, values: tuple[Any, ...] = (), stamp: bool = True) -> None:
         """Change the record by SQL, checksums and all, as far as what other spoilers left of it allows."""
-        with suppress(sqlite3.Error, OSError), closing(_connected(self.record)) as connection, connection:
+        with suppress(sqlite3.Error, OSError, StoreError), closing(_connected(self.record)) as connection, connection:
             for statement in statements:
                 connection.execute(statement, values)
             if stamp and schema.version_of(connection, self.record) > 1:
