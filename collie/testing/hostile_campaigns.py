@@ -142,7 +142,11 @@ def _columns(table: str, columns: tuple[str, ...]) -> str:
 
 def _connected(record: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(record, isolation_level=None)
-    connection.execute("PRAGMA synchronous = OFF")
+    try:
+        connection.execute("PRAGMA synchronous = OFF")
+    except BaseException:
+        connection.close()  # else it is closed, and its log removed, whenever a command is under way
+        raise
     return connection
 
 
