@@ -75,8 +75,7 @@ class HostsTestbed:
     after another fails (`STALE_FAILURES`); a host that is gone is looked for a few times. What still fails then is
     raised, naming the host. A host too busy to answer in time is another matter: that run could not be set up, and the
     next one waits for the host to recover. A run that a dead data path may have spoilt is doubted (`outage.py`). Where
-    hosts can be revived, one that runs no command any more is brought
-    back instead, and the run ends as `HostLost`.
+    hosts can be revived, one that runs no command any more is brought back instead, and the run ends as `HostLost`.
 
     Args:
         pair: hosts A and B, and C, D, ... where there are more; devices of one host have an agent each.
