@@ -120,6 +120,27 @@ def test_the_script_wants_to_know_the_hosts_and_says_what_failed(hosts: dict[str
     assert "no device" in broken.stderr
 
 
+LOSES_ITS_CLOCK = """#!/bin/sh
+echo "$0 $*" >>"$HEARD"
+rate=0.000000
+[ "$(wc -l <"$HEARD")" -gt "$BUSY_FOR" ] && rate=0.010
+echo " $SIZE      1000             0.00               0.03               $rate"
+"""
+"""What a perftest prints that cannot calibrate its clock: messages that went, and no rate."""
+
+
+def test_a_rate_that_perftest_could_not_tell_is_measured_again(hosts: dict[str, str]) -> None:
+    script = render_script(case("nsdi22-03"))
+    (Path(hosts["PATH"].partition(":")[0]) / "ib_read_bw").write_text(LOSES_ITS_CLOCK)
+    once = run(script, {**hosts, "ROUNDS": "1", "BUSY_FOR": "2"}, 4 << 20)
+    assert "plain sibling: 335.5 Gbit/s" in once.stdout
+    assert len(Path(hosts["HEARD"]).read_text().splitlines()) == 2 * 3  # ends, runs: one of the two again
+    never = run(script, {**hosts, "ROUNDS": "1", "BUSY_FOR": "1000"}, 4 << 20)
+    assert never.returncode == 3
+    assert "could not find the frequency of the clock" in never.stderr
+    assert "ratio" not in never.stdout
+
+
 def test_a_name_cannot_leave_its_comment() -> None:
     named = replace(case("nsdi22-03"), case=replace(case("nsdi22-03").case, name="a\nreboot"))
     assert "a reboot: pause" in render_commands(named)
