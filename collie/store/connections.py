@@ -18,6 +18,9 @@ from collie.store import schema
 MOST_ROW_BYTES = 4 << 20
 """Of all values of a row together: a run takes some kilobytes, one on eight hosts with 10,000 counters each 3 MiB."""
 
+MOST_RUNS = 100_000
+"""Of a campaign, whose runs are numbered from 1: ten a minute make as many in a week."""
+
 _MOST_SQL_BYTES = 16 << 10
 """Of a statement, and of one that made a table; Collie's have hundreds."""
 _MOST_SCHEMA_STEPS = 2000
@@ -48,10 +51,27 @@ def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         schema.require_tables(connection, name)  # before anything is asked or written: views and triggers would see it
+        _require_numbered(connection, name)
         connection.set_progress_handler(None, 0)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_ROW_BYTES)
         on_failure.pop_all()
         return connection
+
+
+def _require_numbered(connection: sqlite3.Connection, name: Path) -> None:
+    """Refuse more runs than a reader takes, by their numbers: nobody has to count them.
+
+    Raises:
+        StoreError: they have other numbers than a campaign gives.
+    """
+    if schema.version_of(connection, name) == 0:  # a new file
+        return
+    first, last = connection.execute("SELECT (SELECT min(run) FROM runs), (SELECT max(run) FROM runs)").fetchone()
+    if first is not None and not 1 <= first <= last <= MOST_RUNS:
+        raise StoreError(
+            f"{name} holds runs {first} to {last}, and a campaign has at most {MOST_RUNS}, from 1 on. "
+            "Nothing in it was changed"
+        )
 
 
 @contextmanager

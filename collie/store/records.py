@@ -34,6 +34,9 @@ FROM runs WHERE run BETWEEN ? AND ? ORDER BY run
 
 SELECT_BRIEF = "SELECT run, outcome, finished_at_seconds FROM runs ORDER BY run"
 
+_MOST_CHARACTERS = 200
+"""Of a purpose, which is a word, and of the name of the counter that a strategy drives."""
+
 FAILED = ("setup_failed", "host_lost", "pair_lost")
 """Outcomes of runs that gave no measurement because something went wrong."""
 
@@ -137,13 +140,20 @@ def from_row(row: Sequence[Any], *, with_series: bool = True) -> RunRecord:
         _require_readings(asked, outcome.measurement)
     return RunRecord(
         run=typed(int, run),
-        purpose=defused(typed(str, purpose)),
+        purpose=_name(purpose),
         workload=asked,
         result=outcome,
         finished_at_seconds=typed(float, finished_at_seconds),
         verdict=codec.decode_verdict(codec.loads(verdict)) if verdict is not None else None,
-        driven=None if driven is None else defused(typed(str, driven)),
+        driven=None if driven is None else _name(driven),
     )
+
+
+def _name(value: object) -> str:
+    text = typed(str, value)
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"a name of {len(text)} characters, and {_MOST_CHARACTERS} are the most")
+    return defused(text)
 
 
 def _require_readings(workload: Workload, measurement: Measurement) -> None:

@@ -31,7 +31,7 @@ from collie.ports import CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
 from collie.store.anomaly_files import write_anomaly
-from collie.store.connections import MOST_ROW_BYTES, understood
+from collie.store.connections import MOST_ROW_BYTES, MOST_RUNS, understood
 from collie.store.directory import CampaignDirectory, private, publish, writing
 from collie.store.jsonl import write_results
 from collie.store.lock import CampaignLock
@@ -137,6 +137,11 @@ class SqliteStore:
 
     def add_run(self, record: RunRecord) -> None:
         """Record a run; on disk when this returns."""
+        if record.run > MOST_RUNS:
+            raise StoreError(
+                f"campaign {self.directory.path} holds {MOST_RUNS} runs, and no more fit; begin another one "
+                f"with --known {self.directory.path}"
+            )
         try:
             row = to_row(record)
             self._write(INSERT, *row, schema.digest(*row))

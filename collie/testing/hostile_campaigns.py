@@ -22,6 +22,7 @@ from typing import Any
 
 from collie.errors import StoreError
 from collie.store import schema
+from collie.store.connections import MOST_RUNS
 from collie.store.vetting import RECORD
 
 _PAGE_BYTES = 4096
@@ -477,8 +478,10 @@ SPOILERS: Mapping[str, Spoiler] = {
         "runs", "result", lambda: '{"outcome":"measured","hosts":[' + "[]," * 1_000_000 + "0]}"
     ),
     "8 runs of many counters": lambda ground: _runs_of_many_counters(ground, 8, 40_000),
-    "run of emoji": _value("runs", "purpose", lambda: "\N{DOG FACE}" * 1_000_000),
+    "runs of emoji": _value("runs", "purpose", lambda: "\N{DOG FACE}" * 1_000_000),
+    "runs driven by emoji": _value("runs", "driven", lambda: "\N{DOG FACE}" * 1_000_000),
     "20,000 runs": _tiny_runs(20_000),
+    "as many runs as fit": _tiny_runs(MOST_RUNS - 1000),
     "a million runs": _tiny_runs(1_000_000),
     "2000 tables": _many_tables(2000),
     "large table": _large_table,
@@ -500,7 +503,14 @@ SPOILERS: Mapping[str, Spoiler] = {
 """How a campaign can be spoiled, by name."""
 
 HEAVY = frozenset(
-    {"20 runs of 60 MB", "header of 57 MB", "a million runs", "2500 anomalies", "8 runs of many counters"}
+    {
+        "20 runs of 60 MB",
+        "header of 57 MB",
+        "as many runs as fit",
+        "a million runs",
+        "2500 anomalies",
+        "8 runs of many counters",
+    }
 )
 LIGHT = tuple(name for name in SPOILERS if name not in HEAVY)
 """Those that do not take seconds to make."""

@@ -24,6 +24,7 @@ from collie.ports import RunRecord, SetupFailed
 from collie.report.html import render_report, write_report
 from collie.report.view import ReportContext
 from collie.store import SqliteStore, codec, heartbeat, schema, series
+from collie.store.connections import MOST_RUNS
 from collie.store.fingerprints import load as load_fingerprints
 from collie.testing.hostile_campaigns import LIGHT, SPOILERS, Ground, decoys, downgraded, snapshot
 from collie.testing.store_suite import ANOMALY, HEADER, measured
@@ -78,7 +79,7 @@ def test_a_writer_changes_nothing_beside_a_spoiled_campaign(campaign: Path, vers
     SPOILERS[name](spoiled)
     before = snapshot(spoiled.decoys)
     with suppress(StoreError), SqliteStore.open(campaign) as store:
-        store.add_run(measured(500_000))
+        store.add_run(measured(50_000))
     assert snapshot(spoiled.decoys) == before
 
 
@@ -98,6 +99,31 @@ def test_what_sqlite_would_act_on_is_refused(campaign: Path, name: str, message:
     SPOILERS[name](ground(campaign))
     with pytest.raises(StoreError, match=message):
         SqliteStore.open(campaign, read_only=read_only)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("version", range(1, schema.SCHEMA_VERSION + 1))
+def test_more_runs_than_a_campaign_has_are_refused_at_once(campaign: Path, version: int, read_only: bool) -> None:
+    SPOILERS["a million runs"](ground(campaign, version))
+    with pytest.raises(StoreError, match=f"holds runs 1 to 1001000, and a campaign has at most {MOST_RUNS}"):
+        SqliteStore.open(campaign, read_only=read_only)
+
+
+def test_as_many_runs_as_fit_are_recorded_and_no_further_one(campaign: Path) -> None:
+    with SqliteStore.open(campaign) as store:
+        store.add_run(measured(MOST_RUNS))
+        with pytest.raises(StoreError, match=f"holds {MOST_RUNS} runs, and no more fit"):
+            store.add_run(measured(MOST_RUNS + 1))
+    with SqliteStore.open(campaign, read_only=True) as store:
+        assert [record.run for record in store.runs()][-1] == MOST_RUNS
+
+
+@pytest.mark.parametrize("name", ["runs of emoji", "runs driven by emoji"])
+def test_names_of_a_run_that_no_collie_gives_are_refused(campaign: Path, name: str) -> None:
+    SPOILERS[name](ground(campaign))
+    expected = pytest.raises(StoreError, match="run 1: a name of 1000000 characters, and 200 are the most")
+    with SqliteStore.open(campaign, read_only=True) as store, expected:
+        list(store.runs())
 
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
