@@ -16,7 +16,7 @@ import time
 
 # Between two beats at most; the loop turns more often while it samples.
 BEAT_SECONDS = 1.0
-# With what precedes it, less than the 10 s within which a host is silent (docs/safety.md).
+# With what precedes it, less than the 10 s within which a host is silent (docs/explanation/safety.md).
 SILENCE_SECONDS = 7.0
 _LOOK_SECONDS = 0.5
 

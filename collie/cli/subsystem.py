@@ -39,8 +39,8 @@ _PIPE_WIDTH = 120
 def command() -> None:
     """List, show, check and map simulated subsystems.
 
-    A subsystem file describes NIC, PCIe, memory and host by physical quantities; docs/subsystems.md says how to write
-    one for your own NIC.
+    A subsystem file describes NIC, PCIe, memory and host by physical quantities. How to write one for your own NIC:
+    docs/how-to/describe-a-subsystem.md.
     """
 
 

@@ -1,4 +1,4 @@
-"""Applications in YAML: workloads/applications/NAME.yaml. The format is in docs/content.md."""
+"""Applications in YAML: workloads/applications/NAME.yaml. The format is in docs/reference/files.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spaces in YAML. The format is in docs/content.md and at the top of workloads/spaces/nsdi22.yaml."""
+"""Spaces in YAML. The format is in docs/reference/files.md and at the top of workloads/spaces/nsdi22.yaml."""
 
 from __future__ import annotations
 

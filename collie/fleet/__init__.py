@@ -1,1 +1,1 @@
-"""Which host of a fleet is the odd one: the battery, what it read, the judgement. Pure (`docs/fleet.md`)."""
+"""The odd host of a fleet: the battery, its readings, the judgement. Pure (`docs/how-to/find-the-odd-host.md`)."""

@@ -246,7 +246,7 @@ class HostCheck:
         if catalog is None:
             found = sum(map(len, names.values()))
             detail = f"nobody has described driver {port.driver}; its {found} counters are read under their own names"
-            yield Finding(self.host.name, "counters", State.ADVICE, detail, "here: see docs/counters.md")
+            yield Finding(self.host.name, "counters", State.ADVICE, detail, "here: see docs/explanation/counters.md")
             return
         there = [counter for counter in catalog.counters if counter.key[1] in names.get(counter.key[0], ())]
         unknown = catalog.unmapped(names)

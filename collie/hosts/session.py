@@ -38,9 +38,9 @@ HOSTS_AT_ONCE = 64
 
 PROTOCOL = 2
 LEASE_SECONDS = 6.0
-"""The dead man's switch: a controller that is stopped or cut off leaves silent hosts within 10 s (docs/safety.md). The
-agent needs up to a second to have its engine destroy the queue pairs, and two more when it has to kill it. Four pings
-fit into the lease."""
+"""The dead man's switch: a controller that is stopped or cut off leaves silent hosts within 10 s
+(docs/explanation/safety.md). The agent needs up to a second to have its engine destroy the queue pairs, and two more
+when it has to kill it. Four pings fit into the lease."""
 HELLO_SECONDS = 40.0
 """Importing pyverbs and opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
 COMMAND_SECONDS = 20.0

@@ -130,7 +130,10 @@ def _notes(summary: Summary) -> Iterator[str]:
     if summary.unsupported_runs:
         yield f"{runs(summary.unsupported_runs)} asked for what the device cannot do."
     if summary.ended_by == "pause budget":
-        yield "Ended early: the pause budget is spent; --resume goes on where there is more of it (docs/safety.md)."
+        yield (
+            "Ended early: the pause budget is spent; --resume goes on where there is more of it "
+            "(docs/explanation/safety.md)."
+        )
     if summary.ended_by == "coverage":
         yield "Ended early: what was found explains all that could still be proposed."
     if summary.trust:

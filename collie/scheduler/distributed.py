@@ -14,7 +14,7 @@ Rules.
    run is over.
 5. What a worker foresaw is a `TestbedError` here.
 
-Whoever reaches the scheduler runs code on its workers and here (docs/security.md).
+Whoever reaches the scheduler runs code on its workers and here (docs/explanation/security.md).
 """
 
 from __future__ import annotations

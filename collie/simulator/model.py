@@ -1,7 +1,7 @@
 """The model: from a subsystem and a workload to a steady state, without noise. Pure.
 
 Three flows at most: from the payload's source to its sink, back, and from the sink to itself. Three steps
-(`docs/simulator.md` has the equations):
+(`docs/explanation/simulator.md` has the equations):
 
 1. Each flow wants what its window, its queue pairs and each resource alone allow. Where flows together want more of a
    resource that holds senders back, all of them get the same share of their wish.

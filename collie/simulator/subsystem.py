@@ -1,7 +1,7 @@
 """What an RDMA subsystem is made of: NIC, PCIe, memory, host. One file under `subsystems/` describes one.
 
-Every field is a physical quantity with its unit in its name; what a value does is in `docs/simulator.md`. Nothing here
-knows an anomaly: those follow from the quantities (`model.py`).
+Every field is a physical quantity with its unit in its name. `docs/explanation/simulator.md` has the effect of each.
+Nothing here knows an anomaly: those follow from the quantities (`model.py`).
 """
 
 from __future__ import annotations

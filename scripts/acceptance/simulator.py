@@ -3,8 +3,8 @@
     .venv/bin/python scripts/acceptance/simulator.py                    everything
     .venv/bin/python scripts/acceptance/simulator.py triggers regions   some parts, printed only
 
-The parts are the functions of `PARTS`. Everything rewrites the tables in docs/simulator.md. Exit code 1 when something
-falls short.
+The parts are the functions of `PARTS`. Everything rewrites the tables in docs/explanation/simulator.md. Exit
+code 1 when something falls short.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from collie.workloads.workload import Memory, Workload
 SPACE = load_space("nsdi22")
 REFERENCES = load_references("nsdi22")
 FAMILY = ("A", "B", "C", "D", "E", "F", "G", "H")
-PAGE = Path(__file__).parents[2] / "docs" / "simulator.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "simulator.md"
 INSIDE = 1_000
 OUTSIDE = 20_000
 SEEDS = range(1, 21)

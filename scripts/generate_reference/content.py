@@ -85,8 +85,8 @@ _FILES: Mapping[str, tuple[Section, ...]] = {
 def content_blocks() -> Iterator[str]:
     """Yield the page, block by block."""
     yield (
-        "Fields in the order of the program, from the models that read them. [`content.md`](../content.md) explains "
-        "the formats with examples; [`hosts.example.yaml`](../../hosts.example.yaml) every line of an inventory. Sizes "
+        "Fields in the order of the program, from the models that read them. [Files](files.md) explains "
+        "the formats with examples; `hosts.example.yaml` every line of an inventory. Sizes "
         "take `4KiB`, rates `200Gbit`, times `10s`. A field without a default has to be there."
     )
     yield "## Workload"
@@ -104,8 +104,8 @@ def content_blocks() -> Iterator[str]:
             yield from _section(section)
     yield "## Subsystem: `collie/simulator/subsystems/NAME.yaml`"
     yield (
-        "[`subsystems.md`](../subsystems.md) explains the format, and `based_on` and `without`; "
-        "[`simulator.md`](../simulator.md) has the equations."
+        "[`subsystems.md`](../how-to/describe-a-subsystem.md) explains the format, and `based_on` and `without`; "
+        "[`simulator.md`](../explanation/simulator.md) has the equations."
     )
     yield from _subsystem(SubsystemFile, "")
 

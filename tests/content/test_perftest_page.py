@@ -1,4 +1,4 @@
-"""docs/perftest.md says what the program says."""
+"""docs/how-to/exchange-with-perftest.md says what the program says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/security.md and docs/faults.md: each promise names a test that exists, and each figure is that of the code."""
+"""The pages of security and of faults: each promise names a test that exists, and each figure is that of the code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from collie.wiring import standing
 from collie.workloads import parse
 
 ROOT = Path(__file__).parents[2]
-PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("security.md", "faults.md")}
+PAGES = {
+    path.name: path.read_text(encoding="utf-8")
+    for path in (ROOT / "docs" / "explanation" / "security.md", ROOT / "docs" / "reference" / "faults.md")
+}
 GUARDS = "## Which test guards which promise"
 _NAMED = re.compile(r"`((?:tests|collie|scripts)/[\w/.]+?\.py)(?:::(\w+))?`")
 

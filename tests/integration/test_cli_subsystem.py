@@ -11,7 +11,7 @@ import pytest
 from collie.cli.main import run
 from tests.command import answer, collie
 
-GUIDE = Path(__file__).parents[2] / "docs" / "subsystems.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "describe-a-subsystem.md"
 
 MAP = ["subsystem", "map", "F", "--x", "qps", "--y", "message_bytes", "--workload", "context_cache"]
 
@@ -19,7 +19,7 @@ MAP = ["subsystem", "map", "F", "--x", "qps", "--y", "message_bytes", "--workloa
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """The file of the guide, as a user would keep it."""
-    blocks = re.findall(r"```yaml file=my-nic.yaml\n(based_on.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    blocks = re.findall(r"<!-- file: my-nic.yaml -->\n```yaml\n(based_on.*?)```", GUIDE.read_text(), flags=re.DOTALL)
     assert len(blocks) == 1
     path = tmp_path / "my-nic.yaml"
     path.write_text(blocks[0])

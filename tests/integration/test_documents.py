@@ -1,12 +1,12 @@
 """What the pages of docs/ and the README print: commands run as printed, links lead somewhere.
 
 A block with the language `sh` or `console` (there, lines that begin with `$ `) is run, in a fresh directory per page,
-the blocks of a page one after another. Words behind the language, or a comment in the line before the block such as
-`<!-- needs: lab -->`, say otherwise:
+the blocks of a page one after another. A comment in the line before the block such as `<!-- needs: lab -->` changes
+that; the README has words behind the language instead (`sh needs=lab`):
 
-    needs=lab | hosts | time | network | code | files   is not run (`files`: of the reader); its commands are parsed
-    exit=1      the last command exits with that
-    file=NAME   the block is a file that the commands of the page use
+    needs: lab | hosts | time | network | code | files   the block is not run (`files`: of the reader), but parsed
+    exit: 1       the last command exits with that
+    file: NAME    the block is a file that the commands of the page use
 
 A block without a language is text; commands in it would escape, so there may be none.
 """
@@ -31,7 +31,9 @@ import pytest
 from collie.cli.main import cli, run
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+WRITTEN_BY_PROGRAM = {DOCS / "reference" / name for name in ("commands.md", "content.md", "exit-codes.md")}
+PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - {*(DOCS / "adr").glob("*.md"), *WRITTEN_BY_PROGRAM})]
 _FENCE = re.compile(
     r"(?:^<!-- (?P<comment>[^\n]*) -->\n+)?^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
@@ -189,7 +191,7 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs" / "reference").glob("*.md"))], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [*PAGES, *sorted(WRITTEN_BY_PROGRAM)], ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     prose = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", prose):
@@ -203,6 +205,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_the_index_names_every_page() -> None:
-    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    missing = [page.name for page in PAGES[1:] if page.name != "README.md" and f"]({page.name}" not in index]
-    assert not missing, f"docs/README.md does not lead to {missing}"
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    pages = [str(page.relative_to(DOCS)) for page in (*PAGES[1:], *WRITTEN_BY_PROGRAM)]
+    missing = [page for page in pages if page != "index.md" and f"]({page}" not in index]
+    assert not missing, f"docs/index.md does not lead to {missing}"

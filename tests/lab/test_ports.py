@@ -25,8 +25,9 @@ pytestmark = pytest.mark.lab
 SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0, averaging_seconds=0.0)
 FIRST, SECOND, OTHER = "lab-a/rxe0", "lab-a/rxe1", "lab-b"
 MODEST = Workload(qps=2, messages=(16384,), send_wq_depth=4, timeout=17)
-"""0.5 s: one busy CPU answers later than the default of 67 ms, and everything is sent again (docs/traffic.md). A packet
-that is lost at the end of a burst, as on a machine that has just booted, costs as much: less than the window."""
+"""0.5 s: one busy CPU answers later than the default of 67 ms, and everything is sent again
+(docs/explanation/traffic.md). A packet that is lost at the end of a burst, as on a machine that has just booted, costs
+as much: less than the window."""
 
 
 @pytest.fixture(scope="module")

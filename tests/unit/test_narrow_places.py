@@ -1,4 +1,4 @@
-"""What no line of Collie does, as docs/security.md promises: read from the source, which has no other way out."""
+"""What no line of Collie does, as docs/explanation/security.md promises: the source is read."""
 
 from __future__ import annotations
 
