@@ -48,9 +48,9 @@ from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import Score, Truth
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
-from collie.testing.quality import precision, recall, true_region
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
+from tests.support.quality import precision, recall, true_region
 
 SCHEMA_VERSION = 1
 DEFAULT_CONTENDERS = "random,nsdi22-perf-no-mfs,nsdi22-diag-no-mfs,nsdi22-perf,nsdi22-diag,optuna-tpe"

@@ -2,7 +2,7 @@
 
 from collie.hosts.check import check_hosts
 from collie.hosts.findings import Finding, State
-from collie.hosts.policy import WindowPolicy
 from collie.hosts.testbed import HostsTestbed
+from collie.readings.policy import WindowPolicy
 
 __all__ = ["Finding", "HostsTestbed", "State", "WindowPolicy", "check_hosts"]

@@ -9,9 +9,9 @@ from collie.counters.catalog import Catalog
 from collie.counters.discovery import Names, discovered
 from collie.errors import TestbedError
 from collie.hosts.facts import RdmaPort
-from collie.hosts.samples import names_in
 from collie.hosts.session import HostSession
 from collie.ports import Clock
+from collie.readings.samples import names_in
 
 CatalogFor = Callable[[str], Catalog | None]
 """Counters of a driver by its name, such as `rxe` or `mlx5_core`; None when nobody has described it."""

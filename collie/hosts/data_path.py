@@ -20,11 +20,11 @@ from collie.detect.measurement import Measurement, Watch
 from collie.hosts.catalogs import CatalogFor
 from collie.hosts.diagnosis import Cause, Failure, Stage, diagnose
 from collie.hosts.facts import line_rate
-from collie.hosts.policy import WindowPolicy
 from collie.hosts.protocol import StepFailed
 from collie.hosts.run import Impossible, Party, Run
 from collie.hosts.wire import look
 from collie.ports import Clock
+from collie.readings.policy import WindowPolicy
 from collie.workloads.workload import Opcode, QpType, Workload
 
 TRICKLE = Workload(messages=(256,), send_wq_depth=1, recv_wq_depth=1)

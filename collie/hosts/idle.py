@@ -10,9 +10,9 @@ from typing import Any
 from collie.counters.catalog import Catalog, Counter, Kind, Unit
 from collie.counters.series import rates
 from collie.hosts.facts import RdmaPort
-from collie.hosts.samples import AgentSample, snapshot
 from collie.hosts.session import HostSession
 from collie.ports import Clock, OtherUse
+from collie.readings.samples import AgentSample, snapshot
 from collie.workloads.units import format_count
 
 WINDOW_SECONDS = 1.0

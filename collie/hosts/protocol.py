@@ -20,8 +20,8 @@ from typing import Any
 
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.answers import ANSWERS
-from collie.hosts.samples import AgentSample, parse_sample
 from collie.ports import Channel
+from collie.readings.samples import AgentSample, parse_sample
 from collie.untrusted import defused, read_json, typed
 
 PING_SECONDS = 1.5

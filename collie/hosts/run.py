@@ -22,17 +22,17 @@ from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement, Watch, cut_short
 from collie.errors import HostUnreachable, TestbedError
 from collie.hosts.facts import RdmaPort, numa_node
-from collie.hosts.lookout import Lookout
-from collie.hosts.policy import WindowPolicy
 from collie.hosts.processes import processes
 from collie.hosts.protocol import AgentGone, StepFailed
-from collie.hosts.recording import Recording
-from collie.hosts.samples import AgentSample
 from collie.hosts.session import HostSession
-from collie.hosts.swing import may_settle
-from collie.hosts.victim import NAME as VICTIM, RESPONDER, victim_flow
-from collie.hosts.window import measurement, series_of
 from collie.ports import Clock
+from collie.readings.policy import WindowPolicy
+from collie.readings.rate_stability import may_settle
+from collie.readings.recording import Recording
+from collie.readings.sample_monitor import Lookout
+from collie.readings.samples import AgentSample
+from collie.readings.victim import NAME as VICTIM, RESPONDER, victim_flow
+from collie.readings.window import measurement, series_of
 from collie.workloads.plan import flows, is_peer
 from collie.workloads.workload import Workload, render
 

@@ -23,11 +23,9 @@ from collie.hosts.facts import RdmaPort, line_rate, rdma_port
 from collie.hosts.fingerprint import fingerprint
 from collie.hosts.idle import other_uses
 from collie.hosts.outage import Outages, doubtful
-from collie.hosts.policy import WindowPolicy
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.hosts.run import Impossible, Party, Run, side_by_side
 from collie.hosts.session import Archive, HostSession
-from collie.hosts.victim import ALONE_RUNS, LEAST_MTU, victim, why_none
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host, Pair
 from collie.ports import (
@@ -42,6 +40,8 @@ from collie.ports import (
     TestbedInfo,
     Unsupported,
 )
+from collie.readings.policy import WindowPolicy
+from collie.readings.victim import ALONE_RUNS, LEAST_MTU, victim, why_none
 from collie.workloads.plan import ROLES, hosts, sinks
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
@@ -87,7 +87,7 @@ class HostsTestbed:
         reviver: brings back hosts that answer nobody; None where nobody can.
         discover: makes a catalog of what devices expose, where there is no other.
         verify: compare what arrives with what was sent, after each run.
-        victim: run a plain flow beside every workload, and say what it loses (`collie/hosts/victim.py`).
+        victim: run a plain flow beside every workload, and say what it loses (`collie/readings/victim.py`).
     """
 
     def __init__(

@@ -11,11 +11,11 @@ from collie.counters.series import rates
 from collie.counters.unusual import Usual
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import rdma_port
-from collie.hosts.samples import AgentSample, snapshot
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
+from collie.readings.samples import AgentSample, snapshot
 
 _REFRESHES = 4
 """What is refreshed seldom is looked at over so many refreshes, the last of which it shares with the next look."""

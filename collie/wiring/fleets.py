@@ -142,7 +142,7 @@ def _real(choice: FleetChoice) -> _Opened:
         raise UsageError("--count and --fault are about simulated fleets; the inventory names the real hosts")
     if testbed.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
-    from collie.hosts.policy import WindowPolicy
+    from collie.readings.policy import WindowPolicy
 
     assert testbed.hosts is not None
     inventory = open_inventory(testbed.hosts)

@@ -25,8 +25,8 @@ from collie.wiring.inventories import first_pairs, is_lab, open_inventory
 from collie.workloads.space import Space
 
 if TYPE_CHECKING:
-    from collie.hosts.policy import WindowPolicy
     from collie.inventory.hosts import Pair
+    from collie.readings.policy import WindowPolicy
 
 logger = logging.getLogger(__name__)
 

@@ -20,14 +20,14 @@ from pathlib import Path
 from random import Random
 
 from collie.interrupts import heed
-from collie.testing.faults.kills import Course, Whole, uninterrupted
-from collie.testing.faults.lab import LAB, LIGHT, SILENCE_SECONDS, LabCampaign, strike
-from collie.testing.faults.lab_hosts import LabHosts
-from collie.testing.faults.plan import LEAST, Tally, drawn, grouped
-from collie.testing.faults.pretended import INVENTORY
-from collie.testing.faults.processes import Hung, own_mounts
-from collie.testing.faults.simulated import ENDING, PRETENDED, SIMULATED, require_tools, small_disk
-from collie.testing.faults.trial import CannotStrike, Missed, Trial, record
+from tests.support.faults.kills import Course, Whole, uninterrupted
+from tests.support.faults.lab import LAB, LIGHT, SILENCE_SECONDS, LabCampaign, strike
+from tests.support.faults.lab_hosts import LabHosts
+from tests.support.faults.plan import LEAST, Tally, drawn, grouped
+from tests.support.faults.pretended import INVENTORY
+from tests.support.faults.processes import Hung, own_mounts
+from tests.support.faults.simulated import ENDING, PRETENDED, SIMULATED, require_tools, small_disk
+from tests.support.faults.trial import CannotStrike, Missed, Trial, record
 
 DEADLINE_SECONDS = 600.0
 """Of a process: of two processors that are busy with others, a campaign gets little."""
@@ -43,7 +43,7 @@ COURSES = (
     Course((*_BEGIN, "2", "--budget", "80runs", "--pairs", "4")),
     Course((*_BEGIN, "3", "--budget", "70runs", "--subsystem", "H")),
 )
-_MODULE = "collie.testing.faults.pretended"
+_MODULE = "tests.support.faults.pretended"
 
 
 class Strikes:

@@ -7,7 +7,7 @@
 
 One process per target, as libFuzzer wants it. It ends at the first fault of Collie (anything but its own errors), at
 2 GiB of address space, or when one input takes longer than 600 s, and leaves the input in the folder for `--again`.
-The targets, their seeds and the structural mutator are those of the quick test (collie/testing/hostile.py); bytes are
+The targets, their seeds and the structural mutator are those of the quick test (tests/support/hostile.py); bytes are
 mutated by libFuzzer, which keeps what reaches new code of Collie.
 """
 
@@ -24,7 +24,7 @@ from random import Random
 import atheris
 
 with atheris.instrument_imports(include=["collie"]):
-    from collie.testing.hostile import TARGETS, Target, spoiled
+    from tests.support.hostile import TARGETS, Target, spoiled
 
 ADDRESS_SPACE_BYTES = 2 << 30
 LONGEST_INPUT_BYTES = 64 << 10

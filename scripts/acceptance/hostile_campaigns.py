@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 
 from collie.interrupts import heed
-from collie.testing.hostile_commands import Answers, Siege, preload
+from tests.support.hostile_commands import Answers, Siege, preload
 
 
 def main() -> int:

@@ -6,7 +6,7 @@
 
 Prints a line for each file and command and every violation, and exits 1 if there is any: an answer that takes longer
 than 2 s (the fastest of three counts, as other work may hold one up), no message or several, a traceback, another exit
-code than documented, or more than 300 MB. The list is in collie/testing/odd_files.py.
+code than documented, or more than 300 MB. The list is in tests/support/odd_files.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from collie.testing.odd_files import ANSWER_SECONDS, MOST_BYTES, ODDITIES, USES, Answer, Stage, Use
+from tests.support.odd_files import ANSWER_SECONDS, MOST_BYTES, ODDITIES, USES, Answer, Stage, Use
 
 TRIES = 3
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from collie.testing.faults.kills import Course, Killed, killed_and_resumed, uninterrupted
-from collie.testing.faults.processes import collie_command
-from collie.testing.faults.records import ABOUT_PROCESSES, UNLIKE
+from tests.support.faults.kills import Course, Killed, killed_and_resumed, uninterrupted
+from tests.support.faults.processes import collie_command
+from tests.support.faults.records import ABOUT_PROCESSES, UNLIKE
 
 DEADLINE_SECONDS = 900.0
 QUICKER = 0.95

@@ -37,10 +37,10 @@ from collie.simulator.subsystem import Subsystem, SubsystemFile
 from collie.simulator.truth import Truth, cured, planted
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
-from collie.testing.regions import broken, inside, names
-from collie.testing.sized import SIZED, threshold
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Memory, Workload
+from tests.support.regions import broken, inside, names
+from tests.support.sized import SIZED, threshold
 
 SPACE = load_space("nsdi22")
 REFERENCES = load_references("nsdi22")

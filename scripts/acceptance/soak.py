@@ -23,15 +23,15 @@ from random import Random
 
 from collie.errors import UsageError
 from collie.interrupts import heed
-from collie.testing.faults.flatness import Allowance, Reading, Value, table, trends
-from collie.testing.faults.kills import Course
-from collie.testing.faults.lab import LAB, LIGHT, SILENCE_SECONDS, SURVIVED, LabCampaign, strike
-from collie.testing.faults.lab_hosts import LabHosts, Unanswered
-from collie.testing.faults.plan import Tally
-from collie.testing.faults.processes import Hung, footprint, own_mounts
-from collie.testing.faults.simulated import require_tools, small_disk
-from collie.testing.faults.trial import CannotStrike, Missed, Trial, record
 from collie.workloads.units import parse_seconds
+from tests.support.faults.flatness import Allowance, Reading, Value, table, trends
+from tests.support.faults.kills import Course
+from tests.support.faults.lab import LAB, LIGHT, SILENCE_SECONDS, SURVIVED, LabCampaign, strike
+from tests.support.faults.lab_hosts import LabHosts, Unanswered
+from tests.support.faults.plan import Tally
+from tests.support.faults.processes import Hung, footprint, own_mounts
+from tests.support.faults.simulated import require_tools, small_disk
+from tests.support.faults.trial import CannotStrike, Missed, Trial, record
 
 DEADLINE_SECONDS = 240.0
 READ_EVERY_SECONDS = 10.0

@@ -32,12 +32,12 @@ from collie import lab
 from collie.content.locate import Kind, find
 from collie.errors import LabError
 from collie.interrupts import heed
-from collie.testing.faults.kills import CAMPAIGN, Course
-from collie.testing.faults.lab import HEAL_SECONDS, SILENCE_SECONDS
-from collie.testing.faults.lab_hosts import LabHosts, Unanswered
-from collie.testing.faults.processes import Controller, Hung
-from collie.testing.faults.records import rows
-from collie.testing.faults.trial import CannotStrike, Missed, Trial
+from tests.support.faults.kills import CAMPAIGN, Course
+from tests.support.faults.lab import HEAL_SECONDS, SILENCE_SECONDS
+from tests.support.faults.lab_hosts import LabHosts, Unanswered
+from tests.support.faults.processes import Controller, Hung
+from tests.support.faults.records import rows
+from tests.support.faults.trial import CannotStrike, Missed, Trial
 
 CUT_SECONDS = (30.0, 100.0)
 """Longer than most runs, so that one meets it from end to end; some outlast the patience of a search, some do not."""

@@ -11,7 +11,7 @@ import pytest
 from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
 from collie.content.locate import Kind, available
 from collie.counters.catalog import Catalog, Kind as CounterKind, Role, Unit
-from collie.hosts.samples import AgentSample, snapshot
+from collie.readings.samples import AgentSample, snapshot
 
 DATA = Path(__file__).parents[1] / "data" / "counters"
 DRIVERS = sorted(path.name for path in DATA.iterdir())

@@ -15,7 +15,7 @@ from collie.errors import StoreError
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
 from collie.store import MemoryStore, SqliteStore
 from collie.testing.store_suite import ANOMALY, HEADER, StoreSuite, measured
-from collie.testing.strategies import anomalies, calibrations, headers, run_records, texts, verdicts
+from tests.support.strategies import anomalies, calibrations, headers, run_records, texts, verdicts
 
 
 class TestMemoryStore(StoreSuite):

@@ -19,10 +19,10 @@ import pytest
 
 from collie.cli.logs import logged_to
 from collie.cli.main import main, run
-from collie.testing.faults.kills import Course, killed_and_resumed, uninterrupted
-from collie.testing.faults.pretended import INVENTORY
 from tests.command import collie
 from tests.integration.signals import heed_interrupts
+from tests.support.faults.kills import Course, killed_and_resumed, uninterrupted
+from tests.support.faults.pretended import INVENTORY
 
 SECONDS = 120.0
 
@@ -150,7 +150,7 @@ TWICE = """
 import atexit, os, signal, sys, time
 from pathlib import Path
 from collie.cli.main import main
-from collie.testing.faults.pretended import testbed_of
+from tests.support.faults.pretended import testbed_of
 from collie.wiring import testbeds
 
 number = int(sys.argv[1])
@@ -203,7 +203,7 @@ def _children(pid: int) -> set[int]:
 def test_a_controller_that_stood_still_goes_on_with_new_agents(tmp_path: Path) -> None:
     (tmp_path / "hosts.yaml").write_text(INVENTORY.format(python=sys.executable))
     words = ["search", "--hosts", "hosts.yaml", "--seed", "1", "--budget", "10runs", "--campaign", "c"]
-    argv = [sys.executable, "-m", "collie.testing.faults.pretended", ".", *words]
+    argv = [sys.executable, "-m", "tests.support.faults.pretended", ".", *words]
     log, deadline = tmp_path / "c" / "log" / "collie.log", time.monotonic() + SECONDS
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as search:
         while not (tmp_path / "left" / "asked").exists() or "start" not in (tmp_path / "left" / "asked").read_text():

@@ -13,9 +13,9 @@ import pytest
 from collie import ports
 from collie.errors import TestbedError
 from collie.hosts import HostsTestbed
-from collie.hosts.victim import ALONE_RUNS
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Measured, Unsupported
+from collie.readings.victim import ALONE_RUNS
 from collie.testing.testbed_suite import TestbedSuite
 from collie.workloads.plan import MOST_PARTNERS
 from collie.workloads.workload import Direction, Opcode, QpType, Workload

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from collie.testing.odd_files import ALL, MOST_BYTES, ODDITIES, USES, Answer, Stage, Use
+from tests.support.odd_files import ALL, MOST_BYTES, ODDITIES, USES, Answer, Stage, Use
 
 _KILL_SECONDS = 60.0
 """A busy machine is no hang; `scripts/acceptance/odd_files.py` looks at the time."""

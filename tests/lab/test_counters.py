@@ -16,10 +16,10 @@ from collie.counters.catalog import Catalog
 from collie.counters.series import rates
 from collie.detect.measurement import Measurement
 from collie.hosts import HostsTestbed, WindowPolicy
-from collie.hosts.curve import Curve
-from collie.hosts.samples import AgentSample, snapshot
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Measured
+from collie.readings.curve import Curve
+from collie.readings.samples import AgentSample, snapshot
 from collie.ssh import SshRemote
 from collie.workloads.workload import Workload
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from collie.testing.hostile import TARGETS, spoiled
+from tests.support.hostile import TARGETS, spoiled
 
 INPUTS = {"content": 60, "store": 60, "directory": 60, "inventory": 100, "bundle": 100}
 

@@ -15,11 +15,11 @@ from collie.inventory.fingerprint import Fingerprint
 from collie.ports import RunResult
 from collie.store import calibrations
 from collie.testing.fakes import FakeTestbed
-from collie.testing.odd_files import ODDITIES
-from collie.testing.strategies import workloads
 from collie.wiring import testbeds
 from collie.workloads.workload import Opcode, QpType, Workload
 from tests.command import answer, collie
+from tests.support.odd_files import ODDITIES
+from tests.support.strategies import workloads
 
 KEPT = Calibration((CalibrationPoint(QpType.RC, Opcode.READ, 4096, 1.25e9, 0.1),))
 

@@ -22,8 +22,8 @@ from collie.store.jsonl import run_line
 from collie.store.records import from_row, to_row
 from collie.store.series import decode_series, encode_series
 from collie.testing.store_suite import ANOMALY, VERDICT, measured
-from collie.testing.strategies import anomalies, calibrations, headers, run_records, verdicts
 from collie.workloads.workload import Opcode, Workload
+from tests.support.strategies import anomalies, calibrations, headers, run_records, verdicts
 
 
 def through_json(value: Any) -> Any:

@@ -28,9 +28,9 @@ from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import Truth
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FAKE_CATALOG, FakeTestbed, ListSink, Planted
-from collie.testing.quality import inside, precision, recall, true_region
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Opcode, QpType, Workload
+from tests.support.quality import inside, precision, recall, true_region
 
 SPACE = load_space("nsdi22")
 FILE = load_subsystem("F", SubsystemFile)

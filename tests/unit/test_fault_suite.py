@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from collie.store import SqliteStore
-from collie.testing.faults.flatness import Allowance, Reading, Value, table, trends
-from collie.testing.faults.lab import LAB
-from collie.testing.faults.plan import LEAST, Tally, drawn, grouped
-from collie.testing.faults.records import differences, rows, snapshot
-from collie.testing.faults.simulated import ENDING, PRETENDED, SIMULATED
 from collie.testing.store_suite import ANOMALY, HEADER, measured
+from tests.support.faults.flatness import Allowance, Reading, Value, table, trends
+from tests.support.faults.lab import LAB
+from tests.support.faults.plan import LEAST, Tally, drawn, grouped
+from tests.support.faults.records import differences, rows, snapshot
+from tests.support.faults.simulated import ENDING, PRETENDED, SIMULATED
 
 KINDS = [*SIMULATED, *PRETENDED]
 

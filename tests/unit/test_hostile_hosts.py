@@ -15,8 +15,8 @@ from collie.errors import HostUnreachable
 from collie.hosts import protocol
 from collie.hosts.facts import matching_gid, parse_facts
 from collie.hosts.protocol import AgentClient, AgentGone, StepFailed
-from collie.hosts.samples import parse_sample
 from collie.inventory.hosts import Host
+from collie.readings.samples import parse_sample
 from collie.ssh import LocalRemote
 from collie.ssh.lines import LONGEST_LINE_BYTES, LineBuffer, Tail
 from collie.ssh.local import MOST_WAITING_LINES

@@ -26,9 +26,9 @@ from collie.report.view import ReportContext
 from collie.store import SqliteStore, codec, heartbeat, schema, series
 from collie.store.connections import MOST_RUNS
 from collie.store.fingerprints import load as load_fingerprints
-from collie.testing.hostile_campaigns import LIGHT, SPOILERS, Ground, decoys, downgraded, snapshot
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 from collie.workloads.workload import Workload
+from tests.support.hostile_campaigns import LIGHT, SPOILERS, Ground, decoys, downgraded, snapshot
 
 
 @pytest.fixture

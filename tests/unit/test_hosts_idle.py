@@ -9,7 +9,7 @@ import pytest
 from collie.content.catalogs import load_catalog
 from collie.counters.catalog import Unit
 from collie.hosts.idle import idle_seconds, moving
-from collie.hosts.samples import AgentSample
+from collie.readings.samples import AgentSample
 
 DRIVERS = ["bnxt_re", "efa", "erdma", "hns", "irdma", "mlx5", "rxe"]
 

@@ -8,10 +8,10 @@ import pytest
 
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample
-from collie.hosts.lookout import Lookout
-from collie.hosts.recording import Recording
-from collie.hosts.samples import AgentSample, FlowTotals
-from collie.hosts.victim import victim_flow
+from collie.readings.recording import Recording
+from collie.readings.sample_monitor import Lookout
+from collie.readings.samples import AgentSample, FlowTotals
+from collie.readings.victim import victim_flow
 from collie.workloads.plan import Flow, flows
 from collie.workloads.workload import Opcode, QpType, Workload
 

@@ -12,13 +12,13 @@ import pytest
 from collie.campaign.safety import Guard
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.detect.measurement import Sample, cut_short
-from collie.hosts.lookout import Lookout
-from collie.hosts.pause import SentPause
-from collie.hosts.policy import WindowPolicy
-from collie.hosts.recording import Recording
-from collie.hosts.samples import AgentSample
-from collie.hosts.window import measurement
 from collie.inventory.safety import SafetyLimits
+from collie.readings.pause import SentPause
+from collie.readings.policy import WindowPolicy
+from collie.readings.recording import Recording
+from collie.readings.sample_monitor import Lookout
+from collie.readings.samples import AgentSample
+from collie.readings.window import measurement
 from collie.workloads.workload import Workload
 
 QUICK = Catalog("quick", (Counter("us", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),))

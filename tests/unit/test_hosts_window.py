@@ -9,13 +9,13 @@ import pytest
 
 from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
 from collie.detect.measurement import GeneratorHealth, Measurement, Victim, cut_short
-from collie.hosts.delivery import accounting_step_bytes
-from collie.hosts.health import generator_health
-from collie.hosts.policy import WindowPolicy
-from collie.hosts.recording import Recording
-from collie.hosts.samples import AgentSample, EngineTotals, FlowTotals, parse_sample
-from collie.hosts.swing import may_settle
-from collie.hosts.window import measurement
+from collie.readings.delivery import accounting_step_bytes
+from collie.readings.health import generator_health
+from collie.readings.policy import WindowPolicy
+from collie.readings.rate_stability import may_settle
+from collie.readings.recording import Recording
+from collie.readings.samples import AgentSample, EngineTotals, FlowTotals, parse_sample
+from collie.readings.window import measurement
 from collie.workloads.plan import flows, streams
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 

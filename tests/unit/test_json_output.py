@@ -26,9 +26,9 @@ from collie.report.text import render_measurement, render_summary, render_trials
 from collie.search.prospects import Prospects
 from collie.search.telling import Telling
 from collie.store import MemoryStore
-from collie.testing.campaigns import HEADER, PAUSING, SPACE, fill
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.workload import Opcode, Workload, render
+from tests.support.campaigns import HEADER, PAUSING, SPACE, fill
 
 
 @dataclass(frozen=True)

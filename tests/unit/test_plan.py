@@ -8,12 +8,12 @@ from hypothesis import given, strategies as st
 from collie.detect.bounds import Bound, Bounds, Calibration, plain_sibling
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import HostMeasurement, Measurement
-from collie.testing.strategies import workloads
 from collie.workloads.constraint import VERBS
 from collie.workloads.dimension import Choice, Ordered
 from collie.workloads.plan import flows, hosts, is_peer, shares, sinks
 from collie.workloads.space import Space
 from collie.workloads.workload import Direction, Opcode, Workload
+from tests.support.strategies import workloads
 
 BOTH_WAYS = Direction.BIDIRECTIONAL
 SPACE = Space(

@@ -16,8 +16,8 @@ from collie.errors import StoreError
 from collie.files import Folder
 from collie.store import SqliteStore, codec, lock, reading, schema, series, sqlite
 from collie.store.rows import Page, Sequel
-from collie.testing.hostile_campaigns import downgraded, snapshot, unflushed
 from collie.testing.store_suite import ANOMALY, HEADER, measured
+from tests.support.hostile_campaigns import downgraded, snapshot, unflushed
 
 
 @pytest.fixture

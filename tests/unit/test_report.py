@@ -21,11 +21,11 @@ from collie.report.unanswered import unanswered
 from collie.report.view import ReportContext, campaign_view
 from collie.search.telling import Telling
 from collie.store import MemoryStore, SqliteStore
-from collie.testing.campaigns import HEADER, SPACE, fill
 from collie.testing.store_suite import measured
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.pruning import Drop
 from collie.workloads.workload import Opcode, Workload
+from tests.support.campaigns import HEADER, SPACE, fill
 from tests.unit.html_page import Page
 
 HOSTILE = "<script>alert('x')</script>\"&amp;"

@@ -14,9 +14,9 @@ from collie.report.html import render_comparison
 from collie.report.view import ReportContext
 from collie.search.anomaly import Anomaly
 from collie.store import MemoryStore
-from collie.testing.campaigns import HEADER, SPACE, fill
 from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
+from tests.support.campaigns import HEADER, SPACE, fill
 from tests.unit.html_page import Page
 
 OLD, NEW = ({"F": Fingerprint({"nic": {"firmware": version}})} for version in ("1.0", "2.0"))

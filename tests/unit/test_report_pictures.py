@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 from collie.report.chart import Driven, Found, Point, Trace, driven_chart, found_chart, thinned, trace_chart
 from collie.report.scale import Scale, engineering, scale_of
 from collie.report.strip import steps_of, strips_of
-from collie.testing.campaigns import PAUSING, SPACE
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Opcode, Workload
+from tests.support.campaigns import PAUSING, SPACE
 
 NUMBERS = st.floats(min_value=1e-6, max_value=1e15)
 

@@ -14,9 +14,9 @@ from collie.report.runs import COLUMNS, Row, run_rows, write_csv
 from collie.store.codec import encode_verdict
 from collie.store.jsonl import run_line
 from collie.store.memory import MemoryStore
-from collie.testing.campaigns import HEADER, SPACE, fill
 from collie.testing.store_suite import MEASUREMENT, VERDICT, WORKLOAD
 from collie.workloads.workload import FIELD_NAMES
+from tests.support.campaigns import HEADER, SPACE, fill
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,11 @@ from collie.simulator.model import evaluate
 from collie.simulator.readings import COUNTERS, counters
 from collie.simulator.subsystem import Subsystem, SubsystemFile
 from collie.simulator.truth import Truth
-from collie.testing.regions import broken, names
-from collie.testing.sized import SIZED, Sized, threshold
 from collie.workloads.feature import Condition
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Direction, Memory, Opcode, QpType, Workload
+from tests.support.regions import broken, names
+from tests.support.sized import SIZED, Sized, threshold
 
 F = load_subsystem("F", SubsystemFile)
 SPACE = load_space("nsdi22")

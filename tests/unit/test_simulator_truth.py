@@ -15,10 +15,10 @@ from collie.search.anomaly import Anomaly
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import CURES, Truth, cured, planted
-from collie.testing.regions import inside
 from collie.workloads.feature import Mfs
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Workload
+from tests.support.regions import inside
 
 F = load_subsystem("F", SubsystemFile)
 SPACE = load_space("nsdi22")

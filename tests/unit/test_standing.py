@@ -34,12 +34,12 @@ from collie.report.standing import hosts
 from collie.store.directory import CampaignDirectory
 from collie.store.heartbeat import Heartbeat, State, read_heartbeat, write_heartbeat
 from collie.store.sqlite import SqliteStore
-from collie.testing.campaigns import HEADER, fill
 from collie.testing.fakes import FAKE_CATALOG, FakeClock
 from collie.testing.store_suite import ANOMALY
 from collie.wiring import Life
 from collie.wiring.pulse import Pulse
 from collie.workloads.workload import Workload
+from tests.support.campaigns import HEADER, fill
 
 HOSTS = TestbedInfo("hosts", "a and b", FAKE_CATALOG, fingerprints={"a": Fingerprint({}), "b": Fingerprint({})})
 UPDATED = "2026-01-01T10:20:00Z"

@@ -12,13 +12,13 @@ from collie.campaign.bench import Case
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.symptom import Symptom
-from collie.hosts.victim import NAME, victim, victim_flow, why_none
+from collie.readings.victim import NAME, victim, victim_flow, why_none
 from collie.store import calibrations
-from collie.testing.campaigns import SPACE
 from collie.testing.fakes import FakeTestbed
 from collie.workloads.feature import Mfs
 from collie.workloads.plan import flows
 from collie.workloads.workload import Opcode, QpType, Workload
+from tests.support.campaigns import SPACE
 
 
 @pytest.mark.parametrize("remote", [True, False])

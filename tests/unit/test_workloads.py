@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
-from collie.testing.strategies import workloads
 from collie.workloads.constraint import VERBS
 from collie.workloads.feature import Condition, Mfs, Op, feature_value
 from collie.workloads.parse import parse_workload
@@ -26,6 +25,7 @@ from collie.workloads.workload import (
     split_message,
     stable_text,
 )
+from tests.support.strategies import workloads
 
 NSDI22 = load_space("nsdi22")
 SOFT_ROCE = load_space("soft-roce")

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.detect.measurement import GeneratorHealth
-from collie.hosts import victim
-from collie.hosts.fairness import slowest_qp_share
-from collie.hosts.samples import AgentSample
+from collie.readings import victim
+from collie.readings.fairness import slowest_qp_share
+from collie.readings.samples import AgentSample
 from collie.workloads.plan import Flow, flows
 from collie.workloads.workload import Workload
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collie.hosts.samples import AgentSample
+from collie.readings.samples import AgentSample
 
 Placed = Sequence[tuple[float, AgentSample]]
 """Samples of one host with their seconds since traffic began."""

@@ -42,23 +42,23 @@ from collie.counters.catalog import Catalog
 from collie.errors import CollieError
 from collie.hosts.answers import ANSWERS
 from collie.hosts.facts import parse_facts, rdma_port
-from collie.hosts.policy import WindowPolicy
 from collie.hosts.protocol import AgentGone, StepFailed
-from collie.hosts.recording import Recording
-from collie.hosts.samples import AgentSample, parse_sample
-from collie.hosts.window import measurement
 from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host
+from collie.readings.policy import WindowPolicy
+from collie.readings.recording import Recording
+from collie.readings.samples import AgentSample, parse_sample
+from collie.readings.window import measurement
 from collie.report.html import render_report
 from collie.report.view import ReportContext
 from collie.simulator.subsystem import SubsystemFile
 from collie.store import SqliteStore, schema
-from collie.testing.hostile_campaigns import LIGHT, SPOILERS, Ground, decoys, snapshot
 from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured
 from collie.untrusted import read_json, typed
 from collie.wiring.benches import case_named
 from collie.wiring.exports import bundle_of
 from collie.workloads.workload import Workload, render
+from tests.support.hostile_campaigns import LIGHT, SPOILERS, Ground, decoys, snapshot
 
 ODD: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 255, 1 << 31, 1 << 63, -(1 << 64), 10**400, 0.5, -0.0, 1e308, "", "a", "../../x"),
@@ -181,7 +181,7 @@ class Stores(Target):
         """Return the file, and every value in it."""
         with closing(sqlite3.connect(self.folder / "made" / "campaign.sqlite")) as connection:
             names = [one.split(".") for one in self.COLUMNS]
-            values = [connection.execute(f"SELECT {one} FROM {table}").fetchone() for table, one in names]  # noqa: S608
+            values = [connection.execute(f"SELECT {one} FROM {table}").fetchone() for table, one in names]
         texts = [value if isinstance(value, bytes) else str(value).encode() for (value,) in values]
         return [bytes([number]) + text for number, text in enumerate(texts, start=1)] + [b"\x00" + self._whole]
 
@@ -200,7 +200,7 @@ class Stores(Target):
             with closing(sqlite3.connect(file)) as connection, connection:
                 connection.execute("PRAGMA synchronous = OFF")
                 value = data[1:] if column == "series" else data[1:].decode(errors="replace")
-                connection.execute(f"UPDATE {table} SET {column} = ?", (value,))  # noqa: S608 - names are ours
+                connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
                 schema.stamp(connection)
         return _ours(lambda: self._use(place))
 

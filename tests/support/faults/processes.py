@@ -199,7 +199,7 @@ def own_mounts() -> None:
     """Go on in a mount namespace of this process's own: the program starts again in it."""
     if not os.environ.get(_OWN_MOUNTS):
         words = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
-        os.execvpe(words[0], words, {**os.environ, _OWN_MOUNTS: "1"})  # noqa: S606 - itself again
+        os.execvpe(words[0], words, {**os.environ, _OWN_MOUNTS: "1"})
 
 
 def collie_command(words: Sequence[str], folder: Path, deadline_seconds: float, **how: object) -> Ended:

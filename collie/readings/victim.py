@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from collie.detect.measurement import Victim
-from collie.hosts.curve import Curve
-from collie.hosts.samples import AgentSample
+from collie.readings.curve import Curve
+from collie.readings.samples import AgentSample
 from collie.workloads.plan import HOST_A, HOST_B, Flow
 from collie.workloads.workload import Opcode, QpType, Workload
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from collie.counters.catalog import Catalog, Counter, Role
 from collie.counters.series import resets
 from collie.detect.measurement import HostMeasurement
-from collie.hosts.samples import AgentSample, snapshot
+from collie.readings.samples import AgentSample, snapshot
 from collie.workloads.plan import flows
 from collie.workloads.workload import Workload
 

@@ -23,10 +23,10 @@ from typing import Any
 
 from collie.cli.main import run
 from collie.lab.machine import label_of
-from collie.testing.faults.kills import CAMPAIGN, Course, Whole
-from collie.testing.faults.plan import Tally
-from collie.testing.faults.processes import Controller, Ended, Hung, marked
-from collie.testing.faults.records import differences, rows, snapshot
+from tests.support.faults.kills import CAMPAIGN, Course, Whole
+from tests.support.faults.plan import Tally
+from tests.support.faults.processes import Controller, Ended, Hung, marked
+from tests.support.faults.records import differences, rows, snapshot
 
 _REPORTED = 0.3
 """Share of the looks at a campaign for which a report is written: that takes longer than most faults."""

@@ -23,8 +23,8 @@ from random import Random
 from collie.cli import main
 from collie.store import SqliteStore, schema
 from collie.store.vetting import INDEX, RECORD
-from collie.testing.hostile_campaigns import SPOILERS, Ground, Snapshot, decoys, downgraded, snapshot
 from collie.testing.store_suite import measured
+from tests.support.hostile_campaigns import SPOILERS, Ground, Snapshot, decoys, downgraded, snapshot
 
 MOST_BYTES = 300 << 20
 MOST_SECONDS = 10.0

@@ -22,10 +22,10 @@ import numpy as np
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.subsystem import SubsystemFile, lacks
 from collie.simulator.truth import Truth
-from collie.testing.regions import redrawn
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
+from tests.support.regions import redrawn
 
 _MOST_REJECTED = 200
 """Moves in a row that leave the region: then the walk begins again at the witness."""

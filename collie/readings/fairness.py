@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from collie.hosts.samples import AgentSample
+from collie.readings.samples import AgentSample
 from collie.workloads.plan import Flow
 from collie.workloads.workload import Workload
 

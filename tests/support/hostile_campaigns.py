@@ -117,7 +117,7 @@ def downgraded(record: Path, version: int) -> None:
     with closing(_connected(record)) as connection:
         names = dict(schema.DIGESTED)
         rows = {
-            table: connection.execute(f"SELECT {_columns(table, columns)} FROM {table}").fetchall()  # noqa: S608
+            table: connection.execute(f"SELECT {_columns(table, columns)} FROM {table}").fetchall()
             for table, columns in names.items()
         }
     record.unlink()
@@ -128,7 +128,7 @@ def downgraded(record: Path, version: int) -> None:
         connection.execute(f"PRAGMA user_version = {version}")
         for table, columns in names.items():
             marks = ", ".join("?" * len(_columns(table, columns).split(", ")))
-            insert = f"INSERT INTO {table} ({_columns(table, columns)}) VALUES ({marks})"  # noqa: S608 - names are ours
+            insert = f"INSERT INTO {table} ({_columns(table, columns)}) VALUES ({marks})"
             connection.executemany(insert, rows[table])
         if version > 1:
             schema.stamp(connection)
@@ -316,7 +316,7 @@ def _flipped(ground: Ground) -> None:
 
 
 def _value(table: str, column: str, value: Callable[[], object]) -> Spoiler:
-    return lambda ground: ground.changed(f"UPDATE {table} SET {column} = ?", values=(value(),))  # noqa: S608
+    return lambda ground: ground.changed(f"UPDATE {table} SET {column} = ?", values=(value(),))
 
 
 _COPY = (

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from collie import lab
 from collie.lab.machine import label_of
-from collie.testing.faults.flatness import Value
-from collie.testing.faults.trial import CannotStrike
+from tests.support.faults.flatness import Value
+from tests.support.faults.trial import CannotStrike
 
 MANAGEMENT_ADDRESS = "10.0.2.15"
 """Of every machine, towards the controller (collie/lab/init.sh)."""

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample, Watch
-from collie.hosts.pause import SentPause
-from collie.hosts.recording import Placed, Recording
-from collie.hosts.samples import FlowTotals
+from collie.readings.pause import SentPause
+from collie.readings.recording import Placed, Recording
+from collie.readings.samples import FlowTotals
 from collie.workloads.plan import Flow
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from collie.counters.series import is_level, is_stable, variation
-from collie.hosts.delivery import accounting_step_bytes, step_rates
-from collie.hosts.policy import WindowPolicy
-from collie.hosts.recording import Placed, Recording, between
+from collie.readings.delivery import accounting_step_bytes, step_rates
+from collie.readings.policy import WindowPolicy
+from collie.readings.recording import Placed, Recording, between
 from collie.workloads.plan import sinks, streams
 from collie.workloads.workload import Workload
 

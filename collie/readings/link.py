@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from collie.counters.catalog import Catalog
 from collie.counters.series import rates
-from collie.hosts.samples import AgentSample, snapshot
+from collie.readings.samples import AgentSample, snapshot
 
 LINK_DOWN = "link_down"
 """Canonical name of the counters of links that went down."""

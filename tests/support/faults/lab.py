@@ -18,12 +18,12 @@ from random import Random
 from typing import Any
 
 from collie.errors import LabError
-from collie.testing.faults.kills import CAMPAIGN
-from collie.testing.faults.lab_hosts import LabHosts, Process, Unanswered
-from collie.testing.faults.processes import Controller, Hung, collie_command
-from collie.testing.faults.records import rows
-from collie.testing.faults.simulated import cause_named, filled
-from collie.testing.faults.trial import Missed, Trial
+from tests.support.faults.kills import CAMPAIGN
+from tests.support.faults.lab_hosts import LabHosts, Process, Unanswered
+from tests.support.faults.processes import Controller, Hung, collie_command
+from tests.support.faults.records import rows
+from tests.support.faults.simulated import cause_named, filled
+from tests.support.faults.trial import Missed, Trial
 
 SILENCE_SECONDS = 20.0
 """Within which nothing of a controller that has died is left: its agents' lease is 6 s, and emulated CPUs are slow."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from collie.counters.catalog import Catalog, Role, Unit
 from collie.counters.series import rates
-from collie.hosts.recording import SAME_MOMENT_SECONDS, Placed
-from collie.hosts.samples import snapshot
+from collie.readings.recording import SAME_MOMENT_SECONDS, Placed
+from collie.readings.samples import snapshot
 
 
 def pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:

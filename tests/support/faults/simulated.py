@@ -20,10 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from collie.store.directory import LOCK_NAME
-from collie.testing.faults.kills import CAMPAIGN
-from collie.testing.faults.processes import Controller, Ended, collie_command, marked
-from collie.testing.faults.records import rows
-from collie.testing.faults.trial import CannotStrike, Missed, Trial
+from tests.support.faults.kills import CAMPAIGN
+from tests.support.faults.processes import Controller, Ended, collie_command, marked
+from tests.support.faults.records import rows
+from tests.support.faults.trial import CannotStrike, Missed, Trial
 
 Fault = Callable[[Trial], str]
 
@@ -32,7 +32,7 @@ _LAST_RUNS = 5
 _PYTHON_CPU_SECONDS = 0.2
 """Before that it is Python that starts, and what it says of an interrupt is its own."""
 YEAR_SECONDS = 31_557_600
-_MODULE = "collie.testing.faults"
+_MODULE = "tests.support.faults"
 
 # --- Signals ----------------------------------------------------------------------------------------------------------
 

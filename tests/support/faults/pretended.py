@@ -1,4 +1,4 @@
-"""`collie` whose hosts are folders of this machine: `python -m collie.testing.faults.pretended FOLDER WORDS...`.
+"""`collie` whose hosts are folders of this machine: `python -m tests.support.faults.pretended FOLDER WORDS...`.
 
 Everything is real but the hosts: sessions, the protocol, agents as processes of their own (`fake_agent.py`), which can
 be killed and stopped. A host whose folder holds a file `gone` answers nobody.
@@ -70,5 +70,5 @@ if __name__ == "__main__":
     from collie.cli.main import main
     from collie.wiring import testbeds
 
-    testbeds.hosts_testbed = lambda choice, pair, policy=None: testbed_of(pair, Path(sys.argv[1]))  # noqa: ARG005
+    testbeds.hosts_testbed = lambda choice, pair, policy=None: testbed_of(pair, Path(sys.argv[1]))
     main(sys.argv[2:])

@@ -1,4 +1,4 @@
-"""`collie` under a clock that somebody sets: `python -m collie.testing.faults.stepped FILE WORDS...`.
+"""`collie` under a clock that somebody sets: `python -m tests.support.faults.stepped FILE WORDS...`.
 
 The time of day is this machine's plus the seconds that FILE holds, which another process may change at any moment;
 nobody else's clock moves. The kernel offers no time namespace for the time of day, only for the monotonic clock.

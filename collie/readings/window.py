@@ -7,7 +7,7 @@ Rules:
 2. Delivered payload is a curve per flow, known at one end of it and attributed to the flow's sink. What a sink received
    between two moments is the difference of its curves there, linear between samples.
 3. What is missing is None. A sink without a curve has no throughput, not zero.
-4. What counters say is believed as far as they agree with each other and with the traffic (`collie/hosts/trust.py`).
+4. Counters count where they agree with each other and with the traffic (`collie/readings/counter_sanity.py`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog, Kind, Role
 from collie.counters.series import rates, rates_at
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
-from collie.hosts import victim as victims
-from collie.hosts.delivery import curves_of, received_bps, received_inside, step_rates
-from collie.hosts.health import generator_health, has_errors
-from collie.hosts.link import LINK_DOWN, link_change
-from collie.hosts.pause import SentPause, pause_ratio
-from collie.hosts.policy import WindowPolicy
-from collie.hosts.ratios import loss_ratio, repeat_ratio, rnr_ratio, total
-from collie.hosts.recording import Placed, Recording, between
-from collie.hosts.samples import AgentSample, names_in, snapshot
-from collie.hosts.swing import is_settled
-from collie.hosts.trust import broken, standstills
+from collie.readings import victim as victims
+from collie.readings.counter_sanity import broken, standstills
+from collie.readings.delivery import curves_of, received_bps, received_inside, step_rates
+from collie.readings.health import generator_health, has_errors
+from collie.readings.link import LINK_DOWN, link_change
+from collie.readings.pause import SentPause, pause_ratio
+from collie.readings.policy import WindowPolicy
+from collie.readings.rate_stability import is_settled
+from collie.readings.ratios import loss_ratio, repeat_ratio, rnr_ratio, total
+from collie.readings.recording import Placed, Recording, between
+from collie.readings.samples import AgentSample, names_in, snapshot
 from collie.workloads.plan import HOST_A, flows, sinks, streams
 from collie.workloads.units import format_count
 from collie.workloads.workload import Workload

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collie.testing.faults.processes import Controller, Ended, collie_command
-from collie.testing.faults.records import Snapshot, differences, rows, snapshot
+from tests.support.faults.processes import Controller, Ended, collie_command
+from tests.support.faults.records import Snapshot, differences, rows, snapshot
 
 CAMPAIGN = "c"
 

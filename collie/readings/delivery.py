@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from collie.hosts.curve import Curve
-from collie.hosts.recording import Placed
+from collie.readings.curve import Curve
+from collie.readings.recording import Placed
 from collie.workloads.plan import Stream, streams
 from collie.workloads.workload import QpType, Workload
 
