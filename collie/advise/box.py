@@ -16,7 +16,7 @@ _MESSAGES = "messages"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class BoxRule:
     """Something that a workload keeps or breaks.
 
     Attributes:
@@ -62,7 +62,7 @@ class Box:
         sizes = (closest(v, wanted[i % len(wanted)], ordered=True) for i, v in enumerate(self.sizes))
         return self.base.with_(**changes, messages=tuple(sizes))
 
-    def corners(self, rule: Rule, *, easiest: bool) -> Iterator[Workload]:
+    def corners(self, rule: BoxRule, *, easiest: bool) -> Iterator[Workload]:
         """Yield, for each combination of what has no easier side, the easiest or the hardest workload for a rule."""
         names = [name for name in rule.fields if name in self.values]
         single = [name for name in names if self._is_single(name, rule)]
@@ -72,15 +72,15 @@ class Box:
         for chosen in product(*(self.values[name] for name in single)):
             yield self.base.with_(**ends, **dict(zip(single, chosen, strict=True)))
 
-    def may_keep(self, rule: Rule) -> bool:
+    def may_keep(self, rule: BoxRule) -> bool:
         """Whether some workload keeps a rule."""
         return any(map(rule.holds, self.corners(rule, easiest=True)))
 
-    def must_keep(self, rule: Rule) -> bool:
+    def must_keep(self, rule: BoxRule) -> bool:
         """Whether every workload keeps a rule."""
         return all(map(rule.holds, self.corners(rule, easiest=False)))
 
-    def tightened(self, rule: Rule) -> Box:
+    def tightened(self, rule: BoxRule) -> Box:
         """Leave out values with which a rule, that some workload keeps, is broken whatever the others are."""
         box = self
         for name in rule.fields:
@@ -94,7 +94,7 @@ class Box:
                 box = box.with_size(slot, _eased(values, rule, _MESSAGES, partial(_sized, box, slot)))
         return box
 
-    def parts(self, rule: Rule, target: Workload) -> Iterator[Box]:
+    def parts(self, rule: BoxRule, target: Workload) -> Iterator[Box]:
         """Split a dimension that a rule reads; the part where the rule is easier, or that has the target's, first.
 
         Yields nothing when all that the rule reads is settled: then what one workload breaks, all do.
@@ -123,7 +123,7 @@ class Box:
         """Return the box with other sizes of one message."""
         return replace(self, sizes=(*self.sizes[:slot], values, *self.sizes[slot + 1 :]))
 
-    def _is_single(self, name: str, rule: Rule) -> bool:
+    def _is_single(self, name: str, rule: BoxRule) -> bool:
         return name not in self.ordered or name in rule.apart
 
 
@@ -136,7 +136,7 @@ def closest(values: Values, wanted: Any, *, ordered: bool) -> Any:
     return min(near, key=lambda value: abs(value - wanted)) if near else values[-1]
 
 
-def _eased(values: Values, rule: Rule, name: str, with_: Callable[[str, Values], Box]) -> Values:
+def _eased(values: Values, rule: BoxRule, name: str, with_: Callable[[str, Values], Box]) -> Values:
     """Return the values, up to the easiest, with which a rule can be kept; with the easiest it can."""
     more = name in rule.more
 

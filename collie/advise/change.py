@@ -34,7 +34,7 @@ RISK = 2
 
 
 @dataclass(frozen=True)
-class Change:
+class SettingChange:
     """One change of one dimension.
 
     Attributes:
@@ -73,7 +73,7 @@ def meets(traffic: Traffic, space: Space, known: Known, effort: Effort) -> bool:
 
 def changes(
     traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str], effort: Effort
-) -> tuple[Change, ...]:
+) -> tuple[SettingChange, ...]:
     """Return the cheapest sound change of each dimension, the cheapest of all first.
 
     Args:
@@ -88,7 +88,7 @@ def changes(
         Undecided: the effort is spent.
     """
 
-    def is_sound(change: Change) -> bool:
+    def is_sound(change: SettingChange) -> bool:
         return _leaves(change, space, known, effort) and not any(
             meets(change.traffic, space, other, effort) for other in avoid
         )
@@ -98,13 +98,13 @@ def changes(
 
 def pair(
     traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str], effort: Effort
-) -> tuple[Change, Change] | None:
+) -> tuple[SettingChange, SettingChange] | None:
     """Return the cheapest two changes that are sound together: the first leaves, the second leaves what that enters.
 
     Everything is as for `changes`, which found none: whatever leaves enters something. Of each dimension only the
     cheapest change that leaves is tried first.
     """
-    found: list[tuple[Change, Change]] = []
+    found: list[tuple[SettingChange, SettingChange]] = []
     for first in _cheapest(traffic, space, known, keep, lambda change: _leaves(change, space, known, effort), effort):
         entered, *others = sorted(avoid, key=lambda other: not meets(first.traffic, space, other, effort))
         found += [
@@ -118,9 +118,9 @@ def _cheapest(
     space: Space,
     known: Known,
     keep: frozenset[str],
-    is_good: Callable[[Change], bool],
+    is_good: Callable[[SettingChange], bool],
     effort: Effort,
-) -> Iterator[Change]:
+) -> Iterator[SettingChange]:
     names = dict.fromkeys(name for condition in known.mfs.conditions for name in sources(condition.dimension))
     for name in names:
         if name in keep or name not in space.dimensions:
@@ -131,7 +131,7 @@ def _cheapest(
             yield best
 
 
-def _leaves(change: Change, space: Space, known: Known, effort: Effort) -> bool:
+def _leaves(change: SettingChange, space: Space, known: Known, effort: Effort) -> bool:
     return (
         not meets(change.traffic, space, known, effort)
         and find(change.traffic, space, None, known.seen, effort) is not None
@@ -163,7 +163,7 @@ def unreachable(
                 yield name, value
 
 
-def _options(traffic: Traffic, space: Space, name: str, known: Known, effort: Effort) -> Iterator[Change]:
+def _options(traffic: Traffic, space: Space, name: str, known: Known, effort: Effort) -> Iterator[SettingChange]:
     dimension = space.dimensions[name]
     if isinstance(dimension, Vector):
         yield from _messages(traffic, dimension)
@@ -173,14 +173,18 @@ def _options(traffic: Traffic, space: Space, name: str, known: Known, effort: Ef
         before = traffic.get(name)
         for after in _moved(before, dimension.ladder):
             steps, lost = _distance(before, after, dimension.ladder), _lost(before, after, dimension.ladder)
-            yield Change(name, traffic.with_values(name, after), before, after, steps, lost)
+            yield SettingChange(name, traffic.with_values(name, after), before, after, steps, lost)
 
 
-def _other_values(traffic: Traffic, space: Space, dimension: Choice, known: Known, effort: Effort) -> Iterator[Change]:
+def _other_values(
+    traffic: Traffic, space: Space, dimension: Choice, known: Known, effort: Effort
+) -> Iterator[SettingChange]:
     name, before = dimension.name, traffic.get(dimension.name)
 
-    def change(after: Values, switched: int) -> Change:
-        return Change(name, traffic.with_values(name, after), before, after, SWITCH * switched, switched / len(before))
+    def change(after: Values, switched: int) -> SettingChange:
+        return SettingChange(
+            name, traffic.with_values(name, after), before, after, SWITCH * switched, switched / len(before)
+        )
 
     harmless = tuple(value for value in before if not meets(traffic.with_values(name, (value,)), space, known, effort))
     if harmless:
@@ -191,11 +195,11 @@ def _other_values(traffic: Traffic, space: Space, dimension: Choice, known: Know
             yield change((value,), len(before))
 
 
-def _messages(traffic: Traffic, dimension: Vector) -> Iterator[Change]:
+def _messages(traffic: Traffic, dimension: Vector) -> Iterator[SettingChange]:
     ladder, before = dimension.element.ladder, traffic.sizes
 
-    def change(after: Sizes, steps: int, lost: float) -> Change:
-        return Change(dimension.name, traffic.with_sizes(after), before, after, steps, lost)
+    def change(after: Sizes, steps: int, lost: float) -> SettingChange:
+        return SettingChange(dimension.name, traffic.with_sizes(after), before, after, steps, lost)
 
     if before.only is not None:
         for step in ladder:

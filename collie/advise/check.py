@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from collie.advise.change import Change, changes, meets, pair
+from collie.advise.change import SettingChange, changes, meets, pair
 from collie.advise.effort import CHECK_STEPS, Effort, Undecided
 from collie.advise.margin import with_margin
 from collie.advise.overlap import Known, Overlap, overlap
@@ -50,8 +50,8 @@ class Hit:
     known: Known
     traffic: Traffic
     overlap: Overlap
-    changes: tuple[Change, ...]
-    pair: tuple[Change, Change] | None
+    changes: tuple[SettingChange, ...]
+    pair: tuple[SettingChange, SettingChange] | None
     changed: Workload | None
     undecided: int | None = None
 
@@ -71,7 +71,7 @@ class Advice:
 
     application: Application
     hits: tuple[Hit, ...]
-    remedy: tuple[Change, ...] | None
+    remedy: tuple[SettingChange, ...] | None
     remedy_undecided: int | None = None
     open: tuple[OpenHit, ...] = ()
 
@@ -122,13 +122,13 @@ def _hit(
     return Hit(known, traffic, common, single, both, moved)
 
 
-def _moved(application: Application, after: Change | None, common: Overlap, effort: Effort) -> Workload | None:
+def _moved(application: Application, after: SettingChange | None, common: Overlap, effort: Effort) -> Workload | None:
     return find(after.traffic, application.space, None, common.example, effort) if after else None
 
 
 def _ways_out(
     application: Application, traffic: Traffic, known: Known, avoid: Sequence[Known], effort: Effort
-) -> tuple[tuple[Change, ...], tuple[Change, Change] | None]:
+) -> tuple[tuple[SettingChange, ...], tuple[SettingChange, SettingChange] | None]:
     """Return single changes, or else a pair; of each dimension one that keeps a margin, or else one without.
 
     Other anomalies are avoided with a margin too, but for those that the traffic is that near to already.
@@ -147,8 +147,8 @@ def _ways_out(
     return (), both
 
 
-def _remedy(application: Application, known: Sequence[Known], effort: Effort) -> tuple[Change, ...] | None:
-    found: list[Change] = []
+def _remedy(application: Application, known: Sequence[Known], effort: Effort) -> tuple[SettingChange, ...] | None:
+    found: list[SettingChange] = []
     for traffic in application.traffic:
         applied = _cleared(application, traffic, known, effort.part())
         if applied is None:
@@ -157,9 +157,11 @@ def _remedy(application: Application, known: Sequence[Known], effort: Effort) ->
     return tuple(found)
 
 
-def _cleared(application: Application, traffic: Traffic, known: Sequence[Known], effort: Effort) -> list[Change] | None:
+def _cleared(
+    application: Application, traffic: Traffic, known: Sequence[Known], effort: Effort
+) -> list[SettingChange] | None:
     """Return changes of one kind of traffic after which it meets nothing."""
-    found: list[Change] = []
+    found: list[SettingChange] = []
     changed = traffic
     while met := [each for each in known if meets(changed, application.space, each, effort)]:
         single, both = _ways_out(application, changed, met[0], [each for each in known if each not in met], effort)
@@ -174,7 +176,7 @@ def _cleared(application: Application, traffic: Traffic, known: Sequence[Known],
     return found
 
 
-def _with_all(traffic: Traffic, changes: Sequence[Change]) -> Traffic:
+def _with_all(traffic: Traffic, changes: Sequence[SettingChange]) -> Traffic:
     for change in changes:
         traffic = change.applied(traffic)
     return traffic

@@ -28,10 +28,10 @@ from itertools import accumulate, chain, pairwise, product
 from operator import gt, lt
 from typing import Any
 
-from collie.advise.box import Box, Rule
+from collie.advise.box import Box, BoxRule
 from collie.advise.effort import Effort
 from collie.workloads.application import Sizes, Traffic, Values
-from collie.workloads.constraint import Constraint, Limits
+from collie.workloads.constraint import Constraint, HostLimits
 from collie.workloads.dimension import Ordered
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op, feature_value, sources
 from collie.workloads.space import Space
@@ -107,7 +107,7 @@ class _Question:
         return None
 
 
-def _search(box: Box, rules: Sequence[Rule], target: Workload) -> Workload | None:
+def _search(box: Box, rules: Sequence[BoxRule], target: Workload) -> Workload | None:
     left = []
     for rule in rules:
         if not box.may_keep(rule):
@@ -167,7 +167,7 @@ def _around(values: Values, gap: Any) -> list[Values]:
     return [values[: bisect_left(values, gap)], values[bisect_left(values, gap) :]]
 
 
-def _boxes(question: _Question, conditions: Sequence[Condition]) -> Iterator[tuple[Box, list[Rule]]]:
+def _boxes(question: _Question, conditions: Sequence[Condition]) -> Iterator[tuple[Box, list[BoxRule]]]:
     """Yield boxes that hold together everything that conditions on one dimension leave, with the rules that remain."""
     traffic, space = question.traffic, question.space
     values = dict(traffic.values)
@@ -202,24 +202,24 @@ def _longest_needed(values: Mapping[str, Values], sizes: Sizes, space: Space, co
     A condition that some message has to keep needs one. Short messages beside them lower the mean, which matters where
     bytes in flight are limited; and beside several opcodes the place in the list matters.
     """
-    if space.limits.outstanding_bytes < Limits().outstanding_bytes or any(values.get("more_opcodes", ())):
+    if space.limits.outstanding_bytes < HostLimits().outstanding_bytes or any(values.get("more_opcodes", ())):
         return sizes.longest
     some = sum((condition.dimension, condition.op) in _SOME_SIZE for condition in conditions)
     return max(1, some + (sizes.first is not None))
 
 
-def _rule_of(constraint: Constraint) -> Rule:
-    return Rule(constraint.fields, lambda workload: constraint.check(workload) is None, constraint.more)
+def _rule_of(constraint: Constraint) -> BoxRule:
+    return BoxRule(constraint.fields, lambda workload: constraint.check(workload) is None, constraint.more)
 
 
-def _rule_for(condition: Condition, values: Mapping[str, Values]) -> Rule:
+def _rule_for(condition: Condition, values: Mapping[str, Values]) -> BoxRule:
     fields = frozenset(sources(condition.dimension))
     opcodes = (*values.get("opcode", ()), *chain.from_iterable(values.get("more_opcodes", ())))
     if condition.dimension in _SEGMENTS and not any(opcode.is_atomic for opcode in opcodes):
         fields -= {"opcode", "more_opcodes"}  # they matter for atomics alone
     more = fields if condition.op is Op.AT_LEAST else frozenset[str]()
     apart = frozenset({"sge_count"}) if condition.dimension in _SEGMENTS else frozenset[str]()
-    return Rule(fields, condition.holds, more, apart)
+    return BoxRule(fields, condition.holds, more, apart)
 
 
 def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from collie.counters.catalog import Catalog, Counter, Ignored, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Ignored, Role, Unit
 from collie.counters.discovery import Names, discovered
 
 
@@ -63,5 +63,5 @@ def _said(counter: Counter) -> dict[str, Any]:
 
 def _counter(raw: Mapping[str, Any]) -> Counter:
     role = raw.get("role")
-    read = {"unit": Unit(raw["unit"]), "kind": Kind(raw["kind"]), "role": None if role is None else Role(role)}
+    read = {"unit": Unit(raw["unit"]), "kind": CounterKind(raw["kind"]), "role": None if role is None else Role(role)}
     return Counter(**{**raw, **read})

@@ -13,7 +13,7 @@ from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
 from collie.store.codec import Json, decode_mfs, decode_workload, encode_mfs, plain
 from collie.untrusted import STEERING, typed
-from collie.workloads.constraint import VERBS, Limits, within
+from collie.workloads.constraint import VERBS, HostLimits, within
 from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs
 from collie.workloads.workload import Workload, render
 
@@ -144,7 +144,7 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
 
 def _possible(raw: Mapping[str, Any]) -> Workload:
     workload = decode_workload(raw)
-    for constraint in VERBS + within(Limits()):
+    for constraint in VERBS + within(HostLimits()):
         if complaint := constraint.check(workload):
             raise ValueError(complaint)
     return workload

@@ -32,7 +32,7 @@ from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMe
 from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import LostHost, Measurer
 from collie.counters.catalog import Catalog
-from collie.detect.confirm import Confirmed, Trust, confirm, trust
+from collie.detect.confirm import Confirmed, Reliability, confirm, trust
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
@@ -88,7 +88,7 @@ class Summary:
     elapsed_seconds: float
     anomalies: tuple[Anomaly, ...]
     ended_by: str
-    trust: Trust | None = None
+    trust: Reliability | None = None
     prospects: Prospects | None = None
     lost: tuple[LostHost, ...] = ()
     pairs: int = 1
@@ -101,7 +101,7 @@ class Summary:
         return self.runs - sum(self.failed_runs.values()) - self.unsupported_runs - len(self.lost)
 
 
-class Engine:
+class SearchLoop:
     """One campaign.
 
     Args:

@@ -15,7 +15,7 @@ from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog
 from collie.detect.measurement import Sample, Watch
 from collie.errors import AgentError, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.fleet.battery import Group, Probe
-from collie.fleet.reading import Reading, readings_of
+from collie.fleet.reading import HostReading, readings_of
 from collie.inventory.hosts import machine_of
 from collie.ports import HostLost, Measured, RunResult, SetupFailed, Testbed, Unsupported
 from collie.workloads.plan import ROLES
@@ -41,7 +41,7 @@ Told = Callable[[str], None]
 
 
 @dataclass
-class Survey:
+class BatteryResults:
     """What the battery has read.
 
     Attributes:
@@ -57,7 +57,7 @@ class Survey:
     """
 
     catalog: Catalog | None = None
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[HostReading] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     incomplete: set[str] = field(default_factory=set)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class _Outcome:
     """
 
     catalog: Catalog | None = None
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[HostReading] = field(default_factory=list)
     failure: tuple[str, str] | None = None
     gone: str | None = None
     unread: dict[str, str] = field(default_factory=dict)
@@ -115,9 +115,9 @@ class Battery:
         self._open: list[Testbed] = []
         self._interrupted = False
 
-    def run(self, rounds: Iterable[Sequence[Group]]) -> Survey:
+    def run(self, rounds: Iterable[Sequence[Group]]) -> BatteryResults:
         """Run some rounds, the groups of each side by side."""
-        survey = Survey()
+        survey = BatteryResults()
         unread: dict[tuple[str, str], str] = {}
         gone: set[str] = set()
         number = 1
@@ -293,7 +293,7 @@ def _elapsed(outcomes: Iterable[_Outcome], lanes: int) -> float:
     return max(together, *ends)
 
 
-def _add(survey: Survey, outcome: _Outcome) -> None:
+def _add(survey: BatteryResults, outcome: _Outcome) -> None:
     """Add what came of a group."""
     survey.catalog = _merged(survey.catalog, outcome.catalog)
     survey.readings += outcome.readings
@@ -330,7 +330,7 @@ def _by_host(group: Group, outcome: _Outcome) -> dict[tuple[str, str], str]:
     }
 
 
-def _note_what_is_missing(survey: Survey, unread: Mapping[tuple[str, str], str]) -> None:
+def _note_what_is_missing(survey: BatteryResults, unread: Mapping[tuple[str, str], str]) -> None:
     """Say which probes told nothing of anybody, and which hosts they told nothing of although they did of others."""
     read = {(reading.probe, reading.host) for reading in survey.readings}
     telling = {probe for probe, _ in read}

@@ -25,7 +25,7 @@ from collie.campaign.yardstick import unfit
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, at_best_port
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
-from collie.detect.reading import Reading, reading_of
+from collie.detect.reading import RunReading, reading_of
 from collie.detect.signature import Levels, Ordinary, Signature
 from collie.detect.symptom import Verdict, inconclusive
 from collie.errors import TestbedError
@@ -169,7 +169,7 @@ class Measurer:
         record, verdict = self._alone(self.judging(self.lanes[0], workload, purpose))
         return record.result, verdict
 
-    def probe(self, workload: Workload, purpose: str) -> Reading | None:
+    def probe(self, workload: Workload, purpose: str) -> RunReading | None:
         """Run a workload and return what it says, trying again when its traffic fails to set up.
 
         Returns:
@@ -208,12 +208,12 @@ class Measurer:
             self._announce(lane, record, verdict)
         return record, verdict
 
-    async def probing(self, lane: Lane, workload: Workload, purpose: str) -> Reading | None:
+    async def probing(self, lane: Lane, workload: Workload, purpose: str) -> RunReading | None:
         """Run a workload and return what it says, trying again when it fails to set up; None as for `probe`."""
         cause = ""
         for _ in range(_SETUP_TRIES):
             if workload in self.lost:
-                return Reading(inconclusive(f"not run again: it cost host {self.lost[workload].host}"))
+                return RunReading(inconclusive(f"not run again: it cost host {self.lost[workload].host}"))
             record, verdict = await self.judging(lane, workload, purpose)
             if isinstance(record.result, Measured) and verdict is not None:
                 return reading_of(verdict, record.result.measurement)
@@ -221,7 +221,7 @@ class Measurer:
                 return None
             if isinstance(record.result, SetupFailed):
                 cause = record.result.cause
-        return Reading(inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}"))
+        return RunReading(inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}"))
 
     async def require_working(self, lane: Lane) -> None:
         """Retire a pair whose set-ups all fail, unless it can still run what could be run before.

@@ -13,7 +13,7 @@ from collie.campaign.measure import Measurer
 from collie.counters.catalog import Catalog
 from collie.detect.interval import Interval, wilson
 from collie.detect.measurement import Measurement
-from collie.detect.reading import Reading
+from collie.detect.reading import RunReading
 from collie.detect.signature import Levels, Ordinary, Signature, mean_signature, same_counters
 from collie.detect.symptom import Symptom, Verdict, inconclusive
 from collie.ports import Measured, RunRecord
@@ -127,7 +127,7 @@ class Trial:
 
     workload: Workload
     broken: Condition | None
-    readings: tuple[Reading, ...]
+    readings: tuple[RunReading, ...]
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -258,7 +258,7 @@ def reproduce(
         BudgetSpent: before the anomaly ran once.
     """
     cases: list[tuple[Workload, Condition | None]] = [(plan.anomaly, None), *(plan.controls if controls else ())]
-    readings: list[list[Reading]] = [[] for _ in cases]
+    readings: list[list[RunReading]] = [[] for _ in cases]
     ended_by = ""
     try:
         for _ in range(repeat):
@@ -276,11 +276,11 @@ def reproduce(
     return Reproduction(symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), then, ended_by)
 
 
-def _reading(measurer: Measurer, case: Workload) -> Reading:
+def _reading(measurer: Measurer, case: Workload) -> RunReading:
     """Run a workload after its plain sibling; what the hosts have refused once they are not asked again."""
     if case not in measurer.refused:
         measurer.measure_sibling(case)
         reading = measurer.probe(case, "reproduce")
         if reading is not None:
             return reading
-    return Reading(inconclusive(f"unsupported: {measurer.refused[case]}"))
+    return RunReading(inconclusive(f"unsupported: {measurer.refused[case]}"))

@@ -7,7 +7,7 @@ from random import Random
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import calibrate, plan
-from collie.campaign.engine import Engine, Summary
+from collie.campaign.engine import SearchLoop, Summary
 from collie.campaign.events import CampaignBegun, SpacePruned
 from collie.campaign.lanes import Lane
 from collie.campaign.measure import Measurer
@@ -82,7 +82,7 @@ class Campaign:
             lanes=self.lanes,
         )
         strategy = build(self.recipe, self.space, self.testbed.info.catalog, strategy_generator(self.seed))
-        engine = Engine(
+        engine = SearchLoop(
             measurer,
             self.store,
             strategy,

@@ -22,7 +22,7 @@ from collie.campaign.events import (
     RunBegun,
     RunFinished,
 )
-from collie.counters.catalog import Kind
+from collie.counters.catalog import CounterKind
 from collie.detect.measurement import Measurement
 from collie.ports import Clock, HostLost, Measured, PairLost, RunRecord, SetupFailed
 from collie.search.anomaly import Anomaly
@@ -46,27 +46,27 @@ class HostStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedRun:
     """A run that gave no measurement because something went wrong."""
 
     run: int
     message: str
 
 
-def failure_of(record: RunRecord) -> Failure | None:
+def failure_of(record: RunRecord) -> FailedRun | None:
     """Return what went wrong in a run; None when nothing did."""
     match record.result:
         case SetupFailed(cause, detail):
-            return Failure(record.run, f"set-up failed: {cause}: {detail}")
+            return FailedRun(record.run, f"set-up failed: {cause}: {detail}")
         case HostLost(host, detail):
-            return Failure(record.run, f"host {host} was lost: {detail}")
+            return FailedRun(record.run, f"host {host} was lost: {detail}")
         case PairLost(pair, detail):
-            return Failure(record.run, f"{pair} was lost: {detail}")
+            return FailedRun(record.run, f"{pair} was lost: {detail}")
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundAnomaly:
     """An anomaly as far as it is known."""
 
     symptom: str
@@ -75,7 +75,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Standing:
+class CampaignProgress:
     """How a campaign stands.
 
     Attributes:
@@ -112,12 +112,12 @@ class Standing:
     driven: str | None = None
     best: float | None = None
     temperature: float | None = None
-    anomalies: Mapping[str, Found] = field(default_factory=dict)
+    anomalies: Mapping[str, FoundAnomaly] = field(default_factory=dict)
     runs_per_minute: float | None = None
     testbed_seconds_per_second: float | None = None
     left_seconds: float | None = None
     hosts: Mapping[str, HostStanding] = field(default_factory=dict)
-    last_failure: Failure | None = None
+    last_failure: FailedRun | None = None
     pairs_set_aside: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -146,7 +146,7 @@ class Follower:
         self._clock = clock
         self._began = clock.monotonic()
         self._budget = Budget()
-        self._known = Standing()
+        self._known = CampaignProgress()
         self._last: RunFinished | None = None
         self._purpose = ""
         self._falling: frozenset[str] = frozenset()
@@ -165,11 +165,11 @@ class Follower:
             case AnomalyConfirmed(anomaly) | AnomalyExplained(anomaly) | AnomalyMerged(anomaly):
                 self._found(anomaly)
             case CampaignBegun(info, budget):
-                self._falling = frozenset(counter.name for counter in info.catalog.of_kind(Kind.PERFORMANCE))
+                self._falling = frozenset(counter.name for counter in info.catalog.of_kind(CounterKind.PERFORMANCE))
                 hosts = {} if info.virtual_time else dict.fromkeys(info.fingerprints, HostStanding())
                 self._know(hosts=hosts, virtual_time=info.virtual_time, budget=str(budget))
 
-    def standing(self) -> Standing:
+    def standing(self) -> CampaignProgress:
         """Return how the campaign stands now."""
         now = self._clock.monotonic()
         last, known = self._last, dataclasses.replace(self._known, wall_seconds=now - self._began)
@@ -236,7 +236,7 @@ class Follower:
     def _found(self, anomaly: Anomaly) -> None:
         others = {name: found for name, found in self._known.anomalies.items() if name != anomaly.id}
         if anomaly.same_as is None:
-            others[anomaly.id] = Found(anomaly.symptom.value, anomaly.severity, anomaly.complete)
+            others[anomaly.id] = FoundAnomaly(anomaly.symptom.value, anomaly.severity, anomaly.complete)
         self._know(anomalies=others)
 
     def _know(self, **changes: Any) -> None:

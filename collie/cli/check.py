@@ -10,7 +10,7 @@ from collie import wiring
 from collie.advise.check import Advice, check
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli import complete
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.cli.complete import content
 from collie.cli.options import (
     changed_testbed,
@@ -21,15 +21,15 @@ from collie.cli.options import (
     testbed_options,
 )
 from collie.cli.progress import ConsoleProgress
-from collie.content.locate import Kind
+from collie.content.locate import ContentKind
 from collie.detect.symptom import Outcome
 from collie.errors import UsageError
 from collie.report.advice import Measured, render_advice, render_checks
 from collie.workloads.application import Application
 
 
-@click.command("check", cls=Command)
-@click.argument("names", metavar="[WORKLOAD|APPLICATION]...", nargs=-1, shell_complete=content(Kind.APPLICATION))
+@click.command("check", cls=CollieCommand)
+@click.argument("names", metavar="[WORKLOAD|APPLICATION]...", nargs=-1, shell_complete=content(ContentKind.APPLICATION))
 @click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line; repeat for more.")
 @click.option(
     "--against",
@@ -43,7 +43,7 @@ from collie.workloads.application import Application
     "--space",
     metavar="NAME|FILE",
     help="Read it in terms of this space.  [default: its own; nsdi22]",
-    shell_complete=content(Kind.SPACE),
+    shell_complete=content(ContentKind.SPACE),
 )
 @click.option("--measure", is_flag=True, help="Run an example of each hit, and the same after the change.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")

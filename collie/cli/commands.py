@@ -7,7 +7,7 @@ from collections import Counter
 import click
 
 
-class Command(click.Command):
+class CollieCommand(click.Command):
     """Refuses an option that is given twice, of which click would keep the last without a word."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -23,8 +23,8 @@ class Command(click.Command):
                 ctx.fail(f"{max(option.opts, key=len)} is given {times} times, and takes one value; give it once.")
 
 
-class Group(click.Group):
-    """A command of several, each of which is a `Command`."""
+class CollieGroup(click.Group):
+    """A command of several, each of which is a `CollieCommand`."""
 
-    command_class = Command
+    command_class = CollieCommand
     group_class = type

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from collie.content import locate
-from collie.content.locate import Kind
+from collie.content.locate import ContentKind
 from collie.errors import ContentError
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -21,7 +21,7 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]
 _CAMPAIGN = "campaign.sqlite"
 
 
-def content(kind: Kind, *others: str) -> Completer:
+def content(kind: ContentKind, *others: str) -> Completer:
     """Return what completes the names of a kind of content, certain other words, and files."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -45,17 +45,17 @@ def campaigns(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 def anomalies(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete an anomaly: the id of a published one, or CAMPAIGN/ID."""
     found = (str(path / each.name) for path in map(Path, _campaigns(incomplete)) for each in _below(path / "anomalies"))
-    named = _items((*_available(Kind.ANOMALY), *found), incomplete)
+    named = _items((*_available(ContentKind.ANOMALY), *found), incomplete)
     return named or [CompletionItem(incomplete, type="file")]
 
 
 def known(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete what --known takes: a collection of published anomalies, or a campaign."""
-    collections = {name.rpartition("-")[0] for name in _available(Kind.ANOMALY)}
+    collections = {name.rpartition("-")[0] for name in _available(ContentKind.ANOMALY)}
     return [*_items(sorted(collections), incomplete), *campaigns(ctx, param, incomplete)]
 
 
-def _available(kind: Kind) -> Iterable[str]:
+def _available(kind: ContentKind) -> Iterable[str]:
     with suppress(ContentError):
         return locate.available(kind)
     return ()

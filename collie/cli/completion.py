@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.errors import UsageError
 
 _PROGRAM = "collie"
 _VARIABLE = "_COLLIE_COMPLETE"
 
 
-@click.command("completion", cls=Command)
+@click.command("completion", cls=CollieCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> int:

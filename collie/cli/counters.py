@@ -20,17 +20,17 @@ from collie.cli.complete import content
 from collie.cli.options import print_json, testbed_choice, testbed_options
 from collie.content import locate
 from collie.content.catalogs import load_catalog
-from collie.counters.catalog import Catalog, Counter, Kind
+from collie.counters.catalog import Catalog, Counter, CounterKind
 from collie.counters.unusual import MOST
 from collie.errors import UsageError
-from collie.hosts.watch import Reading
+from collie.hosts.watch import CounterRates
 from collie.streams import is_unread
 from collie.workloads.units import format_count, format_number
 
 _WIDE = 240
 
 
-@click.group("counters", cls=commands.Group)
+@click.group("counters", cls=commands.CollieGroup)
 def command() -> None:
     """List or watch what a NIC tells."""
 
@@ -40,7 +40,7 @@ def command() -> None:
     "--driver",
     metavar="NAME",
     help="Read the catalog of a driver, without any testbed.",
-    shell_complete=content(locate.Kind.CATALOG),
+    shell_complete=content(locate.ContentKind.CATALOG),
 )
 @testbed_options
 def list_(driver: str | None, output: str, **options: Any) -> int:
@@ -100,7 +100,7 @@ def watch(
     return 0
 
 
-Show = Callable[[Sequence[Reading]], None]
+Show = Callable[[Sequence[CounterRates]], None]
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def _display(everything: bool, output: str) -> Iterator[Show]:
             yield lambda readings: live.update(Group(*(_rates(one, everything) for one in readings)), refresh=True)
         return
 
-    def show(readings: Sequence[Reading]) -> None:
+    def show(readings: Sequence[CounterRates]) -> None:
         for reading in readings:
             if output == "json":
                 _print_json_of(reading)
@@ -122,7 +122,7 @@ def _display(everything: bool, output: str) -> Iterator[Show]:
     yield show
 
 
-def _print_json_of(reading: Reading) -> None:
+def _print_json_of(reading: CounterRates) -> None:
     print_json(
         {
             "schema_version": 1,
@@ -133,7 +133,7 @@ def _print_json_of(reading: Reading) -> None:
     )
 
 
-def _print_line_of(reading: Reading, everything: bool) -> None:
+def _print_line_of(reading: CounterRates, everything: bool) -> None:
     shown = "  ".join(
         f"{counter.name} {_rate(reading.rates[counter.name])}{_per_second(counter)}{_mark(reading, counter)}"
         for counter in _shown(reading, everything)
@@ -141,20 +141,20 @@ def _print_line_of(reading: Reading, everything: bool) -> None:
     click.echo(f"{reading.host:12} {shown or '(nothing moves)'}")
 
 
-def _rates(reading: Reading, everything: bool) -> Table:
+def _rates(reading: CounterRates, everything: bool) -> Table:
     table = Table(title=reading.host, title_justify="left", box=None)
     for heading, side in (("counter", "left"), ("rate", "right"), ("", "left"), ("kind", "left"), ("unusual", "left")):
         table.add_column(heading, justify=side)  # type: ignore[arg-type]  # a literal, to rich
     for counter in _shown(reading, everything):
         unusual = reading.unusual.get(counter.name)
-        colour = "red" if counter.kind in {Kind.ERROR, Kind.PAUSE} else "yellow"
+        colour = "red" if counter.kind in {CounterKind.ERROR, CounterKind.PAUSE} else "yellow"
         bar = Text(_bar(unusual), colour) if unusual else ""
         rate = _rate(reading.rates[counter.name])
         table.add_row(counter.name, rate, f"{counter.unit}{_per_second(counter)}", counter.kind, bar)
     return table
 
 
-def _shown(reading: Reading, everything: bool) -> list[Counter]:
+def _shown(reading: CounterRates, everything: bool) -> list[Counter]:
     return [counter for counter in reading.catalog.counters if everything or reading.rates[counter.name]]
 
 
@@ -166,7 +166,7 @@ def _per_second(counter: Counter) -> str:
     return "" if counter.gauge else "/s"
 
 
-def _mark(reading: Reading, counter: Counter) -> str:
+def _mark(reading: CounterRates, counter: Counter) -> str:
     return f" [{bar}]" if (bar := _bar(reading.unusual.get(counter.name))) else ""
 
 

@@ -10,13 +10,13 @@ import click
 
 from collie import wiring
 from collie.cli import complete
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.cli.options import format_option, print_json
 from collie.errors import UsageError
 from collie.files import open_output
 
 
-@click.command("export", cls=Command)
+@click.command("export", cls=CollieCommand)
 @click.argument("anomaly", shell_complete=complete.anomalies)
 @click.option(
     "--as", "form", type=click.Choice(list(wiring.EXPORTS)), default="bundle", show_default=True, help="Form."

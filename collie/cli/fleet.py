@@ -10,7 +10,7 @@ import click
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.cli.options import (
     CHANCE,
     print_json,
@@ -31,7 +31,7 @@ from collie.report.json_output import render_safety
 from collie.workloads.units import format_count
 
 
-@click.command("fleet", cls=Command)
+@click.command("fleet", cls=CollieCommand)
 @click.option(
     "--count",
     type=click.IntRange(2, wiring.MOST_SIMULATED),

@@ -18,7 +18,7 @@ from collie.campaign.budget import parse_budget
 from collie.campaign.choice import GateChoice
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.safety import SafetyRecord, replaced
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import (
     CHANCE,
@@ -41,7 +41,7 @@ from collie.report.gate import GateContext, render_gate, render_gate_text
 _PASS, _FAIL = "pass", "fail"
 
 
-@click.command("gate", cls=Command)
+@click.command("gate", cls=CollieCommand)
 @click.option(
     "--baseline",
     metavar="CAMPAIGN|FILE",

@@ -11,19 +11,19 @@ from rich.table import Table
 
 from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.cli.commands import Group
+from collie.cli.commands import CollieGroup
 from collie.cli.options import format_option, print_json, safety_limits, safety_options, say_safety
 from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint
-from collie.hosts.findings import Finding, State
+from collie.hosts.findings import CheckState, Finding
 from collie.inventory.fingerprint import HostDifference, show
 from collie.report.json_output import render_differences, render_safety
 from collie.workloads.units import format_bytes, format_rate
 
-_MARKS = {State.OK: "[green]ok[/]", State.MISSING: "[red]missing[/]", State.ADVICE: "[yellow]advice[/]"}
+_MARKS = {CheckState.OK: "[green]ok[/]", CheckState.MISSING: "[red]missing[/]", CheckState.ADVICE: "[yellow]advice[/]"}
 
 
-@click.group("hosts", cls=Group)
+@click.group("hosts", cls=CollieGroup)
 def command() -> None:
     """Check, calibrate and compare real hosts."""
 
@@ -44,7 +44,7 @@ def check(hosts: str, no_traffic: bool, output: str, **options: Any) -> int:
     collie hosts check --hosts hosts.yaml --no-traffic
     """
     findings = wiring.check(hosts, safety_limits(options), shared_port=options["shared_port"], sends=not no_traffic)
-    missing = any(finding.state is State.MISSING for finding in findings)
+    missing = any(finding.state is CheckState.MISSING for finding in findings)
     if output == "json":
         print_json({"schema_version": 1, "ready": not missing, "findings": [_as_json(finding) for finding in findings]})
     else:

@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from collie.cli.commands import Group
+from collie.cli.commands import CollieGroup
 from collie.cli.options import format_option, print_json
 from collie.lab import lab
 from collie.lab.links import DeadLink
 
 
-@click.group("lab", cls=Group)
+@click.group("lab", cls=CollieGroup)
 def command() -> None:
     """Real verbs on this computer: two or more small virtual machines with Soft-RoCE. Needs QEMU and mmdebstrap."""
 

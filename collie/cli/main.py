@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 import collie
-from collie.cli.commands import Group
+from collie.cli.commands import CollieGroup
 from collie.errors import CollieError
 from collie.interrupts import heed, heed_no_more
 from collie.streams import outlive_readers
@@ -56,7 +56,7 @@ Exit codes:
   130  interrupted, after cleaning up"""
 
 
-class _LazyGroup(Group):
+class _LazyGroup(CollieGroup):
     """Imports a subcommand when it is called: `collie lab down` need not wait for numpy."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:

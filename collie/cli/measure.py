@@ -8,7 +8,7 @@ import click
 
 from collie import wiring
 from collie.cli import complete
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.cli.options import (
     print_json,
     rerun_choice,
@@ -24,7 +24,7 @@ from collie.report.json_output import render_measure, render_safety
 from collie.report.text import render_measurement
 
 
-@click.command("measure", cls=Command)
+@click.command("measure", cls=CollieCommand)
 @click.argument("workload", shell_complete=complete.anomalies)
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")

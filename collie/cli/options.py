@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, SearchChoice, TestbedChoice
 from collie.campaign.safety import SafetyRecord
 from collie.cli.complete import content, inventories
-from collie.content.locate import Kind
+from collie.content.locate import ContentKind
 from collie.errors import UsageError
 from collie.files import require_output
 from collie.inventory.safety import SafetyLimits
@@ -64,7 +64,7 @@ def testbed_options(command: F) -> F:
             metavar="NAME|FILE",
             default=None,
             help="Simulated subsystem.  [default: F, or where a named anomaly is from]",
-            shell_complete=content(Kind.SUBSYSTEM),
+            shell_complete=content(ContentKind.SUBSYSTEM),
         ),
         click.option(
             "--hosts",
@@ -225,7 +225,7 @@ def space_options(command: F) -> F:
             metavar="NAME|FILE",
             default=None,
             help="Space of workloads, or an application.  [default: nsdi22; soft-roce for devices rxe*]",
-            shell_complete=content(Kind.SPACE),
+            shell_complete=content(ContentKind.SPACE),
         ),
     ):
         command = option(command)

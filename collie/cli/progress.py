@@ -23,7 +23,7 @@ from collie.campaign.events import (
     SpacePruned,
     SuspicionDropped,
 )
-from collie.campaign.standing import Follower, Standing
+from collie.campaign.standing import CampaignProgress, Follower
 from collie.ports import HostLost
 from collie.report.quantities import percent, runs
 from collie.report.standing import doing, found, hosts, pace, set_aside, time_left
@@ -97,7 +97,7 @@ class ConsoleProgress:
             self._console.print(plain_line(self._follower.standing()), markup=False)
 
 
-def live_view(standing: Standing) -> Group:
+def live_view(standing: CampaignProgress) -> Group:
     """Draw how a campaign stands."""
     bar = Table.grid(padding=(0, 1))
     used = f"{percent(standing.budget_ratio)} of {standing.budget}" if standing.budget else ""
@@ -118,19 +118,19 @@ def live_view(standing: Standing) -> Group:
     return Group(bar, rows)
 
 
-def plain_line(standing: Standing) -> str:
+def plain_line(standing: CampaignProgress) -> str:
     """Return how a campaign stands on one line."""
     share = f", {percent(standing.budget_ratio)} of the budget" if standing.budget_ratio else ""
     parts = [f"{_runs(standing)}{share}", found(standing), pace(standing), time_left(standing)]
     return "; ".join(part for part in parts if part)
 
 
-def _runs(standing: Standing) -> str:
+def _runs(standing: CampaignProgress) -> str:
     replayed = f" ({standing.replayed} from the record)" if standing.replayed else ""
     return f"{runs(standing.runs)}{replayed}, {format_seconds(standing.elapsed_seconds)}"
 
 
-def _failed(standing: Standing) -> str:
+def _failed(standing: CampaignProgress) -> str:
     last = standing.last_failure
     return f"{runs(standing.failed_runs)}, last run {last.run}: {last.message}" if last else ""
 

@@ -8,11 +8,11 @@ import click
 
 from collie import wiring
 from collie.cli import complete
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.cli.options import existing_campaign, format_option, print_json
 
 
-@click.command("report", cls=Command)
+@click.command("report", cls=CollieCommand)
 @click.argument("campaign", shell_complete=complete.campaigns)
 @click.option(
     "--against",

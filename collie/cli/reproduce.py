@@ -8,7 +8,7 @@ import click
 
 from collie import wiring
 from collie.cli import complete
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.cli.options import (
     print_json,
     rerun_choice,
@@ -24,7 +24,7 @@ from collie.report.text import render_trials
 from collie.report.trials import NO_CONTROLS
 
 
-@click.command("reproduce", cls=Command)
+@click.command("reproduce", cls=CollieCommand)
 @click.argument("anomaly", shell_complete=complete.anomalies)
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each workload.")
 @click.option("--controls", is_flag=True, help="Also run it with each condition broken in turn, which must be normal.")

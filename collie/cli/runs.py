@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from collie import wiring
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign
 from collie.errors import UsageError
@@ -30,7 +30,7 @@ from collie.workloads.units import format_seconds
 _PIPE_WIDTH = 160
 
 
-@click.command("runs", cls=Command)
+@click.command("runs", cls=CollieCommand)
 @click.argument("campaign", shell_complete=campaigns)
 @click.option(
     "--format",

@@ -16,7 +16,7 @@ from collie.campaign.choice import MOST_PAIRS, SearchChoice
 from collie.campaign.engine import Summary
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.cli import complete
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.cli.logs import logged_to
 from collie.cli.options import (
     existing_campaign,
@@ -34,7 +34,7 @@ from collie.cli.options import (
     victim_option,
 )
 from collie.cli.progress import ConsoleProgress
-from collie.content.locate import Kind
+from collie.content.locate import ContentKind
 from collie.errors import StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.report.json_output import render_search
 from collie.report.quantities import show
@@ -42,7 +42,7 @@ from collie.report.standing import lost_words
 from collie.report.text import render_summary
 
 
-@click.command("search", cls=Command)
+@click.command("search", cls=CollieCommand)
 @space_options
 @click.option(
     "--known", metavar="CAMPAIGN|nsdi22", help="Anomalies that need not be found again.", shell_complete=complete.known
@@ -51,7 +51,7 @@ from collie.report.text import render_summary
     "--recipe",
     metavar="NAME|FILE",
     help="How to look.  [default: guided; with --hosts: hosts, or soft-roce for devices rxe*]",
-    shell_complete=complete.content(Kind.RECIPE),
+    shell_complete=complete.content(ContentKind.RECIPE),
 )
 @click.option("--budget", metavar="10h|45m|800runs", help="How long.  [default: the recipe's]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")

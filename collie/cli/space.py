@@ -8,24 +8,24 @@ from typing import Any
 import click
 
 from collie import wiring
-from collie.cli.commands import Group
+from collie.cli.commands import CollieGroup
 from collie.cli.complete import content
 from collie.cli.options import format_option, print_json
-from collie.content.locate import Kind
-from collie.workloads.constraint import Limits
+from collie.content.locate import ContentKind
+from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Choice, Dimension, Ordered
 from collie.workloads.space import Space
 from collie.workloads.units import format_bytes, format_count, format_value
 from collie.workloads.workload import Workload
 
 
-@click.group("space", cls=Group)
+@click.group("space", cls=CollieGroup)
 def command() -> None:
     """Show or validate a space of workloads."""
 
 
 @command.command("show")
-@click.argument("space", default="nsdi22", shell_complete=content(Kind.SPACE))
+@click.argument("space", default="nsdi22", shell_complete=content(ContentKind.SPACE))
 @format_option
 def show(space: str, output: str) -> int:
     """Show the dimensions of a space, or of what an application reaches, their values and its size.
@@ -47,13 +47,13 @@ def show(space: str, output: str) -> int:
         click.echo(f"  {name:{width}}  always {format_value(value)}")
     limits = loaded.limits
     click.echo(f"\n  per host at most {limits.total_mrs} memory regions and {format_bytes(limits.pinned_bytes)} pinned")
-    if limits.outstanding_bytes < Limits().outstanding_bytes:
+    if limits.outstanding_bytes < HostLimits().outstanding_bytes:
         click.echo(f"  per direction at most {format_bytes(limits.outstanding_bytes)} in flight")
     return 0
 
 
 @command.command("validate")
-@click.argument("space", shell_complete=content(Kind.SPACE))
+@click.argument("space", shell_complete=content(ContentKind.SPACE))
 @format_option
 def validate(space: str, output: str) -> int:
     """Check a space file; every problem is printed with its line.

@@ -10,7 +10,7 @@ import click
 
 from collie import wiring
 from collie.campaign.choice import GATE
-from collie.cli.commands import Command
+from collie.cli.commands import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign, format_option, go_on, print_json, textfile
 from collie.errors import UsageError
@@ -26,7 +26,7 @@ _ENDED = {
 }
 
 
-@click.command("status", cls=Command)
+@click.command("status", cls=CollieCommand)
 @click.argument("campaign", shell_complete=campaigns)
 @click.option("--prometheus", metavar="FILE.prom", help="Also write a textfile for node_exporter.")
 @format_option

@@ -15,10 +15,10 @@ from rich.text import Text
 
 from collie import wiring
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
-from collie.cli.commands import Group
+from collie.cli.commands import CollieGroup
 from collie.cli.complete import content
 from collie.cli.options import format_option, parse_settings, print_json
-from collie.content.locate import Kind
+from collie.content.locate import ContentKind
 from collie.errors import ContentError, Problem
 from collie.report.quantities import percent
 from collie.report.severity_map import value_text
@@ -35,7 +35,7 @@ _PIPE_WIDTH = 120
 """Columns where there is no terminal to ask."""
 
 
-@click.group("subsystem", cls=Group)
+@click.group("subsystem", cls=CollieGroup)
 def command() -> None:
     """List, show, check and map simulated subsystems.
 
@@ -82,7 +82,9 @@ def list_(output: str) -> int:
 
 
 @command.command("show", short_help="Show every quantity, the settings and the witnesses.")
-@click.argument("subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM, shell_complete=content(Kind.SUBSYSTEM))
+@click.argument(
+    "subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM, shell_complete=content(ContentKind.SUBSYSTEM)
+)
 @_set_option
 @format_option
 def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
@@ -106,7 +108,9 @@ def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
 
 
 @command.command("validate", short_help="Check that what a file claims is true.")
-@click.argument("subsystems", metavar="NAME|FILE...", nargs=-1, required=True, shell_complete=content(Kind.SUBSYSTEM))
+@click.argument(
+    "subsystems", metavar="NAME|FILE...", nargs=-1, required=True, shell_complete=content(ContentKind.SUBSYSTEM)
+)
 @click.option("--space", metavar="NAME|FILE", help="Space that the witnesses lie in.  [default: nsdi22]")
 @format_option
 def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int:
@@ -133,7 +137,9 @@ def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int
     "map",
     short_help="Draw where and why it is anomalous.",
 )
-@click.argument("subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM, shell_complete=content(Kind.SUBSYSTEM))
+@click.argument(
+    "subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM, shell_complete=content(ContentKind.SUBSYSTEM)
+)
 @click.option("--x", metavar="DIM", required=True, help="Dimension of the horizontal axis.")
 @click.option("--y", metavar="DIM", required=True, help="Ordered dimension of the vertical axis.")
 @click.option(

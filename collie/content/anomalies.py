@@ -9,10 +9,10 @@ from pydantic import Field
 
 from collie.content.document import Document, read_document
 from collie.content.fields import read_value, read_workload
-from collie.content.locate import Kind, available, find, shown
+from collie.content.locate import ContentKind, available, find, shown
 from collie.content.model import Strict, validate
 from collie.errors import ContentError, Problem, Problems
-from collie.workloads.constraint import VERBS, Limits, within
+from collie.workloads.constraint import VERBS, HostLimits, within
 from collie.workloads.feature import DERIVED, FEATURE_NAMES, Condition, Mfs, Op, feature_value
 from collie.workloads.parse import unknown_key
 from collie.workloads.reference import FixStatus, ReferenceAnomaly, Severity
@@ -68,9 +68,11 @@ def load_references(collection: str = "nsdi22", overlay: Path | None = None) -> 
     Raises:
         ContentError: no such collection, or every problem of every file.
     """
-    files = {name: path for name, path in available(Kind.ANOMALY, overlay).items() if _collection(name) == collection}
+    files = {
+        name: path for name, path in available(ContentKind.ANOMALY, overlay).items() if _collection(name) == collection
+    }
     if not files:
-        known = sorted({_collection(name) for name in available(Kind.ANOMALY, overlay)})
+        known = sorted({_collection(name) for name in available(ContentKind.ANOMALY, overlay)})
         message = f"neither a campaign nor a collection of anomalies has this name; known: {', '.join(known) or 'none'}"
         raise ContentError([Problem(collection, 0, message)])
     found: list[ReferenceAnomaly] = []
@@ -91,7 +93,7 @@ def load_reference(name_or_path: str, overlay: Path | None = None) -> ReferenceA
     Raises:
         ContentError: unknown id, or every problem of the file.
     """
-    return _load(find(Kind.ANOMALY, name_or_path, overlay))
+    return _load(find(ContentKind.ANOMALY, name_or_path, overlay))
 
 
 def _collection(name: str) -> str:
@@ -104,7 +106,7 @@ def _load(path: Path) -> ReferenceAnomaly:
     file = validate(document, _AnomalyFile, problems)
     trigger = None
     if isinstance(document.part("trigger"), dict):
-        trigger = read_workload(document, ("trigger",), Workload(), VERBS + within(Limits()), problems)
+        trigger = read_workload(document, ("trigger",), Workload(), VERBS + within(HostLimits()), problems)
     conditions = _conditions(document, trigger, problems)
     delivered = _delivered(document, problems)
     if problems or file is None or trigger is None:

@@ -14,7 +14,7 @@ from collie.advise.overlap import pinned
 from collie.advise.solver import find as find_any
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_value
-from collie.content.locate import Kind, available, find, shown
+from collie.content.locate import ContentKind, available, find, shown
 from collie.content.model import Strict, validate
 from collie.content.spaces import load_space
 from collie.errors import ContentError, Problem, Problems
@@ -70,7 +70,9 @@ def names_application(name_or_path: str, overlay: Path | None = None) -> bool:
     """
     if is_file_name(name_or_path):
         return is_application(Path(name_or_path))
-    return name_or_path in available(Kind.APPLICATION, overlay) and name_or_path not in available(Kind.SPACE, overlay)
+    return name_or_path in available(ContentKind.APPLICATION, overlay) and name_or_path not in available(
+        ContentKind.SPACE, overlay
+    )
 
 
 def load_application(
@@ -87,7 +89,7 @@ def load_application(
     Raises:
         ContentError: unknown name, or every problem of the file.
     """
-    path = find(Kind.APPLICATION, name_or_path, overlay)
+    path = find(ContentKind.APPLICATION, name_or_path, overlay)
     document = read_document(path, shown(path))
     problems = Problems()
     file = validate(document, _ApplicationFile, problems)

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from collie.content.document import Document, read_document, read_text
-from collie.content.locate import Kind, available, find, shown
+from collie.content.locate import ContentKind, available, find, shown
 from collie.content.model import Strict, validate
-from collie.counters.catalog import Catalog, Counter, Ignored, Kind as CounterKind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Ignored, Role, Unit
 from collie.counters.discovery import Names, discovered
 from collie.errors import ContentError, Problem, Problems
 
@@ -77,7 +77,7 @@ def load_catalog(driver: str, overlay: Path | None = None) -> Catalog:
     Raises:
         ContentError: unknown driver, or every problem of the file.
     """
-    return _load(_described_by(driver, overlay) or find(Kind.CATALOG, driver, overlay))
+    return _load(_described_by(driver, overlay) or find(ContentKind.CATALOG, driver, overlay))
 
 
 def find_catalog(driver: str, overlay: Path | None = None) -> Catalog | None:
@@ -96,7 +96,7 @@ def load_catalogs(overlay: Path | None = None) -> list[Catalog]:
     Raises:
         ContentError: one of them is wrong.
     """
-    return [_load(path) for name, path in available(Kind.CATALOG, overlay).items() if name != "simulated"]
+    return [_load(path) for name, path in available(ContentKind.CATALOG, overlay).items() if name != "simulated"]
 
 
 def discover_catalog(driver: str, names: Names, overlay: Path | None = None) -> Catalog:
@@ -110,7 +110,7 @@ def discover_catalog(driver: str, names: Names, overlay: Path | None = None) -> 
 
 def _described_by(driver: str, overlay: Path | None) -> Path | None:
     """Return the catalog of this name, or the one that names this driver."""
-    files = available(Kind.CATALOG, overlay)
+    files = available(ContentKind.CATALOG, overlay)
     if driver in files:
         return files[driver]
     # Parsing a catalog takes a tenth of a second, so only those are read that mention the driver at all.

@@ -16,7 +16,7 @@ OVERLAY_VARIABLE = "COLLIE_CONTENT"
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-class Kind(StrEnum):
+class ContentKind(StrEnum):
     """Kinds of content; the value is what messages call one such file."""
 
     SPACE = "space"
@@ -28,12 +28,12 @@ class Kind(StrEnum):
 
 
 _FOLDERS = {
-    Kind.SPACE: "workloads/spaces",
-    Kind.ANOMALY: "workloads/anomalies",
-    Kind.APPLICATION: "workloads/applications",
-    Kind.RECIPE: "search/recipes",
-    Kind.CATALOG: "counters",
-    Kind.SUBSYSTEM: "subsystems",
+    ContentKind.SPACE: "workloads/spaces",
+    ContentKind.ANOMALY: "workloads/anomalies",
+    ContentKind.APPLICATION: "workloads/applications",
+    ContentKind.RECIPE: "search/recipes",
+    ContentKind.CATALOG: "counters",
+    ContentKind.SUBSYSTEM: "subsystems",
 }
 
 
@@ -53,7 +53,7 @@ def content_roots(overlay: Path | None = None) -> tuple[Path, ...]:
     return (named, *own) if named else own
 
 
-def available(kind: Kind, overlay: Path | None = None) -> dict[str, Path]:
+def available(kind: ContentKind, overlay: Path | None = None) -> dict[str, Path]:
     """Return the files of one kind by name, in order of name; an earlier root hides the same name in a later one."""
     files: dict[str, Path] = {}
     for root in content_roots(overlay):
@@ -62,15 +62,15 @@ def available(kind: Kind, overlay: Path | None = None) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
-def _files(kind: Kind, folder: Path) -> Iterator[tuple[str, Path]]:
-    if kind is Kind.CATALOG:
+def _files(kind: ContentKind, folder: Path) -> Iterator[tuple[str, Path]]:
+    if kind is ContentKind.CATALOG:
         catalogs = (driver / "catalog.yaml" for driver in folder.glob("*"))
         yield from ((path.parent.name, path) for path in catalogs if os.path.lexists(path))
     else:
         yield from ((path.stem, path) for path in folder.glob("*.yaml"))
 
 
-def find(kind: Kind, name_or_path: str, overlay: Path | None = None) -> Path:
+def find(kind: ContentKind, name_or_path: str, overlay: Path | None = None) -> Path:
     """Find one content file.
 
     Args:
@@ -103,7 +103,7 @@ def find(kind: Kind, name_or_path: str, overlay: Path | None = None) -> Path:
     raise ContentError([Problem(name_or_path, 0, f"no {kind} has this name; {hint}known: {known}")])
 
 
-def _article(kind: Kind) -> str:
+def _article(kind: ContentKind) -> str:
     return "an" if kind[0] in "aeiou" else "a"
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field
 
 from collie.content.document import Document, read_document
-from collie.content.locate import Kind, find, shown
+from collie.content.locate import ContentKind, find, shown
 from collie.content.model import Strict, validate
-from collie.counters.catalog import Kind as CounterKind
+from collie.counters.catalog import CounterKind
 from collie.detect.confirm import Confirmation, false_chance
 from collie.detect.judge import Thresholds
 from collie.errors import ContentError, Problem, Problems
@@ -105,7 +105,7 @@ def load_recipe(name_or_path: str, overlay: Path | None = None) -> Recipe:
     Raises:
         ContentError: unknown name, or every problem of the file.
     """
-    path = find(Kind.RECIPE, name_or_path, overlay)
+    path = find(ContentKind.RECIPE, name_or_path, overlay)
     document = read_document(path, shown(path))
     problems = Problems()
     file = validate(document, _RecipeFile, problems)

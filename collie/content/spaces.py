@@ -10,10 +10,10 @@ from pydantic import Field
 from collie.content.dimensions import read_dimension
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_fields
-from collie.content.locate import Kind, find, shown
+from collie.content.locate import ContentKind, find, shown
 from collie.content.model import Strict, validate
 from collie.errors import ContentError, Problem, Problems
-from collie.workloads.constraint import Limits
+from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Dimension
 from collie.workloads.parse import unknown_key
 from collie.workloads.space import Space
@@ -22,7 +22,7 @@ from collie.workloads.workload import FIELD_NAMES
 
 
 class _LimitsFile(Strict):
-    total_mrs: int = Field(Limits().total_mrs, ge=1)
+    total_mrs: int = Field(HostLimits().total_mrs, ge=1)
     pinned_bytes: Any = None
     outstanding_bytes: Any = None
 
@@ -42,7 +42,7 @@ def load_space(name_or_path: str, overlay: Path | None = None) -> Space:
     Raises:
         ContentError: unknown name, or every problem of the file.
     """
-    path = find(Kind.SPACE, name_or_path, overlay)
+    path = find(ContentKind.SPACE, name_or_path, overlay)
     document = read_document(path, shown(path))
     problems = Problems()
     validate(document, _SpaceFile, problems)
@@ -58,18 +58,18 @@ def load_space(name_or_path: str, overlay: Path | None = None) -> Space:
     return space
 
 
-def _limits(document: Document, problems: list[Problem]) -> Limits | None:
+def _limits(document: Document, problems: list[Problem]) -> HostLimits | None:
     if not isinstance(document.part("limits"), dict):
-        return Limits()  # left out, or of a wrong type and reported so
+        return HostLimits()  # left out, or of a wrong type and reported so
     read = validate(document, _LimitsFile, problems, ("limits",))
     sizes: dict[str, int] = {}
     for name in ("pinned_bytes", "outstanding_bytes"):
         written = document.part("limits", name)
         try:
-            sizes[name] = getattr(Limits(), name) if written is None else parse_bytes(written)
+            sizes[name] = getattr(HostLimits(), name) if written is None else parse_bytes(written)
         except ValueError as error:
             problems.append(document.problem(f"{name}: {error}", "limits", name))
-    return Limits(read.total_mrs, **sizes) if read and len(sizes) == 2 else None
+    return HostLimits(read.total_mrs, **sizes) if read and len(sizes) == 2 else None
 
 
 def _dimensions(document: Document, problems: list[Problem]) -> dict[str, Dimension]:

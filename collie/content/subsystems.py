@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from collie.content.document import Document, read_document
-from collie.content.locate import Kind, find, shown
+from collie.content.locate import ContentKind, find, shown
 from collie.content.model import validate
 from collie.errors import ContentError, Problems
 
@@ -36,7 +36,7 @@ def load_subsystem(name_or_path: str, kind: type[M], overlay: Path | None = None
     Raises:
         ContentError: no such subsystem, or every problem of the file.
     """
-    document = _complete(find(Kind.SUBSYSTEM, name_or_path, overlay), overlay, ())
+    document = _complete(find(ContentKind.SUBSYSTEM, name_or_path, overlay), overlay, ())
     problems = Problems()
     model = validate(document, kind, problems)
     if model is None:
@@ -59,7 +59,7 @@ def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Docu
     # A path is seen from the file that names it.
     beside = path.parent / base
     is_there = beside.suffix in {".yaml", ".yml"} and os.path.lexists(beside)
-    below = beside if is_there else find(Kind.SUBSYSTEM, base, overlay)
+    below = beside if is_there else find(ContentKind.SUBSYSTEM, base, overlay)
     if below in above or len(above) >= _LONGEST_CHAIN:
         raise ContentError([document.problem(f"{_BASED_ON}: {base} leads back here", _BASED_ON)])
     inherited = _complete(below, overlay, (*above, path))

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
+class CounterKind(StrEnum):
     """What a counter is for."""
 
     PERFORMANCE = "perf"
@@ -90,7 +90,7 @@ class Counter:
     name: str
     source: str
     unit: Unit
-    kind: Kind
+    kind: CounterKind
     component: str
     width: int = 64
     gauge: bool = False
@@ -145,7 +145,7 @@ class Catalog:
     drivers: tuple[str, ...] = ()
     ignored: tuple[Ignored, ...] = ()
 
-    def of_kind(self, kind: Kind) -> tuple[Counter, ...]:
+    def of_kind(self, kind: CounterKind) -> tuple[Counter, ...]:
         """Return the counters of one kind, in the file's order."""
         return tuple(counter for counter in self.counters if counter.kind is kind)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from collie.counters.catalog import Catalog, Counter, Kind, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 
 Names = Mapping[str, Iterable[str]]
 """By source, the counters that a device exposes, as its driver spells them."""
@@ -37,4 +37,4 @@ def discovered(driver: str, names: Names, known: Iterable[Catalog] = ()) -> Cata
 
 def _undescribed(source: str, name: str) -> Counter:
     meaning = "found on the device; nobody has described it yet"
-    return Counter(name, source, Unit.EVENTS, Kind.DIAGNOSTIC, UNKNOWN_COMPONENT, meaning=meaning)
+    return Counter(name, source, Unit.EVENTS, CounterKind.DIAGNOSTIC, UNKNOWN_COMPONENT, meaning=meaning)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from statistics import median
 
-from collie.counters.catalog import Catalog, Counter, Kind
+from collie.counters.catalog import Catalog, Counter, CounterKind
 from collie.counters.spread import robust_spread
 
 MOST = 10.0
@@ -20,10 +20,10 @@ _FEWEST = 5
 _KEPT = 240
 _LEAST_SPREAD = 0.02
 """Of the median: traffic differs by so much from period to period without anybody calling it unusual."""
-_TROUBLE = frozenset({Kind.DIAGNOSTIC, Kind.PAUSE, Kind.ERROR})
+_TROUBLE = frozenset({CounterKind.DIAGNOSTIC, CounterKind.PAUSE, CounterKind.ERROR})
 
 
-class Usual:
+class CounterBaseline:
     """What the counters of one host have shown so far.
 
     Args:

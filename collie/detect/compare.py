@@ -17,7 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from collie.detect.pair_rule import Chances, PairRule, tail
-from collie.detect.reading import Reading, Resolution, Sign, sign_of, typical
+from collie.detect.reading import Resolution, RunReading, Sign, sign_of, typical
 from collie.detect.symptom import Verdict
 from collie.workloads.units import format_count
 
@@ -60,11 +60,11 @@ class Change(StrEnum):
         return self in (Change.NEW, Change.WORSE, Change.STILL)
 
 
-class Pair(NamedTuple):
+class RunPair(NamedTuple):
     """One run on either side, and what the two say; None when one of them says nothing."""
 
-    before: Reading
-    after: Reading
+    before: RunReading
+    after: RunReading
     sign: Sign | None
 
 
@@ -107,8 +107,8 @@ class Comparison:
 
     change: Change
     reason: str
-    pairs: tuple[Pair, ...] = ()
-    screened: tuple[Reading, ...] = ()
+    pairs: tuple[RunPair, ...] = ()
+    screened: tuple[RunReading, ...] = ()
     confidence: float | None = None
 
     @property
@@ -150,12 +150,12 @@ def _spread(values: Sequence[float]) -> Spread | None:
     return Spread(median(values), min(values), max(values)) if values else None
 
 
-Runs = Generator[Side, Reading | None, Comparison]
+Runs = Generator[Side, RunReading | None, Comparison]
 """Yields the side whose run is wanted; receives its reading, or None when that side cannot run the workload."""
 
 
 def compare(
-    rule: PairRule, limits: Resolution, chances: Chances, pairs: list[Pair], *, expects_healthy: bool = False
+    rule: PairRule, limits: Resolution, chances: Chances, pairs: list[RunPair], *, expects_healthy: bool = False
 ) -> Runs:
     """Compare one workload on two sides, until enough pairs say the same.
 
@@ -169,7 +169,7 @@ def compare(
     """
     first = Side.CANDIDATE if expects_healthy else Side.BASELINE
     while not _is_decided(pairs, rule):
-        readings: dict[Side, Reading] = {}
+        readings: dict[Side, RunReading] = {}
         for side in (first, first.other):
             reading = yield side
             if reading is None:
@@ -178,7 +178,7 @@ def compare(
             if expects_healthy and not pairs and side is Side.CANDIDATE and reading.verdict.is_normal:
                 return Comparison(Change.HEALTHY, reading.verdict.reason, (), (reading,), 1.0 - chances.missed)
         before, after = readings[Side.BASELINE], readings[Side.CANDIDATE]
-        pairs.append(Pair(before, after, sign_of(before, after, limits)))
+        pairs.append(RunPair(before, after, sign_of(before, after, limits)))
         first = first.other
     return _concluded(tuple(pairs), rule, chances)
 
@@ -188,7 +188,7 @@ def _unsupported(side: Side, *, ran: bool) -> tuple[Change, str]:
     return (Change.INCONCLUSIVE, f"{text}, and the {side.other} can") if ran else (Change.UNSUPPORTED, text)
 
 
-def _counts(pairs: Sequence[Pair]) -> dict[Sign | None, int]:
+def _counts(pairs: Sequence[RunPair]) -> dict[Sign | None, int]:
     return {sign: sum(pair.sign is sign for pair in pairs) for sign in (*Sign, None)}
 
 
@@ -202,7 +202,7 @@ def _is_hopeless(counts: Mapping[Sign | None, int], rule: PairRule) -> bool:
     return counts[None] > rule.void + telling
 
 
-def _is_decided(pairs: Sequence[Pair], rule: PairRule) -> bool:
+def _is_decided(pairs: Sequence[RunPair], rule: PairRule) -> bool:
     counts = _counts(pairs)
     worse, better, same = counts[Sign.WORSE], counts[Sign.BETTER], counts[Sign.SAME]
     left = rule.pairs - worse - better - same
@@ -214,7 +214,7 @@ def _is_decided(pairs: Sequence[Pair], rule: PairRule) -> bool:
     )
 
 
-def _concluded(pairs: tuple[Pair, ...], rule: PairRule, chances: Chances) -> Comparison:
+def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> Comparison:
     counts = _counts(pairs)
     worse, better, same = counts[Sign.WORSE], counts[Sign.BETTER], counts[Sign.SAME]
     telling = worse + better + same
@@ -241,7 +241,7 @@ def _concluded(pairs: tuple[Pair, ...], rule: PairRule, chances: Chances) -> Com
     return Comparison(change, told.reason, pairs, (), 1.0 - chances.missed ** max(1, same))
 
 
-def _told(pairs: Sequence[Pair], sign: Sign) -> str:
+def _told(pairs: Sequence[RunPair], sign: Sign) -> str:
     """Return what both sides of a typical pair show."""
     told = [pair for pair in pairs if pair.sign is sign]
     pair = told[len(told) // 2]

@@ -192,7 +192,7 @@ def false_chance(policy: Confirmation, disturbed: float, runs: float, clear: flo
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class Reliability:
     """How far a campaign's findings can be trusted, from what it has seen of its own testbed.
 
     Attributes:
@@ -222,7 +222,7 @@ class Trust:
 _SHOWS_USUALLY = 0.8
 
 
-def trust(policy: Confirmation, judged_runs: int, dropped: Sequence[Verdict]) -> Trust | None:
+def trust(policy: Confirmation, judged_runs: int, dropped: Sequence[Verdict]) -> Reliability | None:
     """Estimate how far a campaign's findings can be trusted.
 
     The disturbances are estimated from the suspicions that did not show again, half a one added: chance may have left
@@ -240,7 +240,7 @@ def trust(policy: Confirmation, judged_runs: int, dropped: Sequence[Verdict]) ->
         return None
     clear = (sum(map(policy.is_clear, dropped)) + 0.5) / (judged_runs + 1)
     disturbed = clear + sum(not policy.is_clear(verdict) for verdict in dropped) / (judged_runs + 1)
-    return Trust(
+    return Reliability(
         judged_runs,
         len(dropped),
         disturbed,

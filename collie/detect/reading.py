@@ -17,7 +17,7 @@ _ABSOLUTE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.COMPLETION_ERRORS, Symptom
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RunReading:
     """What one run says, as far as two sides can be compared by it.
 
     Attributes:
@@ -34,15 +34,15 @@ class Reading:
     unbounded: bool = False
 
 
-def reading_of(verdict: Verdict, measurement: Measurement) -> Reading:
+def reading_of(verdict: Verdict, measurement: Measurement) -> RunReading:
     """Return what a judged run says; of a run that was stopped early, nothing about its throughput."""
     received = [host.delivered_bps for host in measurement.hosts if host.delivered_bps is not None]
     paused = [host.tx_pause_ratio for host in measurement.hosts if host.tx_pause_ratio is not None]
     delivered = sum(received) if received and not measurement.stopped else None
-    return Reading(verdict, delivered, max(paused, default=None))
+    return RunReading(verdict, delivered, max(paused, default=None))
 
 
-def typical(readings: Sequence[Reading]) -> Reading | None:
+def typical(readings: Sequence[RunReading]) -> RunReading | None:
     """Return the reading in the middle of those that most runs agree with; None where none says anything."""
     telling = [reading for reading in readings if not reading.verdict.is_inconclusive]
     shown = [reading for reading in telling if reading.verdict.is_anomalous]
@@ -80,7 +80,7 @@ class Sign(StrEnum):
     SAME = "same"
 
 
-def sign_of(before: Reading, after: Reading, limits: Resolution) -> Sign | None:
+def sign_of(before: RunReading, after: RunReading, limits: Resolution) -> Sign | None:
     """Return what a pair says; None when one of its runs says nothing."""
     if before.unbounded != after.unbounded:
         return _sign_by_throughput(before, after, limits)
@@ -91,7 +91,7 @@ def sign_of(before: Reading, after: Reading, limits: Resolution) -> Sign | None:
     return Sign.BETTER if _exceeds(before, after, limits) else Sign.SAME
 
 
-def _sign_by_throughput(before: Reading, after: Reading, limits: Resolution) -> Sign | None:
+def _sign_by_throughput(before: RunReading, after: RunReading, limits: Resolution) -> Sign | None:
     """Return what a pair says of which one run is known to be slow, and the other lacks a bound to be judged by."""
     judged = after if before.unbounded else before
     if judged.verdict.symptom is not Symptom.LOW_THROUGHPUT:
@@ -108,7 +108,7 @@ def _sign_by_throughput(before: Reading, after: Reading, limits: Resolution) -> 
     return None if after.unbounded else Sign.BETTER
 
 
-def _exceeds(one: Reading, other: Reading, limits: Resolution) -> bool:
+def _exceeds(one: RunReading, other: RunReading, limits: Resolution) -> bool:
     """Whether one reading is worse than another by more than the testbed can resolve."""
     lost = _lost(other, one)
     if not one.verdict.is_anomalous:
@@ -120,14 +120,14 @@ def _exceeds(one: Reading, other: Reading, limits: Resolution) -> bool:
     )
 
 
-def _lost(than: Reading, reading: Reading) -> float | None:
+def _lost(than: RunReading, reading: RunReading) -> float | None:
     """Return the share of another reading's throughput that is missing."""
     if reading.delivered_bps is None or not than.delivered_bps:
         return None
     return 1.0 - reading.delivered_bps / than.delivered_bps
 
 
-def _pauses_more(one: Reading, other: Reading, limits: Resolution) -> bool:
+def _pauses_more(one: RunReading, other: RunReading, limits: Resolution) -> bool:
     if one.pause_ratio is None or other.pause_ratio is None or one.pause_ratio <= limits.pause_ratio:
         return False
     return one.pause_ratio >= min(_PAUSE_FACTOR * other.pause_ratio, other.pause_ratio + limits.lost)

@@ -16,7 +16,7 @@ from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from collie.counters.catalog import Catalog, Kind, Role
+from collie.counters.catalog import Catalog, CounterKind, Role
 from collie.detect.measurement import Measurement
 
 _FEWEST_HEALTHY = 12
@@ -121,7 +121,7 @@ class Ordinary:
     """
 
     def __init__(self, catalog: Catalog) -> None:
-        self._names = tuple(counter.name for counter in catalog.counters if counter.kind is Kind.DIAGNOSTIC)
+        self._names = tuple(counter.name for counter in catalog.counters if counter.kind is CounterKind.DIAGNOSTIC)
         self._nothing = Levels({}, tuple(counter.name for counter in catalog.of_role(Role.RX_PACKETS)))
         self._healthy: dict[str, list[float]] = {}
         self._levels: Levels | None = None

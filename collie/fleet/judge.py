@@ -31,10 +31,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from collie.counters.catalog import Catalog, Kind
+from collie.counters.catalog import Catalog, CounterKind
 from collie.counters.spread import SPREAD_OF_NORMAL
 from collie.fleet.battery import Probe, Stage, grouping
-from collie.fleet.reading import DELIVERED, PATH_MTU, Reading
+from collie.fleet.reading import DELIVERED, PATH_MTU, HostReading
 from collie.fleet.spread import bar, freedom
 
 FALSE_ALARM: Final = 0.01
@@ -69,7 +69,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class MetricDeviation:
     """A metric of a host against its peers.
 
     Attributes:
@@ -99,7 +99,7 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class HostAssessment:
     """One host.
 
     Attributes:
@@ -110,8 +110,8 @@ class Standing:
     """
 
     host: str
-    signs: tuple[Sign, ...]
-    telling: Sign
+    signs: tuple[MetricDeviation, ...]
+    telling: MetricDeviation
     component: str | None
 
     @property
@@ -125,7 +125,7 @@ class Standing:
         return abs(self.telling.score)
 
     @property
-    def odd_signs(self) -> tuple[Sign, ...]:
+    def odd_signs(self) -> tuple[MetricDeviation, ...]:
         """The metrics in which it is odd, what gives it away first."""
         return tuple(sorted((sign for sign in self.signs if sign.is_odd), key=lambda sign: sign is not self.telling))
 
@@ -141,19 +141,19 @@ class FleetVerdict:
         false_alarm: chance that a fleet with nothing odd is accused, at most.
     """
 
-    standings: tuple[Standing, ...]
+    standings: tuple[HostAssessment, ...]
     unjudged: tuple[str, ...]
     metrics: int
     false_alarm: float
 
     @property
-    def odd(self) -> tuple[Standing, ...]:
+    def odd(self) -> tuple[HostAssessment, ...]:
         """The hosts that are not like the others, the oddest first."""
         return tuple(standing for standing in self.standings if standing.is_odd)
 
 
 def judge(
-    readings: Iterable[Reading],
+    readings: Iterable[HostReading],
     hosts: Sequence[str],
     battery: Sequence[Probe],
     catalog: Catalog,
@@ -183,16 +183,20 @@ def judge(
 
 
 def _compared(
-    readings: Sequence[Reading], hosts: Sequence[str], battery: Sequence[Probe], catalog: Catalog, false_alarm: float
+    readings: Sequence[HostReading],
+    hosts: Sequence[str],
+    battery: Sequence[Probe],
+    catalog: Catalog,
+    false_alarm: float,
 ) -> FleetVerdict:
     columns = _columns(readings)
     stretches = max((column.stretches for column in columns.values()), default=1)
     tail = false_alarm / (2 * max(1, len(hosts)) * max(1, len(columns)) * stretches)
-    signs: dict[str, list[Sign]] = {host: [] for host in hosts}
+    signs: dict[str, list[MetricDeviation]] = {host: [] for host in hosts}
     for metric, column in columns.items():
         component, unit = _component(metric, catalog)
         for host, value, peers, score in column.deviations(tail):
-            signs[host].append(Sign(metric, component, unit, value, *peers, score))
+            signs[host].append(MetricDeviation(metric, component, unit, value, *peers, score))
     standings = [_standing(host, found, battery, catalog) for host, found in signs.items() if found]
     standings.sort(key=lambda standing: -standing.score)
     known = _known(readings)
@@ -200,12 +204,12 @@ def _compared(
     return FleetVerdict(tuple(standings), unjudged, len(columns), false_alarm)
 
 
-def _known(readings: Iterable[Reading]) -> set[str]:
+def _known(readings: Iterable[HostReading]) -> set[str]:
     """Return the hosts of which enough is known, whether or not anything differs between any two.
 
     What was agreed on is known of a run that nobody could read, and of one in which nothing moved.
     """
-    by_probe: dict[str, list[Reading]] = defaultdict(list)
+    by_probe: dict[str, list[HostReading]] = defaultdict(list)
     for reading in readings:
         if any(max(samples) > 0 for name, samples in reading.samples.items() if name != PATH_MTU):
             by_probe[reading.probe].append(reading)
@@ -237,7 +241,7 @@ class _Against:
     peers: NDArray[np.bool_]
 
 
-def _sides(readings: Sequence[Reading]) -> list[_Against]:
+def _sides(readings: Sequence[HostReading]) -> list[_Against]:
     """Return who is compared with what, for every host of which enough is known."""
     runs = np.asarray([reading.run for reading in readings])
     machine = grouping(reading.host for reading in readings)
@@ -339,9 +343,9 @@ def _lasting(deviations: Sequence[float]) -> float:
     return max(0.0, max(min(deviations[max(0, end - LASTING) : end]) for end in first_ends))
 
 
-def _columns(readings: Iterable[Reading]) -> dict[Metric, _Column]:
+def _columns(readings: Iterable[HostReading]) -> dict[Metric, _Column]:
     """Sort readings by metric; one that reads the same everywhere tells nobody apart, and is left out."""
-    by_metric: dict[Metric, list[Reading]] = defaultdict(list)
+    by_metric: dict[Metric, list[HostReading]] = defaultdict(list)
     for reading in readings:
         for name in reading.samples:
             by_metric[Metric(reading.probe, name)].append(reading)
@@ -359,14 +363,16 @@ def _columns(readings: Iterable[Reading]) -> dict[Metric, _Column]:
     return found
 
 
-def _standing(host: str, signs: list[Sign], battery: Sequence[Probe], catalog: Catalog) -> Standing:
+def _standing(host: str, signs: list[MetricDeviation], battery: Sequence[Probe], catalog: Catalog) -> HostAssessment:
     signs.sort(key=lambda sign: -abs(sign.score))
     odd = [sign for sign in signs if sign.is_odd]
     telling, component = _diagnosis(odd, battery, catalog) if odd else (signs[0], None)
-    return Standing(host, tuple(signs), telling, component)
+    return HostAssessment(host, tuple(signs), telling, component)
 
 
-def _diagnosis(odd: Sequence[Sign], battery: Sequence[Probe], catalog: Catalog) -> tuple[Sign, str]:
+def _diagnosis(
+    odd: Sequence[MetricDeviation], battery: Sequence[Probe], catalog: Catalog
+) -> tuple[MetricDeviation, str]:
     """Return what gives a host away, and the component at fault: causes before what follows from them.
 
     1. A counter of errors moves: wrong bits make for losses, repetitions and a slower flow.
@@ -384,9 +390,13 @@ def _diagnosis(odd: Sequence[Sign], battery: Sequence[Probe], catalog: Catalog) 
     kinds = {counter.name: counter.kind for counter in catalog.counters}
     probes = {probe.name: (place, probe) for place, probe in enumerate(battery)}
     odd = sorted(odd, key=lambda sign: probes[sign.metric.probe][0])
-    risen = [sign for sign in odd if sign.score > 0 and kinds.get(sign.metric.name) in (Kind.ERROR, Kind.DIAGNOSTIC)]
+    risen = [
+        sign
+        for sign in odd
+        if sign.score > 0 and kinds.get(sign.metric.name) in (CounterKind.ERROR, CounterKind.DIAGNOSTIC)
+    ]
     for sign in risen:
-        if kinds[sign.metric.name] is Kind.ERROR:
+        if kinds[sign.metric.name] is CounterKind.ERROR:
             return sign, sign.component
     for sign in odd:
         if sign.metric.name == PATH_MTU and sign.score < 0:

@@ -19,7 +19,7 @@ _RATIO_OF_A_COUNTER: Final = "tx_pause_ratio"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class HostReading:
     """One host in one run.
 
     Attributes:
@@ -42,7 +42,7 @@ class Reading:
 
 def readings_of(
     measurement: Measurement, workload: Workload, hosts: Sequence[str], probe: Probe, run: int
-) -> Iterator[Reading]:
+) -> Iterator[HostReading]:
     """Yield what the hosts under test read in a run; nothing of one that was stopped, or of a host without samples.
 
     What voids a verdict about a workload voids nothing here: an error counter that moved, or a host that could not
@@ -69,7 +69,7 @@ def readings_of(
         seconds = _by_second(own, begin, window)
         samples = {**_columns(seconds), PATH_MTU: (float(workload.mtu),) * len(seconds)}
         partners = tuple(other for other in hosts if other != host)
-        yield Reading(host, run, partners, probe.name, samples, window)
+        yield HostReading(host, run, partners, probe.name, samples, window)
 
 
 def _by_second(samples: Sequence[Sample], begin: float, window_seconds: float) -> list[list[Sample]]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from collie.hosts.catalogs import CatalogFor
-from collie.hosts.findings import Finding, State
+from collie.hosts.findings import CheckState, Finding
 from collie.hosts.host_check import HostCheck
-from collie.hosts.paths import PathCheck, Traffic, at_once, untested, ways
+from collie.hosts.paths import CheckTraffic, PathCheck, at_once, untested, ways
 from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
 from collie.hosts.testbed import SystemClock
 from collie.inventory.fingerprint import Fingerprint, difference
@@ -17,7 +17,7 @@ from collie.ports import Clock, Remote
 from collie.workloads.units import format_count
 
 _MOST_SHOWN = 4
-TRAFFIC = Traffic()
+TRAFFIC = CheckTraffic()
 
 
 def check_hosts(
@@ -27,7 +27,7 @@ def check_hosts(
     clock: Clock | None = None,
     catalog_for: CatalogFor | None = None,
     pairs: Sequence[Pair] = (),
-    traffic: Traffic | None = TRAFFIC,
+    traffic: CheckTraffic | None = TRAFFIC,
 ) -> tuple[Finding, ...]:
     """Look at every host, many at once, and then at the data paths between those on which an agent starts.
 
@@ -92,7 +92,7 @@ def _alike(a: str, b: str, taken: Mapping[str, Fingerprint]) -> Finding:
     found = [each for each in difference(taken[a], taken[b]) if each.changes_results]
     names = f"{a},{b}"
     if not found:
-        return Finding(names, "alike", State.OK, "nothing that changes results is known to differ")
+        return Finding(names, "alike", CheckState.OK, "nothing that changes results is known to differ")
     shown = "; ".join(map(str, found[:_MOST_SHOWN])) + ("; ..." if len(found) > _MOST_SHOWN else "")
     detail = f"they differ in {format_count(len(found), 'field')}: {shown}"
-    return Finding(names, "alike", State.ADVICE, detail, f"here: collie hosts diff {a} {b} --hosts FILE")
+    return Finding(names, "alike", CheckState.ADVICE, detail, f"here: collie hosts diff {a} {b} --hosts FILE")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement, Watch
 from collie.hosts.catalogs import CatalogFor
-from collie.hosts.diagnosis import Cause, Failure, Stage, diagnose
+from collie.hosts.diagnosis import PathFailure, PathFault, ProofStage, diagnose
 from collie.hosts.facts import line_rate
 from collie.hosts.protocol import StepFailed
 from collie.hosts.run import Impossible, Party, Run
@@ -95,15 +95,15 @@ class DataPath:
         sender, receiver = (party.session.host.name for party in self.parties)
         return f"data path {sender} -> {receiver}"
 
-    def trickles(self) -> Failure | None:
+    def trickles(self) -> PathFailure | None:
         """Send a few small messages; return how that failed, if it did.
 
         Raises:
             TestbedError: a host or an agent is gone.
         """
-        return self._try(Stage.TRICKLE, TRICKLE, (MOMENT, LONG))[1]
+        return self._try(ProofStage.TRICKLE, TRICKLE, (MOMENT, LONG))[1]
 
-    def proves(self) -> Passed | Failure:
+    def proves(self) -> Passed | PathFailure:
         """Send small messages, then a second of each transport.
 
         Raises:
@@ -111,19 +111,19 @@ class DataPath:
         """
         if failed := self.trickles():
             return failed
-        written, failed = self._try(Stage.FULL, Workload(), (SECOND, LONG), verify=True)
+        written, failed = self._try(ProofStage.FULL, Workload(), (SECOND, LONG), verify=True)
         if written is None:
             assert failed is not None, "one of the two"
             return failed
         datagrams = Workload(qp_type=QpType.UD, opcode=Opcode.SEND, messages=(self._mtu,))
-        sent, failed = self._try(Stage.DATAGRAM, datagrams, (SECOND, LONG))
+        sent, failed = self._try(ProofStage.DATAGRAM, datagrams, (SECOND, LONG))
         if sent is None:
             assert failed is not None, "one of the two"
             return failed
         stopped = written.stopped or sent.stopped
         return Passed(self._mtu, _received(written), _received(sent), stopped)
 
-    def diagnosed(self, failed: Failure) -> Cause:
+    def diagnosed(self, failed: PathFailure) -> PathFault:
         """Say why traffic does not pass."""
         sender, receiver = (party.session for party in self.parties)
         return diagnose(*look(sender, receiver, self._executor), failed)
@@ -134,8 +134,8 @@ class DataPath:
         return line_rate(tuple(party.port for party in self.parties), Workload(mtu=self._mtu)).bps
 
     def _try(
-        self, stage: Stage, workload: Workload, policies: Sequence[WindowPolicy], *, verify: bool = False
-    ) -> tuple[Measurement | None, Failure | None]:
+        self, stage: ProofStage, workload: Workload, policies: Sequence[WindowPolicy], *, verify: bool = False
+    ) -> tuple[Measurement | None, PathFailure | None]:
         """Run a workload, and where nothing arrives for longer; return what was measured, or how it failed."""
         failed = None
         for policy in policies:
@@ -143,16 +143,16 @@ class DataPath:
             try:
                 measured = run.measure(self._catalog, policy, self._watch())
             except (StepFailed, Impossible) as error:
-                return None, self._not_set_up(Stage.SET_UP if stage is Stage.TRICKLE else stage, error)
+                return None, self._not_set_up(ProofStage.SET_UP if stage is ProofStage.TRICKLE else stage, error)
             failed = failure_of(stage, measured, self._sender)
             if failed is None:
                 return measured, None
         return None, failed
 
-    def _not_set_up(self, stage: Stage, error: StepFailed | Impossible) -> Failure:
+    def _not_set_up(self, stage: ProofStage, error: StepFailed | Impossible) -> PathFailure:
         if isinstance(error, StepFailed):
-            return Failure(stage, str(error), None if error.unanswered else error.host)
-        return Failure(stage, str(error), self._sender)
+            return PathFailure(stage, str(error), None if error.unanswered else error.host)
+        return PathFailure(stage, str(error), self._sender)
 
     @property
     def _sender(self) -> str:
@@ -163,11 +163,11 @@ def _received(measured: Measurement) -> float:
     return measured.host("b").delivered_bps or 0.0
 
 
-def failure_of(stage: Stage, measured: Measurement, sender: str) -> Failure | None:
+def failure_of(stage: ProofStage, measured: Measurement, sender: str) -> PathFailure | None:
     """Return what shows that nothing passed to host `b`; None where something did, and all of it well."""
     why = _why_dead(measured)
     answered = measured.health.completion_errors.keys() - _UNANSWERED
-    return Failure(stage, why, sender if answered else None) if why else None
+    return PathFailure(stage, why, sender if answered else None) if why else None
 
 
 def _why_dead(measured: Measurement) -> str | None:

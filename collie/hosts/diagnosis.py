@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from collie.hosts.drop_rules import Rule
+from collie.hosts.drop_rules import DropRule
 from collie.hosts.facts import ROCE_TYPES, Gid
 from collie.hosts.wire import End
 
@@ -40,7 +40,7 @@ class Layer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class PathFault:
     """Why a data path is broken.
 
     Attributes:
@@ -59,7 +59,7 @@ class Cause:
         return f"{self.layer}: {self.detail}; mend it on {self.host}: {self.command}"
 
 
-class Stage(StrEnum):
+class ProofStage(StrEnum):
     """What of a proof failed."""
 
     SET_UP = "set-up"
@@ -69,7 +69,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class PathFailure:
     """Traffic that did not pass.
 
     Attributes:
@@ -78,12 +78,12 @@ class Failure:
         refused_by: host that gave a reason of its own, such as ENOMEM; None where an answer did not come.
     """
 
-    stage: Stage
+    stage: ProofStage
     detail: str
     refused_by: str | None = None
 
 
-def diagnose(sender: End, receiver: End, failure: Failure) -> Cause:
+def diagnose(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     """Name the lowest layer that is known to be broken between two ends.
 
     Args:
@@ -98,84 +98,88 @@ def diagnose(sender: End, receiver: End, failure: Failure) -> Cause:
                 return cause
     if failure.refused_by is not None:
         return _refused(receiver if failure.refused_by == receiver.host.name else sender, failure)
-    if failure.stage in (Stage.FULL, Stage.DATAGRAM):
+    if failure.stage in (ProofStage.FULL, ProofStage.DATAGRAM):
         return _by_stage(sender, receiver, failure)
     return _last(sender, receiver, failure)
 
 
-def unequal_mtu(sender: End, receiver: End) -> Cause | None:
+def unequal_mtu(sender: End, receiver: End) -> PathFault | None:
     """Name the end whose network device takes smaller packets than the other one's."""
     return _unequal(sender, receiver) or _unequal(receiver, sender)
 
 
-def _link(own: End, _other: End) -> Cause | None:
+def _link(own: End, _other: End) -> PathFault | None:
     name, netdev = own.host.name, own.netdev or "NETDEV"
     if own.link is not None and "UP" not in own.link.flags:
-        return Cause(Layer.LINK, name, f"{netdev} of {name} is down", f"ip link set {netdev} up")
+        return PathFault(Layer.LINK, name, f"{netdev} of {name} is down", f"ip link set {netdev} up")
     if own.link is not None and "LOWER_UP" not in own.link.flags:
         detail = f"{netdev} of {name} has no carrier: its cable, or the port of the switch"
-        return Cause(Layer.LINK, name, detail, f"ip link set {netdev} down; ip link set {netdev} up; ethtool {netdev}")
+        return PathFault(
+            Layer.LINK, name, detail, f"ip link set {netdev} down; ip link set {netdev} up; ethtool {netdev}"
+        )
     if own.port is not None and own.port.state not in (None, "ACTIVE"):
         detail = f"port {own.port.number} of {own.host.device} of {name} is {own.port.state}, not ACTIVE"
-        return Cause(Layer.LINK, name, detail, f"ip link set {netdev} up")
+        return PathFault(Layer.LINK, name, detail, f"ip link set {netdev} up")
     return None
 
 
-def _loses(own: End, _other: End) -> Cause | None:
+def _loses(own: End, _other: End) -> PathFault | None:
     return next(_dropped(own, Layer.LINK, "everything"), None) if own.is_software else None
 
 
-def _gid(own: End, other: End) -> Cause | None:
+def _gid(own: End, other: End) -> PathFault | None:
     name, matching = own.host.name, own.matching
     if own.port is None or own.is_infiniband:
         return None
     right = f"in the hosts file, {name}: gid_index: {matching.index if matching else 'INDEX'}"
     if own.gid is None and own.host.gid_index is not None:
-        return Cause(Layer.GID, name, f"{name} has no GID at index {own.host.gid_index}", right)
+        return PathFault(Layer.GID, name, f"{name} has no GID at index {own.host.gid_index}", right)
     if own.gid is None:
         detail = f"{own.host.device} of {name} has no GID for data_address {own.host.data_address}"
         command = f"ip address add {own.host.data_address}/24 dev {own.netdev or 'NETDEV'}"
-        return Cause(Layer.GID, name, detail, command)
+        return PathFault(Layer.GID, name, detail, command)
     if matching is not None and matching.index != own.gid.index:
         detail = (
             f"{name} uses GID index {own.gid.index} ({_described(own.gid)}), as the hosts file says; that of "
             f"data_address {own.host.data_address} is {matching.index} ({_described(matching)})"
         )
-        return Cause(Layer.GID, name, detail, right)
+        return PathFault(Layer.GID, name, detail, right)
     return _unlike_gids(own, own.gid, other)
 
 
-def _unlike_gids(own: End, gid: Gid, other: End) -> Cause | None:
+def _unlike_gids(own: End, gid: Gid, other: End) -> PathFault | None:
     """Name the end whose GID is of the worse type, where the types differ."""
     if other.gid is None or other.gid.type == gid.type or gid.type == ROCE_TYPES[0] or own.port is None:
         return None
     better = [each.index for each in own.port.gids if each.type == other.gid.type and each.address == gid.address]
     name = own.host.name
     detail = f"{name} uses a GID of type {gid.type}, {other.host.name} one of type {other.gid.type}"
-    return Cause(Layer.GID, name, detail, f"in the hosts file, {name}: gid_index: {better[0] if better else 'INDEX'}")
+    return PathFault(
+        Layer.GID, name, detail, f"in the hosts file, {name}: gid_index: {better[0] if better else 'INDEX'}"
+    )
 
 
 def _described(gid: Gid) -> str:
     return f"{gid.address}, {gid.type}"
 
 
-def _resolution_off(own: End, _other: End) -> Cause | None:
+def _resolution_off(own: End, _other: End) -> PathFault | None:
     if own.link is None or "NOARP" not in own.link.flags:
         return None
     name = own.host.name
     detail = f"{own.netdev} of {name} neither asks nor answers by ARP"
-    return Cause(Layer.ADDRESS, name, detail, f"ip link set {own.netdev} arp on")
+    return PathFault(Layer.ADDRESS, name, detail, f"ip link set {own.netdev} arp on")
 
 
-def _hung(own: End, other: End) -> Cause | None:
+def _hung(own: End, other: End) -> PathFault | None:
     if not own.hung_queues or not _silent(other):
         return None
     name, netdev = own.host.name, own.netdev
     detail = f"the kernel of {name} found a transmit queue of {netdev} hung, {own.hung_queues} times"
-    return Cause(Layer.LINK, name, detail, f"ip link set {netdev} down; ip link set {netdev} up")
+    return PathFault(Layer.LINK, name, detail, f"ip link set {netdev} down; ip link set {netdev} up")
 
 
-def _address(own: End, other: End) -> Cause | None:
+def _address(own: End, other: End) -> PathFault | None:
     """Judge how this end finds the other one."""
     known, name, peer = own.neighbour, own.host.name, other.host
     if known is None or own.ping is None or own.ping.passed:
@@ -187,7 +191,7 @@ def _address(own: End, other: End) -> Cause | None:
     if _silent(other):
         command = f"ip link set {own.netdev} down; ip link set {own.netdev} up"
         detail = f"nothing that {name} sends arrives at {other.netdev} of {peer.name}: cable, switch, or VLAN"
-        return Cause(Layer.LINK, name, detail, command)
+        return PathFault(Layer.LINK, name, detail, command)
     address, mac = peer.data_address.partition("%")[0], other.link.mac if other.link else None
     if known.state in _UNRESOLVED:
         detail = f"{peer.name} does not answer {name}, which asks for the hardware address of {address}"
@@ -195,28 +199,28 @@ def _address(own: End, other: End) -> Cause | None:
         detail = f"{name} has {known.mac} for {address}, which is at {mac}"
     else:
         return None
-    return Cause(Layer.ADDRESS, name, detail, f"ip neigh replace {address} lladdr {mac or 'MAC'} dev {own.netdev}")
+    return PathFault(Layer.ADDRESS, name, detail, f"ip neigh replace {address} lladdr {mac or 'MAC'} dev {own.netdev}")
 
 
-def _route(own: End, other: End) -> Cause | None:
+def _route(own: End, other: End) -> PathFault | None:
     if own.routed is not False or own.link is None:
         return None
     name, address = own.host.name, other.host.data_address.partition("%")[0]
     bits = 128 if ":" in address else 32
     detail = f"{name} has no route to {address} through {own.netdev}"
-    return Cause(Layer.ROUTE, name, detail, f"ip route add {address}/{bits} dev {own.netdev}")
+    return PathFault(Layer.ROUTE, name, detail, f"ip route add {address}/{bits} dev {own.netdev}")
 
 
-def _firewall(own: End, _other: End) -> Cause | None:
+def _firewall(own: End, _other: End) -> PathFault | None:
     return next(_dropped(own, Layer.FIREWALL, "UDP 4791"), None) if own.is_software else None
 
 
-def _policy(own: End, _other: End) -> Cause | None:
+def _policy(own: End, _other: End) -> PathFault | None:
     """Guess at a firewall that drops what it does not accept: it shows no rule about RoCE."""
     return next(_dropped(own, Layer.FIREWALL, "UDP 4791", surely=False), None) if own.is_software else None
 
 
-def _mtu(own: End, other: End) -> Cause | None:
+def _mtu(own: End, other: End) -> PathFault | None:
     """Judge packets of this end to the other."""
     if own.full_ping is None or own.full_ping.passed or own.port is None:
         return None
@@ -226,10 +230,10 @@ def _mtu(own: End, other: End) -> Cause | None:
     where = f"takes no more than {frame} bytes" if frame else f"loses packets of a path MTU of {own.port.active_mtu}"
     detail = f"the way from {own.host.name} to {other.host.name} {where}: the switch between them"
     command = f"ip link set {own.netdev} mtu {frame or 1500}; on the switch: allow larger frames instead"
-    return Cause(Layer.MTU, own.host.name, detail, command)
+    return PathFault(Layer.MTU, own.host.name, detail, command)
 
 
-def _unequal(own: End, other: End) -> Cause | None:
+def _unequal(own: End, other: End) -> PathFault | None:
     """Name this end where its network device takes smaller packets than the other one's."""
     mtu = own.port.active_mtu if own.port else None
     wanted = other.port.active_mtu if other.port else None
@@ -238,10 +242,10 @@ def _unequal(own: End, other: End) -> Cause | None:
     frame = other.link.mtu if other.link and other.link.mtu else _FRAMES.get(wanted, wanted + 104)
     name, netdev = own.host.name, own.netdev
     detail = f"{netdev} of {name} is set for a path MTU of {mtu}, that of {other.host.name} for one of {wanted}"
-    return Cause(Layer.MTU, name, detail, f"ip link set {netdev} mtu {frame}")
+    return PathFault(Layer.MTU, name, detail, f"ip link set {netdev} mtu {frame}")
 
 
-_Suspect = Callable[[End, End], Cause | None]
+_Suspect = Callable[[End, End], PathFault | None]
 _LAYERS: tuple[_Suspect, ...] = (
     _link,
     _gid,
@@ -256,22 +260,22 @@ _LAYERS: tuple[_Suspect, ...] = (
 )
 
 
-def _suspects(sender: End, failure: Failure) -> tuple[_Suspect, ...]:
+def _suspects(sender: End, failure: PathFailure) -> tuple[_Suspect, ...]:
     """Return the layers that a failure could come from, from the bottom up."""
     if failure.refused_by is not None:
         return _link, _gid
-    if failure.stage in (Stage.FULL, Stage.DATAGRAM):
+    if failure.stage in (ProofStage.FULL, ProofStage.DATAGRAM):
         return () if sender.is_infiniband else (_mtu,)
     return (_link,) if sender.is_infiniband else _LAYERS
 
 
-def _dropped(own: End, layer: Layer, *what: str, surely: bool = True) -> Iterator[Cause]:
+def _dropped(own: End, layer: Layer, *what: str, surely: bool = True) -> Iterator[PathFault]:
     found = (rule for rule in own.rules or () if rule.drops in what and rule.surely is surely)
     yield from (_of_rule(own, layer, rule) for rule in found)
 
 
-def _of_rule(own: End, layer: Layer, rule: Rule) -> Cause:
-    return Cause(layer, own.host.name, f"on {own.host.name}, {rule.text}", rule.undo)
+def _of_rule(own: End, layer: Layer, rule: DropRule) -> PathFault:
+    return PathFault(layer, own.host.name, f"on {own.host.name}, {rule.text}", rule.undo)
 
 
 def _silent(other: End) -> bool:
@@ -279,12 +283,12 @@ def _silent(other: End) -> bool:
     return other.arrived == 0
 
 
-def _by_stage(sender: End, receiver: End, failure: Failure) -> Cause:
+def _by_stage(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     """Name what failed where small messages of RC pass."""
-    if failure.stage is Stage.DATAGRAM:
+    if failure.stage is ProofStage.DATAGRAM:
         detail = f"RC passes from {sender.host.name} to {receiver.host.name}, and UD does not: {failure.detail}"
         command = f"rdma statistic show link {receiver.host.device}/{receiver.host.ib_port}"
-        return Cause(Layer.DATAGRAM, receiver.host.name, detail, command)
+        return PathFault(Layer.DATAGRAM, receiver.host.name, detail, command)
     mtu = sender.port.active_mtu if sender.port else None
     packets = f"packets of {mtu or 'the path MTU'}"
     detail = f"small messages pass from {sender.host.name} to {receiver.host.name}, and {packets} do not"
@@ -292,25 +296,25 @@ def _by_stage(sender: End, receiver: End, failure: Failure) -> Cause:
     if pings_pass or sender.is_infiniband:
         command = f"rdma statistic show link {receiver.host.device}/{receiver.host.ib_port}"
         though = ", though pings as large do" if pings_pass else ""
-        return Cause(Layer.UNKNOWN, receiver.host.name, f"{detail}{though}: {failure.detail}", command)
+        return PathFault(Layer.UNKNOWN, receiver.host.name, f"{detail}{though}: {failure.detail}", command)
     command = f"ip link set {sender.netdev or 'NETDEV'} mtu 1500"
-    return Cause(Layer.MTU, sender.host.name, f"{detail}: {failure.detail}", command)
+    return PathFault(Layer.MTU, sender.host.name, f"{detail}: {failure.detail}", command)
 
 
-def _refused(own: End, failure: Failure) -> Cause:
+def _refused(own: End, failure: PathFailure) -> PathFault:
     """Repeat what a host said of itself."""
     command = f"rdma link show {own.host.device}/{own.host.ib_port}; dmesg | tail -n 20"
-    return Cause(Layer.QUEUE_PAIR, own.host.name, failure.detail, command)
+    return PathFault(Layer.QUEUE_PAIR, own.host.name, failure.detail, command)
 
 
-def _last(sender: End, receiver: End, failure: Failure) -> Cause:
+def _last(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     """Name what is left when no layer is known to be broken."""
     answered = [end.ping.passed for end in (sender, receiver) if end.ping is not None]
     if not sender.is_infiniband and (not answered or None in (sender.link, receiver.link)):
         lacking = sender if sender.ping is None or sender.link is None else receiver
         detail = f"{failure.detail}. Its cause could not be told apart: `ip` or `ping` cannot be used"
-        return Cause(Layer.UNKNOWN, lacking.host.name, detail, "apt-get install iproute2 iputils-ping")
-    if failure.stage is Stage.SET_UP:
+        return PathFault(Layer.UNKNOWN, lacking.host.name, detail, "apt-get install iproute2 iputils-ping")
+    if failure.stage is ProofStage.SET_UP:
         return _refused(sender, failure)
     if sender.is_infiniband:
         return _subnet(sender, receiver, failure)
@@ -319,24 +323,24 @@ def _last(sender: End, receiver: End, failure: Failure) -> Cause:
     return _filter(sender, receiver, detail, failure) if receiver.is_software else _switch(receiver, detail, failure)
 
 
-def _subnet(sender: End, receiver: End, failure: Failure) -> Cause:
+def _subnet(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     device, port = receiver.host.device, receiver.host.ib_port
     detail = (
         f"the ports of {sender.host.name} and {receiver.host.name} are ACTIVE, and nothing passes between them: their "
         f"partition keys, or the routes of the subnet manager: {failure.detail}"
     )
     command = f"ibstat {device} {port}; grep -v 0x0000 /sys/class/infiniband/{device}/ports/{port}/pkeys/*"
-    return Cause(Layer.FABRIC, receiver.host.name, detail, command)
+    return PathFault(Layer.FABRIC, receiver.host.name, detail, command)
 
 
-def _switch(receiver: End, detail: str, failure: Failure) -> Cause:
+def _switch(receiver: End, detail: str, failure: PathFailure) -> PathFault:
     netdev = receiver.netdev or "NETDEV"
     command = f"ip -d link show {netdev}; dcb pfc show dev {netdev}; ethtool -S {netdev} | grep -E 'discard|drop|pause'"
     detail = f"{detail}: VLAN, PFC, or an ACL of the switch between them: {failure.detail}"
-    return Cause(Layer.FABRIC, receiver.host.name, detail, command)
+    return PathFault(Layer.FABRIC, receiver.host.name, detail, command)
 
 
-def _filter(sender: End, receiver: End, detail: str, failure: Failure) -> Cause:
+def _filter(sender: End, receiver: End, detail: str, failure: PathFailure) -> PathFault:
     name = receiver.host.name
     hints = [
         cause.detail for end in (sender, receiver) for cause in _dropped(end, Layer.LINK, "everything", surely=False)
@@ -345,4 +349,4 @@ def _filter(sender: End, receiver: End, detail: str, failure: Failure) -> Cause:
         hints.append("the rules of its firewall could not be read")
     detail = "; ".join([f"{detail}: a filter of UDP 4791 on {name} or between them", *hints])
     command = "iptables -I INPUT -p udp --dport 4791 -j ACCEPT"
-    return Cause(Layer.FIREWALL, name, f"{detail}: {failure.detail}", command)
+    return PathFault(Layer.FIREWALL, name, f"{detail}: {failure.detail}", command)

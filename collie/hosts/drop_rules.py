@@ -23,7 +23,7 @@ _ALL_LOST = 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DropRule:
     """What drops packets on a host.
 
     Attributes:
@@ -39,7 +39,7 @@ class Rule:
     surely: bool = True
 
 
-def losses(netdev: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Rule]:
+def losses(netdev: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[DropRule]:
     """Yield the queueing disciplines that lose packets on purpose, of `tc -j qdisc show`. Pure."""
     for row in rows:
         options = row.get("options")
@@ -47,10 +47,10 @@ def losses(netdev: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Rule]:
         share = random.get("loss") if isinstance(random, Mapping) else None
         if row.get("kind") == "netem" and isinstance(share, int | float) and share > 0:
             text = f"queueing discipline netem of {netdev} loses {100 * min(share, 1):.3g} % of all packets"
-            yield Rule("everything", text, f"tc qdisc del dev {netdev} root", share >= _ALL_LOST)
+            yield DropRule("everything", text, f"tc qdisc del dev {netdev} root", share >= _ALL_LOST)
 
 
-def filters(netdev: str, way: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Rule]:
+def filters(netdev: str, way: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[DropRule]:
     """Yield the filters that drop RoCE or ARP, of `tc -j filter show`. Pure."""
     for row in rows:
         said, pref = json.dumps(row), row.get("pref")
@@ -59,7 +59,7 @@ def filters(netdev: str, way: str, rows: Sequence[Mapping[str, Any]]) -> Iterato
         what = "UDP 4791" if re.search(r"\b4791\b|12b7", said) else "ARP" if row.get("protocol") == "arp" else None
         if drops and what and type(pref) is int:
             text = f"a filter of `tc` on {netdev}, {way}, drops {what}"
-            yield Rule(what, text, f"tc filter del dev {netdev} {way} pref {pref}")
+            yield DropRule(what, text, f"tc filter del dev {netdev} {way} pref {pref}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +175,16 @@ def _is(name: str, netdev: str) -> bool:
 _HOOKS = {"prerouting": "i", "ingress": "i", "input": "i", "output": "o", "postrouting": "o", "egress": "o"}
 
 
-def nft_rules(netdev: str, ruleset: str) -> Iterator[Rule]:
+def nft_rules(netdev: str, ruleset: str) -> Iterator[DropRule]:
     """Yield the rules that drop RoCE of a network device, or ARP, of `nft -a list ruleset`. Pure."""
     placed = list(_nft_placed(ruleset))
     yield from _of_firewall("nft", list(_nft_lines(netdev, placed)))
     for table, chain, line in placed:
         said, handle, verdict = _nft_verdict(line)
         if table.startswith("arp ") and handle and verdict and verdict[1] != "accept":
-            yield Rule("ARP", f"`nft` drops ARP: {_shown(said)}", f"nft delete rule {table} {chain} handle {handle}")
+            yield DropRule(
+                "ARP", f"`nft` drops ARP: {_shown(said)}", f"nft delete rule {table} {chain} handle {handle}"
+            )
 
 
 def _nft_placed(ruleset: str) -> Iterator[tuple[str, str, str]]:
@@ -226,7 +228,7 @@ def _nft_lines(netdev: str, placed: Sequence[tuple[str, str, str]]) -> Iterator[
     yield from policies
 
 
-def iptables_rules(netdev: str, listed: str) -> Iterator[Rule]:
+def iptables_rules(netdev: str, listed: str) -> Iterator[DropRule]:
     """Yield the rules that drop RoCE of a network device, of `iptables -S`. Pure."""
     yield from _of_firewall("iptables", list(_iptables_lines(netdev, listed)))
 
@@ -250,7 +252,7 @@ def _iptables_chain(name: str) -> _Chain:
     return _Chain(name, way, f"iptables -I {name} -p udp --dport {_PORT} -j ACCEPT")
 
 
-def _of_firewall(tool: str, lines: Sequence[_Line]) -> Iterator[Rule]:
+def _of_firewall(tool: str, lines: Sequence[_Line]) -> Iterator[DropRule]:
     """Yield the rules that drop RoCE, and the policies that may: those that no rule is seen to outweigh."""
     lines = [line for line in lines if line.counts]
     elsewhere = {way for line in lines if line.accepts and line.way is None for way in line.ways}
@@ -261,10 +263,10 @@ def _of_firewall(tool: str, lines: Sequence[_Line]) -> Iterator[Rule]:
         elif line.chain in opened:
             continue
         elif line.names_port or (line.aimed and line.way and line.way not in elsewhere):
-            yield Rule("UDP 4791", f"`{tool}` drops UDP 4791: {_shown(line.text)}", line.undo)
+            yield DropRule("UDP 4791", f"`{tool}` drops UDP 4791: {_shown(line.text)}", line.undo)
         elif line.way and not line.aimed and line.way not in elsewhere:
             text = f"`{tool}` may drop UDP 4791, as no rule is seen to accept it: {_shown(line.text)}"
-            yield Rule("UDP 4791", text, line.undo, surely=False)
+            yield DropRule("UDP 4791", text, line.undo, surely=False)
 
 
 def _shown(line: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """How a finding stands."""
 
     OK = "ok"
@@ -30,6 +30,6 @@ class Finding:
 
     host: str
     item: str
-    state: State
+    state: CheckState
     detail: str
     command: str = ""

@@ -8,7 +8,7 @@ from collie.counters.catalog import Role
 from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
 from collie.hosts.catalogs import CatalogFor, first_names
 from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, matching_gid, rdma_port
-from collie.hosts.findings import Finding, State
+from collie.hosts.findings import CheckState, Finding
 from collie.hosts.fingerprint import fingerprint
 from collie.hosts.session import ASK_VERSION, OLDEST_PYTHON, Archive, HostSession, last_line, python_version
 from collie.inventory.fingerprint import Fingerprint
@@ -65,9 +65,9 @@ class HostCheck:
         found: list[Finding] = []
         try:
             found += self._shell()
-            if all(finding.state is not State.MISSING for finding in found):
+            if all(finding.state is not CheckState.MISSING for finding in found):
                 found += self._agent()
-            if all(finding.state is not State.MISSING for finding in found):
+            if all(finding.state is not CheckState.MISSING for finding in found):
                 self.fingerprint = fingerprint(self.session)
         except HostKeyMismatch as error:
             found.append(
@@ -93,7 +93,9 @@ class HostCheck:
             yield self._ok("perftest", "installed")
         else:
             command = self._install.format("perftest")
-            yield Finding(self.host.name, "perftest", State.ADVICE, "not installed; only comparisons need it", command)
+            yield Finding(
+                self.host.name, "perftest", CheckState.ADVICE, "not installed; only comparisons need it", command
+            )
 
     def _python(self) -> Finding:
         version = python_version(self._run(self.host.python, *ASK_VERSION))
@@ -112,7 +114,9 @@ class HostCheck:
         command = "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # then log in again"
         enough = (whole_number(limit) or 0) >= ENOUGH_LOCKED_KIB
         detail = f"limited to {limit or 'an unknown number of'} KiB; buffers of RDMA are locked memory"
-        return Finding(self.host.name, "locked memory", State.ADVICE if enough else State.MISSING, detail, command)
+        return Finding(
+            self.host.name, "locked memory", CheckState.ADVICE if enough else CheckState.MISSING, detail, command
+        )
 
     def _agent(self) -> Iterator[Finding]:
         facts = self.session.facts
@@ -135,7 +139,9 @@ class HostCheck:
         detail = f"{chosen.name} ({chosen.detail})" + (", as the hosts file says" if wanted else "")
         if chosen is facts.data_path(None) and chosen.name != "native":
             advice = f"{detail}: small messages are bound by the CPU; {others}"
-            return Finding(self.host.name, "data path", State.ADVICE, advice, self._install.format("gcc libc6-dev"))
+            return Finding(
+                self.host.name, "data path", CheckState.ADVICE, advice, self._install.format("gcc libc6-dev")
+            )
         return self._ok("data path", detail)
 
     def _device(self, facts: HostFacts) -> Iterator[Finding]:
@@ -176,7 +182,7 @@ class HostCheck:
         else:
             detail = f"{port.active_mtu}; workloads with a larger MTU will be unsupported"
             # 4096 of payload and the headers of IPv6, UDP, BTH and the longest extension, rounded up.
-            yield Finding(self.host.name, "mtu", State.ADVICE, detail, f"ip link set {netdev} mtu 4200")
+            yield Finding(self.host.name, "mtu", CheckState.ADVICE, detail, f"ip link set {netdev} mtu 4200")
         gid = matching_gid(port, self.host.data_address)
         if self._across_ports and gid is not None and ":" not in self.host.data_address:
             yield from self._other_ports(gid.netdev or netdev)
@@ -197,7 +203,7 @@ class HostCheck:
         said = ", ".join(f"{rule} is {found[rule]}" for rule in wrong)
         detail = f"{netdev} may not take what other ports of {self.host.machine} send: {said}"
         settings = " ".join(f"net.ipv4.conf.{netdev}.{rule}={_ACROSS_PORTS[rule][0]}" for rule in wrong)
-        yield Finding(self.host.name, "other ports", State.ADVICE, detail, f"sysctl -w {settings}")
+        yield Finding(self.host.name, "other ports", CheckState.ADVICE, detail, f"sysctl -w {settings}")
 
     def _rule(self, rule: str, netdev: str) -> int | None:
         """Return what holds for a network device: the larger of its own setting and that of all."""
@@ -216,7 +222,7 @@ class HostCheck:
         if chosen is None or chosen == matching.index:
             return self._ok("gid", f"index {matching.index} is the RoCE v2 GID of {self.host.data_address}")
         detail = f"index {chosen}, as the hosts file says; that of {self.host.data_address} is {matching.index}"
-        return Finding(self.host.name, "gid", State.ADVICE, detail, right)
+        return Finding(self.host.name, "gid", CheckState.ADVICE, detail, right)
 
     def _no_gid(self, device: DeviceFacts, port: PortFacts, add: str, choose: str) -> Finding:
         """Say what it means that no GID holds the data address: on InfiniBand none ever does."""
@@ -232,7 +238,11 @@ class HostCheck:
         if infiniband:
             return self._ok("gid", detail)
         return Finding(
-            self.host.name, "gid", State.ADVICE, f"{detail}; no GID holds data_address {self.host.data_address}", add
+            self.host.name,
+            "gid",
+            CheckState.ADVICE,
+            f"{detail}; no GID holds data_address {self.host.data_address}",
+            add,
         )
 
     def _counters(self, catalog_for: CatalogFor) -> Iterator[Finding]:
@@ -246,7 +256,9 @@ class HostCheck:
         if catalog is None:
             found = sum(map(len, names.values()))
             detail = f"nobody has described driver {port.driver}; its {found} counters are read under their own names"
-            yield Finding(self.host.name, "counters", State.ADVICE, detail, "here: see docs/explanation/counters.md")
+            yield Finding(
+                self.host.name, "counters", CheckState.ADVICE, detail, "here: see docs/explanation/counters.md"
+            )
             return
         there = [counter for counter in catalog.counters if counter.key[1] in names.get(counter.key[0], ())]
         unknown = catalog.unmapped(names)
@@ -258,7 +270,7 @@ class HostCheck:
         if pausing and port.link_layer == "Ethernet" and not any(counter in pausing for counter in there):
             detail = "PFC is off on every priority: anomalies show as loss instead of pause"
             command = f"dcb pfc set dev {port.netdev} prio-pfc 3:on   # the priority that your network is lossless on"
-            yield Finding(self.host.name, "flow control", State.ADVICE, detail, command)
+            yield Finding(self.host.name, "flow control", CheckState.ADVICE, detail, command)
 
     def _clock_rate(self) -> Finding:
         begin, asked_first, told_first = self._host_clock()
@@ -272,7 +284,7 @@ class HostCheck:
             return self._ok("clock", "runs as fast as this machine's")
         detail = f"runs {abs(drift):.1%} {'faster' if drift > 0 else 'slower'} than this machine's"
         command = "cat /sys/devices/system/clocksource/clocksource0/current_clocksource; uptime"
-        return Finding(self.host.name, "clock", State.ADVICE, detail, command)
+        return Finding(self.host.name, "clock", CheckState.ADVICE, detail, command)
 
     def _host_clock(self) -> tuple[float, float, float]:
         """Return the host's clock, and the controller's before asking and after hearing."""
@@ -288,7 +300,7 @@ class HostCheck:
         return f"-p {self.host.port} " if self.host.port else ""
 
     def _ok(self, item: str, detail: str) -> Finding:
-        return Finding(self.host.name, item, State.OK, detail)
+        return Finding(self.host.name, item, CheckState.OK, detail)
 
     def _missing(self, item: str, detail: str, command: str) -> Finding:
-        return Finding(self.host.name, item, State.MISSING, detail, command)
+        return Finding(self.host.name, item, CheckState.MISSING, detail, command)

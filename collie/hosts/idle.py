@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from collie.counters.catalog import Catalog, Counter, Kind, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 from collie.counters.series import rates
 from collie.hosts.facts import RdmaPort
 from collie.hosts.session import HostSession
@@ -67,7 +67,7 @@ def _counting(catalog: Catalog) -> tuple[Counter, ...]:
 
     Network devices count everything that they carry: on a NIC that is also the way to the host, our own conversation.
     """
-    packets = (c for c in catalog.counters if c.kind is Kind.PERFORMANCE and c.unit is Unit.PACKETS)
+    packets = (c for c in catalog.counters if c.kind is CounterKind.PERFORMANCE and c.unit is Unit.PACKETS)
     return tuple(counter for counter in packets if counter.source not in _OF_NETWORK_DEVICES)
 
 

@@ -14,9 +14,9 @@ from collie.campaign.safety import Guard
 from collie.errors import HostUnreachable, TestbedError
 from collie.hosts.catalogs import CatalogFor, catalog_of
 from collie.hosts.data_path import DataPath, Passed
-from collie.hosts.diagnosis import Cause, Failure, Layer, Stage, diagnose, unequal_mtu
+from collie.hosts.diagnosis import Layer, PathFailure, PathFault, ProofStage, diagnose, unequal_mtu
 from collie.hosts.facts import rdma_port
-from collie.hosts.findings import Finding, State
+from collie.hosts.findings import CheckState, Finding
 from collie.hosts.idle import other_uses
 from collie.hosts.protocol import AgentGone
 from collie.hosts.run import Party
@@ -34,7 +34,7 @@ Way = tuple[Host, Host]
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class CheckTraffic:
     """What the check may send.
 
     Attributes:
@@ -94,7 +94,7 @@ def at_once(threads: int) -> Iterator[Executor]:
 
 def untested(among: Sequence[Way], reason: str) -> list[Finding]:
     """Say that no traffic was sent."""
-    return [Finding(f"{a.name},{b.name}", "data path", State.ADVICE, f"not tested: {reason}") for a, b in among]
+    return [Finding(f"{a.name},{b.name}", "data path", CheckState.ADVICE, f"not tested: {reason}") for a, b in among]
 
 
 class PathCheck:
@@ -113,7 +113,7 @@ class PathCheck:
         sessions: Mapping[str, HostSession],
         clock: Clock,
         catalog_for: CatalogFor,
-        traffic: Traffic,
+        traffic: CheckTraffic,
         *,
         keep: bool = True,
     ) -> None:
@@ -157,7 +157,7 @@ class PathCheck:
                 seen = dict(zip(names, look(sender, receiver, executor), strict=True))
             yield _dead(sender, receiver, diagnose(seen[names[0]], seen[names[1]], proof), proof)
 
-    def _proof(self, sender: HostSession, receiver: HostSession, executor: Executor) -> Finding | Failure:
+    def _proof(self, sender: HostSession, receiver: HostSession, executor: Executor) -> Finding | PathFailure:
         """Return how well traffic passes, that it may not be sent, or how it failed."""
         ends = (("a", sender), ("b", receiver))
         try:
@@ -165,9 +165,9 @@ class PathCheck:
         except (HostUnreachable, AgentGone):
             raise
         except TestbedError as error:
-            return Failure(Stage.SET_UP, str(error), getattr(error, "host", sender.host.name))
+            return PathFailure(ProofStage.SET_UP, str(error), getattr(error, "host", sender.host.name))
         if uses := [use for party in (a, b) for use in self._other_uses(party)]:
-            return Finding(sender.host.name, _item(sender, receiver), State.ADVICE, f"not tested: {uses[0]}")
+            return Finding(sender.host.name, _item(sender, receiver), CheckState.ADVICE, f"not tested: {uses[0]}")
         path = DataPath(a, b, executor, self._clock, self._catalog_for, self._guard.watch)
         result = path.proves()
         return _passed(path, result) if isinstance(result, Passed) else result
@@ -193,15 +193,17 @@ def _item(sender: HostSession, receiver: HostSession) -> str:
     return f"data path {sender.host.name} -> {receiver.host.name}"
 
 
-def _gone(error: TestbedError, session: HostSession) -> Cause:
+def _gone(error: TestbedError, session: HostSession) -> PathFault:
     name = getattr(error, "host", session.host.name)
-    return Cause(Layer.UNKNOWN, name, f"not tested: {error}", f"here: collie hosts check --hosts FILE   # see {name}")
+    return PathFault(
+        Layer.UNKNOWN, name, f"not tested: {error}", f"here: collie hosts check --hosts FILE   # see {name}"
+    )
 
 
-def _dead(sender: HostSession, receiver: HostSession, cause: Cause, failure: Failure | None = None) -> Finding:
+def _dead(sender: HostSession, receiver: HostSession, cause: PathFault, failure: PathFailure | None = None) -> Finding:
     said = f" ({failure.detail})" if failure and failure.detail not in cause.detail else ""
     detail = f"{cause.layer}: {cause.detail}{said}"
-    return Finding(cause.host, _item(sender, receiver), State.MISSING, detail, cause.command)
+    return Finding(cause.host, _item(sender, receiver), CheckState.MISSING, detail, cause.command)
 
 
 def _passed(path: DataPath, found: Passed) -> Finding:
@@ -209,10 +211,10 @@ def _passed(path: DataPath, found: Passed) -> Finding:
     item = _item(sender, receiver)
     detail = f"RC WRITE {format_rate(found.rc_bps)}, UD SEND {format_rate(found.ud_bps)}, path MTU {found.mtu}"
     if found.stopped:
-        return Finding(sender.host.name, item, State.OK, f"{detail}; stopped early: {found.stopped}")
+        return Finding(sender.host.name, item, CheckState.OK, f"{detail}; stopped early: {found.stopped}")
     if cause := unequal_mtu(*map(_end, path.parties)) or _slow(path, found):
-        return Finding(cause.host, item, State.ADVICE, f"{detail}; {cause.layer}: {cause.detail}", cause.command)
-    return Finding(sender.host.name, item, State.OK, detail)
+        return Finding(cause.host, item, CheckState.ADVICE, f"{detail}; {cause.layer}: {cause.detail}", cause.command)
+    return Finding(sender.host.name, item, CheckState.OK, detail)
 
 
 def _end(party: Party) -> End:
@@ -221,12 +223,12 @@ def _end(party: Party) -> End:
     return End(party.session.host, port, netdev=party.port.netdev, driver=party.port.driver)
 
 
-def _slow(path: DataPath, found: Passed) -> Cause | None:
+def _slow(path: DataPath, found: Passed) -> PathFault | None:
     line = path.line_rate_bps
     if line == float("inf") or found.rc_bps >= LEAST_SHARE * line:
         return None
     receiver = path.parties[1].session.host.name
     detail = f"the ports carry {format_rate(line)}"
-    return Cause(
+    return PathFault(
         Layer.THROUGHPUT, receiver, detail, "here: collie hosts fingerprint --hosts FILE   # PCIe, flow control, CPU"
     )

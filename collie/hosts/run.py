@@ -29,7 +29,7 @@ from collie.ports import Clock
 from collie.readings.policy import WindowPolicy
 from collie.readings.rate_stability import may_settle
 from collie.readings.recording import Recording
-from collie.readings.sample_monitor import Lookout
+from collie.readings.sample_monitor import SampleMonitor
 from collie.readings.samples import AgentSample
 from collie.readings.victim import NAME as VICTIM, RESPONDER, victim_flow
 from collie.readings.window import measurement, series_of
@@ -121,7 +121,7 @@ class Run:
         try:
             self._set_up(requests)
             began = self._start(policy)
-            measured = self._watch(began, catalog, policy, Lookout(watch, catalog, self._flows))
+            measured = self._watch(began, catalog, policy, SampleMonitor(watch, catalog, self._flows))
             if not measured.stopped:  # else nothing is waited for: queue pairs go to ERR at once
                 completed = self._stop()
                 if self._verify:
@@ -163,7 +163,7 @@ class Run:
         self._each(set(self._parties) - first, start)
         return self._clock.monotonic()
 
-    def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, lookout: Lookout) -> Measurement:
+    def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, lookout: SampleMonitor) -> Measurement:
         """Wait until the window is full and, within the policy's patience, stable, or the lookout says stop."""
         victim = self._victim is not None
         wanted = policy.warm_up_seconds + policy.window_seconds
@@ -187,7 +187,7 @@ class Run:
                 return replace(measured, series=series_of(self._workload, recording, catalog))
             wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
 
-    def _record(self, began: float, wanted: float, lookout: Lookout) -> Recording:
+    def _record(self, began: float, wanted: float, lookout: SampleMonitor) -> Recording:
         """Return the samples once every host has been heard up to a moment of the run, or is too late."""
         while True:
             samples = {role: self._samples(party) for role, party in self._parties.items()}

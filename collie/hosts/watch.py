@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from collie.counters.catalog import Catalog
 from collie.counters.discovery import discovered
 from collie.counters.series import rates
-from collie.counters.unusual import Usual
+from collie.counters.unusual import CounterBaseline
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import rdma_port
 from collie.hosts.session import Archive, HostSession
@@ -22,7 +22,7 @@ _REFRESHES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterRates:
     """How fast the counters of one host move.
 
     Attributes:
@@ -46,7 +46,7 @@ def watch(
     clock: Clock | None = None,
     discover: Discover = discovered,
     archive: Archive | None = None,
-) -> Generator[tuple[Reading, ...], None, None]:
+) -> Generator[tuple[CounterRates, ...], None, None]:
     """Yield a reading of every host each period, until the caller stops asking.
 
     Raises:
@@ -80,11 +80,11 @@ class _Watched:
         self._slow = replace(self._catalog, counters=tuple(c for c in self._catalog.counters if c.refresh_seconds))
         slowest = max((counter.refresh_seconds for counter in self._slow.counters), default=0.0)
         self._kept_seconds = _REFRESHES * slowest
-        self._usual = Usual(self._catalog)
+        self._usual = CounterBaseline(self._catalog)
         self._samples: list[AgentSample] = []
         self._begin()
 
-    def look(self) -> Reading | None:
+    def look(self) -> CounterRates | None:
         """Return how fast the counters have moved since the last look; None while there are no two samples."""
         if self._session.client() is not self._client:  # the agent was started again and samples nothing yet
             self._begin()
@@ -100,7 +100,7 @@ class _Watched:
             return None
         known = {**self._rates(self._quick, recent), **self._rates(self._slow, self._samples)}
         in_order = {counter.name: known[counter.name] for counter in self._catalog.counters}
-        return Reading(self._session.host.name, in_order, self._usual.judge(in_order), self._catalog)
+        return CounterRates(self._session.host.name, in_order, self._usual.judge(in_order), self._catalog)
 
     @staticmethod
     def _rates(catalog: Catalog, samples: Sequence[AgentSample]) -> dict[str, float | None]:

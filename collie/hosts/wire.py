@@ -16,7 +16,7 @@ from typing import Any
 
 from collie.counters.catalog import SOFTWARE_DRIVERS
 from collie.errors import TestbedError
-from collie.hosts.drop_rules import Rule, filters, iptables_rules, losses, nft_rules
+from collie.hosts.drop_rules import DropRule, filters, iptables_rules, losses, nft_rules
 from collie.hosts.facts import Gid, PortFacts, matching_gid
 from collie.hosts.run import side_by_side
 from collie.hosts.session import HostSession
@@ -100,7 +100,7 @@ class End:
     full_ping: Ping | None = None
     arrived: int | None = None
     hung_queues: int | None = None
-    rules: tuple[Rule, ...] | None = None
+    rules: tuple[DropRule, ...] | None = None
     driver: str | None = None
 
     @property
@@ -205,11 +205,11 @@ class _Look:
         counts = [whole_number(word) for word in (said or "").split()]
         return sum(count or 0 for count in counts) if counts else None
 
-    def rules(self) -> tuple[Rule, ...] | None:
+    def rules(self) -> tuple[DropRule, ...] | None:
         netdev = self.netdev
         if netdev is None:
             return None
-        found: list[Iterator[Rule]] = []
+        found: list[Iterator[DropRule]] = []
         if (rows := self.rows("tc", "-j", "qdisc", "show", "dev", netdev)) is not None:
             found.append(losses(netdev, rows))
         for way in ("ingress", "egress"):

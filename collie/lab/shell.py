@@ -13,7 +13,7 @@ from collie.lab.spec import MachineSpec, StateDir
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """What came of a command on a machine.
 
     Attributes:
@@ -25,9 +25,11 @@ class Answer:
     output: str
 
 
-def run_on_each(commands: Mapping[MachineSpec, str], state: StateDir, timeout_seconds: float) -> dict[str, Answer]:
+def run_on_each(
+    commands: Mapping[MachineSpec, str], state: StateDir, timeout_seconds: float
+) -> dict[str, CommandResult]:
     """Run a shell command on each machine; returns the answers by the machine's name. What is late is ended."""
-    answers: dict[str, Answer] = {}
+    answers: dict[str, CommandResult] = {}
     deadline = time.monotonic() + timeout_seconds
     with ExitStack() as stack:
         attempts: list[tuple[MachineSpec, subprocess.Popen[str]]] = []
@@ -45,7 +47,7 @@ def run_on_each(commands: Mapping[MachineSpec, str], state: StateDir, timeout_se
         for one, attempt in attempts:
             try:
                 output, _ = attempt.communicate(timeout=max(0.1, deadline - time.monotonic()))
-                answers[one.name] = Answer(attempt.returncode, output)
+                answers[one.name] = CommandResult(attempt.returncode, output)
             except subprocess.TimeoutExpired:
-                answers[one.name] = Answer(None, "")
+                answers[one.name] = CommandResult(None, "")
     return answers

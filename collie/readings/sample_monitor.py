@@ -21,7 +21,7 @@ from collie.readings.samples import FlowTotals
 from collie.workloads.plan import Flow
 
 
-class Lookout:
+class SampleMonitor:
     """Shows each sample once.
 
     Args:

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog, Kind, Role
+from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog, CounterKind, Role
 from collie.counters.series import rates, rates_at
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
@@ -179,7 +179,7 @@ def _link_changes(placed: Mapping[str, Placed], catalog: Catalog) -> Iterator[st
 def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: bool) -> list[str]:
     problems = []
     # A level, such as queues in an error state, may have been there before: it does not move by being read.
-    moving = (counter for counter in catalog.of_kind(Kind.ERROR) if not counter.gauge)
+    moving = (counter for counter in catalog.of_kind(CounterKind.ERROR) if not counter.gauge)
     errors = Catalog(catalog.driver, tuple(counter for counter in moving if counter.canonical != LINK_DOWN))
     for role, samples in window.items():
         if len(samples) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from collie.advise.change import Change
+from collie.advise.change import SettingChange
 from collie.advise.check import Advice, Hit, OpenHit
 from collie.advise.overlap import is_ordered
 from collie.campaign.bench import JudgedRun
@@ -72,7 +72,7 @@ def _undecided(steps: int) -> str:
     return f"not decided: more than {steps:,} combinations of values; narrow the application"
 
 
-def _last(changes: Sequence[Change]) -> list[Change]:
+def _last(changes: Sequence[SettingChange]) -> list[SettingChange]:
     """Return of several changes of one dimension of one kind of traffic only the last, which says what is left."""
     return list({(change.traffic.name, change.dimension): change for change in changes}.values())
 
@@ -134,11 +134,11 @@ def _one(name: str, value: Any) -> str:
     return format_bytes(value) if name == "messages" and isinstance(value, int) else show(name, value)
 
 
-def _change(change: Change, space: Space) -> str:
+def _change(change: SettingChange, space: Space) -> str:
     return _new(change, space) + ("" if change.has_margin else ", just outside the published threshold")
 
 
-def _new(change: Change, space: Space) -> str:
+def _new(change: SettingChange, space: Space) -> str:
     before, after = change.before, change.after
     if isinstance(after, Sizes):
         assert isinstance(before, Sizes)
@@ -243,7 +243,7 @@ def _values_json(values: Values | Sizes, space: Space, name: str) -> Json:
     return {"values": plain(tuple(values))}
 
 
-def _change_json(change: Change, space: Space) -> Json:
+def _change_json(change: SettingChange, space: Space) -> Json:
     return {
         "traffic": change.traffic.name,
         "dimension": change.dimension,

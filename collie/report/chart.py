@@ -25,7 +25,7 @@ _LEAST_FOUND_HEIGHT, _FOUND_STEP = 110.0, 16.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AnomalyMarker:
     """An anomaly at the moment of its confirmation."""
 
     id: str
@@ -71,7 +71,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """A line in a panel: an SVG path, and which of the page's line styles it has."""
 
     path: str
@@ -103,7 +103,7 @@ class Panel:
     top: float
     bottom: float
     ticks: tuple[Tick, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     labels: tuple[Label, ...] = ()
 
 
@@ -131,7 +131,7 @@ class Chart:
     rules: tuple[float, ...] = ()
 
 
-def found_chart(tracks: Sequence[tuple[str, Sequence[Found]]], end_seconds: float) -> Chart:
+def found_chart(tracks: Sequence[tuple[str, Sequence[AnomalyMarker]]], end_seconds: float) -> Chart:
     """Draw how many anomalies were known at each moment.
 
     Args:
@@ -150,7 +150,7 @@ def found_chart(tracks: Sequence[tuple[str, Sequence[Found]]], end_seconds: floa
     return _chart(tuple(panels), ticks, title, f"Over {format_seconds(end_seconds)} of testbed time. {words}.")
 
 
-def _found_panel(title: str, found: Sequence[Found], across: Scale, top: float) -> Panel:
+def _found_panel(title: str, found: Sequence[AnomalyMarker], across: Scale, top: float) -> Panel:
     bottom = top + max(_LEAST_FOUND_HEIGHT, _FOUND_STEP * (len(found) + 1))
     up = Scale(0.0, len(found) + 0.6, bottom, top)
     corners = [f"M{across.place(0)} {up.place(0)}"]
@@ -161,13 +161,13 @@ def _found_panel(title: str, found: Sequence[Found], across: Scale, top: float) 
         marks.append((x, y))
         beside = x + 8 if x < across.end - 40 else x - 34
         labels.append(Label(beside, y + 14 if beside > x else y - 4, item.id))
-    steps = Line("".join(corners) + f"H{across.place(across.high)}", "step")
+    steps = ChartLine("".join(corners) + f"H{across.place(across.high)}", "step")
     return Panel(
-        title, top, bottom, up.ticks(6, least_step=1.0), (steps, Line(_diamonds(marks), "diamonds")), tuple(labels)
+        title, top, bottom, up.ticks(6, least_step=1.0), (steps, ChartLine(_diamonds(marks), "diamonds")), tuple(labels)
     )
 
 
-def driven_chart(driven: Sequence[Driven], found: Sequence[Found], end_seconds: float) -> Chart:
+def driven_chart(driven: Sequence[Driven], found: Sequence[AnomalyMarker], end_seconds: float) -> Chart:
     """Draw each driven counter, one point per run; dashed lines are finds."""
     across, ticks, title = _time_axis(end_seconds)
     panels = []
@@ -176,7 +176,7 @@ def driven_chart(driven: Sequence[Driven], found: Sequence[Found], end_seconds: 
         up = scale_of([point.value for point in points], bottom, top)
         normal = [(across.place(p.seconds), up.place(p.value)) for p in points if not p.anomalous]
         anomalous = [(across.place(p.seconds), up.place(p.value)) for p in points if p.anomalous]
-        lines = (Line(_dots(normal), "dots"), Line(_diamonds(anomalous), "diamonds"))
+        lines = (ChartLine(_dots(normal), "dots"), ChartLine(_diamonds(anomalous), "diamonds"))
         panels.append(Panel(f"{item.counter}, per second", top, bottom, up.ticks(3), lines))
     rules = tuple(across.place(item.seconds) for item in found)
     words = "; ".join(map(_said, driven))
@@ -194,7 +194,8 @@ def trace_chart(traces: Sequence[Trace]) -> Chart:
         known = [value for _, samples in trace.hosts for _, value in samples if value is not None]
         up = scale_of(known, bottom, top, decades=not trace.is_share)
         lines = tuple(
-            Line(_polyline(samples, across, up), f"host-{order.index(host) % 4 + 1}") for host, samples in trace.hosts
+            ChartLine(_polyline(samples, across, up), f"host-{order.index(host) % 4 + 1}")
+            for host, samples in trace.hosts
         )
         panels.append(Panel(trace.title, top, bottom, up.ticks(3, percent if trace.is_share else None), lines))
     words = "; ".join(map(_told, traces))

@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from collie.inventory.fingerprint import HostDifference, compare
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
-from collie.report.chart import Found
+from collie.report.chart import AnomalyMarker
 from collie.report.finding import kinds_of
 from collie.report.view import ReportContext, elapsed_seconds
 from collie.search.anomaly import Anomaly
@@ -35,7 +35,7 @@ class Likeness(StrEnum):
     """One of the campaigns kept no fingerprint."""
 
 
-class Change(StrEnum):
+class SeverityChange(StrEnum):
     """How the severity of an anomaly compares with that in the other campaign."""
 
     WORSE = "worse"
@@ -44,7 +44,7 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedCampaign:
     """One of the two campaigns.
 
     Attributes:
@@ -65,15 +65,16 @@ class Side:
         return elapsed_seconds(self.records)
 
     @property
-    def found(self) -> tuple[Found, ...]:
+    def found(self) -> tuple[AnomalyMarker, ...]:
         """Its anomalies in the order found."""
         return tuple(
-            Found(kind.id, kind.found_at_seconds) for kind in sorted(self.kinds, key=lambda kind: kind.found_at_seconds)
+            AnomalyMarker(kind.id, kind.found_at_seconds)
+            for kind in sorted(self.kinds, key=lambda kind: kind.found_at_seconds)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class RegionRuns:
     """What a campaign measured inside the conditions of an anomaly that it does not have.
 
     Attributes:
@@ -92,7 +93,7 @@ class OnlyOne:
     """An anomaly that one campaign has and the other has not."""
 
     anomaly: Anomaly
-    elsewhere: Evidence
+    elsewhere: RegionRuns
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,12 @@ class InBoth:
     there: Anomaly
 
     @property
-    def change(self) -> Change:
+    def change(self) -> SeverityChange:
         """How it is here, compared with there."""
         difference = self.here.severity - self.there.severity
         if abs(difference) < _ALIKE_SEVERITY:
-            return Change.ALIKE
-        return Change.WORSE if difference > 0 else Change.MILDER
+            return SeverityChange.ALIKE
+        return SeverityChange.WORSE if difference > 0 else SeverityChange.MILDER
 
     @property
     def same_workload(self) -> bool:
@@ -117,7 +118,7 @@ class InBoth:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparisonPage:
     """The page.
 
     Attributes:
@@ -127,8 +128,8 @@ class Comparison:
         both: those worse here first. One anomaly may be split in two there: then it is named twice.
     """
 
-    here: Side
-    there: Side
+    here: ComparedCampaign
+    there: ComparedCampaign
     hosts: tuple[HostDifference, ...]
     only_here: tuple[OnlyOne, ...]
     only_there: tuple[OnlyOne, ...]
@@ -150,7 +151,7 @@ class Comparison:
 
 def compare_campaigns(
     here: CampaignStore, here_context: ReportContext, there: CampaignStore, there_context: ReportContext
-) -> Comparison:
+) -> ComparisonPage:
     """Compare a campaign with another one, finished or not."""
     alike = here.header.campaign == there.header.campaign
     one, other = (
@@ -160,7 +161,7 @@ def compare_campaigns(
     both = [InBoth(mine, its) for mine in one.kinds for its in other.kinds if same_anomaly(mine, its)]
     known_here, known_there = {pair.here.id for pair in both}, {pair.there.id for pair in both}
     hosts = compare(here_context.fingerprints, there_context.fingerprints)
-    return Comparison(
+    return ComparisonPage(
         here=one,
         there=other,
         hosts=tuple(host for host in hosts if host.differences),
@@ -181,15 +182,15 @@ def same_anomaly(one: Anomaly, other: Anomaly) -> bool:
     )
 
 
-def _side(name: str, store: CampaignStore, context: ReportContext) -> Side:
+def _side(name: str, store: CampaignStore, context: ReportContext) -> ComparedCampaign:
     kinds = [kind for kind, _ in kinds_of(store.anomalies())]
     kinds.sort(key=lambda kind: -kind.severity)
-    return Side(name, store.header, context, tuple(kinds), tuple(store.runs(with_series=False)))
+    return ComparedCampaign(name, store.header, context, tuple(kinds), tuple(store.runs(with_series=False)))
 
 
-def _evidence(anomaly: Anomaly, elsewhere: Side) -> Evidence:
+def _evidence(anomaly: Anomaly, elsewhere: ComparedCampaign) -> RegionRuns:
     inside = [record.verdict for record in _inside(anomaly, elsewhere.records) if record.verdict is not None]
-    return Evidence(
+    return RegionRuns(
         runs=len(inside),
         showed=sum(anomaly.symptom.is_kin(verdict.symptom) for verdict in inside),
         normal=sum(verdict.is_normal for verdict in inside),

@@ -10,7 +10,7 @@ from collie.detect.measurement import Sample, Victim
 from collie.ports import RunRecord
 from collie.report.chart import Trace, hosts_of
 from collie.report.quantities import show
-from collie.report.readings import Reading, Rise, readings_of, rises_of
+from collie.report.readings import CounterComparison, Rise, readings_of, rises_of
 from collie.report.shown import (
     confirming_run,
     is_plain,
@@ -59,7 +59,7 @@ class CounterRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AnomalyView:
     """One anomaly.
 
     Attributes:
@@ -80,7 +80,7 @@ class Finding:
     conditions: tuple[ConditionRow, ...]
     strips: Strips | None
     differences: tuple[DifferenceRow, ...]
-    readings: tuple[Reading, ...]
+    readings: tuple[CounterComparison, ...]
     run: int | None
     sibling_run: int | None
     counters: tuple[CounterRow, ...]
@@ -109,7 +109,7 @@ def findings_of(
     series_of: SeriesOf,
     space: Space | None,
     place: str,
-) -> tuple[Finding, ...]:
+) -> tuple[AnomalyView, ...]:
     """Return each anomaly with those that it explains, the most severe first.
 
     Args:
@@ -150,7 +150,7 @@ def _finding(
     series_of: SeriesOf,
     space: Space | None,
     place: str,
-) -> Finding:
+) -> AnomalyView:
     plain = space.base if space else Workload()
     workload = anomaly.workload
     confirming = confirming_run(anomaly, records)
@@ -161,7 +161,7 @@ def _finding(
     measurement = measurement_of(confirming)
     rises = rises_of(confirming, sibling) if confirming and sibling and not anomaly.telling else ()
     drawn = [item.counter for item in anomaly.telling] or [rise.counter for rise in rises[:MOST_TELLING]]
-    return Finding(
+    return AnomalyView(
         anomaly=anomaly,
         met_again=met_again,
         conditions=tuple(_condition_row(condition, workload, plain) for condition in anomaly.mfs.conditions),

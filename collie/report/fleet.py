@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from collie import __version__
-from collie.fleet.judge import FleetVerdict, Sign, Standing
+from collie.fleet.judge import FleetVerdict, HostAssessment, MetricDeviation
 from collie.report.html import environment
 from collie.report.quantities import percent, runs
 from collie.report.scale import engineering
@@ -67,7 +67,7 @@ class FleetReport:
         return tuple(host for host in self.incomplete if host not in unjudged)
 
     @property
-    def shown(self) -> tuple[Standing, ...]:
+    def shown(self) -> tuple[HostAssessment, ...]:
         """The hosts that are shown one by one."""
         if self.verdict is None:
             return ()
@@ -90,7 +90,7 @@ def fleet_text(report: FleetReport) -> str:
     return "\n".join([*lines, "", _effort(report)] if report.runs else lines)
 
 
-def _rest(others: Sequence[Standing]) -> str:
+def _rest(others: Sequence[HostAssessment]) -> str:
     nearest = others[0]
     near = f"nearest to being odd is {nearest.host}, at {score(nearest.score)} of the bar: {in_words(nearest.telling)}"
     return f"{len(others)} like each other; {near}"
@@ -105,7 +105,7 @@ def _effort(report: FleetReport) -> str:
     return f"{effort}, {compared}; chance reaches the bar in at most {chance} of the fleets with nothing odd"
 
 
-def _odd_lines(rank: int, standing: Standing) -> list[str]:
+def _odd_lines(rank: int, standing: HostAssessment) -> list[str]:
     more = len(standing.odd_signs) - 1
     lines = [
         f"{rank}. {standing.host}: {standing.component}, {score(standing.score)} times the bar",
@@ -114,7 +114,7 @@ def _odd_lines(rank: int, standing: Standing) -> list[str]:
     return [*lines, f"   and {more} more metric{'s' * (more > 1)}"] if more else lines
 
 
-def in_words(sign: Sign) -> str:
+def in_words(sign: MetricDeviation) -> str:
     """Say what a host reads, and what is healthy."""
     healthy = f"{engineering(sign.low)} to {engineering(sign.high)}"
     return f"{sign.metric} {engineering(sign.value)} {sign.unit}, healthy {healthy}"
@@ -148,7 +148,7 @@ def fleet_json(report: FleetReport) -> dict[str, Any]:
     }
 
 
-def _standing(standing: Standing) -> dict[str, Any]:
+def _standing(standing: HostAssessment) -> dict[str, Any]:
     return {
         "host": standing.host,
         "odd": standing.is_odd,
@@ -158,7 +158,7 @@ def _standing(standing: Standing) -> dict[str, Any]:
     }
 
 
-def _sign(sign: Sign) -> dict[str, Any]:
+def _sign(sign: MetricDeviation) -> dict[str, Any]:
     return {
         "probe": sign.metric.probe,
         "metric": sign.metric.name,
@@ -173,7 +173,7 @@ def _sign(sign: Sign) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HostCell:
     """One host and one component in the picture.
 
     Attributes:
@@ -192,10 +192,10 @@ class HeatMap:
     """Hosts by components: the largest deviation of each host in the metrics of each component."""
 
     components: tuple[str, ...]
-    rows: tuple[tuple[Standing, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[HostAssessment, tuple[HostCell, ...]], ...]
 
 
-def heat_map(standings: Sequence[Standing]) -> HeatMap:
+def heat_map(standings: Sequence[HostAssessment]) -> HeatMap:
     """Return the picture of some hosts; the components in which somebody is oddest stand first."""
     most: dict[str, float] = {}
     for sign in (sign for standing in standings for sign in standing.signs):
@@ -204,19 +204,19 @@ def heat_map(standings: Sequence[Standing]) -> HeatMap:
     return HeatMap(components, tuple((standing, _cells(standing, components)) for standing in standings))
 
 
-def _cells(standing: Standing, components: Sequence[str]) -> tuple[Cell, ...]:
-    largest: dict[str, Sign] = {}
+def _cells(standing: HostAssessment, components: Sequence[str]) -> tuple[HostCell, ...]:
+    largest: dict[str, MetricDeviation] = {}
     for sign in standing.signs:  # the largest deviation comes first
         largest.setdefault(sign.component, sign)
     return tuple(_cell(standing.host, name, largest.get(name)) for name in components)
 
 
-def _cell(host: str, component: str, sign: Sign | None) -> Cell:
+def _cell(host: str, component: str, sign: MetricDeviation | None) -> HostCell:
     if sign is None:
-        return Cell(None, "", f"{host}, {component}: nothing to compare")
+        return HostCell(None, "", f"{host}, {component}: nothing to compare")
     level = sum(abs(sign.score) >= bound for bound in _LEVELS)
     bars = score(abs(sign.score))
-    return Cell(level, bars, f"{host}, {component}: {bars} of the bar; {in_words(sign)}")
+    return HostCell(level, bars, f"{host}, {component}: {bars} of the bar; {in_words(sign)}")
 
 
 def render_fleet(report: FleetReport) -> str:

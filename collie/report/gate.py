@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collie.campaign.gate.cases import Kind
+from collie.campaign.gate.cases import CaseOrigin
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.safety import SafetyRecord
 from collie.detect.compare import Change, Comparison, Effect, Spread
-from collie.detect.reading import Reading, Sign
+from collie.detect.reading import RunReading, Sign
 from collie.inventory.fingerprint import HostDifference
 from collie.report.json_output import SCHEMA_VERSION, Json, features, plain, render_differences, render_safety
 from collie.report.quantities import percent, runs
@@ -60,7 +60,7 @@ class GateContext:
     def reproduce(self, result: CaseResult) -> str:
         """Return the command that shows a case again, on the candidate."""
         words = ["collie", "reproduce", result.case.anomaly]
-        if result.case.kind is Kind.NEIGHBOUR:
+        if result.case.kind is CaseOrigin.NEIGHBOUR:
             words.append("--controls")
         return shlex.join([*words, *self.testbed_options])
 
@@ -77,12 +77,12 @@ def headline(summary: GateSummary, context: GateContext) -> str:
 def anomalies(summary: GateSummary, change: Change) -> tuple[CaseResult, ...]:
     """Return the cases of which the gate says this; of the neighbours only what has changed."""
     quiet = (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED)
-    return tuple(r for r in summary.of(change) if r.case.kind is not Kind.NEIGHBOUR or change not in quiet)
+    return tuple(r for r in summary.of(change) if r.case.kind is not CaseOrigin.NEIGHBOUR or change not in quiet)
 
 
 def neighbours(summary: GateSummary) -> str:
     """Return how the healthy neighbours fared, in one line."""
-    beside = [result for result in summary.results if result.case.kind is Kind.NEIGHBOUR]
+    beside = [result for result in summary.results if result.case.kind is CaseOrigin.NEIGHBOUR]
     healthy = sum(result.change is Change.HEALTHY for result in beside)
     still = sum(result.change is Change.STILL for result in beside)
     unable = sum(result.change is Change.UNSUPPORTED for result in beside)
@@ -237,7 +237,7 @@ def _effect(effect: Effect | None) -> Json | None:
     }
 
 
-def _reading(reading: Reading) -> Json:
+def _reading(reading: RunReading) -> Json:
     verdict = reading.verdict
     return {
         "outcome": verdict.outcome.value,

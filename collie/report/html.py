@@ -18,7 +18,7 @@ from collie.files import Folder, is_odd_output, open_output
 from collie.inventory.fingerprint import show as show_fingerprint
 from collie.ports import CampaignHeader, CampaignStore
 from collie.report.chart import MOST_PANELS, MOST_POINTS, Driven, driven_chart, found_chart, trace_chart
-from collie.report.comparison import Comparison
+from collie.report.comparison import ComparisonPage
 from collie.report.json_output import plain
 from collie.report.page_data import page_data
 from collie.report.quantities import name_testbed, percent, rate, runs, times
@@ -105,7 +105,7 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
     )
 
 
-def render_comparison(compared: Comparison) -> str:
+def render_comparison(compared: ComparisonPage) -> str:
     """Return the page of two campaigns beside each other."""
     tracks = [(f"Anomalies known in {side.name}", side.found) for side in (compared.here, compared.there)]
     end_seconds = max(compared.here.elapsed_seconds, compared.there.elapsed_seconds, 1.0)
@@ -121,7 +121,7 @@ def render_comparison(compared: Comparison) -> str:
     )
 
 
-def _compared_facts(compared: Comparison) -> list[tuple[str, str, str]]:
+def _compared_facts(compared: ComparisonPage) -> list[tuple[str, str, str]]:
     """Return what fixes either campaign and what it took, as (name, here, there)."""
     sides = (compared.here, compared.there)
     here, there = (_campaign_facts(side.header, len(side.records), side.elapsed_seconds) for side in sides)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from collie.campaign.bench import JudgedRun
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
-from collie.detect.confirm import Trust
+from collie.detect.confirm import Reliability
 from collie.detect.interval import Interval
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Signature
@@ -32,7 +32,7 @@ SCHEMA_VERSION = 1
 Json = dict[str, Any]
 
 
-class Score(Protocol):
+class ScoreView(Protocol):
     """How a search did against the simulator's ground truth. The simulator, which this package cannot see, makes it."""
 
     @property
@@ -83,7 +83,7 @@ def render_search(
     header: CampaignHeader,
     summary: Summary,
     wall_seconds: float,
-    score: Score | None = None,
+    score: ScoreView | None = None,
     safety: SafetyRecord | None = None,
     dropped: Sequence[Drop] = (),
 ) -> Json:
@@ -238,7 +238,7 @@ def _testbed(testbed: Mapping[str, Any]) -> Json:
     return document
 
 
-def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
+def _anomaly(anomaly: Anomaly, score: ScoreView | None) -> Json:
     document = {
         "id": anomaly.id,
         "symptom": str(anomaly.symptom),
@@ -264,7 +264,7 @@ def _anomaly(anomaly: Anomaly, score: Score | None) -> Json:
     return document
 
 
-def _trust(confidence: Trust) -> Json:
+def _trust(confidence: Reliability) -> Json:
     return {
         "judged_runs": confidence.judged_runs,
         "dropped_suspicions": confidence.dropped,

@@ -12,7 +12,7 @@ from collie import __version__
 from collie.campaign.perftest import PerftestCase
 from collie.inventory.hosts import Host
 from collie.report.json_output import Json, plain
-from collie.workloads.perftest_command import Command, Difference, Expression, Pair
+from collie.workloads.perftest_command import Expression, PerftestCommand, PerftestDifference, PerftestPair
 from collie.workloads.units import format_list
 
 FIRST_PORT = 18515
@@ -82,7 +82,7 @@ def perftest_json(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
     }
 
 
-def command_line(command: Command, number: int, seconds: str = str(SECONDS)) -> str:
+def command_line(command: PerftestCommand, number: int, seconds: str = str(SECONDS)) -> str:
     """Return a process as a shell runs it, with what depends on its host in variables such as `$DEVICE_A`.
 
     Args:
@@ -99,12 +99,12 @@ def command_line(command: Command, number: int, seconds: str = str(SECONDS)) -> 
     )
 
 
-def _address(command: Command) -> str:
+def _address(command: PerftestCommand) -> str:
     """Return how a client finds its server. On its own host any name will do, but for RDMA-CM, which goes by it."""
     return "localhost" if _is_own(command) else f"$ADDRESS_{command.server.upper()}"
 
 
-def _is_own(client: Command) -> bool:
+def _is_own(client: PerftestCommand) -> bool:
     return client.server == client.role and "-R" not in client.argv
 
 
@@ -123,7 +123,7 @@ def _explanation(case: PerftestCase) -> Iterator[str]:
         yield f"Needs {'; '.join(expression.requires)}."
 
 
-def _told(difference: Difference) -> str:
+def _told(difference: PerftestDifference) -> str:
     asked, runs = _shown(difference.asked), _shown(difference.runs)
     return f"{difference.field} {runs} instead of {asked}: {difference.reason}"
 
@@ -134,7 +134,7 @@ def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _commands(case: PerftestCase) -> list[Command]:
+def _commands(case: PerftestCase) -> list[PerftestCommand]:
     pairs = [*case.anomaly.pairs, *case.sibling.pairs]
     return [command for pair in pairs for command in (pair.server, pair.client)]
 
@@ -173,7 +173,7 @@ def _destination(hosts: Mapping[str, Host], role: str) -> str:
     return shlex.quote(f"ssh://{who}:{host.port}" if host.port else who)
 
 
-def _listed(pairs: Sequence[Pair]) -> Iterator[str]:
+def _listed(pairs: Sequence[PerftestPair]) -> Iterator[str]:
     for number, pair in enumerate(pairs):
         yield f"# on host {pair.server.role}:"
         yield command_line(pair.server, number)
@@ -202,14 +202,14 @@ def _runs(expression: Expression) -> list[dict[str, str | int]]:
     ]
 
 
-def _pair(number: int, pair: Pair) -> Json:
-    def end(command: Command) -> Json:
+def _pair(number: int, pair: PerftestPair) -> Json:
+    def end(command: PerftestCommand) -> Json:
         return {"host": command.role, "command": command_line(command, number), "numa_node": command.numa_node}
 
     return {"flow": pair.flow.name, "server": end(pair.server), "client": end(pair.client)}
 
 
-def _difference(difference: Difference) -> Json:
+def _difference(difference: PerftestDifference) -> Json:
     return {
         "field": difference.field,
         "asked": plain(difference.asked),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from collie.campaign.standing import Standing
+from collie.campaign.standing import CampaignProgress
 from collie.ports import CampaignHeader
 from collie.report.quantities import name_testbed
 
@@ -38,7 +38,7 @@ class _Metric:
     samples: tuple[tuple[Labels, float | None], ...]
 
 
-def render_metrics(header: CampaignHeader, standing: Standing, updated: str, *, running: bool) -> str:
+def render_metrics(header: CampaignHeader, standing: CampaignProgress, updated: str, *, running: bool) -> str:
     """Return the textfile of a campaign.
 
     Args:
@@ -64,7 +64,7 @@ def _timestamp(rfc3339: str) -> float | None:
         return None
 
 
-def _metrics(standing: Standing, updated: str, running: bool) -> Iterator[_Metric]:
+def _metrics(standing: CampaignProgress, updated: str, running: bool) -> Iterator[_Metric]:
     def counter(name: str, text: str, value: float | None) -> _Metric:
         return _Metric(name, "counter", text, (({}, value),))
 

@@ -12,7 +12,7 @@ from collie.workloads.plan import sinks
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterComparison:
     """A reading of one host: under the anomaly, and under the plain sibling.
 
     Attributes:
@@ -94,7 +94,7 @@ _KINDS = (
 )
 
 
-def readings_of(shown: RunRecord, sibling: RunRecord | None) -> Iterator[Reading]:
+def readings_of(shown: RunRecord, sibling: RunRecord | None) -> Iterator[CounterComparison]:
     """Yield the readings of every host, host A first.
 
     Args:
@@ -112,7 +112,7 @@ def readings_of(shown: RunRecord, sibling: RunRecord | None) -> Iterator[Reading
                 continue
             other = getattr(others.get(host.host), kind.field, None)
             none = kind.received and host.host not in sibling_receiving
-            yield Reading(
+            yield CounterComparison(
                 host.host,
                 kind.field,
                 kind.title,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collie.campaign.standing import HostStanding, Standing
+from collie.campaign.standing import CampaignProgress, HostStanding
 from collie.report.quantities import percent
 from collie.workloads.units import format_count, format_number, format_seconds
 
@@ -18,7 +18,7 @@ _PURPOSES = {
 }
 
 
-def doing(standing: Standing) -> str:
+def doing(standing: CampaignProgress) -> str:
     """Say what the campaign is at: the purpose of the run, the driven counter and the temperature."""
     parts = [_PURPOSES.get(standing.purpose, standing.purpose)]
     if standing.driven:
@@ -29,7 +29,7 @@ def doing(standing: Standing) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def pace(standing: Standing) -> str:
+def pace(standing: CampaignProgress) -> str:
     """Say how fast it goes: runs per minute, and testbed time against wall time where the two differ."""
     if standing.runs_per_minute is None:
         return ""
@@ -39,12 +39,12 @@ def pace(standing: Standing) -> str:
     return f"{format_count(format(rate, ',.0f' if rate >= 10 else '.2g'), 'run')} per minute{virtual}"
 
 
-def time_left(standing: Standing) -> str:
+def time_left(standing: CampaignProgress) -> str:
     """Say how long it will take at this pace."""
     return "" if standing.left_seconds is None else f"about {format_seconds(standing.left_seconds)} left"
 
 
-def found(standing: Standing) -> str:
+def found(standing: CampaignProgress) -> str:
     """Say how many anomalies there are, how many of them are explained, and which is the worst."""
     if standing.worst is None:
         return "no anomaly yet"
@@ -66,13 +66,13 @@ def lost_words(runs: int) -> str:
     )
 
 
-def hosts(standing: Standing) -> str:
+def hosts(standing: CampaignProgress) -> str:
     """Say how each host is."""
     aside = {host for pair in standing.pairs_set_aside for host in pair.split(",")}  # as `Pair.name` joins them
     return ", ".join(f"{name} {'set aside' if name in aside else _host(host)}" for name, host in standing.hosts.items())
 
 
-def set_aside(standing: Standing) -> str:
+def set_aside(standing: CampaignProgress) -> str:
     """Say which pairs take no further part, and why."""
     return "; ".join(f"{pair}: {reason}" for pair, reason in standing.pairs_set_aside.items())
 

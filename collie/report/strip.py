@@ -28,7 +28,7 @@ _APART = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LadderCell:
     """One step of a ladder.
 
     Attributes:
@@ -59,7 +59,7 @@ class Strip:
     feature: str
     y: float
     height: float
-    cells: tuple[Cell, ...]
+    cells: tuple[LadderCell, ...]
     labels: tuple[tuple[float, str], ...]
     words: str
 
@@ -139,14 +139,14 @@ def _strip(feature: str, conditions: Sequence[Condition], workload: Workload, sp
     inside = [all(condition.admits(step) for condition in conditions) for step in steps]
     width = (_WIDTH - _LEFT) / len(steps)
     cells = tuple(
-        Cell(round(_LEFT + index * width, 1), round(width, 1), inside[index], step == here, step == plain)
+        LadderCell(round(_LEFT + index * width, 1), round(width, 1), inside[index], step == here, step == plain)
         for index, step in enumerate(steps)
     )
     words = f"{feature}: {' and '.join(map(str, conditions))}; here {show(feature, here)}, plain {show(feature, plain)}"
     return Strip(feature, y, _CELL_HEIGHT, cells, _labels(feature, steps, cells), words)
 
 
-def _labels(feature: str, steps: Sequence[Any], cells: Sequence[Cell]) -> tuple[tuple[float, str], ...]:
+def _labels(feature: str, steps: Sequence[Any], cells: Sequence[LadderCell]) -> tuple[tuple[float, str], ...]:
     """Choose the values to be read: where the range ends, here, plain, both ends, then what has room."""
     taken: list[tuple[float, float]] = []
     labels = []
@@ -161,12 +161,12 @@ def _labels(feature: str, steps: Sequence[Any], cells: Sequence[Cell]) -> tuple[
     return tuple(sorted(labels))
 
 
-def _by_weight(cells: Sequence[Cell]) -> Iterable[int]:
+def _by_weight(cells: Sequence[LadderCell]) -> Iterable[int]:
     last = len(cells) - 1
     borders = [i for i in range(last + 1) if cells[i].inside and (i in (0, last) or not _both_inside(cells, i))]
     marked = [i for i in range(last + 1) if cells[i].here or cells[i].plain]
     return dict.fromkeys([*borders, *marked, 0, last, *range(last + 1)])
 
 
-def _both_inside(cells: Sequence[Cell], index: int) -> bool:
+def _both_inside(cells: Sequence[LadderCell], index: int) -> bool:
     return cells[index - 1].inside and cells[index + 1].inside

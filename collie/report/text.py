@@ -16,7 +16,7 @@ from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed, Unsupported
-from collie.report.json_output import Score
+from collie.report.json_output import ScoreView
 from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times, victim_kept
 from collie.report.trials import trial_lines
 from collie.search.anomaly import Anomaly
@@ -26,7 +26,9 @@ from collie.workloads.workload import FIELD_NAMES
 Line = Text | str
 
 
-def render_summary(header: CampaignHeader, summary: Summary, wall_seconds: float, score: Score | None = None) -> str:
+def render_summary(
+    header: CampaignHeader, summary: Summary, wall_seconds: float, score: ScoreView | None = None
+) -> str:
     """Return the findings of a search and what it took.
 
     Args:
@@ -146,7 +148,7 @@ def _capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def _score(score: Score) -> str:
+def _score(score: ScoreView) -> str:
     missed = f"; missed: {', '.join(score.missed)}" if score.missed else ""
     return f"Score: {len(score.found)} of {len(score.planted)} planted mechanisms found, {score.false} false{missed}."
 

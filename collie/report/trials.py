@@ -20,7 +20,7 @@ _NAMED = 5
 NO_CONTROLS = "no condition of it is known that could be broken: there are no controls"
 
 
-class Line(NamedTuple):
+class TerminalLine(NamedTuple):
     """One line, and how a terminal may show it."""
 
     text: str
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 def trial_lines(
     name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None
-) -> Iterator[Line]:
+) -> Iterator[TerminalLine]:
     """Yield whether an anomaly showed again, what its controls showed, and what differs from when it was found.
 
     Args:
@@ -38,37 +38,39 @@ def trial_lines(
         changed: how the testbed differs from the one that the anomaly was found on; None when that is not on record.
     """
     symptom = _words(reproduction.symptom)
-    yield Line(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
-    yield Line(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
+    yield TerminalLine(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
+    yield TerminalLine(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
     for verdict in reproduction.trial.verdicts:
-        yield Line(f"    {verdict.outcome}: {verdict.reason}", "dim")
+        yield TerminalLine(f"    {verdict.outcome}: {verdict.reason}", "dim")
     yield from _how_bad(reproduction.trial)
     yield from _otherwise(reproduction)
     yield from _counters(reproduction)
     for control in reproduction.controls:
-        yield Line(f"without {control.broken}: {symptom} in {_trial(control, reproduction)}")
+        yield TerminalLine(f"without {control.broken}: {symptom} in {_trial(control, reproduction)}")
         if reproduction.explains(control) is False:
             text = f"    still shows without {control.broken}: that condition does not explain it"
-            yield Line(text, "bold yellow")
+            yield TerminalLine(text, "bold yellow")
         yield from _how_bad(control)
     for condition in reproduction.uncontrolled:
-        yield Line(f"no value of the space breaks {condition} alone", "bold yellow")
+        yield TerminalLine(f"no value of the space breaks {condition} alone", "bold yellow")
     if reproduction.ended_by:
-        yield Line(f"not all runs were made: {reproduction.ended_by}", "bold yellow")
+        yield TerminalLine(f"not all runs were made: {reproduction.ended_by}", "bold yellow")
     yield from difference_lines(changed)
 
 
-def difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[Line]:
+def difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[TerminalLine]:
     """Yield how the testbed differs from the one that an anomaly was found on; None when that is not on record."""
     if changed is None:
-        yield Line("what it was found on is not on record, so nothing can be said of what differs", "dim")
+        yield TerminalLine("what it was found on is not on record, so nothing can be said of what differs", "dim")
         return
     for host in changed:
         if host.differences:
-            yield Line(f"not what it was when the anomaly was found ({host.a} then, {host.b} now):", "bold yellow")
-            yield from (Line(f"    {difference}") for difference in host.differences)
+            yield TerminalLine(
+                f"not what it was when the anomaly was found ({host.a} then, {host.b} now):", "bold yellow"
+            )
+            yield from (TerminalLine(f"    {difference}") for difference in host.differences)
     if not any(host.differences for host in changed):
-        yield Line("nothing is known to differ from when it was found", "dim")
+        yield TerminalLine("nothing is known to differ from when it was found", "dim")
 
 
 def percent_interval(interval: Interval) -> str:
@@ -83,7 +85,7 @@ def _share(reproduction: Reproduction) -> str:
     return f" ({percent_interval(interval)} of its runs, {100 * interval.confidence:g} % confidence)"
 
 
-def _how_bad(trial: Trial) -> Iterator[Line]:
+def _how_bad(trial: Trial) -> Iterator[TerminalLine]:
     """Yield how much arrived and how bad that is: a symptom that shows or does not says neither."""
     said = []
     if trial.rates_bps:
@@ -91,7 +93,7 @@ def _how_bad(trial: Trial) -> Iterator[Line]:
     if any(trial.severities):  # an error has none where no bound is known
         said.append(f"severity: {_middle(trial.severities, percent)}")
     if said:
-        yield Line(f"    {'; '.join(said)}")
+        yield TerminalLine(f"    {'; '.join(said)}")
 
 
 def _middle(values: Sequence[float], words: Callable[[float], str]) -> str:
@@ -100,31 +102,33 @@ def _middle(values: Sequence[float], words: Callable[[float], str]) -> str:
     return middle if least == most else f"{middle} ({least} to {most})"
 
 
-def _otherwise(reproduction: Reproduction) -> Iterator[Line]:
+def _otherwise(reproduction: Reproduction) -> Iterator[TerminalLine]:
     """Yield with which other symptoms it showed."""
     others = {symptom: n for symptom, n in reproduction.trial.symptoms.items() if symptom is not reproduction.symptom}
     if others:
         text = ", ".join(f"{_words(symptom)} in {count}" for symptom, count in others.items())
-        yield Line(f"not the same symptom: {text}", "bold yellow")
+        yield TerminalLine(f"not the same symptom: {text}", "bold yellow")
 
 
-def _counters(reproduction: Reproduction) -> Iterator[Line]:
+def _counters(reproduction: Reproduction) -> Iterator[TerminalLine]:
     """Yield whether the counters moved as they did when the anomaly was found."""
     then, now = reproduction.then, reproduction.signature
     if then is None:
-        yield Line(
+        yield TerminalLine(
             "too little is on record of which counters it raised when it was found, so they are not compared", "dim"
         )
     if then is None or now is None:
         return
     match reproduction.same_counters:
         case True:
-            yield Line(f"the same counters are raised as when it was found: {_raised(now)}")
+            yield TerminalLine(f"the same counters are raised as when it was found: {_raised(now)}")
         case False:
             others = f"other counters are raised: {_raised(now)}" if now.raised else "no counter is raised"
-            yield Line(f"{others}; when it was found: {_raised(then.signature)}", "bold yellow")
+            yield TerminalLine(f"{others}; when it was found: {_raised(then.signature)}", "bold yellow")
         case None:
-            yield Line("no counter is above what healthy runs read, now or when it was found: they do not tell", "dim")
+            yield TerminalLine(
+                "no counter is above what healthy runs read, now or when it was found: they do not tell", "dim"
+            )
 
 
 def _raised(signature: Signature) -> str:

@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureGroup:
     """Runs with one cause.
 
     Attributes:
@@ -31,14 +31,14 @@ class Cause:
     example: str
 
 
-def unanswered(records: Iterable[RunRecord]) -> tuple[Cause, ...]:
+def unanswered(records: Iterable[RunRecord]) -> tuple[FailureGroup, ...]:
     """Return the causes, those of a kind together, the most frequent first."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for record in records:
         for kind, cause, detail in _causes(record):
             found.setdefault((kind, cause), []).append((record.run, detail))
     causes = [
-        Cause(kind, cause, tuple(run for run, _ in seen), "" if seen[0][1] == cause else seen[0][1])
+        FailureGroup(kind, cause, tuple(run for run, _ in seen), "" if seen[0][1] == cause else seen[0][1])
         for (kind, cause), seen in found.items()
     ]
     return tuple(sorted(causes, key=lambda cause: (_KINDS.index(cause.kind), -len(cause.runs))))

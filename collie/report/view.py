@@ -12,11 +12,11 @@ from collie.detect.measurement import Sample
 from collie.detect.symptom import Outcome
 from collie.inventory.fingerprint import Fingerprint, HostDifference
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
-from collie.report.chart import Driven, Found, Point
+from collie.report.chart import AnomalyMarker, Driven, Point
 from collie.report.coverage import DimensionCoverage, coverage_of
-from collie.report.finding import Finding, SeriesOf, findings_of
+from collie.report.finding import AnomalyView, SeriesOf, findings_of
 from collie.report.shown import is_plain, measurement_of
-from collie.report.unanswered import Cause, unanswered
+from collie.report.unanswered import FailureGroup, unanswered
 from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Drop
 from collie.workloads.space import Space
@@ -85,9 +85,9 @@ class CampaignView:
     elapsed_seconds: float
     purposes: Mapping[str, int]
     outcomes: Mapping[str, int]
-    unanswered: tuple[Cause, ...]
-    findings: tuple[Finding, ...]
-    found: tuple[Found, ...]
+    unanswered: tuple[FailureGroup, ...]
+    findings: tuple[AnomalyView, ...]
+    found: tuple[AnomalyMarker, ...]
     driven: tuple[Driven, ...]
     coverage: tuple[DimensionCoverage, ...]
     fingerprint: tuple[FingerprintRow, ...]
@@ -160,8 +160,8 @@ def elapsed_seconds(records: Iterable[RunRecord]) -> float:
     return max((record.finished_at_seconds for record in records), default=0.0)
 
 
-def _found(finding: Finding) -> Found:
-    return Found(finding.anomaly.id, finding.anomaly.found_at_seconds)
+def _found(finding: AnomalyView) -> AnomalyMarker:
+    return AnomalyMarker(finding.anomaly.id, finding.anomaly.found_at_seconds)
 
 
 def _outcomes(records: Iterable[RunRecord]) -> dict[str, int]:

@@ -38,7 +38,7 @@ from collie.errors import TestbedError, UsageError
 from collie.ports import Measured, OtherUse, RunResult, Testbed, TestbedInfo
 from collie.scheduler import worker as in_worker
 from collie.scheduler.local import LocalPairs
-from collie.scheduler.worker import Answer, Open
+from collie.scheduler.worker import Open, WorkerReply
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
@@ -85,7 +85,7 @@ class Workers:
         self._assigning = Lock()
         self._silent = False
 
-    def ask(self, pair: str, function: Callable[..., Answer[T]], *arguments: Any) -> T:
+    def ask(self, pair: str, function: Callable[..., WorkerReply[T]], *arguments: Any) -> T:
         """Let the worker of a pair call a function; another worker where that one leaves.
 
         Args:
@@ -220,7 +220,7 @@ class Workers:
                 raise _Vanished
         return outcome.result()
 
-    def _answer(self, worker: str, function: Callable[..., Answer[T]], *arguments: Any) -> Answer[T]:
+    def _answer(self, worker: str, function: Callable[..., WorkerReply[T]], *arguments: Any) -> WorkerReply[T]:
         future = self._client.submit(
             function,
             *arguments,
@@ -231,7 +231,7 @@ class Workers:
             retries=0,
         )
         try:
-            answer: Answer[T] = self._watched(worker, future.result)
+            answer: WorkerReply[T] = self._watched(worker, future.result)
             return answer
         except self._dask.KilledWorker:
             raise _Vanished from None

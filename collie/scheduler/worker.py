@@ -31,7 +31,7 @@ _AT_WORK = ("running", "paused")
 
 
 @dataclass(frozen=True)
-class Answer(Generic[T]):
+class WorkerReply(Generic[T]):
     """What a worker says.
 
     Attributes:
@@ -75,7 +75,7 @@ _left: dict[str, Left | None] = {}
 _keeping = Lock()
 
 
-def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> Answer[T]:
+def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> WorkerReply[T]:
     """Ask the testbed of a pair something; open it first if this worker has not."""
     try:
         while True:
@@ -88,26 +88,26 @@ def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> Answer[T]:
                     continue  # closed just now
                 kept.stir()
                 try:
-                    return Answer(question(kept.testbed))
+                    return WorkerReply(question(kept.testbed))
                 finally:
                     kept.rest(partial(_forget, key))
     except CollieError as error:
-        return Answer(error=str(error))
+        return WorkerReply(error=str(error))
 
 
-def close(key: str) -> Answer[Left]:
+def close(key: str) -> WorkerReply[Left]:
     """Close the testbed of a pair; the answer has no value where this worker does not have it and never had."""
     with _keeping:
         kept = _kept.pop(key, None)
         before = _left.pop(key, None if kept is None else {})
     if kept is None:
-        return Answer(before)
+        return WorkerReply(before)
     kept.stir()
     with kept.lock:
         try:
-            return Answer(together(before, kept.testbed.close()))
+            return WorkerReply(together(before, kept.testbed.close()))
         except CollieError as error:
-            return Answer(error=str(error))
+            return WorkerReply(error=str(error))
 
 
 def _forget(key: str) -> None:

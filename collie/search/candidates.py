@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collie.search.hypotheses import Hypotheses
-from collie.search.limits import Limits
+from collie.search.limits import CandidateLimits
 from collie.search.plainness import Plainness
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.feature import PRODUCTS
@@ -68,7 +68,9 @@ class Candidates:
         possible: whether a workload may be run and would tell something.
     """
 
-    def __init__(self, space: Space, limits: Limits, rng: Random, possible: Callable[[Workload], bool]) -> None:
+    def __init__(
+        self, space: Space, limits: CandidateLimits, rng: Random, possible: Callable[[Workload], bool]
+    ) -> None:
         self._space = space
         self._limits = limits
         self._plainness = Plainness(space)

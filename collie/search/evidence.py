@@ -12,7 +12,7 @@ from collie.detect.signature import Signature, likeness
 from collie.detect.symptom import Symptom, Verdict
 from collie.search.candidates import Candidate
 from collie.search.hypotheses import Hypotheses
-from collie.search.limits import Limits
+from collie.search.limits import CandidateLimits
 from collie.search.plainness import Plainness
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Mfs
@@ -103,7 +103,7 @@ class Evidence:
         known: Callable[[Workload], bool],
         measured: Iterable[tuple[Workload, Verdict]],
     ) -> None:
-        self.limits = Limits(space, finding)
+        self.limits = CandidateLimits(space, finding)
         self._finding = finding
         self._symptom = symptom
         self._plainness = Plainness(space)

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collie.counters.catalog import Catalog, Kind
+from collie.counters.catalog import Catalog, CounterKind
 from collie.detect.measurement import Measurement
 from collie.search.recipe import Recipe
 from collie.search.strategy import Answer, Fate
@@ -128,7 +128,7 @@ class Guided:
         self._space = space
         self._rng = rng
         self._noise = np.random.default_rng(rng.getrandbits(64))
-        self._counters = [counter.name for counter in catalog.of_kind(Kind.DIAGNOSTIC)]
+        self._counters = [counter.name for counter in catalog.of_kind(CounterKind.DIAGNOSTIC)]
         self._encoder = Encoder(space)
         self._transports = _transports(space)
         self._rows: list[Floats] = []

@@ -77,7 +77,7 @@ class _Standings(dict[Any, tuple[float, ...]]):
         return standing
 
 
-class Limits:
+class CandidateLimits:
     """Every limit that a finding may have in a space.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-from collie.counters.catalog import Catalog, Kind
+from collie.counters.catalog import Catalog, CounterKind
 from collie.detect.measurement import Measurement
 
 _LEAST = 1e-9
@@ -44,7 +44,7 @@ def readings(catalog: Catalog, measurement: Measurement) -> dict[str, float | No
     """Return what the counters that can be driven read, by name; None where no host knows."""
     return {
         counter.name: measurement.counter(counter.name)
-        for kind in (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
+        for kind in (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE)
         for counter in catalog.of_kind(kind)
     }
 
@@ -52,7 +52,7 @@ def readings(catalog: Catalog, measurement: Measurement) -> dict[str, float | No
 def rank(
     catalog: Catalog,
     measurements: Sequence[Measurement],
-    drives: Sequence[Kind] = (Kind.DIAGNOSTIC, Kind.PERFORMANCE),
+    drives: Sequence[CounterKind] = (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE),
 ) -> tuple[Objective, ...]:
     """Order the counters by std / mean over some random points, the most telling first.
 
@@ -65,13 +65,13 @@ def rank(
         drives: kinds of counters to rank, the first kind first.
     """
     ranked = [
-        Objective(counter.name, kind is Kind.DIAGNOSTIC)
+        Objective(counter.name, kind is CounterKind.DIAGNOSTIC)
         for kind in drives
         for counter in sorted(catalog.of_kind(kind), key=lambda counter: -_variation(counter.name, measurements))
         if _variation(counter.name, measurements) > 0
     ]
     if not ranked:
-        ranked = [Objective(counter.name, rises=False) for counter in catalog.of_kind(Kind.PERFORMANCE)]
+        ranked = [Objective(counter.name, rises=False) for counter in catalog.of_kind(CounterKind.PERFORMANCE)]
     return tuple(ranked)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from collie.counters.catalog import Kind
+from collie.counters.catalog import CounterKind
 from collie.detect.confirm import Confirmation
 from collie.detect.judge import Thresholds
 
@@ -137,7 +137,7 @@ class Recipe:
     extraction: Extraction = field(default_factory=Extraction)
     budget: str = "10h"
     skip_known: bool = True
-    drives: tuple[Kind, ...] = (Kind.DIAGNOSTIC, Kind.PERFORMANCE)
+    drives: tuple[CounterKind, ...] = (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE)
     explain: bool = True
     put_off: int = 0
     audits: int = 0

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from collie.counters.catalog import Catalog, Counter, Kind, Role
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role
 from collie.counters.spread import robust_spread
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom
@@ -122,9 +122,9 @@ _EFFECTS = {
 def _candidates(symptom: Symptom, catalog: Catalog) -> list[Counter]:
     """Return the counters that may tell more than the symptom does."""
     if symptom is not Symptom.PAUSE:
-        return [counter for counter in catalog.counters if counter.kind in {Kind.DIAGNOSTIC, Kind.PAUSE}]
+        return [counter for counter in catalog.counters if counter.kind in {CounterKind.DIAGNOSTIC, CounterKind.PAUSE}]
     restating = {counter.component for counter in catalog.counters if counter.role is Role.TX_PAUSE}
-    return [counter for counter in catalog.of_kind(Kind.DIAGNOSTIC) if counter.component not in restating]
+    return [counter for counter in catalog.of_kind(CounterKind.DIAGNOSTIC) if counter.component not in restating]
 
 
 def _packets(measurement: Measurement, catalog: Catalog) -> float:

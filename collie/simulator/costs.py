@@ -17,7 +17,7 @@ from collie.simulator.demand import WorkingSets, receive_queues, working_sets
 from collie.simulator.numbers import Numbers, Quantity, Vector
 from collie.simulator.pcie import COMPLETION_HEADER_BYTES, READ_HEADER_BYTES, WRITE_HEADER_BYTES
 from collie.simulator.subsystem import ReceiveQueues, Subsystem, WhenMissing
-from collie.simulator.traffic import Traffic
+from collie.simulator.traffic import TrafficArrays
 from collie.simulator.wire import ACK_BYTES, READ_REQUEST_BYTES
 
 STEADY: Final = (
@@ -192,7 +192,7 @@ class _Message(NamedTuple):
     answered: Quantity
 
 
-def costs_of(subsystem: Subsystem, t: Traffic, n: Numbers) -> Costs:
+def costs_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Costs:
     """Cost one message of some traffic."""
     engine = subsystem.engine
     m = _message(subsystem, t, n)
@@ -213,7 +213,7 @@ def costs_of(subsystem: Subsystem, t: Traffic, n: Numbers) -> Costs:
     )
 
 
-def _message(subsystem: Subsystem, t: Traffic, n: Numbers) -> _Message:
+def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
     engine, pcie, reads = subsystem.engine, subsystem.pcie, subsystem.reads
     arbiter, acks = subsystem.arbiter, subsystem.acknowledgements
     rate, tlp, bit = engine.packets_per_second, pcie.bytes_per_second, 8 / subsystem.wire.line_rate_bps
@@ -254,7 +254,7 @@ def _message(subsystem: Subsystem, t: Traffic, n: Numbers) -> _Message:
     )
 
 
-def _places(subsystem: Subsystem, t: Traffic, n: Numbers) -> tuple[_Place, _Place]:
+def _places(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[_Place, _Place]:
     far, gpu = subsystem.memory.far_latency_seconds, subsystem.memory.gpu_latency_seconds
     source_late = t.far_source * far + t.gpu_source * gpu
     sink_late = t.far_sink * far + t.gpu_sink * gpu
@@ -264,7 +264,7 @@ def _places(subsystem: Subsystem, t: Traffic, n: Numbers) -> tuple[_Place, _Plac
     )
 
 
-def _receives(subsystem: Subsystem, t: Traffic, n: Numbers, tlp: float) -> _Receives:
+def _receives(subsystem: Subsystem, t: TrafficArrays, n: Numbers, tlp: float) -> _Receives:
     fetches = t.receives / n.least(t.wqe_batch, n.most(1.0, subsystem.engine.wqe_fetch_bytes // t.receive_wqe))
     withheld = waiting = dropping = 0.0
     for queues, used in receive_queues(subsystem, t):
@@ -286,20 +286,20 @@ def _receives(subsystem: Subsystem, t: Traffic, n: Numbers, tlp: float) -> _Rece
     )
 
 
-def _fetching(queues: ReceiveQueues, t: Traffic, n: Numbers) -> Quantity:
+def _fetching(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
     """Time per message, if every receive had to be fetched when its message comes."""
     overlap = n.most(1.0, t.mtu / queues.look_ahead_bytes) * queues.outstanding_fetches
     return t.receives * within(n, t.wqe_batch, queues.on_demand_wqes) * queues.fetch_seconds / overlap
 
 
-def _pushed_out(queues: ReceiveQueues, t: Traffic, n: Numbers) -> Quantity:
+def _pushed_out(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
     """Share of receives that a large post to a long queue pushes out before their messages come."""
     long_queue = overrun(n, t.recv_depth, queues.resident_wqes_per_queue)
     return t.receives * overrun(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
 
 
 def _host(
-    subsystem: Subsystem, t: Traffic, n: Numbers, m: _Message, sets: WorkingSets, here: _Place, peer: _Place
+    subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets, here: _Place, peer: _Place
 ) -> HostCosts:
     round_trip = 2.0 * subsystem.pcie.read_latency_seconds + here.late + m.payload_bits / subsystem.wire.line_rate_bps
     # UC and UD messages are gone when they have left; RC ones stay until they are acknowledged.
@@ -314,7 +314,7 @@ def _host(
     )
 
 
-def _steady(subsystem: Subsystem, t: Traffic, n: Numbers, m: _Message, sets: WorkingSets, here: _Place) -> Ways:
+def _steady(subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets, here: _Place) -> Ways:
     pcie, bridge = subsystem.pcie, subsystem.gpu_bridge
     staged = sets.staging_misses * t.packets * subsystem.transmit_staging.refill_seconds
     in_dram = (1.0 - here.gpu) * m.payload_bits / subsystem.memory.bandwidth_bps
@@ -355,7 +355,7 @@ def _steady(subsystem: Subsystem, t: Traffic, n: Numbers, m: _Message, sets: Wor
 
 
 def _blocking(
-    subsystem: Subsystem, t: Traffic, n: Numbers, m: _Message, sets: WorkingSets
+    subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets
 ) -> tuple[Quantity, Quantity]:
     """Costs of missed contexts and of missed translations, where the responder has to wait for them.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from collie.simulator.caches import miss_ratio, overrun
 from collie.simulator.numbers import Numbers, Quantity
 from collie.simulator.subsystem import ReceiveQueues, Subsystem
-from collie.simulator.traffic import Traffic
+from collie.simulator.traffic import TrafficArrays
 
 
 class WorkingSets(NamedTuple):
@@ -33,7 +33,7 @@ class WorkingSets(NamedTuple):
     receive_misses: Quantity
 
 
-def working_sets(subsystem: Subsystem, t: Traffic, n: Numbers) -> tuple[WorkingSets, WorkingSets]:
+def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[WorkingSets, WorkingSets]:
     """Add up what all flows keep in use on the payload's source and on its sink."""
     # A flow over the network has one end on a host, loopback has both.
     flows = sink_flows = 1.0 + t.two_way
@@ -49,7 +49,7 @@ def working_sets(subsystem: Subsystem, t: Traffic, n: Numbers) -> tuple[WorkingS
 
 
 def _of_ends(
-    subsystem: Subsystem, t: Traffic, n: Numbers, flows: Quantity
+    subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity
 ) -> tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]:
     """Return the sets that every flow adds to, whoever asks: the leading fields of `WorkingSets`."""
     context, translation, staging = subsystem.context_cache, subsystem.translation_cache, subsystem.transmit_staging
@@ -71,7 +71,7 @@ def _of_ends(
 
 
 def _of_queues(
-    subsystem: Subsystem, t: Traffic, n: Numbers, asking: Quantity, answering: Quantity
+    subsystem: Subsystem, t: TrafficArrays, n: Numbers, asking: Quantity, answering: Quantity
 ) -> tuple[Quantity, Quantity]:
     """Return the sets of flows that ask and of flows that answer on a host: the trailing fields of `WorkingSets`."""
     missing = 0.0
@@ -87,6 +87,6 @@ def _of_queues(
     return asking * t.qps * t.send_depth, missing
 
 
-def receive_queues(subsystem: Subsystem, t: Traffic) -> tuple[tuple[ReceiveQueues, Quantity], ...]:
+def receive_queues(subsystem: Subsystem, t: TrafficArrays) -> tuple[tuple[ReceiveQueues, Quantity], ...]:
     """Return both kinds of receive queue, and whether the traffic uses them."""
     return (subsystem.datagram_receives, t.is_ud), (subsystem.reliable_receives, t.is_rc)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from collie.simulator.costs import ARRIVAL, STEADY, Costs, HostCosts, Ways, costs_of
 from collie.simulator.numbers import MANY, ONE, Numbers, Quantity, Vector
 from collie.simulator.subsystem import Subsystem
-from collie.simulator.traffic import Traffic, stack, traffic_of
+from collie.simulator.traffic import TrafficArrays, stack, traffic_of
 from collie.workloads.workload import Opcode, Workload
 
 _ROUNDING = 1e-6
@@ -29,7 +29,7 @@ Rates = tuple[Quantity, Quantity, Quantity]
 """Messages/s of three flows."""
 
 
-class Flow(NamedTuple):
+class FlowRates(NamedTuple):
     """Messages/s of one flow.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Arrivals(NamedTuple):
     kept: Quantity
 
 
-class State(NamedTuple):
+class SteadyState(NamedTuple):
     """Steady state of both hosts, at one point or at many.
 
     Attributes:
@@ -90,11 +90,11 @@ class State(NamedTuple):
         numbers: one point or many.
     """
 
-    traffic: Traffic
+    traffic: TrafficArrays
     costs: Costs
-    forth: Flow
-    back: Flow
-    loop: Flow
+    forth: FlowRates
+    back: FlowRates
+    loop: FlowRates
     source: HostLoad
     sink: HostLoad
     lossless: bool
@@ -154,13 +154,13 @@ class State(NamedTuple):
         return name if value > 0.99 else "window"
 
 
-def evaluate(subsystem: Subsystem, workload: Workload) -> State:
+def evaluate(subsystem: Subsystem, workload: Workload) -> SteadyState:
     """Compute the steady state of a workload between two hosts of one kind."""
     traffic = traffic_of(subsystem, workload)
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, ONE), ONE)
 
 
-def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> State:
+def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> SteadyState:
     """Compute the steady state of a workload between two hosts that may be unlike.
 
     Both use the path MTU that either port lets through. Each host's costs are those of its own hardware; the state's
@@ -176,7 +176,7 @@ def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> State:
     return _solve((source, sink), traffic, costs, ONE)
 
 
-def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> State:
+def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> SteadyState:
     """Compute the steady states of many workloads at once.
 
     What the methods of the state return are arrays in their order; a quantity that is 0 at all points may be a number.
@@ -185,7 +185,7 @@ def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> State:
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, MANY), MANY)
 
 
-def _solve(subsystems: tuple[Subsystem, Subsystem], t: Traffic, costs: Costs, n: Numbers) -> State:
+def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Costs, n: Numbers) -> SteadyState:
     """Solve for the subsystems of the payload's source and of its sink."""
     capacities = subsystems[0].pcie.bytes_per_second, subsystems[1].pcie.bytes_per_second
     pauses = subsystems[0].receive_buffer.lossless, subsystems[1].receive_buffer.lossless
@@ -214,14 +214,14 @@ def _solve(subsystems: tuple[Subsystem, Subsystem], t: Traffic, costs: Costs, n:
     sink_steady = _busy(costs.sink.steady, back.sent, forth.sent, loop.sent, n)
     if n.anywhere(yields):
         rest = yields * _left_over(costs, limits[2], (forth, back), (sink_steady, at_sink.arrival), capacities[1], n)
-        loop = Flow(limits[2], loop.offered + rest, loop.sent + rest, loop.delivered + rest)
+        loop = FlowRates(limits[2], loop.offered + rest, loop.sent + rest, loop.delivered + rest)
         sink_steady = [busy + rest * cost for busy, cost in zip(sink_steady, costs.sink.steady.loop, strict=True)]
     source = HostLoad(source_steady, 0.0, *at_source, pauses[0])
     sink = HostLoad(sink_steady, loop.sent * costs.loopback, *at_sink, pauses[1])
-    return State(t, costs, forth, back, loop, source, sink, lossless, wrong, n)
+    return SteadyState(t, costs, forth, back, loop, source, sink, lossless, wrong, n)
 
 
-def _limits(t: Traffic, costs: Costs, n: Numbers) -> Rates:
+def _limits(t: TrafficArrays, costs: Costs, n: Numbers) -> Rates:
     """Messages/s that each flow could send if it were alone: forth, back, loop."""
     source, sink = costs.source, costs.sink
     window = t.qps * t.outstanding
@@ -316,21 +316,21 @@ def _receive_side(host: HostCosts, rates: Rates, costs: Costs, capacity: float, 
     return _Arrivals(arrival, upstream, accepted, kept)
 
 
-def _taken(limit: Quantity, offered: Quantity, load: _Arrivals, t: Traffic, lossless: bool) -> Flow:
+def _taken(limit: Quantity, offered: Quantity, load: _Arrivals, t: TrafficArrays, lossless: bool) -> FlowRates:
     accepted = offered * load.accepted
     if lossless:
-        return Flow(limit, offered, accepted, accepted * load.kept)
+        return FlowRates(limit, offered, accepted, accepted * load.kept)
     # A lost RC packet costs the rest of its window (go back N): what was sent twice was not delivered once.
     again = 1.0 - t.is_rc * (1.0 - load.accepted)
-    return Flow(limit, offered, offered, accepted * load.kept * again)
+    return FlowRates(limit, offered, offered, accepted * load.kept * again)
 
 
-def wrong_packets(bit_error_ratio: float, t: Traffic) -> Quantity:
+def wrong_packets(bit_error_ratio: float, t: TrafficArrays) -> Quantity:
     """Return the share of packets of which at least one bit is wrong."""
     return 1.0 - (1.0 - bit_error_ratio) ** (8.0 * t.wire / t.packets)
 
 
-def _repeated(flow: Flow, sender: HostCosts, t: Traffic, wrong: Quantity) -> Flow:
+def _repeated(flow: FlowRates, sender: HostCosts, t: TrafficArrays, wrong: Quantity) -> FlowRates:
     """Return a flow whose packets arrive wrong now and then.
 
     The receiver drops such a packet. Of RC it then takes nothing of that queue pair until the packet comes again, so
@@ -340,13 +340,18 @@ def _repeated(flow: Flow, sender: HostCosts, t: Traffic, wrong: Quantity) -> Flo
     return flow._replace(delivered=flow.delivered * new)
 
 
-def in_flight(flow: Flow, sender: HostCosts, t: Traffic) -> Quantity:
+def in_flight(flow: FlowRates, sender: HostCosts, t: TrafficArrays) -> Quantity:
     """Return the packets of one queue pair that are on their way at once, the one in hand included."""
     return 1.0 + flow.sent * t.packets * sender.trip / t.qps
 
 
 def _left_over(
-    costs: Costs, limit: Quantity, flows: tuple[Flow, Flow], loads: tuple[Vector, Vector], capacity: float, n: Numbers
+    costs: Costs,
+    limit: Quantity,
+    flows: tuple[FlowRates, FlowRates],
+    loads: tuple[Vector, Vector],
+    capacity: float,
+    n: Numbers,
 ) -> Quantity:
     """Return the rate of loopback that yields: what every resource it needs has left.
 

@@ -28,7 +28,7 @@ from collie.simulator.costs import (
     HostCosts,
 )
 from collie.simulator.demand import receive_queues
-from collie.simulator.model import Flow, HostLoad, State, in_flight, wrong_packets
+from collie.simulator.model import FlowRates, HostLoad, SteadyState, in_flight, wrong_packets
 from collie.simulator.numbers import Numbers, Quantity, Vector
 from collie.simulator.subsystem import Cache, Subsystem
 
@@ -73,7 +73,7 @@ UNLIKE_COUNTERS: Final = ("rx_crc_errors", "out_of_sequence", "packets_sent_agai
 """In the order of `unlike_counters`: what hosts of a simulated fleet show besides."""
 
 
-def counters(subsystem: Subsystem, state: State) -> tuple[Vector, Vector]:
+def counters(subsystem: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
     """Return the advance per second of every counter, of hosts a and b of one kind."""
     shared = _near_misses(subsystem, state, lossless=state.lossless)
     source, sink = _port(state)
@@ -82,7 +82,7 @@ def counters(subsystem: Subsystem, state: State) -> tuple[Vector, Vector]:
     return state.numbers.exchange(state.traffic.is_read, source, sink)
 
 
-def unlike_counters(a: Subsystem, b: Subsystem, state: State) -> tuple[Vector, Vector]:
+def unlike_counters(a: Subsystem, b: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
     """Return the advance per second of every counter, the `UNLIKE_COUNTERS` last, of two hosts that may be unlike."""
     of_source, of_sink = (b, a) if state.traffic.is_read else (a, b)
     source, sink = _port(state)
@@ -97,7 +97,7 @@ def unlike_counters(a: Subsystem, b: Subsystem, state: State) -> tuple[Vector, V
 
 
 def _faults(
-    host: Subsystem, state: State, load: HostLoad, costs: HostCosts, coming: Flow, leaving: Flow
+    host: Subsystem, state: SteadyState, load: HostLoad, costs: HostCosts, coming: FlowRates, leaving: FlowRates
 ) -> list[Quantity]:
     """Return what only a fault moves: wrong bits of the host's own cable, what follows them, and crowded memory."""
     t = state.traffic
@@ -110,7 +110,7 @@ def _faults(
     ]
 
 
-def _port(state: State) -> tuple[list[Quantity], list[Quantity]]:
+def _port(state: SteadyState) -> tuple[list[Quantity], list[Quantity]]:
     traffic, costs = state.traffic, state.costs
     forth, back = state.forth.sent, state.back.sent
     forth_bytes = forth * traffic.wire + back * costs.answer_bytes
@@ -149,7 +149,7 @@ class _NearMisses(NamedTuple):
     bursts: float
 
 
-def _near_misses(subsystem: Subsystem, state: State, *, lossless: bool) -> _NearMisses:
+def _near_misses(subsystem: Subsystem, state: SteadyState, *, lossless: bool) -> _NearMisses:
     t, n = state.traffic, state.numbers
     reads, acks, buffer = subsystem.reads, subsystem.acknowledgements, subsystem.receive_buffer
     late = reading_lists = spilled = answered = 0.0
@@ -174,13 +174,13 @@ def _near_misses(subsystem: Subsystem, state: State, *, lossless: bool) -> _Near
 
 def _diagnostics(
     subsystem: Subsystem,
-    state: State,
+    state: SteadyState,
     shared: _NearMisses,
     load: HostLoad,
     costs: HostCosts,
-    coming: Flow,
-    leaving: Flow,
-    loop: Flow | None,
+    coming: FlowRates,
+    leaving: FlowRates,
+    loop: FlowRates | None,
 ) -> list[Quantity]:
     t, n, sets, steady, arrival = state.traffic, state.numbers, costs.sets, load.steady, load.arrival
     inbound, outbound, circling = coming.sent, leaving.sent, 0.0

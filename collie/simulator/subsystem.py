@@ -308,7 +308,7 @@ class GpuBridge(Part):
     """Payload bits/s that it writes there while it also reads."""
 
 
-class Host(Part):
+class HostHardware(Part):
     """The server."""
 
     sockets: int = Field(ge=1, le=8)
@@ -346,7 +346,7 @@ class Subsystem(Part):
     memory: HostMemory
     socket_link: SocketLink
     gpu_bridge: GpuBridge
-    host: Host
+    host: HostHardware
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -16,7 +16,7 @@ from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurem
 from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import Measured, OtherUse, RunResult, SetupFailed, TestbedInfo, Unsupported
-from collie.simulator.model import State, evaluate, evaluate_between
+from collie.simulator.model import SteadyState, evaluate, evaluate_between
 from collie.simulator.noise import Chance, chance
 from collie.simulator.readings import COUNTERS, PORT_COUNTERS, UNLIKE_COUNTERS, counters, unlike_counters
 from collie.simulator.specification import specification
@@ -172,12 +172,12 @@ class _Shown(NamedTuple):
     loss: _Pair
 
 
-def noiseless_hosts(state: State) -> tuple[HostMeasurement, HostMeasurement]:
+def noiseless_hosts(state: SteadyState) -> tuple[HostMeasurement, HostMeasurement]:
     """Return what both hosts of one point show, counters left out."""
     return _hosts(_shown(state), ({}, {}))
 
 
-def _shown(state: State) -> _Shown:
+def _shown(state: SteadyState) -> _Shown:
     pause_a, pause_b = state.pause_ratio()
     pauses_a, pauses_b = state.pauses()
     pause = (pause_a if pauses_a else None, pause_b if pauses_b else None)

@@ -1,7 +1,7 @@
 """A workload as numbers: what one of its messages is made of, and how much of it there is.
 
 Traffic depends on the workload and on the hardware's granularities. It is all that the rest of the model sees of a
-workload, so many points become one `Traffic` of arrays (`stack`), and the model evaluates them at once.
+workload, so many points become one `TrafficArrays` of arrays (`stack`), and the model evaluates them at once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _OPERATIONS: Final = {
 }
 
 
-class Traffic(NamedTuple):
+class TrafficArrays(NamedTuple):
     """One point, or many. Flags are 0.0 or 1.0; what is "per message" is the mean over the request vector.
 
     The two hosts go by the way of the payload of the first flow: its source and its sink. Of a READ, host B is the
@@ -133,13 +133,15 @@ class Traffic(NamedTuple):
     ordering_pressure: Quantity
 
 
-def stack(points: Sequence[Traffic]) -> Traffic:
+def stack(points: Sequence[TrafficArrays]) -> TrafficArrays:
     """Make one traffic of arrays out of many points."""
-    width = len(Traffic._fields)
-    return Traffic(*np.fromiter(chain.from_iterable(points), float, len(points) * width).reshape(-1, width).T.copy())
+    width = len(TrafficArrays._fields)
+    return TrafficArrays(
+        *np.fromiter(chain.from_iterable(points), float, len(points) * width).reshape(-1, width).T.copy()
+    )
 
 
-def traffic_of(subsystem: Subsystem, workload: Workload) -> Traffic:
+def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
     """Take a workload apart."""
     engine, acks = subsystem.engine, subsystem.acknowledgements
     payload_limit, request_limit = subsystem.pcie.max_payload_bytes, subsystem.pcie.max_read_request_bytes
@@ -181,7 +183,7 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> Traffic:
     a = workload.numa_node > 0 and near_nic, workload.memory is Memory.GPU
     b = workload.peer_numa_node > 0 and near_nic, workload.peer_memory is Memory.GPU
     (far_source, gpu_source), (far_sink, gpu_sink) = (b, a) if is_read else (a, b)
-    return Traffic(
+    return TrafficArrays(
         is_read,
         is_rc,
         is_ud,

@@ -43,7 +43,7 @@ class Timeouts:
     sign: float = 60.0
 
 
-class Connection:
+class SshConnection:
     """A chain of SSH transports, the last of which is the host's."""
 
     def __init__(self, transports: Sequence[paramiko.Transport]) -> None:
@@ -65,7 +65,7 @@ class Connection:
             transport.close()
 
 
-def connect(hops: Sequence[Hop], timeouts: Timeouts) -> Connection:
+def connect(hops: Sequence[Hop], timeouts: Timeouts) -> SshConnection:
     """Connect hop by hop.
 
     Raises:
@@ -82,7 +82,7 @@ def connect(hops: Sequence[Hop], timeouts: Timeouts) -> Connection:
         if isinstance(error, HostUnreachable | HostKeyMismatch):
             error.host = hops[-1].label  # whichever hop it is about, this is the host of the inventory that is missing
         raise
-    return Connection(transports)
+    return SshConnection(transports)
 
 
 def _connect_hop(hop: Hop, through: paramiko.Transport | None, timeouts: Timeouts) -> paramiko.Transport:

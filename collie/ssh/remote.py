@@ -19,7 +19,7 @@ from collie.errors import CommandFailed, CommandTimeout, HostUnreachable
 from collie.inventory.hosts import Host
 from collie.ports import Completed
 from collie.ssh.channel import CONNECTION_ERRORS, SshChannel
-from collie.ssh.connection import Connection, Timeouts, connect
+from collie.ssh.connection import SshConnection, Timeouts, connect
 from collie.ssh.route import USER_CONFIG, route
 from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
 
@@ -45,7 +45,7 @@ class SshRemote:
         self._timeouts = timeouts or Timeouts()
         self._config_file = config_file
         self._lock = threading.Lock()
-        self._connection: Future[Connection] | None = None
+        self._connection: Future[SshConnection] | None = None
 
     @property
     def name(self) -> str:
@@ -160,7 +160,7 @@ class SshRemote:
             connection.close()
             raise HostUnreachable(self.name, self._host.address, f"connection lost: {error}") from error
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> SshConnection:
         with self._lock:
             if self._connection is None or _has_ended(self._connection):
                 self._connection = _in_background(
@@ -173,12 +173,12 @@ class SshRemote:
             raise HostUnreachable(self.name, self._host.address, "closed while it was being connected to") from None
 
 
-def _in_background(name: str, make: Callable[[], Connection]) -> Future[Connection]:
+def _in_background(name: str, make: Callable[[], SshConnection]) -> Future[SshConnection]:
     """Make a connection in a thread of its own. Who waits for it may be interrupted, and need not wait to the end.
 
     Cancelled, it is closed as soon as it is made.
     """
-    made: Future[Connection] = Future()
+    made: Future[SshConnection] = Future()
 
     def run() -> None:
         try:
@@ -196,7 +196,7 @@ def _in_background(name: str, make: Callable[[], Connection]) -> Future[Connecti
     return made
 
 
-def _has_ended(connection: Future[Connection]) -> bool:
+def _has_ended(connection: Future[SshConnection]) -> bool:
     """Whether a connection could not be made, or is lost; closes what is left of it."""
     if not connection.done():
         return False

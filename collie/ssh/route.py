@@ -16,7 +16,7 @@ from collie.errors import HostUnreachable, TestbedError
 from collie.files import read_bytes
 from collie.inventory.hosts import Host
 from collie.ssh.keys import Identities
-from collie.ssh.trust import MOST_BYTES, Trust, from_known_hosts, pinned
+from collie.ssh.trust import MOST_BYTES, TrustedKeys, from_known_hosts, pinned
 
 USER_CONFIG = "~/.ssh/config"
 USER_KNOWN_HOSTS = "~/.ssh/known_hosts"
@@ -46,7 +46,7 @@ class Hop:
     port: int
     user: str
     identities: Identities
-    trust: Trust
+    trust: TrustedKeys
 
 
 def route(host: Host, config_file: str = USER_CONFIG) -> tuple[Hop, ...]:

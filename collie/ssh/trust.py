@@ -40,7 +40,7 @@ def known_hosts_name(address: str, port: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class TrustedKeys:
     """The keys that a host may present.
 
     Attributes:
@@ -84,18 +84,18 @@ class Trust:
         )
 
 
-def pinned(host: str, address: str, host_key: str | None, host_key_fingerprint: str | None) -> Trust | None:
+def pinned(host: str, address: str, host_key: str | None, host_key_fingerprint: str | None) -> TrustedKeys | None:
     """Return the trust that the inventory states, or None when it states none."""
     if host_key:
         key_type, blob = host_key.split()
         expected = fingerprint(base64.b64decode(blob))
-        return Trust(host, address, (expected,), (_algorithms(key_type),), "host_key in the hosts file")
+        return TrustedKeys(host, address, (expected,), (_algorithms(key_type),), "host_key in the hosts file")
     if host_key_fingerprint:
-        return Trust(host, address, (host_key_fingerprint,), _ANY_TYPE, "host_key_fingerprint in the hosts file")
+        return TrustedKeys(host, address, (host_key_fingerprint,), _ANY_TYPE, "host_key_fingerprint in the hosts file")
     return None
 
 
-def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -> Trust:
+def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -> TrustedKeys:
     """Return the trust that OpenSSH's files state; unreadable and missing files, and unreadable lines, state none."""
     keys: dict[str, str] = {}
     revoked: set[str] = set()
@@ -109,7 +109,7 @@ def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -
     algorithms = tuple(algorithm for name in dict.fromkeys(keys.values()) for algorithm in _algorithms(name))
     everything = tuple(algorithm for group in _ANY_TYPE for algorithm in group)
     source = files[0] if files else SYSTEM_KNOWN_HOSTS
-    return Trust(host, f"{address}:{port}", tuple(keys), (algorithms or everything,), source)
+    return TrustedKeys(host, f"{address}:{port}", tuple(keys), (algorithms or everything,), source)
 
 
 def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:

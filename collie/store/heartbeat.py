@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
-from collie.campaign.standing import Standing
+from collie.campaign.standing import CampaignProgress
 from collie.errors import StoreError
 from collie.store.directory import read_some, write_whole
 from collie.untrusted import read_json, typed
@@ -22,7 +22,7 @@ PERIOD_SECONDS = 3.0
 SCHEMA_VERSION = 1
 
 
-class State(StrEnum):
+class ProcessState(StrEnum):
     """What a process says of its campaign."""
 
     RUNNING = "running"
@@ -46,12 +46,12 @@ class Heartbeat:
         error: what went wrong, if it failed.
     """
 
-    state: State
+    state: ProcessState
     machine: str
     pid: int
     began: str
     updated: str
-    standing: Standing = field(default_factory=Standing)
+    standing: CampaignProgress = field(default_factory=CampaignProgress)
     ended_by: str | None = None
     error: str | None = None
 

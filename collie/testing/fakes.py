@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.bounds import Bound, packets_per_byte
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Watch, replayed
 from collie.detect.symptom import Symptom
@@ -23,10 +23,10 @@ from collie.workloads.workload import Workload
 FAKE_CATALOG = Catalog(
     "fake",
     (
-        Counter("rx_packets", "model", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
-        Counter("tx_pause", "model", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
-        Counter("pressure", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "cache"),
-        Counter("level", "model", Unit.PERCENT, Kind.INFO, "cache", gauge=True),
+        Counter("rx_packets", "model", Unit.PACKETS, CounterKind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
+        Counter("tx_pause", "model", Unit.MICROSECONDS, CounterKind.PAUSE, "wire", role=Role.TX_PAUSE),
+        Counter("pressure", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "cache"),
+        Counter("level", "model", Unit.PERCENT, CounterKind.INFO, "cache", gauge=True),
     ),
 )
 

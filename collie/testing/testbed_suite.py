@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from collie.campaign.safety import Guard
-from collie.counters.catalog import Kind
+from collie.counters.catalog import CounterKind
 from collie.detect.bounds import NOTHING_EXPECTED
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import START_UP_PAUSE_SECONDS, Sample, Watch
@@ -57,7 +57,9 @@ class TestbedSuite:
         names = [counter.name for counter in testbed.info.catalog.counters]
         assert names
         assert len(names) == len(set(names))
-        assert testbed.info.catalog.of_kind(Kind.PERFORMANCE) or testbed.info.catalog.of_kind(Kind.DIAGNOSTIC)
+        assert testbed.info.catalog.of_kind(CounterKind.PERFORMANCE) or testbed.info.catalog.of_kind(
+            CounterKind.DIAGNOSTIC
+        )
 
     def test_its_specification_is_positive(self, testbed: Testbed) -> None:
         """A bound of zero would make every workload healthy."""

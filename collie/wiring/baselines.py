@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.gate.cases import GateCase, Kind
+from collie.campaign.gate.cases import CaseOrigin, GateCase
 from collie.campaign.gate.record import Record
 from collie.content.anomalies import load_references
 from collie.detect.bounds import Calibration
@@ -22,7 +22,7 @@ from collie.inventory.under_test import ALIASES, EVERYTHING, beyond, known_words
 from collie.ports import Testbed
 from collie.search.anomaly import Anomaly
 from collie.store import fingerprints
-from collie.store.heartbeat import State, read_heartbeat
+from collie.store.heartbeat import ProcessState, read_heartbeat
 from collie.wiring.records import read_campaign
 from collie.wiring.testbeds import open_testbed
 
@@ -70,7 +70,7 @@ def read_baseline(name: str) -> Baseline:
     directory = path.parent if path.name == "campaign.sqlite" else path
     with read_campaign(directory) as store:
         said = read_heartbeat(store.directory.status)
-        if said is not None and said.state is State.RUNNING:
+        if said is not None and said.state is ProcessState.RUNNING:
             logger.warning("%s has not ended; the gate compares with what is on record so far", directory)
         kept = fingerprints.load(store.directory.fingerprints)
         if not kept:
@@ -92,7 +92,7 @@ def cases_of(baseline: Baseline, collection: str = "nsdi22") -> tuple[GateCase, 
     known = [
         GateCase(
             name=reference.id,
-            kind=Kind.KNOWN,
+            kind=CaseOrigin.KNOWN,
             title=reference.title,
             workload=reference.trigger,
             mfs=reference.conditions,
@@ -114,7 +114,7 @@ def _case_of(anomaly: Anomaly, baseline: Baseline, replayed: Collection[str]) ->
         name = f"{baseline.path.resolve().name}-{name}"
     return GateCase(
         name=name,
-        kind=Kind.BASELINE,
+        kind=CaseOrigin.BASELINE,
         title=anomaly.sentence,
         workload=anomaly.workload,
         mfs=anomaly.mfs,

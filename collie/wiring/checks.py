@@ -15,7 +15,7 @@ from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import SafetyRecord
 from collie.content.anomalies import load_reference, load_references
 from collie.content.applications import is_application, load_application
-from collie.content.locate import Kind, available, find
+from collie.content.locate import ContentKind, available, find
 from collie.content.spaces import load_space
 from collie.content.workload_files import load_workload
 from collie.errors import UsageError
@@ -55,7 +55,7 @@ def known_anomalies(against: str, subsystem: str | None = None) -> tuple[Known, 
         found = [anomaly for anomaly in kinds if anomaly.mfs.conditions]
         return tuple(Known(f"{folder}/{each.id}", each.sentence, each.mfs, each.workload) for each in found)
     references = load_references(against)
-    shown_on = find(Kind.SUBSYSTEM, subsystem).stem if subsystem else None
+    shown_on = find(ContentKind.SUBSYSTEM, subsystem).stem if subsystem else None
     own = [each for each in references if each.subsystem == shown_on]
     return tuple(_published(each) for each in own or references)
 
@@ -87,7 +87,7 @@ def application_named(name: str, space: str | None = None) -> Application:
     if is_file_name(path) and not is_application(path):
         terms = load_space(space or _TERMS)
         return Application.of(path.stem, load_workload(path, terms), terms)
-    if not is_file_name(path) and name in available(Kind.ANOMALY):
+    if not is_file_name(path) and name in available(ContentKind.ANOMALY):
         return Application.of(name, load_reference(name).trigger, load_space(space or _TERMS))
     return load_application(name, space)
 

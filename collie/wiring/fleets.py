@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Final
 
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.fleet import Battery, OpenGroup, Survey, Told
+from collie.campaign.fleet import Battery, BatteryResults, OpenGroup, Told
 from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.content.catalogs import load_catalog
 from collie.errors import UsageError
@@ -81,7 +81,7 @@ class FleetResult:
     name: str
     hosts: tuple[str, ...]
     battery: tuple[Probe, ...]
-    survey: Survey
+    survey: BatteryResults
     verdict: FleetVerdict | None
     safety: SafetyRecord | None
 
@@ -104,7 +104,7 @@ def fleet(choice: FleetChoice, tell: Told) -> FleetResult:
         name, hosts, battery, open_group, lanes = _real(choice)
     guard = Guard(limits_of(choice.search))
     if not is_large_enough(hosts):
-        return FleetResult(name, hosts, battery, Survey(), None, None)
+        return FleetResult(name, hosts, battery, BatteryResults(), None, None)
     plan = rounds(hosts, battery) * (choice.repeat or repeats(hosts))
     approve = partial(look_around, shared_port=choice.search.shared_port)
     survey = Battery(open_group, guard, lanes, tell, approve).run(plan)

@@ -13,7 +13,7 @@ from typing import Any
 
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, GateChoice, TestbedChoice
-from collie.campaign.engine import Engine
+from collie.campaign.engine import SearchLoop
 from collie.campaign.events import Both, Event
 from collie.campaign.gate.loop import Gate, GateParts
 from collie.campaign.gate.summary import GateSummary
@@ -194,10 +194,10 @@ def _ready(
     measured = measurer(candidate, sink)
     catalog = candidate.testbed.info.catalog
 
-    def engine(known: Sequence[Mfs]) -> Engine:
+    def engine(known: Sequence[Mfs]) -> SearchLoop:
         strategy = build(parts.recipe, parts.space, catalog, strategy_generator(search.seed))
         wide = KnownAnomalies([as_wide_as_it_may_be(mfs, parts.space) for mfs in known])
-        return Engine(measured, candidate.store, strategy, parts.space, parts.recipe, sink, wide, catalog)
+        return SearchLoop(measured, candidate.store, strategy, parts.space, parts.recipe, sink, wide, catalog)
 
     where = f"{candidate.store.directory.path}/" if isinstance(candidate.store, SqliteStore) else ""
     gate_parts = GateParts(

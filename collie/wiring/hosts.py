@@ -20,10 +20,10 @@ from collie.workloads.units import format_count
 
 if TYPE_CHECKING:
     from collie.hosts.findings import Finding
-    from collie.hosts.watch import Reading
+    from collie.hosts.watch import CounterRates
 
 
-def watch(hosts: str, period_seconds: float, names: Sequence[str] = ()) -> Iterator[tuple[Reading, ...]]:
+def watch(hosts: str, period_seconds: float, names: Sequence[str] = ()) -> Iterator[tuple[CounterRates, ...]]:
     """Yield how fast the counters of hosts of an inventory move.
 
     Args:
@@ -58,11 +58,11 @@ def check(hosts: str, limits: SafetyLimits, *, shared_port: bool, sends: bool) -
         UsageError: a limit is looser than the site allows.
     """
     from collie.hosts.check import check_hosts
-    from collie.hosts.paths import Traffic
+    from collie.hosts.paths import CheckTraffic
     from collie.ssh.remote import SshRemote
 
     inventory = open_inventory(hosts)
-    traffic = Traffic(tightened(inventory.safety, limits), shared_port) if sends else None
+    traffic = CheckTraffic(tightened(inventory.safety, limits), shared_port) if sends else None
     return check_hosts(inventory.hosts, SshRemote, catalog_for=find_catalog, pairs=inventory.pairs, traffic=traffic)
 
 

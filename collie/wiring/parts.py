@@ -30,14 +30,14 @@ from collie.workloads.space import Space
 _SOFT_ROCE_DEVICE = "rxe"
 
 
-class Usual(NamedTuple):
+class Defaults(NamedTuple):
     """Names of the space and the recipe that suit a testbed."""
 
     space: str
     recipe: str
 
 
-def usual(choice: TestbedChoice) -> Usual:
+def usual(choice: TestbedChoice) -> Defaults:
     """Return what a testbed is searched with unless the user says something else.
 
     Of hosts the first pair's devices decide, by name, as nobody has been asked yet: `rxe0` and the like are Soft-RoCE,
@@ -48,10 +48,10 @@ def usual(choice: TestbedChoice) -> Usual:
         UsageError: it forms no pair.
     """
     if choice.hosts is None:
-        return Usual("nsdi22", "guided")
+        return Defaults("nsdi22", "guided")
     measuring = first_pair(open_inventory(choice.hosts))
     is_emulated = any(party.device.startswith(_SOFT_ROCE_DEVICE) for party in measuring.hosts)
-    return Usual("soft-roce", "soft-roce") if is_emulated else Usual("nsdi22", "hosts")
+    return Defaults("soft-roce", "soft-roce") if is_emulated else Defaults("nsdi22", "hosts")
 
 
 def with_usual(choice: SearchChoice) -> SearchChoice:

@@ -17,7 +17,7 @@ from collie.files import FOR_OTHERS
 from collie.ports import CampaignHeader
 from collie.report.prometheus import render_metrics
 from collie.store.directory import CampaignDirectory, write_whole
-from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, State, write_heartbeat
+from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, ProcessState, write_heartbeat
 from collie.wiring.parts import system_clock, utc_now
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Pulse:
         if metrics is not None:
             self._targets[metrics] = self._write_metrics
         now = utc_now()
-        self._said = Heartbeat(State.RUNNING, socket.gethostname(), os.getpid(), now, now)
+        self._said = Heartbeat(ProcessState.RUNNING, socket.gethostname(), os.getpid(), now, now)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="pulse", daemon=True)
         self._complained: set[Path] = set()
@@ -59,17 +59,19 @@ class Pulse:
         self._stop.set()
         self._thread.join()
         if error is None:
-            self._say(state=State.ENDED, ended_by=self.ended_by)
+            self._say(state=ProcessState.ENDED, ended_by=self.ended_by)
         elif isinstance(error, KeyboardInterrupt):
-            self._say(state=State.INTERRUPTED)
+            self._say(state=ProcessState.INTERRUPTED)
         else:
-            self._say(state=State.FAILED, error=str(error) or type(error).__name__)
+            self._say(state=ProcessState.FAILED, error=str(error) or type(error).__name__)
 
     def _beat(self) -> None:
         while not self._stop.wait(PERIOD_SECONDS):
             self._say()
 
-    def _say(self, state: State = State.RUNNING, ended_by: str | None = None, error: str | None = None) -> None:
+    def _say(
+        self, state: ProcessState = ProcessState.RUNNING, ended_by: str | None = None, error: str | None = None
+    ) -> None:
         self._said = dataclasses.replace(
             self._said,
             state=state,
@@ -90,6 +92,6 @@ class Pulse:
         write_heartbeat(path, self._said)
 
     def _write_metrics(self, path: Path) -> None:
-        running = self._said.state is State.RUNNING
+        running = self._said.state is ProcessState.RUNNING
         text = render_metrics(self._header, self._said.standing, self._said.updated, running=running)
         write_whole(path, [text], FOR_OTHERS)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collie.campaign.choice import TestbedChoice
-from collie.content.locate import Kind, available
+from collie.content.locate import ContentKind, available
 from collie.content.subsystems import load_subsystem
 from collie.content.workload_files import load_workload
 from collie.errors import ContentError, Problem, UsageError
@@ -43,7 +43,7 @@ def subsystems() -> tuple[tuple[NamedSubsystem, ...], tuple[Problem, ...]]:
     """Load every subsystem of the overlay and of Collie; what is wrong with some does not hide the others."""
     found: list[NamedSubsystem] = []
     problems: list[Problem] = []
-    for name, path in available(Kind.SUBSYSTEM).items():
+    for name, path in available(ContentKind.SUBSYSTEM).items():
         try:
             found.append(NamedSubsystem(name, path, load_subsystem(name, SubsystemFile)))
         except ContentError as error:
@@ -139,7 +139,7 @@ def _map_base(named: str | None, subsystem: SubsystemFile, space: Space) -> tupl
         return f"witness of {named}", witnesses[named]
     if Path(named).suffix in {".yaml", ".yml"}:
         return Path(named).name, load_workload(Path(named), space)
-    if "/" not in named and named not in available(Kind.ANOMALY):
+    if "/" not in named and named not in available(ContentKind.ANOMALY):
         raise UsageError(
             f"--workload {named!r} is no file, no anomaly such as nsdi22-01 or CAMPAIGN/a1, and no mechanism that "
             f"subsystem {subsystem.name} has a witness of; it has {', '.join(witnesses) or 'none'}"

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from collie.campaign.standing import Found, Standing, failure_of
+from collie.campaign.standing import CampaignProgress, FoundAnomaly, failure_of
 from collie.errors import StoreError
 from collie.files import FOR_OTHERS
 from collie.ports import CampaignHeader
 from collie.report.prometheus import render_metrics
 from collie.search.anomaly import Anomaly
 from collie.store.directory import write_whole
-from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, State, read_heartbeat
+from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, ProcessState, read_heartbeat
 from collie.store.records import Tally
 from collie.store.sqlite import SqliteStore
 
@@ -56,7 +56,7 @@ class CampaignStatus:
     life: Life
     heartbeat: Heartbeat | None
     silent_seconds: float | None
-    standing: Standing
+    standing: CampaignProgress
     anomalies: tuple[Anomaly, ...]
     lost_runs: int = 0
 
@@ -75,7 +75,7 @@ def status(directory: Path, now: datetime | None = None) -> CampaignStatus:
         heartbeat = read_heartbeat(store.directory.status)
         tally, anomalies, lost = store.tally(), store.anomalies(), lost_runs(store)
     silent = _silence(heartbeat, now or datetime.now(UTC)) if heartbeat else None
-    said = heartbeat.standing if heartbeat else Standing()
+    said = heartbeat.standing if heartbeat else CampaignProgress()
     return CampaignStatus(
         directory,
         store.header,
@@ -118,7 +118,7 @@ def write_status_metrics(found: CampaignStatus, path: Path) -> None:
 def _life(heartbeat: Heartbeat | None, silent_seconds: float | None) -> Life:
     if heartbeat is None or silent_seconds is None:
         return Life.UNKNOWN
-    if heartbeat.state is State.RUNNING and silent_seconds > _SILENCE_SECONDS:
+    if heartbeat.state is ProcessState.RUNNING and silent_seconds > _SILENCE_SECONDS:
         return Life.DIED
     return Life(heartbeat.state.value)
 
@@ -128,7 +128,7 @@ def _silence(heartbeat: Heartbeat, now: datetime) -> float:
     return max(0.0, (now - heartbeat.updated_at).total_seconds())
 
 
-def _standing(said: Standing, tally: Tally, anomalies: tuple[Anomaly, ...]) -> Standing:
+def _standing(said: CampaignProgress, tally: Tally, anomalies: tuple[Anomaly, ...]) -> CampaignProgress:
     """Return what was said, with what the record knows better: it is never behind."""
     return dataclasses.replace(
         said,
@@ -136,7 +136,7 @@ def _standing(said: Standing, tally: Tally, anomalies: tuple[Anomaly, ...]) -> S
         failed_runs=tally.failed_runs,
         elapsed_seconds=tally.elapsed_seconds,
         anomalies={
-            anomaly.id: Found(anomaly.symptom.value, anomaly.severity, anomaly.complete)
+            anomaly.id: FoundAnomaly(anomaly.symptom.value, anomaly.severity, anomaly.complete)
             for anomaly in anomalies
             if anomaly.same_as is None
         },

@@ -33,7 +33,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HostLimits:
     """What the machines of a testbed can hold, per host.
 
     Attributes:
@@ -193,7 +193,7 @@ def _to_each(w: Any) -> str:
     return f" to each of {_partners(w)} hosts" if _partners(w) > 1 else ""
 
 
-def within(limits: Limits) -> tuple[Constraint, ...]:
+def within(limits: HostLimits) -> tuple[Constraint, ...]:
     """Return the constraints that keep a workload inside what the hosts can hold."""
 
     def total_mrs(w: Any) -> str | None:

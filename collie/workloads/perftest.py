@@ -23,7 +23,7 @@ _UNRELIABLE = (QpType.UD, QpType.UC)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedCommands:
     """What pasted command lines mean.
 
     Attributes:
@@ -48,7 +48,7 @@ def workload_of(*lines: str) -> Workload:
     return read(*lines).workload
 
 
-def read(*lines: str) -> Reading:
+def read(*lines: str) -> ParsedCommands:
     """Like `workload_of`, with what had to be assumed."""
     return _together([_Line.parse(line) for line in lines])
 
@@ -255,7 +255,7 @@ def _completions(line: _Line, values: Mapping[str, Any]) -> dict[str, Any]:
     return {"sq_sig_all": every == 1}
 
 
-def _together(lines: Sequence[_Line]) -> Reading:
+def _together(lines: Sequence[_Line]) -> ParsedCommands:
     """Make one workload of lines that run at the same time."""
     if not lines:
         raise UsageError("no perftest line")
@@ -274,7 +274,7 @@ def _together(lines: Sequence[_Line]) -> Reading:
         if wrong := constraint.check(workload):
             raise UsageError(f"perftest line {lines[0].text}: {wrong}")
     remarks = [remark for line in lines for remark in line.remarks]
-    return Reading(workload, tuple(dict.fromkeys((*remarks, *_assumed(lines, servers)))))
+    return ParsedCommands(workload, tuple(dict.fromkeys((*remarks, *_assumed(lines, servers)))))
 
 
 def _servers(lines: Sequence[_Line]) -> tuple[list[str], bool]:

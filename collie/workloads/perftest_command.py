@@ -34,7 +34,7 @@ _INCIDENTAL = frozenset(table.FIXED) | {"retry_cnt", "mr_bytes", "sq_psn", "max_
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class PerftestCommand:
     """One perftest process.
 
     Attributes:
@@ -51,16 +51,16 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PerftestPair:
     """The two processes of one flow; the client requests. All pairs of a workload run at the same time."""
 
     flow: Flow
-    server: Command
-    client: Command
+    server: PerftestCommand
+    client: PerftestCommand
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PerftestDifference:
     """A field that perftest runs otherwise.
 
     Attributes:
@@ -88,9 +88,9 @@ class Expression:
     """
 
     runs: Workload
-    pairs: tuple[Pair, ...]
-    lacks: tuple[Difference, ...]
-    differs: tuple[Difference, ...]
+    pairs: tuple[PerftestPair, ...]
+    lacks: tuple[PerftestDifference, ...]
+    differs: tuple[PerftestDifference, ...]
     requires: tuple[str, ...]
 
     @property
@@ -161,20 +161,20 @@ def _moderation(workload: Workload) -> int | None:
     return workload.wqe_batch if workload.wqe_batch <= table.MOST_CQ_MODERATION else None
 
 
-def _pair(workload: Workload, flow: Flow, argv: tuple[str, ...]) -> Pair:
+def _pair(workload: Workload, flow: Flow, argv: tuple[str, ...]) -> PerftestPair:
     server = _command(workload, flow.responder, argv)
     client = _command(workload, flow.requester, argv, server=flow.responder)
-    return Pair(flow, server, client)
+    return PerftestPair(flow, server, client)
 
 
-def _command(workload: Workload, role: str, argv: tuple[str, ...], server: str = "") -> Command:
+def _command(workload: Workload, role: str, argv: tuple[str, ...], server: str = "") -> PerftestCommand:
     peer = is_peer(workload, role)
     memory = workload.peer_memory if peer else workload.memory
     cuda = ("--use_cuda=0",) if memory is Memory.GPU else ()
-    return Command(role, server, (*argv, *cuda), workload.peer_numa_node if peer else workload.numa_node)
+    return PerftestCommand(role, server, (*argv, *cuda), workload.peer_numa_node if peer else workload.numa_node)
 
 
-def _requires(pairs: tuple[Pair, ...]) -> tuple[str, ...]:
+def _requires(pairs: tuple[PerftestPair, ...]) -> tuple[str, ...]:
     commands = [command for pair in pairs for command in (pair.server, pair.client)]
     names = {word.partition("=")[0] for command in commands for word in command.argv}
     needs = [need for name, need in table.REQUIRES.items() if name in names]
@@ -215,17 +215,17 @@ _WITHOUT_EFFECT: Mapping[str, Callable[[Workload, Workload], bool]] = {
 """Whether a field has no effect on a workload, or the same."""
 
 
-def _differences(asked: Workload, runs: Workload) -> Iterator[Difference]:
+def _differences(asked: Workload, runs: Workload) -> Iterator[PerftestDifference]:
     for name in FIELD_NAMES:
         if asked.get(name) == runs.get(name):
             continue
         if name not in _WITHOUT_EFFECT or not _WITHOUT_EFFECT[name](asked, runs):
-            yield Difference(name, asked.get(name), runs.get(name), table.REASONS[name])
+            yield PerftestDifference(name, asked.get(name), runs.get(name), table.REASONS[name])
 
 
 def _lacking(
-    asked: Workload, runs: Workload, different: tuple[Difference, ...], conditions: Mfs | None
-) -> tuple[Difference, ...]:
+    asked: Workload, runs: Workload, different: tuple[PerftestDifference, ...], conditions: Mfs | None
+) -> tuple[PerftestDifference, ...]:
     if conditions is None or not conditions.conditions:
         return tuple(difference for difference in different if difference.field not in _INCIDENTAL)
     broken = [condition for condition in conditions.conditions if not condition.holds(runs)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collie.workloads.constraint import Limits
+from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.space import Space
 from collie.workloads.units import format_bytes
@@ -112,7 +112,7 @@ def prune(space: Space, capabilities: Capabilities) -> tuple[Space, tuple[Drop, 
     return replace(pruned, part_of=space.part_of and prune(space.part_of, capabilities)[0]), tuple(drops)
 
 
-def _limited(limits: Limits, restriction: Restriction) -> tuple[Limits, Iterable[Drop]]:
+def _limited(limits: HostLimits, restriction: Restriction) -> tuple[HostLimits, Iterable[Drop]]:
     name, most = restriction.name, restriction.at_most
     before = getattr(limits, name)
     if most is None or most >= before:

@@ -9,7 +9,7 @@ from random import Random
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
-from collie.workloads.constraint import VERBS, Constraint, Limits, within
+from collie.workloads.constraint import VERBS, Constraint, HostLimits, within
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.units import format_value
 from collie.workloads.workload import Workload
@@ -81,7 +81,7 @@ class Space:
 
     name: str
     dimensions: Mapping[str, Dimension]
-    limits: Limits = field(default_factory=Limits)
+    limits: HostLimits = field(default_factory=HostLimits)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     rules: tuple[Constraint, ...] = ()
     part_of: Space | None = None
@@ -277,7 +277,7 @@ class Space:
                 raise ValueError(f"space {self.name} has no ordered dimension {name!r} to limit")
         return self.remade(dimensions, fixed, self.limits)
 
-    def remade(self, dimensions: Mapping[str, Dimension], fixed: Mapping[str, Any], limits: Limits) -> Space:
+    def remade(self, dimensions: Mapping[str, Dimension], fixed: Mapping[str, Any], limits: HostLimits) -> Space:
         """Return a space of other dimensions; plain values that do not go together give way to the nearest that do.
 
         Raises:

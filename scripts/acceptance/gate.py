@@ -22,11 +22,11 @@ from typing import Any
 
 from collie import wiring
 from collie.campaign.choice import GateChoice, SearchChoice, TestbedChoice
-from collie.campaign.gate.cases import Kind
+from collie.campaign.gate.cases import CaseOrigin
 from collie.cli.progress import Silence
 from collie.detect.compare import Change
 from collie.detect.judge import Thresholds
-from collie.detect.reading import Reading, Sign, reading_of, resolution, sign_of
+from collie.detect.reading import RunReading, Sign, reading_of, resolution, sign_of
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import Measured
 from collie.simulator.truth import Truth
@@ -115,11 +115,11 @@ def _gate(scenario: Scenario, baseline: wiring.Baseline, seed: int) -> dict[str,
         "exit_code": summary.exit_code(inconclusive_fails=True),
         "changes": {result.case.name: result.change for result in summary.results},
         "alarms": {name: _is_true(scenario, workload) for name, workload in alarmed.items()},
-        "found": sum(result.case.kind is Kind.FOUND for result in summary.results),
+        "found": sum(result.case.kind is CaseOrigin.FOUND for result in summary.results),
         "inconclusive": len(summary.of(Change.INCONCLUSIVE)),
         "runs": sum(summary.runs),
         "elapsed_seconds": summary.elapsed_seconds,
-        "replay_seconds": sum(r.elapsed_seconds for r in summary.results if r.case.kind is not Kind.FOUND),
+        "replay_seconds": sum(r.elapsed_seconds for r in summary.results if r.case.kind is not CaseOrigin.FOUND),
     }
 
 
@@ -129,7 +129,7 @@ def _is_true(scenario: Scenario, workload: Workload) -> bool:
     return sign_of(before, after, resolution(Thresholds())) is Sign.WORSE
 
 
-def _noiseless(settings: Settings, workload: Workload) -> Reading:
+def _noiseless(settings: Settings, workload: Workload) -> RunReading:
     """Return what F shows without noise; anomalous when its ground truth says so."""
     choice = TestbedChoice(settings=settings, noise=0.0)
     space = wiring.space_of(choice, None)

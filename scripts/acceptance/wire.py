@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 
 from collie import lab
-from collie.content.locate import Kind, find
+from collie.content.locate import ContentKind, find
 from collie.errors import LabError
 from collie.interrupts import heed
 from tests.support.faults.kills import CAMPAIGN, Course
@@ -126,7 +126,7 @@ def every_cpu_busy() -> Iterator[None]:
 
 def guided(place: Path) -> Path:
     """Write the lab's recipe with the strategy that Collie searches with by default, and return its path."""
-    fields = yaml.safe_load(find(Kind.RECIPE, "soft-roce").read_text(encoding="utf-8"))
+    fields = yaml.safe_load(find(ContentKind.RECIPE, "soft-roce").read_text(encoding="utf-8"))
     del fields["schedule"]
     path = place / "guided.yaml"
     path.write_text(yaml.safe_dump({**fields, "strategy": "guided"}), encoding="utf-8")

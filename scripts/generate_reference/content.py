@@ -17,7 +17,7 @@ from collie.inventory import file, hosts
 from collie.search.recipe import Bayesian, Extraction, Guide, Recipe, Schedule
 from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.application import Application
-from collie.workloads.constraint import Limits
+from collie.workloads.constraint import HostLimits
 from collie.workloads.feature import DERIVED, Condition
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Workload
@@ -43,7 +43,7 @@ class Section:
 _FILES: Mapping[str, tuple[Section, ...]] = {
     "Space: `workloads/spaces/NAME.yaml`": (
         Section("", spaces._SpaceFile),
-        Section("limits", spaces._LimitsFile, Limits),
+        Section("limits", spaces._LimitsFile, HostLimits),
         Section("dimensions.NAME", dimensions._DimensionFile, None, "NAME is a [field of a workload](#workload)."),
     ),
     "Anomaly: `workloads/anomalies/COLLECTION-NN.yaml`": (

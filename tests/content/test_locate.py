@@ -8,7 +8,7 @@ import pytest
 
 from collie.content.anomalies import load_references
 from collie.content.catalogs import load_catalog
-from collie.content.locate import Kind, available, find
+from collie.content.locate import ContentKind, available, find
 from collie.content.recipes import load_recipe
 from collie.errors import ContentError
 
@@ -26,7 +26,7 @@ def overlay(tmp_path: Path) -> Path:
 def test_an_overlay_hides_and_adds(overlay: Path) -> None:
     assert load_recipe("nsdi22", overlay).budget == "5runs"
     assert load_recipe("mine", overlay).name == "mine"
-    assert "random" in available(Kind.RECIPE, overlay)
+    assert "random" in available(ContentKind.RECIPE, overlay)
     assert load_recipe("nsdi22").budget == "10h"
 
 
@@ -43,18 +43,18 @@ def test_an_unknown_name_lists_what_there_is_and_guesses() -> None:
     with pytest.raises(
         ContentError, match=r"nsdi2: no space has this name; did you mean 'nsdi22'\? known: nsdi22, soft"
     ):
-        find(Kind.SPACE, "nsdi2")
+        find(ContentKind.SPACE, "nsdi2")
 
 
 def test_a_path_is_taken_as_it_is(overlay: Path) -> None:
-    assert find(Kind.RECIPE, str(overlay / "search/recipes/mine.yaml")) == overlay / "search/recipes/mine.yaml"
+    assert find(ContentKind.RECIPE, str(overlay / "search/recipes/mine.yaml")) == overlay / "search/recipes/mine.yaml"
     with pytest.raises(ContentError, match=r"gone\.yaml: no such file"):
-        find(Kind.RECIPE, "gone.yaml")
+        find(ContentKind.RECIPE, "gone.yaml")
 
 
 def test_a_name_with_slashes_never_leaves_the_content_folders() -> None:
     with pytest.raises(ContentError, match="no such file"):
-        find(Kind.RECIPE, "../recipes/nsdi22")
+        find(ContentKind.RECIPE, "../recipes/nsdi22")
 
 
 def test_a_catalog_stands_in_the_folder_of_its_driver(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 from collie.content.anomalies import load_reference, load_references
 from collie.content.applications import load_application
 from collie.content.catalogs import load_catalog
-from collie.content.locate import Kind, available
+from collie.content.locate import ContentKind, available
 from collie.content.recipes import _RecipeFile, load_recipe
 from collie.content.spaces import load_space
-from collie.counters.catalog import Kind as CounterKind, Role
+from collie.counters.catalog import CounterKind, Role
 from collie.detect.bounds import plain_sibling
 from collie.detect.symptom import Symptom
 from collie.search.recipe import Recipe, StrategyName
@@ -23,7 +23,7 @@ from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.reference import FixStatus, ReferenceAnomaly
 from collie.workloads.workload import FIELD_NAMES, Memory, Opcode, QpType
 
-SPACES = tuple(available(Kind.SPACE))
+SPACES = tuple(available(ContentKind.SPACE))
 REFERENCES = load_references("nsdi22")
 
 
@@ -35,10 +35,15 @@ def number(reference: ReferenceAnomaly) -> int:
 
 
 def test_the_applications_that_the_manual_names_are_there() -> None:
-    assert set(available(Kind.APPLICATION)) == {"all-reduce", "parameter-server", "rpc-library", "storage-target"}
+    assert set(available(ContentKind.APPLICATION)) == {
+        "all-reduce",
+        "parameter-server",
+        "rpc-library",
+        "storage-target",
+    }
 
 
-@pytest.mark.parametrize("name", available(Kind.APPLICATION))
+@pytest.mark.parametrize("name", available(ContentKind.APPLICATION))
 def test_a_search_inside_an_application_stays_there(name: str) -> None:
     application, rng = load_application(name), Random(22)
     space = reached(application)
@@ -145,7 +150,7 @@ def test_both_directions_are_kept_in_a_sibling_only_where_one_cpu_does_both() ->
 # --- recipes and catalogs ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", available(Kind.RECIPE))
+@pytest.mark.parametrize("name", available(ContentKind.RECIPE))
 def test_a_shipped_recipe_loads_under_its_name(name: str) -> None:
     assert load_recipe(name).name == name
 
@@ -175,7 +180,7 @@ def test_every_field_of_a_recipe_can_be_written_in_a_file() -> None:
     assert written == keys(Recipe) - {"name"}
 
 
-@pytest.mark.parametrize("driver", available(Kind.CATALOG))
+@pytest.mark.parametrize("driver", available(ContentKind.CATALOG))
 def test_a_shipped_catalog_names_its_driver_and_explains_every_counter(driver: str) -> None:
     catalog = load_catalog(driver)
 
@@ -262,7 +267,7 @@ def test_sums_of_queue_pairs_over_both_directions_are_where_the_paper_needs_them
 
 def test_every_shipped_yaml_file_is_one_that_a_loader_finds() -> None:
     root = Path(__file__).parents[2]
-    found = {path.resolve() for kind in Kind for path in available(kind).values()}
+    found = {path.resolve() for kind in ContentKind for path in available(kind).values()}
     shipped = {
         path.resolve() for folder in ("workloads", "search", "counters") for path in (root / folder).rglob("*.*")
     }

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from collie.content.catalogs import discover_catalog, find_catalog, load_catalog
-from collie.content.locate import Kind, available
-from collie.counters.catalog import Catalog, Kind as CounterKind, Role, Unit
+from collie.content.locate import ContentKind, available
+from collie.counters.catalog import Catalog, CounterKind, Role, Unit
 from collie.readings.samples import AgentSample, snapshot
 
 DATA = Path(__file__).parents[1] / "data" / "counters"
@@ -45,7 +45,7 @@ def of_driver(driver: str) -> Values:
 
 
 def test_every_driver_that_ships_has_recordings() -> None:
-    assert set(DRIVERS) == set(available(Kind.CATALOG)) - {"simulated"}
+    assert set(DRIVERS) == set(available(ContentKind.CATALOG)) - {"simulated"}
     assert set(DRIVERS) >= {"mlx5", "bnxt_re", "irdma", "efa", "erdma", "hns", "rxe"}
 
 

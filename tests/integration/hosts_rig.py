@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.errors import HostUnreachable
 from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.session import Archive
@@ -21,9 +21,9 @@ from collie.testing.fake_agent import fake_agent_program
 CATALOG = Catalog(
     "rxe",
     (
-        Counter("rcvd_pkts", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "software", role=Role.RX_PACKETS),
-        Counter("send_err", "hw_counters", Unit.EVENTS, Kind.ERROR, "software"),
-        Counter("tx_pause", "hw_counters", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
+        Counter("rcvd_pkts", "hw_counters", Unit.PACKETS, CounterKind.PERFORMANCE, "software", role=Role.RX_PACKETS),
+        Counter("send_err", "hw_counters", Unit.EVENTS, CounterKind.ERROR, "software"),
+        Counter("tx_pause", "hw_counters", Unit.MICROSECONDS, CounterKind.PAUSE, "wire", role=Role.TX_PAUSE),
     ),
 )
 

@@ -14,7 +14,7 @@ import pytest
 from collie.bundle.content import Bundle
 from collie.bundle.controller import Outcome, run
 from collie.campaign.reproduce import Plan, Reproduced, Then
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
@@ -31,10 +31,10 @@ from collie.workloads.workload import Workload
 CATALOG = Catalog(
     "rxe",
     (
-        Counter("rcvd_pkts", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "software", role=Role.RX_PACKETS),
-        Counter("misses", "hw_counters", Unit.EVENTS, Kind.DIAGNOSTIC, "cache"),
-        Counter("stalls", "hw_counters", Unit.EVENTS, Kind.DIAGNOSTIC, "pcie"),
-        Counter("tx_pause", "hw_counters", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
+        Counter("rcvd_pkts", "hw_counters", Unit.PACKETS, CounterKind.PERFORMANCE, "software", role=Role.RX_PACKETS),
+        Counter("misses", "hw_counters", Unit.EVENTS, CounterKind.DIAGNOSTIC, "cache"),
+        Counter("stalls", "hw_counters", Unit.EVENTS, CounterKind.DIAGNOSTIC, "pcie"),
+        Counter("tx_pause", "hw_counters", Unit.MICROSECONDS, CounterKind.PAUSE, "wire", role=Role.TX_PAUSE),
     ),
 )
 QUICK = WindowPolicy(

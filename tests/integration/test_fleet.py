@@ -20,7 +20,7 @@ from collie.campaign.fleet import ATTEMPTS, Battery, fitted
 from collie.campaign.safety import Guard
 from collie.cli.fleet import exit_code_of
 from collie.cli.main import run
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.measurement import Sample, Watch
 from collie.detect.symptom import Symptom
 from collie.errors import AgentError, CommandFailed, CommandTimeout, HostUnreachable, TestbedError
@@ -394,7 +394,7 @@ def test_an_interruption_closes_what_is_open_or_being_opened(kind: type[Endless]
 
 def test_groups_may_expose_different_counters() -> None:
     """What one pair lacks another may have; judging names its component all the same."""
-    extra = Counter("extra", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "PCIe")
+    extra = Counter("extra", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "PCIe")
 
     class More(FakeTestbed):
         @property
@@ -474,8 +474,10 @@ def test_real_hosts_go_the_same_way(tmp_path: Path) -> None:
     catalog = Catalog(
         "rxe",
         (
-            Counter("rcvd_pkts", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "software", role=Role.RX_PACKETS),
-            Counter("send_err", "hw_counters", Unit.EVENTS, Kind.ERROR, "cable"),
+            Counter(
+                "rcvd_pkts", "hw_counters", Unit.PACKETS, CounterKind.PERFORMANCE, "software", role=Role.RX_PACKETS
+            ),
+            Counter("send_err", "hw_counters", Unit.EVENTS, CounterKind.ERROR, "cable"),
         ),
     )
     hosts = ("h1", "h2", "h3", "h4")

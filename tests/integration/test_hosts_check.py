@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
-from collie.hosts import State, check_hosts
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
+from collie.hosts import CheckState, check_hosts
 from collie.hosts.findings import Finding
-from collie.hosts.paths import Traffic
+from collie.hosts.paths import CheckTraffic
 from collie.hosts.watch import watch
 from collie.inventory.hosts import Host
 from collie.inventory.safety import SafetyLimits
@@ -24,7 +24,7 @@ from collie.ssh import LocalRemote
 from tests.integration.hosts_rig import ARCHIVE, CATALOG, GROUP, ONE_HOST, PAIR, QUICK, Unreachable, local
 
 
-def states(tmp_path: Path, host: Host) -> dict[str, State]:
+def states(tmp_path: Path, host: Host) -> dict[str, CheckState]:
     return {finding.item: finding.state for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
 
 
@@ -62,7 +62,7 @@ def test_check_finds_a_good_host_good(tmp_path: Path) -> None:
     found = states(tmp_path, PAIR.a)
     needed = {"ssh", "python", "agent", "data path", "device", "port", "gid", "mtu", "clock"}
     assert needed <= set(found)
-    assert {item: found[item] for item in needed} == dict.fromkeys(needed, State.OK)
+    assert {item: found[item] for item in needed} == dict.fromkeys(needed, CheckState.OK)
 
 
 @pytest.mark.usefixtures("no_waiting")
@@ -80,7 +80,7 @@ def test_check_says_what_is_missing_and_what_mends_it(
     tmp_path: Path, change: dict[str, Any], item: str, command: str
 ) -> None:
     found = check_hosts([replace(PAIR.a, **change)], local(tmp_path), ARCHIVE)
-    missing = [finding for finding in found if finding.state is State.MISSING]
+    missing = [finding for finding in found if finding.state is CheckState.MISSING]
     assert [finding.item for finding in missing] == [item]
     assert command in missing[0].command
 
@@ -89,14 +89,14 @@ def test_check_says_what_is_missing_and_what_mends_it(
 @pytest.mark.parametrize(
     ("link_layer", "gid_index", "state", "command"),
     [
-        ("Ethernet", 3, State.ADVICE, "ip address add 192.0.2.9/24 dev eth1"),
-        ("InfiniBand", 3, State.OK, ""),
-        ("InfiniBand", None, State.MISSING, "in the hosts file: gid_index: 3"),
-        ("InfiniBand", 7, State.MISSING, "in the hosts file: gid_index: 3"),
+        ("Ethernet", 3, CheckState.ADVICE, "ip address add 192.0.2.9/24 dev eth1"),
+        ("InfiniBand", 3, CheckState.OK, ""),
+        ("InfiniBand", None, CheckState.MISSING, "in the hosts file: gid_index: 3"),
+        ("InfiniBand", 7, CheckState.MISSING, "in the hosts file: gid_index: 3"),
     ],
 )
 def test_check_does_not_ask_for_a_gid_that_a_run_needs_not(
-    tmp_path: Path, link_layer: str, gid_index: int | None, state: State, command: str
+    tmp_path: Path, link_layer: str, gid_index: int | None, state: CheckState, command: str
 ) -> None:
     (tmp_path / "left").mkdir()
     (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"port": {"link_layer": link_layer}}))
@@ -109,15 +109,15 @@ def test_check_does_not_ask_for_a_gid_that_a_run_needs_not(
 @pytest.mark.parametrize(
     ("usable", "forced", "state", "command"),
     [
-        ([], None, State.MISSING, "apt-get install libibverbs1 python3-pyverbs"),
-        (["native"], "pyverbs", State.MISSING, "apt-get install python3-pyverbs"),
-        (["pyverbs"], None, State.ADVICE, "apt-get install gcc libc6-dev"),
-        (["pyverbs"], "pyverbs", State.ADVICE, "apt-get install gcc libc6-dev"),
-        (["native", "pyverbs"], "pyverbs", State.OK, ""),
+        ([], None, CheckState.MISSING, "apt-get install libibverbs1 python3-pyverbs"),
+        (["native"], "pyverbs", CheckState.MISSING, "apt-get install python3-pyverbs"),
+        (["pyverbs"], None, CheckState.ADVICE, "apt-get install gcc libc6-dev"),
+        (["pyverbs"], "pyverbs", CheckState.ADVICE, "apt-get install gcc libc6-dev"),
+        (["native", "pyverbs"], "pyverbs", CheckState.OK, ""),
     ],
 )
 def test_check_says_which_data_path_a_host_will_use(
-    tmp_path: Path, usable: list[str], forced: str | None, state: State, command: str
+    tmp_path: Path, usable: list[str], forced: str | None, state: CheckState, command: str
 ) -> None:
     (tmp_path / "left").mkdir()
     (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"data_paths": usable}))
@@ -128,12 +128,12 @@ def test_check_says_which_data_path_a_host_will_use(
 
 def test_check_of_an_unreachable_host_is_one_finding(tmp_path: Path) -> None:
     found = check_hosts([PAIR.a], Unreachable, ARCHIVE)
-    assert [(finding.item, finding.state) for finding in found] == [("ssh", State.MISSING)]
+    assert [(finding.item, finding.state) for finding in found] == [("ssh", CheckState.MISSING)]
     assert "No route to host" in found[0].detail
     assert found[0].command.startswith("here: ssh -v ")
 
 
-def paths(tmp_path: Path, traffic: Traffic | None = Traffic()) -> dict[str, Finding]:  # noqa: B008
+def paths(tmp_path: Path, traffic: CheckTraffic | None = CheckTraffic()) -> dict[str, Finding]:  # noqa: B008
     found = check_hosts(GROUP.hosts[:3], local(tmp_path), ARCHIVE, catalog_for=lambda _: CATALOG, traffic=traffic)
     return {finding.item: finding for finding in found if "->" in finding.item or "not tested" in finding.detail}
 
@@ -143,7 +143,7 @@ def test_check_sends_both_ways_along_a_ring(tmp_path: Path) -> None:
     found = paths(tmp_path)
     ring = [("left", "right"), ("right", "third"), ("third", "left")]
     assert set(found) == {f"data path {a} -> {b}" for pair in ring for a, b in (pair, pair[::-1])}
-    assert {finding.state for finding in found.values()} == {State.OK}
+    assert {finding.state for finding in found.values()} == {CheckState.OK}
     asked = (tmp_path / "third" / "asked").read_text().split()
     assert (asked.count("start"), asked.count("verify")) == (12, 4)  # three runs each way, with each of the two others
 
@@ -153,7 +153,7 @@ def test_check_names_the_way_on_which_nothing_arrives(tmp_path: Path) -> None:
     (tmp_path / "third").mkdir()
     (tmp_path / "third" / "cut").touch()
     found = paths(tmp_path)
-    dead = {item for item, finding in found.items() if finding.state is State.MISSING}
+    dead = {item for item, finding in found.items() if finding.state is CheckState.MISSING}
     assert dead == {item for item in found if "third" in item}
     assert len(dead) == 4
     assert all(found[item].detail.startswith("not told apart: ") for item in dead)
@@ -179,32 +179,32 @@ def test_check_sends_nothing_on_a_port_that_is_in_use(tmp_path: Path) -> None:
     used = {"qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}]}
     (tmp_path / "right" / "behaviour.json").write_text(json.dumps(used))
     found = paths(tmp_path)
-    untested = {item for item, finding in found.items() if finding.state is State.ADVICE}
+    untested = {item for item, finding in found.items() if finding.state is CheckState.ADVICE}
     assert untested == {item for item in found if "right" in item}
     assert all("other (pid 7)" in found[item].detail for item in untested)
     assert "start" not in (tmp_path / "right" / "asked").read_text().split()
-    assert {finding.state for finding in paths(tmp_path, Traffic(shared_port=True)).values()} == {State.OK}
+    assert {finding.state for finding in paths(tmp_path, CheckTraffic(shared_port=True)).values()} == {CheckState.OK}
 
 
 @pytest.mark.usefixtures("no_waiting")
 def test_check_stops_beyond_the_safety_limits(tmp_path: Path) -> None:
-    found = paths(tmp_path, Traffic(SafetyLimits(rate_bps=1e6)))
-    assert {finding.state for finding in found.values()} == {State.OK}
+    found = paths(tmp_path, CheckTraffic(SafetyLimits(rate_bps=1e6)))
+    assert {finding.state for finding in found.values()} == {CheckState.OK}
     assert all("stopped early: host" in finding.detail for finding in found.values())
 
 
 @pytest.mark.usefixtures("no_waiting")
 def test_check_without_traffic_says_so(tmp_path: Path) -> None:
     (found,) = paths(tmp_path, None).values()
-    assert (found.state, found.detail) == (State.ADVICE, "not tested: --no-traffic")
+    assert (found.state, found.detail) == (CheckState.ADVICE, "not tested: --no-traffic")
     assert "prepare" not in (tmp_path / "left" / "asked").read_text().split()
 
 
 PFC = Catalog(
     "rxe",
     (
-        Counter("drops", "ethtool", Unit.PACKETS, Kind.DIAGNOSTIC, "buffer", role=Role.DISCARD),
-        Counter("tx_prio3_pause", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "buffer", role=Role.TX_PAUSE),
+        Counter("drops", "ethtool", Unit.PACKETS, CounterKind.DIAGNOSTIC, "buffer", role=Role.DISCARD),
+        Counter("tx_prio3_pause", "ethtool", Unit.MICROSECONDS, CounterKind.PAUSE, "buffer", role=Role.TX_PAUSE),
     ),
 )
 
@@ -220,7 +220,7 @@ def check_with(tmp_path: Path, counters: dict[str, dict[str, int]], catalog: Cat
 def test_check_counts_counters_and_says_that_flow_control_is_off(tmp_path: Path) -> None:
     found = check_with(tmp_path, {"ethtool": {"drops": 1, "new_one": 1}}, PFC)
     assert found["counters"].detail == "1 of 2 of catalog rxe; 1 unknown, such as new_one"
-    assert found["flow control"].state is State.ADVICE
+    assert found["flow control"].state is CheckState.ADVICE
     assert "dev eth1" in found["flow control"].command
 
 
@@ -234,7 +234,7 @@ def test_check_says_nothing_of_flow_control_that_is_on(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_waiting")
 def test_check_says_that_nobody_has_described_a_driver(tmp_path: Path) -> None:
     found = check_with(tmp_path, {"hw_counters": {"a": 1, "b": 1}}, None)
-    assert found["counters"].state is State.ADVICE
+    assert found["counters"].state is CheckState.ADVICE
     assert "its 2 counters are read under their own names" in found["counters"].detail
 
 
@@ -259,17 +259,17 @@ ACROSS = {"all/accept_local": 0, "all/rp_filter": 0, "all/arp_ignore": 0, "eth1/
 @pytest.mark.parametrize(
     ("rules", "state", "command"),
     [
-        ({**ACROSS, "eth1/accept_local": 0, "all/accept_local": 1}, State.OK, ""),
+        ({**ACROSS, "eth1/accept_local": 0, "all/accept_local": 1}, CheckState.OK, ""),
         (
             {**ACROSS, "eth1/accept_local": 0, "all/rp_filter": 1},
-            State.ADVICE,
+            CheckState.ADVICE,
             "sysctl -w net.ipv4.conf.eth1.accept_local=1 net.ipv4.conf.eth1.rp_filter=2",
         ),
         (ACROSS, None, ""),  # the kernel does not tell
     ],
 )
 def test_check_says_whether_one_port_of_a_host_reaches_another(
-    tmp_path: Path, rules: dict[str, int], state: State | None, command: str
+    tmp_path: Path, rules: dict[str, int], state: CheckState | None, command: str
 ) -> None:
     class WithRules(LocalRemote):
         def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
@@ -297,7 +297,7 @@ def test_check_advises_when_the_hosts_of_a_pair_are_not_alike(tmp_path: Path) ->
     def alike() -> Finding:
         return check_hosts([PAIR.a, PAIR.b], local(tmp_path), ARCHIVE, pairs=[PAIR])[-1]
 
-    assert (alike().host, alike().item, alike().state) == ("left,right", "alike", State.OK)
+    assert (alike().host, alike().item, alike().state) == ("left,right", "alike", CheckState.OK)
     (tmp_path / "right" / "behaviour.json").write_text('{"fingerprint": {"nic.firmware": "2.0"}}')
-    assert alike().state is State.ADVICE
+    assert alike().state is CheckState.ADVICE
     assert "nic.firmware: 1.0 and 2.0" in alike().detail

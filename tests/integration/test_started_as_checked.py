@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collie.errors import AgentError, TestbedError
-from collie.hosts import State, check_hosts
+from collie.hosts import CheckState, check_hosts
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host
@@ -112,6 +112,6 @@ def test_the_check_of_hosts_names_a_shell_that_speaks_first(tmp_path: Path) -> N
             return super().run(["echo", "unlimited"] if argv[-1] == "ulimit -l" else argv, timeout_seconds)
 
     found = check_hosts([HOST], lambda host: Unlimited(host.name, tmp_path), ARCHIVE)
-    (missing,) = (finding for finding in found if finding.state is State.MISSING)
+    (missing,) = (finding for finding in found if finding.state is CheckState.MISSING)
     assert missing.item == "agent"
     assert missing.detail.endswith(SPEAKS)

@@ -13,7 +13,7 @@ import pytest
 
 from collie.content.catalogs import load_catalog
 from collie.errors import TestbedError
-from collie.hosts import Finding, HostsTestbed, State, WindowPolicy, check_hosts
+from collie.hosts import CheckState, Finding, HostsTestbed, WindowPolicy, check_hosts
 from collie.inventory.hosts import Pair
 from collie.ports import Measured, Remote, RunResult, SetupFailed
 from collie.ssh import SshRemote
@@ -49,29 +49,29 @@ def test_a_lab_in_order_passes_both_ways(pair: Pair) -> None:
     found = paths(pair)
     a, b = pair.a.name, pair.b.name
     assert [finding.item for finding in found] == [f"data path {a} -> {b}", f"data path {b} -> {a}"]
-    assert {finding.state for finding in found} == {State.OK}
+    assert {finding.state for finding in found} == {CheckState.OK}
     assert all("path MTU 4096" in finding.detail for finding in found)
 
 
 @pytest.mark.parametrize(
     ("do", "undo", "layer", "state"),
     [
-        ("ip link set eth1 mtu 1500", "ip link set eth1 mtu 4200", "MTU: ", State.ADVICE),
-        (DROP.format("ip", "ip_proto udp dst_port 4791"), UNDROP, "UDP 4791: ", State.MISSING),
-        ("ip link set eth1 arp off", "ip link set eth1 arp on", "address resolution: ", State.MISSING),
+        ("ip link set eth1 mtu 1500", "ip link set eth1 mtu 4200", "MTU: ", CheckState.ADVICE),
+        (DROP.format("ip", "ip_proto udp dst_port 4791"), UNDROP, "UDP 4791: ", CheckState.MISSING),
+        ("ip link set eth1 arp off", "ip link set eth1 arp on", "address resolution: ", CheckState.MISSING),
         (
             DROP.format("arp", "") + "; ip neigh flush dev eth1",
             UNDROP,
             "address resolution: ",
-            State.MISSING,
+            CheckState.MISSING,
         ),
-        ("ip link set eth1 down", "ip link set eth1 up", "link: ", State.MISSING),
-        ("tc qdisc replace dev eth1 root netem loss 100%", "tc qdisc del dev eth1 root", "link: ", State.MISSING),
+        ("ip link set eth1 down", "ip link set eth1 up", "link: ", CheckState.MISSING),
+        ("tc qdisc replace dev eth1 root netem loss 100%", "tc qdisc del dev eth1 root", "link: ", CheckState.MISSING),
     ],
     ids=["mtu", "firewall", "arp-off", "arp-filtered", "link-down", "loss"],
 )
 def test_the_broken_layer_is_named_and_its_command_mends_it(
-    pair: Pair, remotes: tuple[Remote, Remote], do: str, undo: str, layer: str, state: State
+    pair: Pair, remotes: tuple[Remote, Remote], do: str, undo: str, layer: str, state: CheckState
 ) -> None:
     own, other = remotes[1], remotes[0]
     other.run(["ip", "neigh", "flush", "dev", "eth1"], SOON)
@@ -83,19 +83,19 @@ def test_the_broken_layer_is_named_and_its_command_mends_it(
         (command,) = {finding.command for finding in found}
         run(own, command)
         mended = paths(pair)
-        assert {finding.state for finding in mended} == {State.OK}, mended
+        assert {finding.state for finding in mended} == {CheckState.OK}, mended
 
 
 def test_a_wrong_gid_index_is_named_with_the_right_one(pair: Pair) -> None:
     wrong = Pair(replace(pair.a, gid_index=0), pair.b)
     found = paths(wrong)
     print(*found, sep="\n")
-    assert {(finding.host, finding.state) for finding in found} == {(pair.a.name, State.MISSING)}
+    assert {(finding.host, finding.state) for finding in found} == {(pair.a.name, CheckState.MISSING)}
     assert all("GID: " in finding.detail for finding in found)
     (command,) = {finding.command for finding in found}
     index = int(command.removeprefix(f"in the hosts file, {pair.a.name}: gid_index: "))
     right = Pair(replace(pair.a, gid_index=index), pair.b)
-    assert {finding.state for finding in paths(right)} == {State.OK}
+    assert {finding.state for finding in paths(right)} == {CheckState.OK}
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pytest
 from collie import lab
 from collie.content.catalogs import load_catalog
 from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
-from collie.hosts import HostsTestbed, State, WindowPolicy, check_hosts
+from collie.hosts import CheckState, HostsTestbed, WindowPolicy, check_hosts
 from collie.inventory.hosts import Host, Pair
 from collie.lab.machine import label_of
 from collie.lab.spec import StateDir
@@ -96,7 +96,7 @@ class TestSshRemoteOnALabMachine(RemoteSuite):
 def test_check_finds_everything_in_place(pair: Pair) -> None:
     found = check_hosts(pair.hosts, SshRemote)
     assert {finding.host for finding in found} == {host.name for host in pair.hosts}
-    assert [finding for finding in found if finding.state is not State.OK and finding.item != "clock"] == []
+    assert [finding for finding in found if finding.state is not CheckState.OK and finding.item != "clock"] == []
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_host_without_pyverbs_measures_and_says_what_cannot_be_forced(
     with pytest.raises(TestbedError, match=rf"host {bare.name} .*pyverbs.*apt-get install python3-pyverbs"):
         testbed.measure(Workload(), 1)
     testbed.close()
-    missing = [finding for finding in check_hosts([forced], SshRemote) if finding.state is State.MISSING]
+    missing = [finding for finding in check_hosts([forced], SshRemote) if finding.state is CheckState.MISSING]
     assert [finding.item for finding in missing] == ["data path"]
 
 

@@ -13,7 +13,7 @@ import pytest
 from collie import lab
 from collie.content.catalogs import load_catalog
 from collie.content.inventory import load_inventory
-from collie.hosts import HostsTestbed, State, WindowPolicy, check_hosts
+from collie.hosts import CheckState, HostsTestbed, WindowPolicy, check_hosts
 from collie.inventory.hosts import Inventory, Pair
 from collie.ports import Measured
 from collie.ssh import SshRemote
@@ -68,7 +68,7 @@ def queue_pairs(inventory: Inventory) -> list[str]:
 def test_the_inventory_names_each_device_and_check_finds_them_in_place(inventory: Inventory) -> None:
     assert [host.name for host in inventory.hosts] == [FIRST, SECOND, OTHER]
     found = check_hosts(inventory.hosts, SshRemote, pairs=inventory.pairs)
-    unwell = [one for one in found if one.state is not State.OK and one.item not in {"clock", "alike"}]
+    unwell = [one for one in found if one.state is not CheckState.OK and one.item not in {"clock", "alike"}]
     assert unwell == []
     assert [one.host for one in found if one.item == "other ports"] == [FIRST, SECOND]
 

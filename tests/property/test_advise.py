@@ -16,7 +16,7 @@ from collie.advise.effort import Effort, Undecided
 from collie.advise.overlap import Known, overlap
 from collie.advise.solver import find
 from collie.workloads.application import Application, Sizes, Traffic, Values, reached
-from collie.workloads.constraint import Limits
+from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op, feature_value
 from collie.workloads.space import Space
@@ -43,7 +43,7 @@ SPACE = Space(
         "recv_wq_depth": Ordered("recv_wq_depth", 1, 5, (1, 2, 3, 5), 4),
         "messages": Vector("messages", 3, Ordered("messages", 1, 16, (1, 2, 4, 8, 12, 16), 8), (8,)),
     },
-    Limits(total_mrs=20, pinned_bytes=200, outstanding_bytes=150),
+    HostLimits(total_mrs=20, pinned_bytes=200, outstanding_bytes=150),
 )
 MOST_WORKLOADS = 500
 

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.fleet.battery import BATTERY, FEWEST_HOSTS, Probe, Stage, is_large_enough, repeats, rounds
 from collie.fleet.judge import FleetVerdict, judge
-from collie.fleet.reading import DELIVERED, PATH_MTU, Reading
+from collie.fleet.reading import DELIVERED, PATH_MTU, HostReading
 from collie.fleet.spread import bar, freedom
 from collie.inventory.hosts import machine_of
 from collie.wiring.fleets import by_rail
@@ -21,9 +21,9 @@ from collie.workloads.workload import Workload
 CATALOG = Catalog(
     "made-up",
     (
-        Counter("rx_packets", "model", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
-        Counter("stalls", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "PCIe"),
-        Counter("wrong", "model", Unit.PACKETS, Kind.ERROR, "cable"),
+        Counter("rx_packets", "model", Unit.PACKETS, CounterKind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
+        Counter("stalls", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "PCIe"),
+        Counter("wrong", "model", Unit.PACKETS, CounterKind.ERROR, "cable"),
     ),
 )
 PLAIN = Probe("plain", Stage.RING, Workload())
@@ -46,12 +46,12 @@ def _as_ever(_host: str, _partner: str, _metric: str, _second: int) -> float:
 
 def _readings(
     hosts: tuple[str, ...], seed: int, level: Level = _as_ever, probe: str = "plain", first_run: int = 0
-) -> list[Reading]:
+) -> list[HostReading]:
     """Return what a ring reads: run by run, a level that differs by chance, and seconds around it."""
     rng = Random(f"{seed} {probe}")
     pairs = [group.hosts for groups in rounds(hosts, [PLAIN]) * repeats(hosts) for group in groups]
     return [
-        Reading(
+        HostReading(
             host,
             first_run + run,
             (partner,),
@@ -71,7 +71,7 @@ def _readings(
     ]
 
 
-def _judged(readings: Iterable[Reading], hosts: tuple[str, ...], *probes: Probe) -> FleetVerdict:
+def _judged(readings: Iterable[HostReading], hosts: tuple[str, ...], *probes: Probe) -> FleetVerdict:
     return judge(readings, hosts, probes or (PLAIN,), CATALOG)
 
 
@@ -137,7 +137,7 @@ def test_neither_order_nor_unit_matters(size: int, seed: int) -> None:
         (each.host, each.telling) for each in other.standings
     ]
     larger = [
-        Reading(
+        HostReading(
             each.host,
             each.run,
             each.partners,
@@ -186,10 +186,10 @@ def test_hosts_that_read_the_same_are_alike_unless_they_read_nothing() -> None:
 def test_a_counter_that_stands_still_elsewhere_gives_a_host_away() -> None:
     hosts = _names(8)
 
-    def with_errors(reading: Reading) -> Reading:
+    def with_errors(reading: HostReading) -> HostReading:
         errors = (40.0,) * SECONDS if reading.host == "h2" else (0.0,) * SECONDS
         samples = {**reading.samples, "wrong": errors}
-        return Reading(reading.host, reading.run, reading.partners, reading.probe, samples, reading.window_seconds)
+        return HostReading(reading.host, reading.run, reading.partners, reading.probe, samples, reading.window_seconds)
 
     verdict = _judged(map(with_errors, _readings(hosts, 1)), hosts)
     assert _odd(verdict) == ["h2"]
@@ -200,10 +200,10 @@ def test_a_counter_that_stands_still_elsewhere_gives_a_host_away() -> None:
 def test_a_smaller_path_mtu_is_a_cause_before_the_work_that_it_makes() -> None:
     hosts = _names(8)
 
-    def with_mtu(reading: Reading) -> Reading:
+    def with_mtu(reading: HostReading) -> HostReading:
         mtu = 1024.0 if "h2" in (reading.host, *reading.partners) else 4096.0
         samples = {**reading.samples, PATH_MTU: (mtu,) * SECONDS}
-        return Reading(reading.host, reading.run, reading.partners, reading.probe, samples, reading.window_seconds)
+        return HostReading(reading.host, reading.run, reading.partners, reading.probe, samples, reading.window_seconds)
 
     level: Level = lambda host, partner, metric, _s: 90.0 if metric == "stalls" and "h2" in (host, partner) else 1.0  # noqa: E731
     verdict = _judged(map(with_mtu, _readings(hosts, 1, level)), hosts)
@@ -243,7 +243,7 @@ def test_devices_of_one_host_are_no_peers_of_each_other() -> None:
 def test_a_host_that_met_one_partner_alone_is_not_judged() -> None:
     hosts = ("a", "b", "c", "d")
     read = [
-        Reading(host, run, (partner,), "plain", {DELIVERED: (level,) * SECONDS}, float(SECONDS))
+        HostReading(host, run, (partner,), "plain", {DELIVERED: (level,) * SECONDS}, float(SECONDS))
         for run, (one, other, level) in enumerate([("a", "b", 1e9), ("c", "d", 1e11)] * 4)
         for host, partner in ((one, other), (other, one))
     ]
@@ -290,7 +290,7 @@ def test_a_sink_is_not_blamed_for_an_odd_sender() -> None:
     for run, (first, sink, *others) in enumerate(groups, start=10_000):
         senders = (first, *others)
         level = 1e6 * rng.gauss(1.0, NOISE) * (2.0 if odd & {sink, *senders} else 1.0)
-        read.append(Reading(sink, run, senders, crowd.name, {"stalls": (level,) * SECONDS}, float(SECONDS)))
+        read.append(HostReading(sink, run, senders, crowd.name, {"stalls": (level,) * SECONDS}, float(SECONDS)))
     assert set(_odd(_judged(read, hosts, PLAIN, crowd))) == odd
 
 

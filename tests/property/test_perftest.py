@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from collie.content.spaces import load_space
 from collie.workloads.constraint import VERBS
 from collie.workloads.perftest import workload_of
-from collie.workloads.perftest_command import Command, Pair, command_of
+from collie.workloads.perftest_command import PerftestCommand, PerftestPair, command_of
 from collie.workloads.perftest_options import FIXED, PAGE_BYTES, PROGRAMS
 from collie.workloads.space import Space
 from collie.workloads.workload import OPCODES_BY_QP_TYPE, Connection, Direction, Memory, QpType, Workload
@@ -80,7 +80,7 @@ def test_what_perftest_can_say_comes_back(workload: Workload) -> None:
     assert pasted == between
 
 
-def _ends(pair: Pair) -> tuple[Command, Command]:
+def _ends(pair: PerftestPair) -> tuple[PerftestCommand, PerftestCommand]:
     return pair.server, pair.client
 
 

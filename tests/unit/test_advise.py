@@ -20,18 +20,18 @@ from collie.campaign.choice import SearchChoice
 from collie.cli.main import run
 from collie.cli.progress import Silence
 from collie.content.applications import load_application
-from collie.content.locate import Kind, available
+from collie.content.locate import ContentKind, available
 from collie.content.spaces import load_space
 from collie.detect.symptom import Outcome
 from collie.errors import ContentError
 from collie.report.advice import render_advice
 from collie.workloads.application import Application, Sizes, Traffic, Values, reached
-from collie.workloads.constraint import Limits
+from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
-APPLICATIONS = tuple(available(Kind.APPLICATION))
+APPLICATIONS = tuple(available(ContentKind.APPLICATION))
 SPACE = load_space("nsdi22")
 
 
@@ -260,7 +260,7 @@ def test_an_empty_explanation_covers_nothing() -> None:
 
 def test_a_mean_over_several_messages_is_decided_exactly() -> None:
     """7 queues of 5 messages may hold 3500 bytes: 100 on average, so 172 beside twice 64 and no more."""
-    limited = replace(SPACE, limits=Limits(outstanding_bytes=3500))
+    limited = replace(SPACE, limits=HostLimits(outstanding_bytes=3500))
     kind = traffic(qps=(7,), send_wq_depth=(5,), messages=Sizes(range(64, 1025), 3))
 
     def with_one_of(size: int) -> Workload | None:

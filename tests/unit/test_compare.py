@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from collie.detect.compare import Change, Comparison, Side, compare
 from collie.detect.judge import Thresholds
 from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
-from collie.detect.reading import Reading, Sign, resolution, sign_of, typical
+from collie.detect.reading import RunReading, Sign, resolution, sign_of, typical
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.errors import UsageError
 
@@ -21,30 +21,30 @@ CHANCES = Chances(differ=0.02, missed=0.02)
 RULE = PairRule(needed=3, pairs=4)
 
 
-def healthy(delivered: float = 100e9, pause: float = 1e-5) -> Reading:
-    return Reading(Verdict(Outcome.NORMAL, "fine"), delivered, pause)
+def healthy(delivered: float = 100e9, pause: float = 1e-5) -> RunReading:
+    return RunReading(Verdict(Outcome.NORMAL, "fine"), delivered, pause)
 
 
-def pausing(ratio: float, delivered: float = 100e9) -> Reading:
-    return Reading(
+def pausing(ratio: float, delivered: float = 100e9) -> RunReading:
+    return RunReading(
         Verdict(Outcome.ANOMALOUS, f"pause {ratio}", Symptom.PAUSE, ratio, "b", ratio / 0.001), delivered, ratio
     )
 
 
-def slow(deficit: float) -> Reading:
+def slow(deficit: float) -> RunReading:
     verdict = Verdict(Outcome.ANOMALOUS, f"slow {deficit}", Symptom.LOW_THROUGHPUT, deficit, "b", deficit / 0.2)
-    return Reading(verdict, 100e9 * (1 - deficit), 1e-5)
+    return RunReading(verdict, 100e9 * (1 - deficit), 1e-5)
 
 
-def showing(symptom: Symptom, severity: float, margin: float = 1.0) -> Reading:
-    return Reading(Verdict(Outcome.ANOMALOUS, symptom, symptom, severity, "b", margin), 100e9, 0.0)
+def showing(symptom: Symptom, severity: float, margin: float = 1.0) -> RunReading:
+    return RunReading(Verdict(Outcome.ANOMALOUS, symptom, symptom, severity, "b", margin), 100e9, 0.0)
 
 
-def unbounded(delivered: float) -> Reading:
-    return Reading(inconclusive("the plain sibling could not be measured"), delivered, unbounded=True)
+def unbounded(delivered: float) -> RunReading:
+    return RunReading(inconclusive("the plain sibling could not be measured"), delivered, unbounded=True)
 
 
-VOID = Reading(inconclusive("the link changed"))
+VOID = RunReading(inconclusive("the link changed"))
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,17 @@ VOID = Reading(inconclusive("the link changed"))
         (replace(unbounded(0.0), delivered_bps=None), slow(0.6), None),
     ],
 )
-def test_sign_of_a_pair(before: Reading, after: Reading, sign: Sign | None) -> None:
+def test_sign_of_a_pair(before: RunReading, after: RunReading, sign: Sign | None) -> None:
     assert sign_of(before, after, LIMITS) is sign
 
 
 def test_a_reading_without_throughput_is_not_a_drop_to_nothing() -> None:
-    assert sign_of(healthy(), Reading(Verdict(Outcome.NORMAL, "fine")), LIMITS) is Sign.SAME
+    assert sign_of(healthy(), RunReading(Verdict(Outcome.NORMAL, "fine")), LIMITS) is Sign.SAME
 
 
 def drive(
-    before: Iterable[Reading | None],
-    after: Iterable[Reading | None],
+    before: Iterable[RunReading | None],
+    after: Iterable[RunReading | None],
     rule: PairRule = RULE,
     *,
     expects_healthy: bool = False,
@@ -107,7 +107,7 @@ def drive(
         return stop.value, asked
 
 
-def always(reading: Reading | None) -> list[Reading | None]:
+def always(reading: RunReading | None) -> list[RunReading | None]:
     return [reading] * 40
 
 
@@ -127,7 +127,7 @@ def always(reading: Reading | None) -> list[Reading | None]:
         (slow(0.3), unbounded(40e9), Change.WORSE, 3),
     ],
 )
-def test_what_steady_sides_are_called(before: Reading, after: Reading, change: Change, pairs: int) -> None:
+def test_what_steady_sides_are_called(before: RunReading, after: RunReading, change: Change, pairs: int) -> None:
     comparison, asked = drive(always(before), always(after))
     assert (comparison.change, len(comparison.pairs)) == (change, pairs)
     assert len(asked) == 2 * pairs
@@ -252,7 +252,7 @@ def test_simulated_gates_raise_no_more_false_alarms_than_declared() -> None:
     shares = Shares(declared, decisions)
     rule = rule_for(shares.of_replay, CHANCES.differ, CHANCES.missed)
 
-    def run_of(deficit: float) -> Reading:
+    def run_of(deficit: float) -> RunReading:
         if rng.random() < CHANCES.differ / 2:
             return pausing(0.005)
         noisy = 1 - (1 - deficit) * rng.gauss(1, 0.01)

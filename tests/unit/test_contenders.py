@@ -16,7 +16,7 @@ from collie.campaign.run import Campaign
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
-from collie.counters.catalog import Kind
+from collie.counters.catalog import CounterKind
 from collie.detect.bounds import Calibration
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Symptom
@@ -94,7 +94,11 @@ def test_a_contender_drives_the_counters_that_its_recipe_names(name: str) -> Non
         searching.tell(workload, answer(workload))
 
     kinds = {counter.kind for counter in FAKE_CATALOG.counters if counter.name in driven}
-    assert kinds == set(load_recipe(name).drives) == {Kind.PERFORMANCE if "perf" in name else Kind.DIAGNOSTIC}
+    assert (
+        kinds
+        == set(load_recipe(name).drives)
+        == {CounterKind.PERFORMANCE if "perf" in name else CounterKind.DIAGNOSTIC}
+    )
 
 
 def test_the_algorithm_of_the_paper_mutates_within_one_of_its_four_dimensions() -> None:

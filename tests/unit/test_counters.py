@@ -7,13 +7,13 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from collie.counters.catalog import Catalog, Counter, Ignored, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Ignored, Role, Unit
 from collie.counters.series import Snapshot, difference, is_level, is_stable, rates, rates_at, resets
 
-WIDE = Counter("wide", "model", Unit.PACKETS, Kind.PERFORMANCE, "port")
-NARROW = Counter("narrow", "ethtool", Unit.EVENTS, Kind.DIAGNOSTIC, "queue", width=32)
-WORDS = Counter("words", "counters", Unit.BYTES, Kind.PERFORMANCE, "port", scale=4)
-LEVEL = Counter("level", "ethtool", Unit.PERCENT, Kind.DIAGNOSTIC, "pcie", gauge=True)
+WIDE = Counter("wide", "model", Unit.PACKETS, CounterKind.PERFORMANCE, "port")
+NARROW = Counter("narrow", "ethtool", Unit.EVENTS, CounterKind.DIAGNOSTIC, "queue", width=32)
+WORDS = Counter("words", "counters", Unit.BYTES, CounterKind.PERFORMANCE, "port", scale=4)
+LEVEL = Counter("level", "ethtool", Unit.PERCENT, CounterKind.DIAGNOSTIC, "pcie", gauge=True)
 CATALOG = Catalog("test", (WIDE, NARROW, WORDS, LEVEL))
 
 
@@ -73,12 +73,12 @@ def test_too_few_or_no_values_are_no_level() -> None:
 def test_a_catalog_finds_by_name_and_kind() -> None:
     assert CATALOG.find("words") is WORDS
     assert CATALOG.find("gone") is None
-    assert CATALOG.of_kind(Kind.DIAGNOSTIC) == (NARROW, LEVEL)
+    assert CATALOG.of_kind(CounterKind.DIAGNOSTIC) == (NARROW, LEVEL)
 
 
 # --- Saturation and resets --------------------------------------------------------------------------------------------
 
-SATURATING = Counter("errors", "counters", Unit.EVENTS, Kind.ERROR, "cable", width=16, saturates=True)
+SATURATING = Counter("errors", "counters", Unit.EVENTS, CounterKind.ERROR, "cable", width=16, saturates=True)
 
 
 def test_a_counter_that_saturates_never_wraps() -> None:
@@ -99,7 +99,9 @@ def test_a_reset_is_named_and_a_wrap_is_none() -> None:
 
 # --- Counters that are refreshed once a second ------------------------------------------------------------------------
 
-SLOW = Counter("slow", "ethtool", Unit.BYTES, Kind.PERFORMANCE, "port", refresh_seconds=1.0, role=Role.RX_PACKETS)
+SLOW = Counter(
+    "slow", "ethtool", Unit.BYTES, CounterKind.PERFORMANCE, "port", refresh_seconds=1.0, role=Role.RX_PACKETS
+)
 PERIOD = 0.25
 
 
@@ -170,7 +172,7 @@ def test_a_single_step_lies_somewhere_in_the_window() -> None:
 
 
 def test_the_slowest_counter_that_decides_is_known() -> None:
-    lazy = Counter("lazy", "ethtool", Unit.PERCENT, Kind.DIAGNOSTIC, "pcie", refresh_seconds=60.0)
+    lazy = Counter("lazy", "ethtool", Unit.PERCENT, CounterKind.DIAGNOSTIC, "pcie", refresh_seconds=60.0)
     assert Catalog("test", (WIDE, SLOW, lazy)).slowest_deciding_seconds == 1.0
     assert CATALOG.slowest_deciding_seconds == 0.0
 

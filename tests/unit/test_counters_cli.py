@@ -10,21 +10,21 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from collie.cli.counters import _print_json_of, _print_line_of, _rates, command
-from collie.counters.catalog import Catalog, Counter, Kind, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 from collie.counters.unusual import MOST
-from collie.hosts.watch import Reading
+from collie.hosts.watch import CounterRates
 
 CATALOG = Catalog(
     "some",
     (
-        Counter("packets", "model", Unit.PACKETS, Kind.PERFORMANCE, "wire"),
-        Counter("pause", "model", Unit.MICROSECONDS, Kind.PAUSE, "wire"),
-        Counter("stalled", "model", Unit.PERCENT, Kind.DIAGNOSTIC, "pcie", gauge=True),
-        Counter("still", "model", Unit.EVENTS, Kind.ERROR, "wire"),
-        Counter("hidden", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "wire"),
+        Counter("packets", "model", Unit.PACKETS, CounterKind.PERFORMANCE, "wire"),
+        Counter("pause", "model", Unit.MICROSECONDS, CounterKind.PAUSE, "wire"),
+        Counter("stalled", "model", Unit.PERCENT, CounterKind.DIAGNOSTIC, "pcie", gauge=True),
+        Counter("still", "model", Unit.EVENTS, CounterKind.ERROR, "wire"),
+        Counter("hidden", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "wire"),
     ),
 )
-READING = Reading(
+READING = CounterRates(
     "left",
     {"packets": 123456.0, "pause": 20.0, "stalled": 12.0, "still": 0.0, "hidden": None},
     {"packets": 0.3, "pause": MOST, "stalled": 5.0, "still": 0.0, "hidden": None},

@@ -9,8 +9,8 @@ import pytest
 
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement
 from collie.hosts.data_path import failure_of
-from collie.hosts.diagnosis import Failure, Layer, Stage, diagnose, unequal_mtu
-from collie.hosts.drop_rules import Rule
+from collie.hosts.diagnosis import Layer, PathFailure, ProofStage, diagnose, unequal_mtu
+from collie.hosts.drop_rules import DropRule
 from collie.hosts.facts import Gid, PortFacts
 from collie.hosts.wire import End, Link, Neighbour, Ping
 from collie.inventory.hosts import Host
@@ -44,16 +44,16 @@ def end(name: str, number: int) -> End:
 
 A, B = end("a", 1), end("b", 2)
 WRONG = replace(A.host, gid_index=0)
-TIMED_OUT = Failure(Stage.SET_UP, "modify_qp RTR: Connection timed out")
-FULL = Failure(Stage.FULL, "transport retry counter exceeded")
-NOTHING = Failure(Stage.TRICKLE, "nothing was received")
+TIMED_OUT = PathFailure(ProofStage.SET_UP, "modify_qp RTR: Connection timed out")
+FULL = PathFailure(ProofStage.FULL, "transport retry counter exceeded")
+NOTHING = PathFailure(ProofStage.TRICKLE, "nothing was received")
 UNRESOLVED = replace(A, neighbour=Neighbour("FAILED"), ping=LOST, full_ping=None)
-DROPS_ARP = Rule("ARP", "a filter drops ARP", "undo ARP")
-DROPS_ROCE = Rule("UDP 4791", "a filter drops UDP 4791", "undo UDP")
-LOSES = Rule("everything", "netem loses packets", "undo loss")
-MAY_DROP = Rule("UDP 4791", "a policy may drop UDP 4791", "open UDP", surely=False)
-LOSES_SOME = Rule("everything", "netem loses 0.1 % of all packets", "undo loss", surely=False)
-REFUSED = Failure(Stage.SET_UP, "host b: agent step reg_mr: Cannot allocate memory", "b")
+DROPS_ARP = DropRule("ARP", "a filter drops ARP", "undo ARP")
+DROPS_ROCE = DropRule("UDP 4791", "a filter drops UDP 4791", "undo UDP")
+LOSES = DropRule("everything", "netem loses packets", "undo loss")
+MAY_DROP = DropRule("UDP 4791", "a policy may drop UDP 4791", "open UDP", surely=False)
+LOSES_SOME = DropRule("everything", "netem loses 0.1 % of all packets", "undo loss", surely=False)
+REFUSED = PathFailure(ProofStage.SET_UP, "host b: agent step reg_mr: Cannot allocate memory", "b")
 NIC_A, NIC_B = replace(A, driver="mlx5_core"), replace(B, driver="mlx5_core")
 IB_A, IB_B = (replace(nic, port=replace(PORT, link_layer="InfiniBand"), gid=None) for nic in (NIC_A, NIC_B))
 SMALL_PINGS = Ping(passed=False, limit=1500)
@@ -101,7 +101,7 @@ SMALL_PINGS = Ping(passed=False, limit=1500)
         (
             A,
             B,
-            Failure(Stage.DATAGRAM, "nothing was received"),
+            PathFailure(ProofStage.DATAGRAM, "nothing was received"),
             Layer.DATAGRAM,
             "b",
             "rdma statistic show link rxe0/1",
@@ -110,7 +110,7 @@ SMALL_PINGS = Ping(passed=False, limit=1500)
     ],
 )
 def test_the_lowest_broken_layer_is_named_with_its_command(
-    sender: End, receiver: End, failure: Failure, layer: Layer, host: str, command: str
+    sender: End, receiver: End, failure: PathFailure, layer: Layer, host: str, command: str
 ) -> None:
     found = diagnose(sender, receiver, failure)
     assert (found.layer, found.host) == (layer, host)
@@ -138,7 +138,7 @@ def test_the_end_with_the_smaller_mtu_is_named_with_the_mtu_of_the_other() -> No
 
 
 @pytest.mark.parametrize("rule", [DROPS_ROCE, MAY_DROP, LOSES, LOSES_SOME])
-def test_the_kernel_of_a_host_is_not_blamed_for_what_a_nic_loses(rule: Rule) -> None:
+def test_the_kernel_of_a_host_is_not_blamed_for_what_a_nic_loses(rule: DropRule) -> None:
     found = diagnose(NIC_A, replace(NIC_B, rules=(rule,)), NOTHING)
     assert (found.layer, found.host) == (Layer.FABRIC, "b")
     assert "VLAN, PFC, or an ACL of the switch" in found.detail
@@ -153,7 +153,7 @@ def test_a_device_of_which_no_driver_is_known_is_taken_for_a_nic() -> None:
 
 
 @pytest.mark.parametrize("rule", [DROPS_ARP, LOSES])
-def test_a_nic_asks_for_addresses_by_way_of_the_kernel(rule: Rule) -> None:
+def test_a_nic_asks_for_addresses_by_way_of_the_kernel(rule: DropRule) -> None:
     asking = replace(UNRESOLVED, driver="mlx5_core")
     found = diagnose(asking, replace(NIC_B, rules=(rule,)), TIMED_OUT)
     assert (found.layer, found.host, found.command) == (Layer.ADDRESS, "b", rule.undo)
@@ -171,8 +171,8 @@ def test_a_policy_is_a_guess_that_comes_before_no_knowledge_at_all() -> None:
 
 
 @pytest.mark.parametrize("rules", [(MAY_DROP,), (DROPS_ROCE,), (LOSES,)])
-@pytest.mark.parametrize("stage", [Stage.SET_UP, Stage.TRICKLE, Stage.FULL, Stage.DATAGRAM])
-def test_a_host_that_gives_a_reason_is_believed(rules: tuple[Rule, ...], stage: Stage) -> None:
+@pytest.mark.parametrize("stage", [ProofStage.SET_UP, ProofStage.TRICKLE, ProofStage.FULL, ProofStage.DATAGRAM])
+def test_a_host_that_gives_a_reason_is_believed(rules: tuple[DropRule, ...], stage: ProofStage) -> None:
     seen = replace(A, full_ping=SMALL_PINGS, ping=LOST, routed=False), replace(B, rules=rules)
     found = diagnose(*seen, replace(REFUSED, stage=stage))
     assert (found.layer, found.host, found.detail) == (Layer.QUEUE_PAIR, "b", REFUSED.detail)
@@ -183,7 +183,7 @@ def test_a_reason_is_told_of_a_host_without_tools() -> None:
 
 
 def test_a_wrong_gid_explains_what_a_host_refuses() -> None:
-    refused = Failure(Stage.SET_UP, "modify_qp RTR EINVAL", "a")
+    refused = PathFailure(ProofStage.SET_UP, "modify_qp RTR EINVAL", "a")
     found = diagnose(replace(A, host=WRONG, gid=Gid(0, "fe80::1", "RoCE v2")), B, refused)
     assert (found.layer, found.host) == (Layer.GID, "a")
 
@@ -230,6 +230,8 @@ def test_a_discipline_that_loses_a_little_is_a_hint_and_no_cause() -> None:
 )
 def test_a_work_request_that_the_peer_has_answered_was_not_lost(errors: dict[str, int], refused_by: str | None) -> None:
     silent = (HostMeasurement("a", 0.0, 0.0), HostMeasurement("b", 0.0, 0.0))
-    failed = failure_of(Stage.TRICKLE, Measurement(silent, 0.1, health=GeneratorHealth(completion_errors=errors)), "a")
+    failed = failure_of(
+        ProofStage.TRICKLE, Measurement(silent, 0.1, health=GeneratorHealth(completion_errors=errors)), "a"
+    )
     assert failed is not None
     assert failed.refused_by == refused_by

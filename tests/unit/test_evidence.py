@@ -13,7 +13,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.search.candidates import Candidates
 from collie.search.evidence import Evidence, weigh
 from collie.search.hypotheses import Hypotheses
-from collie.search.limits import Limits
+from collie.search.limits import CandidateLimits
 from collie.search.plainness import Plainness
 from collie.search.recipe import Extraction
 from collie.workloads.feature import Condition, Mfs, Op
@@ -53,7 +53,7 @@ def test_every_limit_is_met_by_the_finding_and_says_what_it_excludes() -> None:
     rng = Random(1)
     for _ in range(50):
         finding, other = SPACE.sample(rng), SPACE.sample(rng)
-        limits = Limits(SPACE, finding)
+        limits = CandidateLimits(SPACE, finding)
         here, there = limits.coordinates(finding), limits.coordinates(other)
         for index, limit in enumerate(limits.limits):
             assert (here[index] >= limit.thresholds).all()
@@ -66,7 +66,7 @@ def test_every_limit_is_met_by_the_finding_and_says_what_it_excludes() -> None:
 
 
 def test_a_set_of_values_holds_those_that_showed() -> None:
-    limits = Limits(SPACE, SPACE.base)
+    limits = CandidateLimits(SPACE, SPACE.base)
     chosen = [int(limit.feature == "qp_type" and limit.values == (QpType.UD,)) for limit in limits.limits]
     looping = SPACE.base.with_(loopback=True)
     assert limits.conditions(chosen, [SPACE.base]) == [Condition("qp_type", Op.EQUAL, QpType.RC)]
@@ -75,8 +75,8 @@ def test_a_set_of_values_holds_those_that_showed() -> None:
     assert limits.conditions([0] * len(limits.limits), [SPACE.base]) == []
 
 
-def hypotheses(finding: Workload, mfs: Mfs, tried: list[Workload]) -> tuple[Limits, Hypotheses]:
-    limits = Limits(SPACE, finding)
+def hypotheses(finding: Workload, mfs: Mfs, tried: list[Workload]) -> tuple[CandidateLimits, Hypotheses]:
+    limits = CandidateLimits(SPACE, finding)
     workloads = [finding, *tried]
     weights = np.array([1.0 if mfs.covers(workload) else -1.0 for workload in workloads])
     points = np.array([limits.coordinates(workload) for workload in workloads])

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 
 from collie.detect.measurement import HostMeasurement, Measurement, Sample
 from collie.fleet.battery import BATTERY
-from collie.fleet.reading import PATH_MTU, Reading, readings_of
+from collie.fleet.reading import PATH_MTU, HostReading, readings_of
 
 STREAM = BATTERY[0]
 PERIOD, WINDOW = 0.25, 5.0
 
 
-def _read(values: Callable[[str, float], Mapping[str, float | None]], **ends: float) -> dict[str, Reading]:
+def _read(values: Callable[[str, float], Mapping[str, float | None]], **ends: float) -> dict[str, HostReading]:
     """Return the readings, by host, of a run whose roles' samples end at different times."""
     series = tuple(
         Sample(number * PERIOD, role, values(role, number * PERIOD))

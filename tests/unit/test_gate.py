@@ -12,8 +12,8 @@ import pytest
 
 from collie.campaign.budget import Budget
 from collie.campaign.choice import SearchChoice
-from collie.campaign.engine import Engine
-from collie.campaign.gate.cases import GateCase, Kind
+from collie.campaign.engine import SearchLoop
+from collie.campaign.gate.cases import CaseOrigin, GateCase
 from collie.campaign.gate.loop import Gate, GateParts
 from collie.campaign.gate.record import Record
 from collie.campaign.gate.summary import GateSummary
@@ -56,7 +56,7 @@ def trigger(**values: object) -> Workload:
     return workload
 
 
-def case(name: str, mfs: Mfs, kind: Kind = Kind.BASELINE, **values: object) -> GateCase:
+def case(name: str, mfs: Mfs, kind: CaseOrigin = CaseOrigin.BASELINE, **values: object) -> GateCase:
     workload = trigger(**values)
     assert mfs.covers(workload)
     return GateCase(name, kind, f"case {name}", workload, mfs, f"base/{name}", Symptom.PAUSE)
@@ -83,9 +83,9 @@ def gate(
     store = MemoryStore(HEADER)
     measured = measurer(candidate, store)
 
-    def engine(known: Sequence[Mfs]) -> Engine:
+    def engine(known: Sequence[Mfs]) -> SearchLoop:
         strategy = build(recipe, SPACE, candidate.info.catalog, strategy_generator(1))
-        return Engine(
+        return SearchLoop(
             measured, store, strategy, SPACE, recipe, ListSink(), KnownAnomalies(known), candidate.info.catalog
         )
 
@@ -106,7 +106,9 @@ def gate(
 
 
 def changes(summary: GateSummary) -> dict[str, Change]:
-    return {result.case.name: result.change for result in summary.results if result.case.kind is not Kind.NEIGHBOUR}
+    return {
+        result.case.name: result.change for result in summary.results if result.case.kind is not CaseOrigin.NEIGHBOUR
+    }
 
 
 BOTH = (Planted(LOOPBACK), Planted(MANY_SGES))
@@ -129,7 +131,7 @@ def test_fixed_and_worse_are_told_apart() -> None:
 def test_a_planted_regression_is_found_by_the_search_with_a_small_budget() -> None:
     recipe = replace(RECIPE, explain=True)
     summary, _ = gate(FakeTestbed((*BOTH, Planted(BATCHES))), FakeTestbed(BOTH), budget=100, recipe=recipe)
-    new = [result for result in summary.of(Change.NEW) if result.case.kind is Kind.FOUND]
+    new = [result for result in summary.of(Change.NEW) if result.case.kind is CaseOrigin.FOUND]
     assert [result.case.mfs for result in new] == [BATCHES]
     assert new[0].case.anomaly == "gates/1/a1"
 
@@ -138,7 +140,7 @@ def test_what_the_search_finds_can_be_decided_however_small_the_budget_is() -> N
     found = []
     for budget in range(20, 121, 5):
         summary, _ = gate(FakeTestbed((*BOTH, Planted(BATCHES))), FakeTestbed(BOTH), budget=budget)
-        found += [result for result in summary.results if result.case.kind is Kind.FOUND][:1]
+        found += [result for result in summary.results if result.case.kind is CaseOrigin.FOUND][:1]
     assert len(found) > 5
     assert {result.change for result in found} == {Change.NEW}
 
@@ -153,13 +155,13 @@ def test_what_is_too_little_for_a_search_goes_to_the_neighbours() -> None:
 def test_a_neighbour_that_lost_its_health_is_new() -> None:
     anything = Planted(Mfs((Condition("sge_count", Op.AT_MOST, 7), Condition("loopback", Op.EQUAL, False))))
     summary, _ = gate(FakeTestbed((*BOTH, anything)), FakeTestbed(BOTH), budget=60)
-    assert {r.case.kind for r in summary.alarms} >= {Kind.NEIGHBOUR}
+    assert {r.case.kind for r in summary.alarms} >= {CaseOrigin.NEIGHBOUR}
 
 
 def test_known_anomalies_that_show_are_not_searched_again() -> None:
     candidate = FakeTestbed(BOTH)
     summary, _ = gate(candidate, FakeTestbed(BOTH), budget=150)
-    assert not [result for result in summary.results if result.case.kind is Kind.FOUND]
+    assert not [result for result in summary.results if result.case.kind is CaseOrigin.FOUND]
     searched = candidate.measured[-80:]
     assert candidate.runs > 100
     assert not any(LOOPBACK.covers(workload) or MANY_SGES.covers(workload) for workload in searched)
@@ -172,7 +174,7 @@ def test_what_is_not_explained_to_the_end_hides_nothing_and_stays_so() -> None:
     assert changes(summary)["a1"] is Change.STILL
     assert next(anomaly for anomaly in store.anomalies() if anomaly.id == "a1").complete is False
     assert any(LOOPBACK.covers(workload) for workload in candidate.measured[-60:]), "it is searched"
-    unknown = case("k", LOOPBACK, Kind.KNOWN, loopback=True, qps=2)
+    unknown = case("k", LOOPBACK, CaseOrigin.KNOWN, loopback=True, qps=2)
     summary, _ = gate(FakeTestbed(BOTH), None, (unknown, cut_short), budget=20)
     assert changes(summary)["k"] is Change.INCONCLUSIVE, "what may be another anomaly is not called still there"
 
@@ -248,7 +250,7 @@ def test_a_record_answers_for_the_baseline() -> None:
 def test_new_needs_as_many_healthy_runs_on_record_as_the_chance_asks_for(times: int, change: Change) -> None:
     record = recorded(FakeTestbed(), [A1.workload], times)
     candidate = FakeTestbed((Planted(LOOPBACK),))
-    summary, _ = gate(candidate, None, (replace(A1, kind=Kind.KNOWN),), record=record, budget=8)
+    summary, _ = gate(candidate, None, (replace(A1, kind=CaseOrigin.KNOWN),), record=record, budget=8)
     assert changes(summary)["a1"] is change
 
 
@@ -260,9 +262,9 @@ def test_worse_needs_a_reading_on_record_that_no_single_disturbance_made(times: 
 
 
 def test_what_the_baseline_never_measured_is_inconclusive_and_not_new() -> None:
-    summary, _ = gate(FakeTestbed(BOTH), None, (replace(A1, kind=Kind.KNOWN),), budget=20)
+    summary, _ = gate(FakeTestbed(BOTH), None, (replace(A1, kind=CaseOrigin.KNOWN),), budget=20)
     assert changes(summary)["a1"] is Change.INCONCLUSIVE
-    summary, _ = gate(FakeTestbed(), None, (replace(A1, kind=Kind.KNOWN),), budget=20)
+    summary, _ = gate(FakeTestbed(), None, (replace(A1, kind=CaseOrigin.KNOWN),), budget=20)
     assert changes(summary)["a1"] is Change.HEALTHY
 
 
@@ -276,7 +278,7 @@ def test_what_could_not_be_confirmed_is_not_healthy() -> None:
                 return SetupFailed("qp timeout", "no connection", 3.0)
             return super().measure(workload, run, watch)
 
-    summary, _ = gate(Once(BOTH), None, (replace(A1, kind=Kind.KNOWN),), budget=20)
+    summary, _ = gate(Once(BOTH), None, (replace(A1, kind=CaseOrigin.KNOWN),), budget=20)
     assert changes(summary)["a1"] is Change.INCONCLUSIVE
 
 
@@ -420,7 +422,7 @@ def mixed() -> GateSummary:
     worse = (Planted(LOOPBACK, severity=0.6), Planted(BATCHES))
     never = case("a4\x1b[31m & <ever>", Mfs((Condition("qps", Op.AT_LEAST, 256),)), qps=256)
     far = replace(A1, name="far", workload=A1.workload.with_(loopback=True, qps=10**6))
-    cases = (A1, A2, replace(case("a3", BATCHES, wqe_batch=32), kind=Kind.KNOWN), far, never)
+    cases = (A1, A2, replace(case("a3", BATCHES, wqe_batch=32), kind=CaseOrigin.KNOWN), far, never)
     candidate = FakeTestbed(worse, unsupported=lambda w: "gone" if w.qps >= 256 else None)
     return gate(candidate, FakeTestbed(BOTH), cases, budget=90)[0]
 
@@ -488,4 +490,4 @@ def test_json_and_text_tell_every_case(mixed: GateSummary) -> None:
     assert [pair["candidate_is"] for pair in worse["pairs"]] == ["worse"] * len(worse["pairs"])
     text = render_gate_text(mixed, CONTEXT)
     assert "WORSE  a1: case a1" in text
-    assert "collie reproduce gates/1/a1" in text or not [r for r in mixed.alarms if r.case.kind is Kind.FOUND]
+    assert "collie reproduce gates/1/a1" in text or not [r for r in mixed.alarms if r.case.kind is CaseOrigin.FOUND]

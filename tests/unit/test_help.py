@@ -13,7 +13,7 @@ from click.shell_completion import get_completion_class
 
 from collie.cli import complete
 from collie.cli.main import cli
-from collie.content.locate import Kind
+from collie.content.locate import ContentKind
 
 
 def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -88,10 +88,10 @@ def test_campaigns_and_their_anomalies_are_completed(tmp_path: Path, monkeypatch
     assert values(complete.anomalies(context, parameter, "elsewhere/")) == ["elsewhere/a1"]
     assert values(complete.anomalies(context, parameter, "nsdi22-0"))[:2] == ["nsdi22-01", "nsdi22-02"]
     assert "nsdi22" in values(complete.known(context, parameter, "n"))
-    assert complete.content(Kind.RECIPE)(context, parameter, "./my")[0].type == "file"
+    assert complete.content(ContentKind.RECIPE)(context, parameter, "./my")[0].type == "file"
     assert values(complete.campaigns(context, parameter, "no/such/place/"))[-1] == "no/such/place/"
     monkeypatch.setenv("COLLIE_CONTENT", "mistyped")
-    assert complete.content(Kind.RECIPE)(context, parameter, "r")[0].type == "file"
+    assert complete.content(ContentKind.RECIPE)(context, parameter, "r")[0].type == "file"
 
 
 def _word_for(option: click.Option) -> str:

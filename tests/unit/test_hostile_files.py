@@ -43,7 +43,7 @@ def test_a_link_in_the_place_of_a_file_that_is_written_whole_is_replaced(
         store.add_anomaly(replace(ANOMALY, found_at_run=1))
         now = "2026-01-01T00:00:00+00:00"
         heartbeat.write_heartbeat(
-            store.directory.status, heartbeat.Heartbeat(heartbeat.State.RUNNING, "m", 1, now, now)
+            store.directory.status, heartbeat.Heartbeat(heartbeat.ProcessState.RUNNING, "m", 1, now, now)
         )
         write_report(store, campaign / "report.html")
         write_page("page", campaign / "against-other.html")

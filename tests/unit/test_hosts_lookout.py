@@ -9,7 +9,7 @@ import pytest
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample
 from collie.readings.recording import Recording
-from collie.readings.sample_monitor import Lookout
+from collie.readings.sample_monitor import SampleMonitor
 from collie.readings.samples import AgentSample, FlowTotals
 from collie.readings.victim import victim_flow
 from collie.workloads.plan import Flow, flows
@@ -47,7 +47,7 @@ def recorded(ends: Ends) -> Recording:
 def seen(plan: Sequence[Flow], ends: Ends) -> dict[str, Counted]:
     """What each host receives and sends in its newest sample, all having spoken."""
     samples: list[Sample] = []
-    lookout = Lookout(lambda sample: samples.append(sample), NOTHING, plan)
+    lookout = SampleMonitor(lambda sample: samples.append(sample), NOTHING, plan)
     lookout.show(recorded(ends))
     return {sample.host: (sample.values["delivered_bps"], sample.values["sent_bps"]) for sample in samples}
 
@@ -97,7 +97,7 @@ def test_the_newest_rate_of_a_peer_that_is_silent_goes_on_counting() -> None:
     own = {"a-b/requester": (4e9, None)}
     both = recorded({"a": own, "b": {}})
     samples: list[Sample] = []
-    lookout = Lookout(lambda sample: samples.append(sample), NOTHING, plan)
+    lookout = SampleMonitor(lambda sample: samples.append(sample), NOTHING, plan)
     lookout.show(both)
     later = AgentSample(2 * PERIOD, 500.0 + 2 * PERIOD, {}, None, {}, 0)
     lookout.show(Recording({**both.samples, "b": [*both.samples["b"], later]}, 500.0))

@@ -10,21 +10,21 @@ from dataclasses import replace
 import pytest
 
 from collie.campaign.safety import Guard
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.measurement import Sample, cut_short
 from collie.inventory.safety import SafetyLimits
 from collie.readings.pause import SentPause
 from collie.readings.policy import WindowPolicy
 from collie.readings.recording import Recording
-from collie.readings.sample_monitor import Lookout
+from collie.readings.sample_monitor import SampleMonitor
 from collie.readings.samples import AgentSample
 from collie.readings.window import measurement
 from collie.workloads.workload import Workload
 
-QUICK = Catalog("quick", (Counter("us", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),))
+QUICK = Catalog("quick", (Counter("us", "ethtool", Unit.MICROSECONDS, CounterKind.PAUSE, "wire", role=Role.TX_PAUSE),))
 SLOW = Catalog(
     "slow",
-    (Counter("us", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE, refresh_seconds=1.0),),
+    (Counter("us", "ethtool", Unit.MICROSECONDS, CounterKind.PAUSE, "wire", role=Role.TX_PAUSE, refresh_seconds=1.0),),
 )
 PERIOD = 0.25
 BEGAN = 500.0
@@ -79,7 +79,7 @@ def test_a_storm_of_the_run_before_is_not_this_ones(phase: float) -> None:
 def test_a_storm_is_stopped_whoever_counts_it(catalog: Catalog, phase: float) -> None:
     samples = recorded(lambda t: 0.9 * max(0.0, t), 6.0, phase if catalog is SLOW else None)
     guard = Guard(SafetyLimits(pause_per_second=0.2))
-    lookout = Lookout(guard.watch(), catalog, ())
+    lookout = SampleMonitor(guard.watch(), catalog, ())
     stopped = next(n for n in range(len(samples)) if lookout.show(Recording({"a": samples[:n]}, BEGAN)))
     late = 2.5 if catalog is SLOW else 0.5
     assert samples[stopped - 1].clock - samples[0].clock <= late
@@ -89,7 +89,7 @@ def test_a_storm_is_stopped_whoever_counts_it(catalog: Catalog, phase: float) ->
 def test_the_record_tells_what_the_lookout_saw() -> None:
     samples = recorded(lambda t: 0.4 * max(0.0, t), 6.0, 0.3)
     seen: list[Sample] = []
-    Lookout(lambda sample: seen.append(sample), SLOW, ()).show(Recording({"a": samples}, BEGAN))
+    SampleMonitor(lambda sample: seen.append(sample), SLOW, ()).show(Recording({"a": samples}, BEGAN))
     recording = Recording({"a": samples}, BEGAN)
     series = measurement(Workload(remote=False, loopback=True), recording, SLOW, WindowPolicy()).series
     shown = [sample.values["tx_pause_ratio"] for sample in seen]
@@ -100,7 +100,7 @@ def test_the_record_tells_what_the_lookout_saw() -> None:
 def test_samples_are_shown_forward_in_time_though_the_first_came_late() -> None:
     late = [replace(sample, arrived=sample.arrived + 0.6) for sample in recorded(lambda t: 0.0, 0.5, None)]
     seen: list[Sample] = []
-    lookout = Lookout(lambda sample: seen.append(sample), QUICK, ())
+    lookout = SampleMonitor(lambda sample: seen.append(sample), QUICK, ())
     lookout.show(Recording({"a": late}, BEGAN))
     lookout.show(Recording({"a": [*late, *recorded(lambda t: 0.0, 1.5, None)[len(late) :]]}, BEGAN))
     steps = [after.seconds - before.seconds for before, after in itertools.pairwise(seen)]

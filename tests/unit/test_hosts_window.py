@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.measurement import GeneratorHealth, Measurement, Victim, cut_short
 from collie.readings.delivery import accounting_step_bytes
 from collie.readings.health import generator_health
@@ -22,15 +22,15 @@ from collie.workloads.workload import Direction, Opcode, QpType, Workload
 CATALOG = Catalog(
     "some",
     (
-        Counter("rx", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS, width=32),
-        Counter("lost", "hw_counters", Unit.PACKETS, Kind.DIAGNOSTIC, "wire", role=Role.OUT_OF_SEQUENCE),
-        Counter("pause_0", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
-        Counter("pause_3", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE),
-        Counter("level", "hw_counters", Unit.PERCENT, Kind.INFO, "cache", gauge=True),
-        Counter("bad", "hw_counters", Unit.EVENTS, Kind.ERROR, "wire"),
-        Counter("down", "hw_counters", Unit.EVENTS, Kind.ERROR, "wire", canonical="link_down"),
-        Counter("naks", "hw_counters", Unit.PACKETS, Kind.DIAGNOSTIC, "wire", role=Role.RNR_NAK),
-        Counter("again", "hw_counters", Unit.PACKETS, Kind.DIAGNOSTIC, "wire", canonical="duplicate_request"),
+        Counter("rx", "hw_counters", Unit.PACKETS, CounterKind.PERFORMANCE, "wire", role=Role.RX_PACKETS, width=32),
+        Counter("lost", "hw_counters", Unit.PACKETS, CounterKind.DIAGNOSTIC, "wire", role=Role.OUT_OF_SEQUENCE),
+        Counter("pause_0", "ethtool", Unit.MICROSECONDS, CounterKind.PAUSE, "wire", role=Role.TX_PAUSE),
+        Counter("pause_3", "ethtool", Unit.MICROSECONDS, CounterKind.PAUSE, "wire", role=Role.TX_PAUSE),
+        Counter("level", "hw_counters", Unit.PERCENT, CounterKind.INFO, "cache", gauge=True),
+        Counter("bad", "hw_counters", Unit.EVENTS, CounterKind.ERROR, "wire"),
+        Counter("down", "hw_counters", Unit.EVENTS, CounterKind.ERROR, "wire", canonical="link_down"),
+        Counter("naks", "hw_counters", Unit.PACKETS, CounterKind.DIAGNOSTIC, "wire", role=Role.RNR_NAK),
+        Counter("again", "hw_counters", Unit.PACKETS, CounterKind.DIAGNOSTIC, "wire", canonical="duplicate_request"),
     ),
 )
 POLICY = WindowPolicy(warm_up_seconds=0.75, window_seconds=1.5)
@@ -309,7 +309,7 @@ def test_error_counters_void_a_run_unless_completions_explain_them() -> None:
 
 
 def test_a_level_of_errors_that_was_there_before_voids_nothing() -> None:
-    level = Counter("bad", "hw_counters", Unit.OBJECTS, Kind.ERROR, "firmware", gauge=True)
+    level = Counter("bad", "hw_counters", Unit.OBJECTS, CounterKind.ERROR, "firmware", gauge=True)
     assert believed({}, {"hw_counters": {"bad": at(3)}}, Catalog("some", (level,))).problems == ()
 
 
@@ -500,22 +500,34 @@ def test_a_step_of_the_accounting_is_what_one_completion_stands_for() -> None:
 
 # --- Whether counters can be believed ---------------------------------------------------------------------------------
 
-PAUSE_AT_3 = Counter("pause_3", "ethtool", Unit.MICROSECONDS, Kind.PAUSE, "wire", role=Role.TX_PAUSE)
+PAUSE_AT_3 = Counter("pause_3", "ethtool", Unit.MICROSECONDS, CounterKind.PAUSE, "wire", role=Role.TX_PAUSE)
 RDMA = Catalog(
     "rdma",
     (
         Counter(
-            "rx", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS, canonical="rx_packets"
+            "rx",
+            "hw_counters",
+            Unit.PACKETS,
+            CounterKind.PERFORMANCE,
+            "wire",
+            role=Role.RX_PACKETS,
+            canonical="rx_packets",
         ),
-        Counter("tx", "hw_counters", Unit.PACKETS, Kind.PERFORMANCE, "wire", canonical="tx_packets"),
+        Counter("tx", "hw_counters", Unit.PACKETS, CounterKind.PERFORMANCE, "wire", canonical="tx_packets"),
         Counter(
-            "port_rx", "ethtool", Unit.PACKETS, Kind.PERFORMANCE, "wire", canonical="port_rx_packets", spelled="rx"
+            "port_rx",
+            "ethtool",
+            Unit.PACKETS,
+            CounterKind.PERFORMANCE,
+            "wire",
+            canonical="port_rx_packets",
+            spelled="rx",
         ),
-        Counter("lost", "hw_counters", Unit.PACKETS, Kind.DIAGNOSTIC, "loss", role=Role.OUT_OF_SEQUENCE),
-        Counter("dropped", "ethtool", Unit.PACKETS, Kind.DIAGNOSTIC, "buffer", role=Role.DISCARD),
-        Counter("rnr", "hw_counters", Unit.PACKETS, Kind.DIAGNOSTIC, "receives", role=Role.RNR_NAK),
+        Counter("lost", "hw_counters", Unit.PACKETS, CounterKind.DIAGNOSTIC, "loss", role=Role.OUT_OF_SEQUENCE),
+        Counter("dropped", "ethtool", Unit.PACKETS, CounterKind.DIAGNOSTIC, "buffer", role=Role.DISCARD),
+        Counter("rnr", "hw_counters", Unit.PACKETS, CounterKind.DIAGNOSTIC, "receives", role=Role.RNR_NAK),
         PAUSE_AT_3,
-        Counter("xoff", "ethtool", Unit.PACKETS, Kind.PAUSE, "wire", role=Role.TX_PAUSE_FRAMES),
+        Counter("xoff", "ethtool", Unit.PACKETS, CounterKind.PAUSE, "wire", role=Role.TX_PAUSE_FRAMES),
     ),
 )
 
@@ -649,7 +661,7 @@ def test_no_host_pauses_for_more_than_all_the_time() -> None:
 
 
 WAIT = Counter(
-    "wait", "counters", Unit.BYTES, Kind.PAUSE, "credits", scale=8, role=Role.XMIT_WAIT, link_layer="InfiniBand"
+    "wait", "counters", Unit.BYTES, CounterKind.PAUSE, "credits", scale=8, role=Role.XMIT_WAIT, link_layer="InfiniBand"
 )
 
 

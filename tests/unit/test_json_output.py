@@ -14,9 +14,9 @@ from collie.campaign.bench import Case, JudgedRun
 from collie.campaign.engine import Summary
 from collie.campaign.reproduce import Reproduction, Then, Trial
 from collie.detect.bounds import UNBOUNDED, Bound, plain_sibling
-from collie.detect.confirm import Trust
+from collie.detect.confirm import Reliability
 from collie.detect.measurement import GeneratorHealth, Victim
-from collie.detect.reading import Reading
+from collie.detect.reading import RunReading
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
@@ -185,11 +185,15 @@ def make_reproduction() -> Reproduction:
     case = Case("nsdi22-01", Workload(qps=64, opcode=Opcode.SEND), Symptom.PAUSE, PAUSING)
     shown = Verdict(Outcome.ANOMALOUS, "host b sends pause", Symptom.PAUSE, 0.2, "b")
     normal = Verdict(Outcome.NORMAL, "all well")
-    runs = (Reading(shown, 60e6), Reading(replace(shown, severity=0.4), 40e6), Reading(inconclusive("link changed")))
+    runs = (
+        RunReading(shown, 60e6),
+        RunReading(replace(shown, severity=0.4), 40e6),
+        RunReading(inconclusive("link changed")),
+    )
     return Reproduction(
         case.symptom,
         Trial(case.workload, None, runs),
-        (Trial(Workload(qps=8), PAUSING.conditions[0], (Reading(normal, 1e9),) * 3),),
+        (Trial(Workload(qps=8), PAUSING.conditions[0], (RunReading(normal, 1e9),) * 3),),
         (PAUSING.conditions[1],),
     )
 
@@ -260,7 +264,7 @@ def test_a_control_that_still_shows_is_said_to_explain_nothing(reproduction: Rep
         "without qps >= 64: pause in 2 of 3 runs, normal in 0, inconclusive in 1",
         "    still shows without qps >= 64: that condition does not explain it",
     ]
-    void = replace(still, readings=(Reading(inconclusive("link changed")),) * 3)
+    void = replace(still, readings=(RunReading(inconclusive("link changed")),) * 3)
     silent = replace(reproduction, controls=(void,))
     assert through_json(render_reproduction("nsdi22-01", silent))["controls"][0]["explains"] is None
 
@@ -433,7 +437,7 @@ def make_full(summary: Summary) -> Summary:
     return replace(
         summary,
         anomalies=(first, *summary.anomalies[1:]),
-        trust=Trust(60, 1, 0.025, 0.0004, 0.28),
+        trust=Reliability(60, 1, 0.025, 0.0004, 0.28),
         prospects=Prospects(0.12, 9, 3, 1, 7560.0, 36000.0),
     )
 

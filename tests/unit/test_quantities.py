@@ -7,7 +7,7 @@ import re
 import pytest
 from rich.console import Console
 
-from collie.campaign.standing import Failure, Standing
+from collie.campaign.standing import CampaignProgress, FailedRun
 from collie.cli.progress import live_view, plain_line
 from collie.detect.compare import Effect, Spread
 from collie.report.gate import _effect, describe_effect
@@ -70,7 +70,7 @@ def test_things_are_counted(count: int | str, noun: str, written: str) -> None:
 
 
 def test_one_run_is_no_runs_on_the_live_view() -> None:
-    standing = Standing(runs=1, failed_runs=1, last_failure=Failure(1, "qp timeout"), runs_per_minute=1.0)
+    standing = CampaignProgress(runs=1, failed_runs=1, last_failure=FailedRun(1, "qp timeout"), runs_per_minute=1.0)
     assert plain_line(standing) == "1 run, 0 s; no anomaly yet; 1 run per minute"
     console = Console(width=200)
     with console.capture() as shown:

@@ -9,7 +9,14 @@ import pytest
 
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
-from collie.report.comparison import Change, Comparison, Evidence, Likeness, compare_campaigns, same_anomaly
+from collie.report.comparison import (
+    ComparisonPage,
+    Likeness,
+    RegionRuns,
+    SeverityChange,
+    compare_campaigns,
+    same_anomaly,
+)
 from collie.report.html import render_comparison
 from collie.report.view import ReportContext
 from collie.search.anomaly import Anomaly
@@ -54,7 +61,7 @@ def compared(
     fingerprints: tuple[dict[str, Fingerprint], dict[str, Fingerprint]] = (OLD, OLD),
     *,
     with_runs: bool = True,
-) -> Comparison:
+) -> ComparisonPage:
     mine, its = (
         ReportContext(place=name, space=SPACE, fingerprints=prints)
         for name, prints in zip("xy", fingerprints, strict=True)
@@ -77,18 +84,22 @@ def test_what_another_anomaly_explains_is_not_compared_by_itself(a1: Anomaly) ->
 
 
 def test_a_changed_severity_is_named(a1: Anomaly) -> None:
-    def change(here: float, there: float) -> Change:
+    def change(here: float, there: float) -> SeverityChange:
         (pair,) = compared([replace(a1, severity=here)], [replace(a1, severity=there)]).both
         return pair.change
 
-    assert [change(0.5, 0.2), change(0.2, 0.5), change(0.2, 0.25)] == [Change.WORSE, Change.MILDER, Change.ALIKE]
+    assert [change(0.5, 0.2), change(0.2, 0.5), change(0.2, 0.25)] == [
+        SeverityChange.WORSE,
+        SeverityChange.MILDER,
+        SeverityChange.ALIKE,
+    ]
 
 
 def test_a_missing_anomaly_is_told_with_what_was_measured_there(a1: Anomaly) -> None:
     (missing,) = compared([a1], []).only_here
-    assert missing.elsewhere == Evidence(runs=9, showed=9, normal=0)  # a tenth run could not be set up
+    assert missing.elsewhere == RegionRuns(runs=9, showed=9, normal=0)  # a tenth run could not be set up
     (unseen,) = compared([a1], [], with_runs=False).only_here
-    assert unseen.elsewhere == Evidence(0, 0, 0)
+    assert unseen.elsewhere == RegionRuns(0, 0, 0)
     page = Page(render_comparison(compared([a1], [], with_runs=False)))
     assert "old ran nothing inside its conditions: it cannot tell whether it has it." in page.text
 

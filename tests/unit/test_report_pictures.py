@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from collie.report.chart import Driven, Found, Point, Trace, driven_chart, found_chart, thinned, trace_chart
+from collie.report.chart import AnomalyMarker, Driven, Point, Trace, driven_chart, found_chart, thinned, trace_chart
 from collie.report.scale import Scale, engineering, scale_of
 from collie.report.strip import steps_of, strips_of
 from collie.workloads.feature import Condition, Mfs, Op
@@ -48,7 +48,7 @@ def test_large_numbers_have_prefixes(value: float, text: str) -> None:
 
 
 def test_every_find_is_a_step_with_its_name() -> None:
-    found = [Found("a1", 100.0), Found("a2", 110.0), Found("a9", 3590.0)]
+    found = [AnomalyMarker("a1", 100.0), AnomalyMarker("a2", 110.0), AnomalyMarker("a9", 3590.0)]
     chart = found_chart([("Anomalies known", found)], 3600.0)
     (panel,) = chart.panels
     steps, diamonds = panel.lines
@@ -62,11 +62,11 @@ def test_every_find_is_a_step_with_its_name() -> None:
 
 @pytest.mark.parametrize(("end", "unit"), [(60.0, "seconds"), (600.0, "minutes"), (36000.0, "hours")])
 def test_pictures_choose_a_unit_of_time(end: float, unit: str) -> None:
-    assert found_chart([("", [Found("a1", end / 2)])], end).title == f"testbed time, {unit}"
+    assert found_chart([("", [AnomalyMarker("a1", end / 2)])], end).title == f"testbed time, {unit}"
 
 
 def test_anomalies_are_counted_in_whole_ones() -> None:
-    chart = found_chart([("", [Found("a1", 1.0)])], 2.0)
+    chart = found_chart([("", [AnomalyMarker("a1", 1.0)])], 2.0)
     assert [tick.label for tick in chart.panels[0].ticks] == ["0", "1"]
 
 
@@ -77,7 +77,7 @@ def test_a_sample_before_the_first_message_is_inside_the_picture() -> None:
 
 def test_every_run_of_a_driven_counter_is_drawn() -> None:
     points = tuple(Point(run, run * 10.0, float(run), run % 5 == 0) for run in range(1, 51))
-    chart = driven_chart([Driven("x$y_z$", points)], [Found("a1", 50.0), Found("a2", 70.0)], 600.0)
+    chart = driven_chart([Driven("x$y_z$", points)], [AnomalyMarker("a1", 50.0), AnomalyMarker("a2", 70.0)], 600.0)
     dots, diamonds = chart.panels[0].lines
     assert (dots.path.count("h0"), diamonds.path.count("z")) == (40, 10)
     assert len(chart.rules) == 2

@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from collie.content.spaces import load_space
-from collie.counters.catalog import Catalog, Counter, Kind, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Symptom
 from collie.search.annealing import Annealing
@@ -28,11 +28,11 @@ SPACE = load_space("nsdi22")
 CATALOG = Catalog(
     "test",
     (
-        Counter("misses", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "cache"),
-        Counter("stalls", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "pcie"),
-        Counter("still", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "port"),
-        Counter("absent", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "port"),
-        Counter("rx_bytes", "model", Unit.BYTES, Kind.PERFORMANCE, "port"),
+        Counter("misses", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "cache"),
+        Counter("stalls", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "pcie"),
+        Counter("still", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "port"),
+        Counter("absent", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "port"),
+        Counter("rx_bytes", "model", Unit.BYTES, CounterKind.PERFORMANCE, "port"),
     ),
 )
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.signature import Ordinary, Signature, likeness
 
 CATALOG = Catalog(
     "test",
     (
-        Counter("misses", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "cache"),
-        Counter("stalls", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "pcie"),
-        Counter("rx_packets", "model", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
+        Counter("misses", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "cache"),
+        Counter("stalls", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "pcie"),
+        Counter("rx_packets", "model", Unit.PACKETS, CounterKind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
     ),
 )
 

@@ -10,7 +10,7 @@ from collie.content.subsystems import load_subsystem
 from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Stage
 from collie.simulator.faults import BIT_ERROR_RATIO, Fault, FaultKind, faulty, tuned
-from collie.simulator.model import State, evaluate, evaluate_between
+from collie.simulator.model import SteadyState, evaluate, evaluate_between
 from collie.simulator.readings import COUNTERS, UNLIKE_COUNTERS, counters, unlike_counters
 from collie.simulator.subsystem import Subsystem, SubsystemFile
 from collie.workloads.workload import Direction, Opcode, Workload
@@ -26,7 +26,7 @@ def _hardware(kind: FaultKind) -> Subsystem:
     return faulty(PLAIN, Fault(kind)).hardware
 
 
-def _with_peer(kind: FaultKind, workload: Workload = STREAM) -> tuple[State, dict[str, float], dict[str, float]]:
+def _with_peer(kind: FaultKind, workload: Workload = STREAM) -> tuple[SteadyState, dict[str, float], dict[str, float]]:
     """Return a sound host a beside a faulty host b: the state, and what both read."""
     state = evaluate_between(SOUND, _hardware(kind), workload)
     a, b = unlike_counters(SOUND, _hardware(kind), state)

@@ -12,7 +12,7 @@ from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.simulator.caches import miss_ratio, overrun, pressure, within
 from collie.simulator.mechanism import Mechanism
-from collie.simulator.model import Flow, State, evaluate, evaluate_many
+from collie.simulator.model import FlowRates, SteadyState, evaluate, evaluate_many
 from collie.simulator.numbers import ONE
 from collie.simulator.ordering import bulk_share, bulk_then_small, distinct_segments, small_share
 from collie.simulator.readings import COUNTERS, counters
@@ -38,11 +38,11 @@ def readings(subsystem: Subsystem, workload: Workload, host: int) -> dict[str, f
     return dict(zip(COUNTERS, counters(subsystem, evaluate(subsystem, workload))[host], strict=True))
 
 
-def flows(state: State) -> tuple[Flow, Flow, Flow]:
+def flows(state: SteadyState) -> tuple[FlowRates, FlowRates, FlowRates]:
     return state.forth, state.back, state.loop
 
 
-def upstream_bytes(state: State) -> tuple[float, float]:
+def upstream_bytes(state: SteadyState) -> tuple[float, float]:
     """PCIe upstream of the payload's source and of its sink."""
     costs, forth, back, loop = state.costs, *flows(state)
     source = forth.sent * costs.upstream_out + back.delivered * costs.upstream_in

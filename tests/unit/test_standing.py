@@ -23,7 +23,7 @@ from collie.campaign.events import (
     RunBegun,
     RunFinished,
 )
-from collie.campaign.standing import Failure, Follower, Found, HostStanding, Standing
+from collie.campaign.standing import CampaignProgress, FailedRun, Follower, FoundAnomaly, HostStanding
 from collie.cli.progress import ConsoleProgress, live_view, plain_line
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.errors import HostUnreachable, StoreError
@@ -32,7 +32,7 @@ from collie.ports import HostLost, Measured, PairLost, RunRecord, RunResult, Set
 from collie.report.prometheus import render_metrics
 from collie.report.standing import hosts
 from collie.store.directory import CampaignDirectory
-from collie.store.heartbeat import Heartbeat, State, read_heartbeat, write_heartbeat
+from collie.store.heartbeat import Heartbeat, ProcessState, read_heartbeat, write_heartbeat
 from collie.store.sqlite import SqliteStore
 from collie.testing.fakes import FAKE_CATALOG, FakeClock
 from collie.testing.store_suite import ANOMALY
@@ -66,7 +66,7 @@ def test_pace_and_time_left_are_those_of_the_last_minute() -> None:
 
 def test_nothing_is_claimed_before_there_is_a_pace() -> None:
     follower = Follower(FakeClock())
-    assert follower.standing() == Standing()
+    assert follower.standing() == CampaignProgress()
     follower.on_event(RunBegun(1, "calibrate"))
     assert follower.standing().purpose == "calibrate"
     follower.on_event(finished(1, 0.1))
@@ -111,7 +111,7 @@ def test_what_fails_and_what_is_lost_is_counted_and_named() -> None:
     follower.on_event(finished(3, 0.3))
     standing = follower.standing()
     assert standing.failed_runs == 2
-    assert standing.last_failure == Failure(2, "host b was lost: b does not answer")
+    assert standing.last_failure == FailedRun(2, "host b was lost: b does not answer")
     assert standing.hosts == {"a": HostStanding(), "b": HostStanding(1, 2)}
 
 
@@ -122,7 +122,7 @@ def test_a_pair_that_is_lost_is_named_with_its_cause() -> None:
     follower.on_event(PairSetAside("a,b", "lost in run 1: host b does not answer"))
     standing = follower.standing()
     assert standing.failed_runs == 1
-    assert standing.last_failure == Failure(1, "a,b was lost: host b does not answer")
+    assert standing.last_failure == FailedRun(1, "a,b was lost: host b does not answer")
     assert "a,b: lost in run 1: host b does not answer" in shown(standing)
 
 
@@ -144,10 +144,10 @@ def test_an_anomaly_that_is_another_one_is_not_counted_twice() -> None:
     assert follower.standing().worst == "a2"
     follower.on_event(AnomalyExplained(replace(ANOMALY, complete=True)))
     follower.on_event(AnomalyMerged(replace(second, same_as="a1")))
-    assert follower.standing().anomalies == {"a1": Found("pause", ANOMALY.severity, explained=True)}
+    assert follower.standing().anomalies == {"a1": FoundAnomaly("pause", ANOMALY.severity, explained=True)}
 
 
-STANDING = Standing(
+STANDING = CampaignProgress(
     runs=812,
     failed_runs=3,
     elapsed_seconds=32400.5,
@@ -159,16 +159,19 @@ STANDING = Standing(
     driven="mtt_cache_miss",
     best=1.25e6,
     temperature=0.125,
-    anomalies={"a1": Found("pause", 0.79, explained=True), "a2": Found("low_throughput", 0.41, explained=False)},
+    anomalies={
+        "a1": FoundAnomaly("pause", 0.79, explained=True),
+        "a2": FoundAnomaly("low_throughput", 0.41, explained=False),
+    },
     runs_per_minute=5200.0,
     testbed_seconds_per_second=2600.0,
     left_seconds=1.5,
     hosts={"server-1": HostStanding(), "server-2": HostStanding(2, 40)},
-    last_failure=Failure(40, "host server-2 was lost: [bold]no answer[/]"),
+    last_failure=FailedRun(40, "host server-2 was lost: [bold]no answer[/]"),
 )
 
 
-def shown(standing: Standing) -> str:
+def shown(standing: CampaignProgress) -> str:
     console = Console(file=io.StringIO(), width=120, force_terminal=False)
     console.print(live_view(standing))
     assert isinstance(console.file, io.StringIO)
@@ -189,7 +192,7 @@ def test_the_live_view_shows_what_is_known() -> None:
 
 
 def test_the_live_view_claims_nothing_that_is_unknown() -> None:
-    text = shown(Standing())
+    text = shown(CampaignProgress())
     assert "no anomaly yet" in text
     assert not any(word in text for word in ("None", "pace", "hosts", "failed", "temperature", "left"))
 
@@ -233,7 +236,7 @@ def test_prometheus_reads_the_textfile() -> None:
 def test_what_is_unknown_is_no_sample() -> None:
     names = {
         family.name
-        for family in text_string_to_metric_families(render_metrics(HEADER, Standing(), UPDATED, running=False))
+        for family in text_string_to_metric_families(render_metrics(HEADER, CampaignProgress(), UPDATED, running=False))
     }
     assert "collie_campaign_left_seconds" not in names
     assert "collie_worst_severity_ratio" not in names
@@ -241,7 +244,7 @@ def test_what_is_unknown_is_no_sample() -> None:
 
 
 def test_a_heartbeat_comes_back_as_it_was(tmp_path: Path) -> None:
-    said = Heartbeat(State.FAILED, "server", 17, UPDATED, UPDATED, STANDING, None, "host a is gone")
+    said = Heartbeat(ProcessState.FAILED, "server", 17, UPDATED, UPDATED, STANDING, None, "host a is gone")
     write_heartbeat(tmp_path / "status.json", said)
     assert read_heartbeat(tmp_path / "status.json") == said
     assert read_heartbeat(tmp_path / "none.json") is None
@@ -268,16 +271,16 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("state", "silent", "life"),
     [
         (None, 0, Life.UNKNOWN),
-        (State.RUNNING, 5, Life.RUNNING),
-        (State.RUNNING, -300, Life.RUNNING),
-        (State.RUNNING, 60, Life.DIED),
-        (State.ENDED, 60, Life.ENDED),
-        (State.INTERRUPTED, 1, Life.INTERRUPTED),
-        (State.FAILED, 1, Life.FAILED),
+        (ProcessState.RUNNING, 5, Life.RUNNING),
+        (ProcessState.RUNNING, -300, Life.RUNNING),
+        (ProcessState.RUNNING, 60, Life.DIED),
+        (ProcessState.ENDED, 60, Life.ENDED),
+        (ProcessState.INTERRUPTED, 1, Life.INTERRUPTED),
+        (ProcessState.FAILED, 1, Life.FAILED),
     ],
 )
 def test_a_campaign_is_alive_as_long_as_its_process_says_so(
-    campaign: Path, state: State | None, silent: float, life: Life
+    campaign: Path, state: ProcessState | None, silent: float, life: Life
 ) -> None:
     CampaignDirectory(campaign).status.unlink(missing_ok=True)
     if state is not None:
@@ -294,20 +297,24 @@ def test_a_campaign_is_alive_as_long_as_its_process_says_so(
 @pytest.mark.parametrize(
     ("error", "state", "said"),
     [
-        (None, State.ENDED, None),
-        (KeyboardInterrupt(), State.INTERRUPTED, None),
-        (HostUnreachable("b", "10.0.0.2", "no route"), State.FAILED, "host b (10.0.0.2) cannot be reached: no route"),
-        (RuntimeError(), State.FAILED, "RuntimeError"),
+        (None, ProcessState.ENDED, None),
+        (KeyboardInterrupt(), ProcessState.INTERRUPTED, None),
+        (
+            HostUnreachable("b", "10.0.0.2", "no route"),
+            ProcessState.FAILED,
+            "host b (10.0.0.2) cannot be reached: no route",
+        ),
+        (RuntimeError(), ProcessState.FAILED, "RuntimeError"),
     ],
 )
 def test_the_last_words_say_how_it_ended(
-    tmp_path: Path, error: BaseException | None, state: State, said: str | None
+    tmp_path: Path, error: BaseException | None, state: ProcessState, said: str | None
 ) -> None:
     directory, metrics = CampaignDirectory(tmp_path), tmp_path / "one.prom"
     with suppress(KeyboardInterrupt, HostUnreachable, RuntimeError), Pulse(directory, HEADER, metrics) as pulse:
         begun = read_heartbeat(directory.status)
         assert begun is not None
-        assert begun.state is State.RUNNING
+        assert begun.state is ProcessState.RUNNING
         pulse.ended_by = "budget"
         if error is not None:
             raise error

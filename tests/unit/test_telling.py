@@ -9,7 +9,7 @@ import pytest
 from collie import ports, wiring
 from collie.campaign.choice import TestbedChoice
 from collie.content.spaces import load_space
-from collie.counters.catalog import Catalog, Counter, Kind, Role, Unit
+from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Symptom
@@ -20,13 +20,15 @@ from collie.workloads.workload import Workload
 CATALOG = Catalog(
     "test",
     (
-        Counter("arrived", "model", Unit.PACKETS, Kind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
-        Counter("paused", "model", Unit.MICROSECONDS, Kind.PAUSE, "receive buffer", role=Role.TX_PAUSE),
-        Counter("buffer_full", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "receive buffer"),
-        Counter("wqe_miss", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "receive WQE cache", meaning="fetched receives"),
-        Counter("mtt_miss", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "translation cache"),
-        Counter("odd", "model", Unit.EVENTS, Kind.DIAGNOSTIC, "flux capacitor", meaning="jumps"),
-        Counter("level", "model", Unit.PERCENT, Kind.DIAGNOSTIC, "PCIe", gauge=True),
+        Counter("arrived", "model", Unit.PACKETS, CounterKind.PERFORMANCE, "wire", role=Role.RX_PACKETS),
+        Counter("paused", "model", Unit.MICROSECONDS, CounterKind.PAUSE, "receive buffer", role=Role.TX_PAUSE),
+        Counter("buffer_full", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "receive buffer"),
+        Counter(
+            "wqe_miss", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "receive WQE cache", meaning="fetched receives"
+        ),
+        Counter("mtt_miss", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "translation cache"),
+        Counter("odd", "model", Unit.EVENTS, CounterKind.DIAGNOSTIC, "flux capacitor", meaning="jumps"),
+        Counter("level", "model", Unit.PERCENT, CounterKind.DIAGNOSTIC, "PCIe", gauge=True),
     ),
 )
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collie.counters.catalog import Catalog, Counter, Kind, Unit
-from collie.counters.unusual import MOST, Usual
+from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
+from collie.counters.unusual import MOST, CounterBaseline
 
 CATALOG = Catalog(
     "some",
     (
-        Counter("packets", "model", Unit.PACKETS, Kind.PERFORMANCE, "wire"),
-        Counter("drops", "model", Unit.PACKETS, Kind.DIAGNOSTIC, "wire"),
+        Counter("packets", "model", Unit.PACKETS, CounterKind.PERFORMANCE, "wire"),
+        Counter("drops", "model", Unit.PACKETS, CounterKind.DIAGNOSTIC, "wire"),
     ),
 )
 
 
 def judge_all(name: str, rates: Sequence[float | None]) -> list[float | None]:
-    usual = Usual(CATALOG)
+    usual = CounterBaseline(CATALOG)
     return [usual.judge({name: rate})[name] for rate in rates]
 
 

@@ -16,7 +16,7 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 
-class Kind(StrEnum):
+class CaseOrigin(StrEnum):
     """Where a case comes from."""
 
     KNOWN = "known"
@@ -42,7 +42,7 @@ class GateCase:
     """
 
     name: str
-    kind: Kind
+    kind: CaseOrigin
     title: str
     workload: Workload
     mfs: Mfs
@@ -81,7 +81,9 @@ def neighbours(case: GateCase, space: Space, record: Record | None) -> list[Gate
         if workload is not None:
             name = f"{case.name}/without-{condition.dimension}{_ENDS.get(condition.op, '')}"
             title = f"healthy neighbour of {case.name}: without {condition}"
-            found.append(GateCase(name, Kind.NEIGHBOUR, title, workload, Mfs(others), case.anomaly, beside=beside))
+            found.append(
+                GateCase(name, CaseOrigin.NEIGHBOUR, title, workload, Mfs(others), case.anomaly, beside=beside)
+            )
     return found
 
 
@@ -101,7 +103,7 @@ def found(anomaly: Anomaly, reproduce: str) -> GateCase:
     """
     return GateCase(
         name=anomaly.id,
-        kind=Kind.FOUND,
+        kind=CaseOrigin.FOUND,
         title=anomaly.sentence,
         workload=anomaly.workload,
         mfs=anomaly.mfs,

@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from collie.campaign.budget import Budget, BudgetSpent
-from collie.campaign.engine import Engine, Summary
-from collie.campaign.gate.cases import GateCase, Kind, found, neighbours
+from collie.campaign.engine import SearchLoop, Summary
+from collie.campaign.gate.cases import CaseOrigin, GateCase, found, neighbours
 from collie.campaign.gate.record import Record
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.measure import Measurer
-from collie.detect.compare import Change, Comparison, Pair, Side, compare
+from collie.detect.compare import Change, Comparison, RunPair, Side, compare
 from collie.detect.confirm import confirm
 from collie.detect.judge import is_sound
 from collie.detect.pair_rule import Chances, PairRule, Shares, rule_for
-from collie.detect.reading import Reading, Resolution, reading_of, resolution
+from collie.detect.reading import Resolution, RunReading, reading_of, resolution
 from collie.detect.symptom import Verdict, inconclusive
 from collie.ports import CampaignStore, HostLost, Measured, SetupFailed
 from collie.search.anomaly import Anomaly, anomaly_id
@@ -66,7 +66,7 @@ class GateParts:
     recipe: Recipe
     budget: Budget
     false_alarm: float
-    engine: Callable[[Sequence[Mfs]], Engine]
+    engine: Callable[[Sequence[Mfs]], SearchLoop]
     name_found: Callable[[str], str]
 
 
@@ -141,11 +141,13 @@ class Gate:
 
     def _decide(self, case: GateCase, share: float, limit: Budget) -> bool:
         """Compare a case; return whether there is a result."""
-        began, taken = self._elapsed, list[Pair]()
+        began, taken = self._elapsed, list[RunPair]()
         try:
             comparison = self._compare(case, share, limit, taken)
         except BudgetSpent as spent:
-            if case.kind is Kind.NEIGHBOUR:  # one of many samples of what is healthy; an anomaly has to be answered
+            if (
+                case.kind is CaseOrigin.NEIGHBOUR
+            ):  # one of many samples of what is healthy; an anomaly has to be answered
                 return False
             text = f"{spent}, and too few pairs have been taken"
             comparison = Comparison(Change.INCONCLUSIVE, text, tuple(taken))
@@ -153,7 +155,7 @@ class Gate:
         self._keep(case, comparison)
         return True
 
-    def _compare(self, case: GateCase, share: float, limit: Budget, taken: list[Pair]) -> Comparison:
+    def _compare(self, case: GateCase, share: float, limit: Budget, taken: list[RunPair]) -> Comparison:
         if not _lies_in(self._parts.space, case.workload):
             return Comparison(Change.UNSUPPORTED, "it lies outside of the space of this testbed")
         recorded = None if self._parts.baseline else self._parts.record.reading(case.workload)
@@ -164,9 +166,9 @@ class Gate:
         return comparison if recorded is None else self._trusted(case, comparison, share)
 
     def _pairs(
-        self, case: GateCase, rule: PairRule, recorded: Reading | None, limit: Budget, taken: list[Pair]
+        self, case: GateCase, rule: PairRule, recorded: RunReading | None, limit: Budget, taken: list[RunPair]
     ) -> Comparison:
-        healthy = case.kind is Kind.NEIGHBOUR and recorded is None
+        healthy = case.kind is CaseOrigin.NEIGHBOUR and recorded is None
         pairs = compare(rule, self._limits, self._chances, taken, expects_healthy=healthy)
         doubted: set[Side] = set()
         siblings: Tally[Side] = Tally()
@@ -189,7 +191,7 @@ class Gate:
     def _siblings(self, verdict: Verdict) -> int:
         return self._parts.recipe.confirmation.siblings(verdict) if verdict.is_anomalous else 0
 
-    def _read(self, side: Side, workload: Workload, limit: Budget, *, fresh: bool) -> Reading | None:
+    def _read(self, side: Side, workload: Workload, limit: Budget, *, fresh: bool) -> RunReading | None:
         """Run a workload on one side, again when its traffic fails to set up; None where it cannot run at all.
 
         Args:
@@ -215,10 +217,10 @@ class Gate:
                 case SetupFailed():
                     cause = result.cause
                 case HostLost():
-                    return Reading(inconclusive(f"it cost host {result.host} of the {side}: {result.detail}"))
+                    return RunReading(inconclusive(f"it cost host {result.host} of the {side}: {result.detail}"))
                 case _:
                     return None
-        return Reading(inconclusive(f"the {side} could not set it up {_SETUP_TRIES} times: {cause}"))
+        return RunReading(inconclusive(f"the {side} could not set it up {_SETUP_TRIES} times: {cause}"))
 
     # --- A baseline that only its record knows ---------------------------------------------------------------------
 
@@ -248,7 +250,7 @@ class Gate:
             if not stop.value.confirmed:
                 text = f"it did not show again: {verdict.reason}"
                 return Comparison(Change.HEALTHY, text, (), tuple(shown), 1.0 - self._chances.missed)
-        if any(known.explains(case.workload) for known in self._parts.cases if known.kind is Kind.BASELINE):
+        if any(known.explains(case.workload) for known in self._parts.cases if known.kind is CaseOrigin.BASELINE):
             text = f"an anomaly of the baseline explains it: {verdict.reason}"
             return Comparison(Change.STILL, text, (), tuple(shown))
         text = f"it shows, and the baseline never measured this workload: {verdict.reason}"
@@ -292,7 +294,7 @@ class Gate:
     def _keep(self, case: GateCase, comparison: Comparison) -> None:
         """Record what shows on the candidate, so that the next gate can have this one as its baseline."""
         verdict = comparison.shown(Side.CANDIDATE)
-        if verdict is None or verdict.symptom is None or case.kind is Kind.FOUND:
+        if verdict is None or verdict.symptom is None or case.kind is CaseOrigin.FOUND:
             return
         self._parts.store.add_anomaly(
             Anomaly(

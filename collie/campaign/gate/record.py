@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from collie.detect.compare import Change
 from collie.detect.pair_rule import tail
-from collie.detect.reading import Reading, reading_of, typical
+from collie.detect.reading import RunReading, reading_of, typical
 from collie.ports import Measured, RunRecord
 from collie.search.recipe import Recipe
 from collie.workloads.workload import Workload
@@ -16,13 +16,13 @@ class Record:
     """What a baseline measured before, by workload."""
 
     def __init__(self, runs: Iterable[RunRecord] = ()) -> None:
-        self._readings: dict[Workload, list[Reading]] = {}
+        self._readings: dict[Workload, list[RunReading]] = {}
         for run in runs:
             if run.verdict is not None and isinstance(run.result, Measured):
                 reading = reading_of(run.verdict, run.result.measurement)
                 self._readings.setdefault(run.workload, []).append(reading)
 
-    def reading(self, workload: Workload) -> Reading | None:
+    def reading(self, workload: Workload) -> RunReading | None:
         """Return the typical reading of a workload; None where the baseline never measured it."""
         return typical(self._readings.get(workload, ()))
 
