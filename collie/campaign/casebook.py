@@ -171,18 +171,18 @@ class Casebook:
 
     # --- Explanations -------------------------------------------------------------------------------------------------
 
-    def due(self, put_off: int, is_needed: Callable[[int], bool]) -> Met | None:
+    def due(self, explain_after_sightings: int, is_needed: Callable[[int], bool]) -> Met | None:
         """Return an anomaly whose explanation pays now.
 
         Args:
-            put_off: sightings from which on it does; 0 explains at once.
+            explain_after_sightings: sightings from which on it does; 0 explains at once.
             is_needed: whether so many explanations need the rest of the budget.
         """
-        if self.waiting and (self.waiting[0].abandoned or not put_off):
+        if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
         fresh = [waiting for waiting in self.waiting if not self._is_kin(waiting)]
         oftenest = max(fresh, key=lambda waiting: waiting.sightings, default=None)
-        if oftenest and oftenest.sightings >= put_off:
+        if oftenest and oftenest.sightings >= explain_after_sightings:
             return oftenest
         waiting = fresh or self.waiting
         return waiting[0] if waiting and is_needed(len(waiting)) else None

@@ -166,7 +166,9 @@ class SearchLoop:
                 await self._measurer.require_working(lane)
                 if (suspect := self._suspect_for(lane)) is not None:
                     await self._investigate(lane, suspect)
-                elif (waiting := self._casebook.due(self._recipe.put_off, self._rest_is_needed)) is not None:
+                elif (
+                    waiting := self._casebook.due(self._recipe.explain_after_sightings, self._rest_is_needed)
+                ) is not None:
                     await self._explain(lane, waiting)
                 else:
                     measured = await self._step(lane)

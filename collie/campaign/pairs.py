@@ -85,10 +85,10 @@ def unlike(rates: Mapping[Lane, Rates]) -> dict[Lane, str]:
     deviations = {lane: median(own) for lane, own in readings.items()}
     differences = [abs(a - b) for own in readings.values() for a, b in itertools.combinations(own, 2)]
     noise = 1.0483 * median(differences or [0.0])
-    stray = noise * math.sqrt(math.pi / 2 / len(common))
+    chance_deviation = noise * math.sqrt(math.pi / 2 / len(common))
     if len(rates) == 2:  # whose median lies halfway between them: each reading shows half of a difference
-        stray *= 2
-    limit = max(_ALIKE, _STANDARD_DEVIATIONS * stray)
+        chance_deviation *= 2
+    limit = max(_ALIKE, _STANDARD_DEVIATIONS * chance_deviation)
     if len(rates) == 2 or min(map(abs, deviations.values())) > limit:  # between two halves there is nobody
         middle = median_high(deviations.values())
         deviations = {lane: own - middle for lane, own in deviations.items()}

@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -86,6 +86,30 @@ class Document:
     def over(self, base: Document) -> Document:
         """Return this document with the values of another one where it says nothing itself; lines are its own."""
         return Document(self.path, _merged(base.data, self.data), self._lines)
+
+    def with_present_keys(self, present: Mapping[Location, str]) -> tuple[Document, tuple[Problem, ...]]:
+        """Return the document with the keys of an earlier release renamed, and a remark for each of them.
+
+        Args:
+            present: the present name of each old key, by the location of the old one. A file that has both keeps both,
+                so the old one is refused as unknown.
+        """
+        data, lines, remarks = self.data, dict(self._lines), []
+        for (*above, old), new in present.items():
+            mapping = self.part(*above)
+            if not isinstance(mapping, dict) or old not in mapping or new in mapping:
+                continue
+            remarks.append(self.problem(f"{old} is now called {new}; the next release reads {new} alone", *above, old))
+            lines[(*above, new)] = lines[(*above, old)]
+            data = _renamed(data, above, old, new)
+        return Document(self.path, data, lines), tuple(remarks)
+
+
+def _renamed(data: dict[str, Any], above: Sequence[str | int], old: str | int, new: str) -> dict[str, Any]:
+    if above:
+        first, *rest = above
+        return {**data, str(first): _renamed(data[str(first)], rest, old, new)}
+    return {new if key == old else key: value for key, value in data.items()}
 
 
 def _merged(below: Any, above: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from collie.content.document import Document, read_document
+from collie.content.document import Document, Location, read_document
 from collie.content.locate import ContentKind, find, shown
 from collie.content.model import Strict, validate
 from collie.counters.catalog import CounterKind
@@ -17,6 +19,8 @@ from collie.detect.judge import Thresholds
 from collie.errors import ContentError, Problem, Problems
 from collie.search.recipe import Bayesian, Extraction, Guide, Recipe, Sampler, Schedule, Step, StrategyName
 from collie.workloads.units import format_count, parse_seconds
+
+logger = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=Strict)
 
@@ -28,6 +32,14 @@ _Temperature = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Factor = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=1, le=100_000)]
 _Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
+
+_PRESENT_KEYS: Mapping[Location, str] = {
+    ("put_off",): "explain_after_sightings",
+    ("confirmation", "disturbed"): "healthy_false_positive_rate",
+    ("extraction", "missed"): "false_negative_rate",
+    ("extraction", "stray"): "false_positive_rate",
+}
+"""Of keys that the first release had under another name."""
 
 
 class _ScheduleFile(Strict):
@@ -56,13 +68,13 @@ class _ConfirmationFile(Strict):
     clear_pause: _Factor = Confirmation().clear_pause
     clear_deficit: _Factor = Confirmation().clear_deficit
     borderline_siblings: Annotated[int, Field(ge=0, le=100)] = Confirmation().borderline_siblings
-    disturbed: _Ratio = Confirmation().disturbed
+    healthy_false_positive_rate: _Ratio = Confirmation().healthy_false_positive_rate
     false_chance: _Ratio | None = Confirmation().false_chance
 
 
 class _ExtractionFile(Strict):
-    missed: _Ratio = Extraction().missed
-    stray: _Ratio = Extraction().stray
+    false_negative_rate: _Ratio = Extraction().false_negative_rate
+    false_positive_rate: _Ratio = Extraction().false_positive_rate
     repeats: _Count = Extraction().repeats
     accepting: _Count = Extraction().accepting
     most_runs: _Count = Extraction().most_runs
@@ -93,7 +105,7 @@ class _RecipeFile(Strict):
         CounterKind.PERFORMANCE,
     )
     explain: bool = True
-    put_off: Annotated[int, Field(ge=0, le=1000)] = 0
+    explain_after_sightings: Annotated[int, Field(ge=0, le=1000)] = 0
     audits: Annotated[int, Field(ge=0, le=100)] = 0
     guide: _GuideFile = _GuideFile()
     bayesian: _BayesianFile = _BayesianFile()
@@ -106,7 +118,9 @@ def load_recipe(name_or_path: str, overlay: Path | None = None) -> Recipe:
         ContentError: unknown name, or every problem of the file.
     """
     path = find(ContentKind.RECIPE, name_or_path, overlay)
-    document = read_document(path, shown(path))
+    document, remarks = read_document(path, shown(path)).with_present_keys(_PRESENT_KEYS)
+    for remark in remarks:
+        logger.warning("%s", remark)
     problems = Problems()
     file = validate(document, _RecipeFile, problems)
     problems += _contradictions(document)
@@ -124,7 +138,7 @@ def load_recipe(name_or_path: str, overlay: Path | None = None) -> Recipe:
         file.skip_known,
         drives=file.drives,
         explain=file.explain,
-        put_off=file.put_off,
+        explain_after_sightings=file.explain_after_sightings,
         audits=file.audits,
         guide=Guide(**file.guide.model_dump()),
         bayesian=Bayesian(**file.bayesian.model_dump()),
@@ -147,11 +161,11 @@ def _contradictions(document: Document) -> list[Problem]:
         problems.append(document.problem(message, "confirmation", "needed"))
     elif confirmation and confirmation.false_chance is not None:
         policy = Confirmation(**confirmation.model_dump())
-        chance = false_chance(policy, confirmation.disturbed, _CAMPAIGN_RUNS)
+        chance = false_chance(policy, confirmation.healthy_false_positive_rate, _CAMPAIGN_RUNS)
         if chance > confirmation.false_chance:
             message = (
                 f"false_chance {confirmation.false_chance:g} is not kept: {policy.needed} of {policy.runs} with "
-                f"{policy.disturbed:g} disturbed runs gives {chance:.2g} in {_CAMPAIGN_RUNS} runs; "
+                f"{policy.healthy_false_positive_rate:g} of healthy runs anomalous gives {chance:.2g} in {_CAMPAIGN_RUNS} runs; "
                 "need more runs to agree"
             )
             problems.append(document.problem(message, "confirmation", "false_chance"))

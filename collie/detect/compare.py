@@ -176,7 +176,9 @@ def compare(
                 return Comparison(*_unsupported(side, ran=bool(pairs or readings)), tuple(pairs))
             readings[side] = reading
             if expects_healthy and not pairs and side is Side.CANDIDATE and reading.verdict.is_normal:
-                return Comparison(Change.HEALTHY, reading.verdict.reason, (), (reading,), 1.0 - chances.missed)
+                return Comparison(
+                    Change.HEALTHY, reading.verdict.reason, (), (reading,), 1.0 - chances.false_negative_rate
+                )
         before, after = readings[Side.BASELINE], readings[Side.CANDIDATE]
         pairs.append(RunPair(before, after, sign_of(before, after, limits)))
         first = first.other
@@ -238,7 +240,7 @@ def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> 
         return Comparison(Change.INCONCLUSIVE, text, pairs)
     shown = after if after is not None else before
     change, told = (Change.HEALTHY, pairs[-1].after.verdict) if shown is None else (Change.STILL, shown)
-    return Comparison(change, told.reason, pairs, (), 1.0 - chances.missed ** max(1, same))
+    return Comparison(change, told.reason, pairs, (), 1.0 - chances.false_negative_rate ** max(1, same))
 
 
 def _told(pairs: Sequence[RunPair], sign: Sign) -> str:

@@ -42,7 +42,7 @@ class Confirmation:
         clear_deficit: missing throughput of so many times its threshold is clear.
         borderline_siblings: further runs of the plain sibling for a suspicion of low throughput that is not clear. One
             run of the sibling that chance made 1 % faster turns up in every comparison with it.
-        disturbed: share of healthy runs that are expected to look anomalous; for the arithmetic alone.
+        healthy_false_positive_rate: expected share of healthy runs that look anomalous. Only the arithmetic uses it.
         false_chance: declared chance, at most, of a false anomaly in a campaign of 1,000 runs; a recipe whose policy
             does not keep it is refused. None declares nothing.
 
@@ -57,7 +57,7 @@ class Confirmation:
     clear_pause: float = 10.0
     clear_deficit: float = 2.0
     borderline_siblings: int = 0
-    disturbed: float = 0.01
+    healthy_false_positive_rate: float = 0.01
     false_chance: float | None = None
 
     def is_clear(self, verdict: Verdict) -> bool:
@@ -175,19 +175,19 @@ def miss_chance(policy: Confirmation, shows: float, clear: float = 0.0) -> float
     return 1.0 - clear * after_clear.confirmed - (shows - clear) * after_barely.confirmed
 
 
-def false_chance(policy: Confirmation, disturbed: float, runs: float, clear: float = 0.0) -> float:
+def false_chance(policy: Confirmation, healthy_false_positive_rate: float, runs: float, clear: float = 0.0) -> float:
     """Return the chance of at least one false anomaly in a campaign.
 
     A disturbance has to strike a healthy run, and then strike again while it is confirmed.
 
     Args:
         policy: how often it has to show.
-        disturbed: share of healthy runs that look anomalous.
+        healthy_false_positive_rate: share of healthy runs that look anomalous.
         runs: of healthy workloads in the campaign.
-        clear: share of healthy runs that look clearly anomalous; part of `disturbed`.
+        clear: share of healthy runs that look clearly anomalous; part of `healthy_false_positive_rate`.
     """
-    passes = (disturbed - clear) * odds(policy, disturbed).confirmed
-    passes += clear * odds(policy, disturbed, clear).confirmed
+    passes = (healthy_false_positive_rate - clear) * odds(policy, healthy_false_positive_rate).confirmed
+    passes += clear * odds(policy, healthy_false_positive_rate, clear).confirmed
     return -math.expm1(runs * math.log1p(-min(passes, 1.0 - 1e-12)))
 
 
@@ -198,14 +198,14 @@ class Reliability:
     Attributes:
         judged_runs: runs of the search that were judged.
         dropped: suspicions that did not show again.
-        disturbed: share of healthy runs that look anomalous, estimated from them.
+        healthy_false_positive_rate: share of healthy runs that look anomalous, estimated from them.
         false_chance: of at least one false anomaly in the campaign.
         miss_chance: of an anomaly that shows in 80 % of its runs, once it is visited.
     """
 
     judged_runs: int
     dropped: int
-    disturbed: float
+    healthy_false_positive_rate: float
     false_chance: float
     miss_chance: float
 
@@ -239,12 +239,12 @@ def trust(policy: Confirmation, judged_runs: int, dropped: Sequence[Verdict]) ->
     if judged_runs == 0:
         return None
     clear = (sum(map(policy.is_clear, dropped)) + 0.5) / (judged_runs + 1)
-    disturbed = clear + sum(not policy.is_clear(verdict) for verdict in dropped) / (judged_runs + 1)
+    healthy_false_positive_rate = clear + sum(not policy.is_clear(verdict) for verdict in dropped) / (judged_runs + 1)
     return Reliability(
         judged_runs,
         len(dropped),
-        disturbed,
-        false_chance(policy, disturbed, judged_runs, clear),
+        healthy_false_positive_rate,
+        false_chance(policy, healthy_false_positive_rate, judged_runs, clear),
         miss_chance(policy, _SHOWS_USUALLY),
     )
 

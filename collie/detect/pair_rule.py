@@ -23,11 +23,11 @@ class Chances:
 
     Attributes:
         differ: chance that a pair has a given sign where nothing has changed.
-        missed: chance that a pair looks the same where something has.
+        false_negative_rate: chance that a pair looks the same where something has.
     """
 
     differ: float
-    missed: float
+    false_negative_rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +51,35 @@ class PairRule:
         return odds(Confirmation(needed=self.needed, runs=self.pairs), differ).confirmed
 
 
-def rule_for(share: float, differ: float, missed: float, overlooked: float = 0.05) -> PairRule:
+def rule_for(share: float, differ: float, false_negative_rate: float, overlooked: float = 0.05) -> PairRule:
     """Return a short rule that keeps a chance: with half as many pairs more as it needs, or more where runs miss much.
 
     Args:
         share: chance of a false sign that the decision may have.
         differ: chance that a pair has a given sign where nothing has changed.
-        missed: chance that a pair looks the same where something has.
+        false_negative_rate: chance that a pair looks the same where something has.
         overlooked: chance that a change may be overlooked because the first pairs all look the same, or that it may
             stay undecided because too few pairs show it.
 
     Raises:
         UsageError: no rule of sensible length keeps it.
     """
-    agreeing = max(1, math.ceil(math.log(overlooked) / math.log(missed))) if 0.0 < missed < 1.0 else 1
+    agreeing = (
+        max(1, math.ceil(math.log(overlooked) / math.log(false_negative_rate)))
+        if 0.0 < false_negative_rate < 1.0
+        else 1
+    )
     for needed in range(1, _MOST_NEEDED):
         for pairs in range(needed + needed // 2, 3 * needed):
             rule = PairRule(needed, pairs, min(agreeing, needed))
             if rule.chance(differ) > share:
                 break
-            if rule.chance(1.0 - missed) >= 1.0 - overlooked:
+            if rule.chance(1.0 - false_negative_rate) >= 1.0 - overlooked:
                 return rule
     raise UsageError(
         f"no comparison of up to {_MOST_NEEDED} pairs keeps the chance of a false alarm at {share:.2g} where "
-        f"{differ:.0%} of the pairs differ by themselves and {missed:.0%} miss a change; allow more by --false-alarm, "
-        "or declare less in the recipe (`disturbed`, `missed`)"
+        f"{differ:.0%} of the pairs differ by themselves and {false_negative_rate:.0%} miss a change; "
+        "allow more by --false-alarm, or declare less in the recipe (`healthy_false_positive_rate`, `false_negative_rate`)"
     )
 
 

@@ -180,7 +180,7 @@ def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float)
         "fingerprint_difference": render_differences(context.differences),
         "false_alarm_chance": summary.false_alarm,
         "pair_differs_chance": summary.chances.differ,
-        "pair_misses_chance": summary.chances.missed,
+        "pair_misses_chance": summary.chances.false_negative_rate,
         "paired": summary.paired,
         "candidate_runs": summary.runs[0],
         "baseline_runs": summary.runs[1],

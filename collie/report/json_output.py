@@ -268,7 +268,7 @@ def _trust(confidence: Reliability) -> Json:
     return {
         "judged_runs": confidence.judged_runs,
         "dropped_suspicions": confidence.dropped,
-        "disturbed_ratio": plain(confidence.disturbed),
+        "disturbed_ratio": plain(confidence.healthy_false_positive_rate),
         "false_chance": plain(confidence.false_chance),
         "miss_chance": plain(confidence.miss_chance),
     }

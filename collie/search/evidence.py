@@ -134,7 +134,9 @@ class Evidence:
         """Return which explanations are possible before the first probe."""
         points = np.array([self.limits.coordinates(workload) for workload in (self._finding, *self._met)])
         weights = np.array([1.0, *self._met.values()])
-        return Hypotheses(self.limits.limits, policy.missed, policy.stray, seed, points, weights)
+        return Hypotheses(
+            self.limits.limits, policy.false_negative_rate, policy.false_positive_rate, seed, points, weights
+        )
 
     def add(self, workload: Workload, verdict: Verdict | None) -> float:
         """Take in the verdict on a probe, None when it could not be run; return its weight."""

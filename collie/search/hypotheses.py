@@ -35,8 +35,8 @@ class Hypotheses:
 
     Args:
         limits: what an explanation may require.
-        missed: share of runs inside that do not show.
-        stray: share of runs outside that seem to.
+        false_negative_rate: share of runs inside that do not show.
+        false_positive_rate: share of runs outside that seem to.
         seed: of the sampling.
         points: what was measured before, shape (runs, limits).
         weights: what each of those runs says, -1 (healthy) to 1 (shows), shape (runs).
@@ -45,16 +45,16 @@ class Hypotheses:
     def __init__(
         self,
         limits: Sequence[Limit],
-        missed: float,
-        stray: float,
+        false_negative_rate: float,
+        false_positive_rate: float,
         seed: int,
         points: Floats,
         weights: Floats,
     ) -> None:
         self._limits = limits
         self._rng = np.random.default_rng(seed)
-        self._shows = float(np.log((1.0 - missed) / stray))
-        self._healthy = float(np.log((1.0 - stray) / missed))
+        self._shows = float(np.log((1.0 - false_negative_rate) / false_positive_rate))
+        self._healthy = float(np.log((1.0 - false_positive_rate) / false_negative_rate))
         self._chosen = np.zeros((_SIZE, len(limits)), dtype=np.intp)
         self._bars = np.full((_SIZE, len(limits)), -np.inf)
         self._points = points

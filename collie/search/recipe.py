@@ -89,16 +89,16 @@ class Extraction:
     """How a minimal feature set is found.
 
     Attributes:
-        missed: share of runs that do not show although every condition is met. It says how far one healthy run is
-            trusted; next to thresholds a noisy testbed misses many.
-        stray: share of runs that seem to show although a condition is broken.
+        false_negative_rate: share of runs that do not show although every condition is met: the trust in one healthy
+            run. Next to thresholds a noisy testbed misses many.
+        false_positive_rate: share of runs that seem to show although a condition is broken.
         repeats: runs of one probe at most.
         accepting: runs that must show before the finding is moved to a simpler workload that does not show clearly.
         most_runs: runs at most for one anomaly, plain siblings left out.
     """
 
-    missed: float = 0.01
-    stray: float = 0.01
+    false_negative_rate: float = 0.01
+    false_positive_rate: float = 0.01
     repeats: int = 1
     accepting: int = 2
     most_runs: int = 50
@@ -121,8 +121,8 @@ class Recipe:
         drives: kinds of counters to drive, the first kind first; each kind in the order of its counters' rank.
         explain: extract the minimal feature set of what was confirmed. Without, an anomaly is kept as it was met,
             incomplete, and hides nothing from the search.
-        put_off: sightings of a confirmed anomaly after which its explanation pays; 0 explains at once. What waits is
-            explained at the latest when the rest of the budget is needed for it.
+        explain_after_sightings: sightings of a confirmed anomaly after which its explanation pays. 0 explains at once.
+            What waits is explained at the latest when the rest of the budget is needed for it.
         audits: proposals inside each explanation that are measured all the same, to see whether it holds.
         bayesian: of Bayesian optimisation.
         guide: of the guided search.
@@ -139,7 +139,7 @@ class Recipe:
     skip_known: bool = True
     drives: tuple[CounterKind, ...] = (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE)
     explain: bool = True
-    put_off: int = 0
+    explain_after_sightings: int = 0
     audits: int = 0
     bayesian: Bayesian = field(default_factory=Bayesian)
     guide: Guide = field(default_factory=Guide)

@@ -43,7 +43,7 @@ class Chance:
         stable: whether the window shows one level.
         throughput: factor on delivered throughput, per host.
         pause: factor on pause, per host.
-        stray: pause that comes from nothing, per host.
+        spurious_pause: pause that comes from nothing, per host.
         counters: factor per host and counter.
         start_pause: pause ratio of the first start-up sample, per host.
         sample_count: samples of a host's series.
@@ -54,7 +54,7 @@ class Chance:
     stable: bool
     throughput: list[float]
     pause: list[float]
-    stray: list[float]
+    spurious_pause: list[float]
     counters: list[list[float]]
     start_pause: list[float]
     sample_count: int
@@ -90,17 +90,17 @@ def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> 
     """Draw for successive runs at once: that costs little more than drawing for one."""
     rng = np.random.default_rng([seed, block])
     runs = range(block * _BLOCK_RUNS, (block + 1) * _BLOCK_RUNS)
-    fails, cause, disturbed, strength = rng.random((4, _BLOCK_RUNS, 1))
-    throughput, pause, stray, start = rng.standard_normal((4, _BLOCK_RUNS, _HOSTS))
+    fails, cause, unsettled, strength = rng.random((4, _BLOCK_RUNS, 1))
+    throughput, pause, spurious_pause, start = rng.standard_normal((4, _BLOCK_RUNS, _HOSTS))
     # Another program takes part of the time, in bouts; half of such runs also show the pause that it causes.
-    unstable = disturbed < UNSTABLE_RATIO * noise
+    unstable = unsettled < UNSTABLE_RATIO * noise
     taken = np.where(unstable, strength, 0.0)
     columns = (
         np.where(fails < FAILURE_RATIO * noise, cause * len(FAILURES), -1.0)[:, 0],
         ~unstable[:, 0],
         np.exp(noise * THROUGHPUT_SPREAD * throughput) * (1.0 - 0.3 * taken),
         np.exp(noise * COUNTER_SPREAD * pause),
-        STRAY_PAUSE * noise * abs(stray) + np.where(taken > 0.5, 0.01 * taken, 0.0),
+        STRAY_PAUSE * noise * abs(spurious_pause) + np.where(taken > 0.5, 0.01 * taken, 0.0),
         np.exp(noise * COUNTER_SPREAD * rng.standard_normal((_BLOCK_RUNS, _HOSTS, counters))),
         START_PAUSE * noise * abs(start),
     )
@@ -111,11 +111,11 @@ def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> 
             stable=stable,
             throughput=throughput,
             pause=pause,
-            stray=stray,
+            spurious_pause=spurious_pause,
             counters=factors,
             start_pause=start,
             sample_count=samples,
             origin=(seed, run, noise),
         )
-        for run, cause, stable, throughput, pause, stray, factors, start in rows
+        for run, cause, stable, throughput, pause, spurious_pause, factors, start in rows
     )

@@ -196,7 +196,7 @@ def _hosts(shown: _Shown, readings: tuple[_Counters, _Counters]) -> tuple[HostMe
 
 def _disturbed(shown: _Shown, luck: Chance) -> _Shown:
     """Return what both hosts show in a run that chance has had its part in."""
-    (a_pause, b_pause), (a_stray, b_stray) = _scaled(shown.pause, luck.pause), luck.stray
+    (a_pause, b_pause), (a_stray, b_stray) = _scaled(shown.pause, luck.pause), luck.spurious_pause
     return _Shown(
         _scaled(shown.bps, luck.throughput),
         _scaled(shown.pps, luck.throughput),

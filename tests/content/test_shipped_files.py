@@ -17,6 +17,7 @@ from collie.content.spaces import load_space
 from collie.counters.catalog import CounterKind, Role
 from collie.detect.bounds import plain_sibling
 from collie.detect.symptom import Symptom
+from collie.errors import ContentError
 from collie.search.recipe import Recipe, StrategyName
 from collie.workloads.application import reached
 from collie.workloads.dimension import Ordered, Vector
@@ -162,6 +163,39 @@ def test_the_recipe_of_the_paper_has_its_figures() -> None:
     assert recipe.ranking_points == 10
     assert (recipe.thresholds.pause_ratio, recipe.thresholds.throughput_deficit) == (0.001, 0.2)
     assert recipe.budget == "10h"
+
+
+FORMER = """\
+strategy: guided
+put_off: 3
+confirmation:
+  disturbed: 0.05
+extraction:
+  missed: 0.02
+  stray: 0.03
+"""
+
+
+def test_keys_of_a_recipe_of_the_first_release_are_read_and_their_present_names_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "mine.yaml").write_text(FORMER)
+    recipe = load_recipe(str(tmp_path / "mine.yaml"))
+    assert recipe.explain_after_sightings == 3
+    assert recipe.confirmation.healthy_false_positive_rate == 0.05
+    assert (recipe.extraction.false_negative_rate, recipe.extraction.false_positive_rate) == (0.02, 0.03)
+    assert [message.partition("mine.yaml")[2].partition(";")[0] for message in caplog.messages] == [
+        ":2: put_off is now called explain_after_sightings",
+        ":4: disturbed is now called healthy_false_positive_rate",
+        ":6: missed is now called false_negative_rate",
+        ":7: stray is now called false_positive_rate",
+    ]
+
+
+def test_a_recipe_with_both_names_of_a_key_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(FORMER + "explain_after_sightings: 4\n")
+    with pytest.raises(ContentError, match="put_off"):
+        load_recipe(str(tmp_path / "mine.yaml"))
 
 
 def test_every_field_of_a_recipe_can_be_written_in_a_file() -> None:

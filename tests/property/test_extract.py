@@ -253,7 +253,11 @@ def test_verdicts_that_are_wrong_at_times_do_not_lead_astray() -> None:
         shows = mfs.covers(workload)
         return (NORMAL if shows else SHOWS) if rng.random() < 0.02 else (SHOWS if shows else NORMAL)
 
-    found, _ = run(SPACE.base.with_(wqe_batch=128), answer, Extraction(missed=0.05, stray=0.05, repeats=3))
+    found, _ = run(
+        SPACE.base.with_(wqe_batch=128),
+        answer,
+        Extraction(false_negative_rate=0.05, false_positive_rate=0.05, repeats=3),
+    )
     assert found.mfs == mfs
 
 

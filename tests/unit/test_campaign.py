@@ -182,7 +182,11 @@ def test_what_cost_a_host_is_recorded_and_not_run_again() -> None:
 
 
 RECIPES = [Recipe(name, strategy=name) for name in StrategyName]
-RECIPES.append(Recipe("late", strategy=StrategyName.GUIDED, put_off=2, audits=2, extraction=Extraction(most_runs=12)))
+RECIPES.append(
+    Recipe(
+        "late", strategy=StrategyName.GUIDED, explain_after_sightings=2, audits=2, extraction=Extraction(most_runs=12)
+    )
+)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)

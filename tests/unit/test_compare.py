@@ -17,7 +17,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.errors import UsageError
 
 LIMITS = resolution(Thresholds())
-CHANCES = Chances(differ=0.02, missed=0.02)
+CHANCES = Chances(differ=0.02, false_negative_rate=0.02)
 RULE = PairRule(needed=3, pairs=4)
 
 
@@ -203,11 +203,11 @@ def test_typical_reading_follows_the_majority() -> None:
 # --- Arithmetic -------------------------------------------------------------------------------------------------------
 
 
-@given(share=st.floats(1e-7, 0.05), differ=st.floats(0.001, 0.2), missed=st.floats(0.001, 0.3))
-def test_rule_keeps_its_share_and_finds_what_is_there(share: float, differ: float, missed: float) -> None:
-    rule = rule_for(share, differ, missed)
+@given(share=st.floats(1e-7, 0.05), differ=st.floats(0.001, 0.2), false_negative_rate=st.floats(0.001, 0.3))
+def test_rule_keeps_its_share_and_finds_what_is_there(share: float, differ: float, false_negative_rate: float) -> None:
+    rule = rule_for(share, differ, false_negative_rate)
     assert rule.chance(differ) <= share
-    assert rule.chance(1 - missed) >= 0.95
+    assert rule.chance(1 - false_negative_rate) >= 0.95
     assert 1 <= rule.agreeing <= rule.needed <= rule.pairs
 
 
@@ -250,7 +250,7 @@ def test_simulated_gates_raise_no_more_false_alarms_than_declared() -> None:
     """Disturbances strike as often as declared; workloads are healthy, anomalous, and at the threshold."""
     rng, declared, decisions, gates = Random(7), 0.2, 30, 200
     shares = Shares(declared, decisions)
-    rule = rule_for(shares.of_replay, CHANCES.differ, CHANCES.missed)
+    rule = rule_for(shares.of_replay, CHANCES.differ, CHANCES.false_negative_rate)
 
     def run_of(deficit: float) -> RunReading:
         if rng.random() < CHANCES.differ / 2:

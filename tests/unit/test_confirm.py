@@ -154,7 +154,7 @@ def test_a_campaign_learns_its_disturbances_from_what_did_not_repeat() -> None:
     assert trust(POLICY, 0, []) is None
     seen = trust(POLICY, 899, [BARELY] * 4)
     assert seen is not None
-    assert seen.disturbed == pytest.approx(4.5 / 900)
+    assert seen.healthy_false_positive_rate == pytest.approx(4.5 / 900)
     assert 0.0003 < seen.false_chance < 0.02
     assert seen.sentence.startswith(
         "4 of 899 runs looked anomalous and did not show again; chance of a false anomaly: "

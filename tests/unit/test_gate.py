@@ -299,8 +299,8 @@ def test_every_name_of_a_case_makes_an_id(name: str) -> None:
 def test_noisy_testbeds_take_more_pairs_and_still_decide() -> None:
     noisy = replace(
         RECIPE,
-        confirmation=replace(RECIPE.confirmation, disturbed=0.05),
-        extraction=Extraction(missed=0.15),
+        confirmation=replace(RECIPE.confirmation, healthy_false_positive_rate=0.05),
+        extraction=Extraction(false_negative_rate=0.15),
     )
     baseline, candidate = (FakeTestbed((Planted(LOOPBACK, shows=0.85),), seed=3), FakeTestbed(seed=4))
     summary, _ = gate(candidate, baseline, (A1,), recipe=noisy, budget=80)
@@ -311,8 +311,8 @@ def test_noisy_testbeds_take_more_pairs_and_still_decide() -> None:
 def test_a_long_comparison_runs_the_plain_sibling_a_few_times_and_not_before_every_run() -> None:
     doubtful = replace(
         RECIPE,
-        confirmation=replace(RECIPE.confirmation, disturbed=0.05, fresh_siblings=1),
-        extraction=Extraction(missed=0.15),
+        confirmation=replace(RECIPE.confirmation, healthy_false_positive_rate=0.05, fresh_siblings=1),
+        extraction=Extraction(false_negative_rate=0.15),
     )
     slow = replace(A1, symptom=Symptom.LOW_THROUGHPUT)
     flaky = Planted(LOOPBACK, Symptom.LOW_THROUGHPUT, severity=0.6, shows=0.85)

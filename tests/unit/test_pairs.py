@@ -37,7 +37,9 @@ MANY_SGES = Mfs((Condition("sge_count", Op.AT_LEAST, 8), Condition("loopback", O
 PLANTED = (Planted(LOOPBACK), Planted(MANY_SGES, Symptom.LOW_THROUGHPUT, 0.5))
 HEADER = CampaignHeader("test", {}, "nsdi22", "test", {}, 1, "2026-01-01T00:00:00Z")
 RANDOM = Recipe("random", strategy=StrategyName.RANDOM)
-LATE = Recipe("late", strategy=StrategyName.GUIDED, put_off=2, audits=2, extraction=Extraction(most_runs=12))
+LATE = Recipe(
+    "late", strategy=StrategyName.GUIDED, explain_after_sightings=2, audits=2, extraction=Extraction(most_runs=12)
+)
 PLAIN = SPACE.base
 
 

@@ -77,8 +77,8 @@ class Gate:
         self._parts = parts
         # Either run of a pair may be disturbed, and either may miss what is there.
         self._chances = Chances(
-            differ=min(0.5, 2 * parts.recipe.confirmation.disturbed),
-            missed=min(0.5, 2 * parts.recipe.extraction.missed),
+            differ=min(0.5, 2 * parts.recipe.confirmation.healthy_false_positive_rate),
+            false_negative_rate=min(0.5, 2 * parts.recipe.extraction.false_negative_rate),
         )
         self._limits: Resolution = resolution(parts.recipe.thresholds)
         self._results: list[CaseResult] = []
@@ -161,7 +161,7 @@ class Gate:
         recorded = None if self._parts.baseline else self._parts.record.reading(case.workload)
         if recorded is None and self._parts.baseline is None:
             return self._alone(case, limit)
-        rule = rule_for(share, self._chances.differ, self._chances.missed)
+        rule = rule_for(share, self._chances.differ, self._chances.false_negative_rate)
         comparison = self._pairs(case, rule, recorded, limit, taken)
         return comparison if recorded is None else self._trusted(case, comparison, share)
 
@@ -232,7 +232,7 @@ class Gate:
         verdict = first.verdict
         if not verdict.is_anomalous:
             change = Change.HEALTHY if verdict.is_normal else Change.INCONCLUSIVE
-            confidence = 1.0 - self._chances.missed if verdict.is_normal else None
+            confidence = 1.0 - self._chances.false_negative_rate if verdict.is_normal else None
             return Comparison(change, verdict.reason, (), (first,), confidence)
         assert verdict.symptom is not None
         shown = [first]
@@ -249,7 +249,7 @@ class Gate:
                 return Comparison(Change.INCONCLUSIVE, text, (), tuple(shown))
             if not stop.value.confirmed:
                 text = f"it did not show again: {verdict.reason}"
-                return Comparison(Change.HEALTHY, text, (), tuple(shown), 1.0 - self._chances.missed)
+                return Comparison(Change.HEALTHY, text, (), tuple(shown), 1.0 - self._chances.false_negative_rate)
         if any(known.explains(case.workload) for known in self._parts.cases if known.kind is CaseOrigin.BASELINE):
             text = f"an anomaly of the baseline explains it: {verdict.reason}"
             return Comparison(Change.STILL, text, (), tuple(shown))
@@ -284,7 +284,9 @@ class Gate:
         limit, total = self._limit(1.0 - _RESERVE), self._parts.budget
         if self._parts.baseline is None:
             return limit
-        runs = _RUNS_PER_PAIR * rule_for(shares.of_find(1), self._chances.differ, self._chances.missed).pairs
+        runs = (
+            _RUNS_PER_PAIR * rule_for(shares.of_find(1), self._chances.differ, self._chances.false_negative_rate).pairs
+        )
         seconds = runs * self._elapsed / max(1, self._runs)
         return Budget(
             min(limit.seconds, total.seconds - seconds),
