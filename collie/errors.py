@@ -65,23 +65,23 @@ class Problem:
         return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
 
 
-MOST_PROBLEMS = 50
+MAX_PROBLEMS = 50
 """That one message shows. A file of 512 KiB could fill a screen 5000 times."""
 
 
 class ContentError(CollieError):
-    """A content file is wrong; shows every problem found, not only the first, up to `MOST_PROBLEMS`.
+    """A content file is wrong; shows every problem found, not only the first, up to `MAX_PROBLEMS`.
 
     Attributes:
         problems: by place; one more than are shown where there are more.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        found = sorted(problems[: MOST_PROBLEMS + 1], key=lambda problem: (problem.path, problem.line))
+        found = sorted(problems[: MAX_PROBLEMS + 1], key=lambda problem: (problem.path, problem.line))
         self.problems = tuple(found)
-        lines = [str(problem) for problem in found[:MOST_PROBLEMS]]
-        if len(found) > MOST_PROBLEMS:
-            lines.append(f"... and more: the first {MOST_PROBLEMS} problems are shown; mend these, and ask again")
+        lines = [str(problem) for problem in found[:MAX_PROBLEMS]]
+        if len(found) > MAX_PROBLEMS:
+            lines.append(f"... and more: the first {MAX_PROBLEMS} problems are shown; mend these, and ask again")
         super().__init__("\n".join(lines))
 
 
@@ -95,7 +95,7 @@ class Problems(list[Problem]):
             ContentError: it is one too many.
         """
         super().append(problem)
-        if len(self) > MOST_PROBLEMS:
+        if len(self) > MAX_PROBLEMS:
             raise ContentError(self)
 
     def extend(self, problems: Iterable[Problem]) -> None:

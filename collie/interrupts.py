@@ -21,7 +21,7 @@ _PATIENT = 2
 """Which of several signals is no `KeyboardInterrupt`."""
 
 
-def heed() -> None:
+def install_handlers() -> None:
     """Make SIGTERM a Ctrl-C, as who cancels a job wants it cleaned up; either comes again where it was swallowed.
 
     The second finds the clean-up under way, which it leaves alone; a third one ends that, too. A SIGINT that is

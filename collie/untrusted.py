@@ -33,8 +33,8 @@ _MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")
 
 _DEEPEST = 40
 """Levels. Nothing that Collie writes has ten."""
-_MOST_DIGITS = 20
-_MOST = 1 << 128
+_MAX_DIGITS = 20
+_MAX_MAGNITUDE = 1 << 128
 """Whole numbers are counters of 64 bits, sizes, and seeds, which may be longer; all fit into a float."""
 
 
@@ -76,7 +76,7 @@ def _indented(text: str) -> str:
 
 def whole_number(text: str) -> int | None:
     """Return the number that a text of plain digits is; None of any other, or of one that no setting of a host is."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 
 def read_json(text: str) -> Any:
@@ -233,7 +233,7 @@ def _number(raw: Any) -> Any:
 
 
 def _whole(raw: Any) -> Any:
-    if type(raw) is int and abs(raw) < _MOST:
+    if type(raw) is int and abs(raw) < _MAX_MAGNITUDE:
         return raw
     raise _refusal(raw, "a whole number")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from collie.interrupts import heed
+from collie.interrupts import install_handlers
 
 # Hypothesis would refuse an example that takes 0.2 s, and on a busy machine any may: no test asserts a time.
 settings.register_profile("untimed", deadline=None)
@@ -25,7 +25,7 @@ def heeded() -> Iterator[None]:
         sys.unraisablehook,
     )
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    heed()
+    install_handlers()
     yield
     sys.unraisablehook = hook
     signal.signal(signal.SIGINT, interrupted)

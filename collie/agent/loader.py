@@ -29,8 +29,8 @@ import sys
 BOOT = "import sys; sys.path[:] = [p for p in sys.path if p]; exec(bytes.fromhex(input()))"
 """`-c` puts the folder that it is started in first on the path, which is not checked yet."""
 RUNNING, ABSENT, REFUSED = "running", "absent", "refused "
-MOST_BYTES = 64 << 20
-MOST_LINKS = 40
+MAX_BYTES = 64 << 20
+MAX_LINKS = 40
 """As the kernel follows."""
 
 
@@ -58,7 +58,7 @@ def settled(path: str) -> str:
         is_closed = _require_own(step, is_closed=is_closed and part != "..")
         if os.path.islink(step):
             links += 1
-            if links > MOST_LINKS:
+            if links > MAX_LINKS:
                 raise Refused(f"{step} is a link that leads to itself; remove it on the host")
             target = os.readlink(step)
             waiting[:0] = target.split("/")
@@ -105,7 +105,7 @@ def read(path: str, sha256: str) -> bytes | None:
         if not stat.S_ISREG(os.lstat(path).st_mode):  # opening anything else may wait, or act on a device
             return None
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            data = file.read(MOST_BYTES)
+            data = file.read(MAX_BYTES)
     except OSError:
         return None
     return data if hashlib.sha256(data).hexdigest() == sha256 else None

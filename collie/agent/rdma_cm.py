@@ -33,7 +33,7 @@ HOW_TO_LOAD = "the kernel's part is missing: modprobe rdma_ucm"
 RESOLVE_MILLISECONDS = 4000
 # Requests under way at once. Those that come while the responder's management queue pair is full are lost, and asked
 # for again after four seconds.
-MOST_DIALLING = 32
+MAX_DIALLING = 32
 # Above what two dozen requesters keep under way; the kernel's own most is 1024.
 BACKLOG = 1024
 
@@ -174,7 +174,7 @@ class ConnectionManager:
         ends_at = time.monotonic() + seconds
         total = self._open()
         while self._open():
-            while self._to_dial and len(self._dialling) < MOST_DIALLING:
+            while self._to_dial and len(self._dialling) < MAX_DIALLING:
                 self._dial(*self._to_dial.pop())
             event = self._next_event(ends_at - time.monotonic())
             if event is not None:

@@ -19,7 +19,7 @@ ATOMICS = frozenset({"FETCH_ADD", "CMP_SWP"})
 FETCHING = frozenset({"READ"}) | ATOMICS
 ATOMIC_BYTES = 8
 # Of a turn of the request vector: each of its requests is built at least once per queue pair.
-MOST_REQUESTS_IN_TURN = 4096
+MAX_REQUESTS_IN_TURN = 4096
 CONNECTIONS = ("out_of_band", "rdma_cm")
 MTUS = (256, 512, 1024, 2048, 4096)
 
@@ -226,8 +226,8 @@ def _check_opcodes(workload: Workload) -> None:
     for opcode in (workload.opcode, *workload.more_opcodes):
         if opcode not in OPCODES:
             raise bad_request(f"workload: an opcode must be one of {', '.join(OPCODES)}, not {opcode!r}")
-    if workload.requests_in_turn > MOST_REQUESTS_IN_TURN:
-        raise bad_request(f"workload: a turn of opcodes and messages has more than {MOST_REQUESTS_IN_TURN} requests")
+    if workload.requests_in_turn > MAX_REQUESTS_IN_TURN:
+        raise bad_request(f"workload: a turn of opcodes and messages has more than {MAX_REQUESTS_IN_TURN} requests")
     no_carrier = {"UC": FETCHING, "UD": frozenset(OPCODES) - SENDS}
     wrong = sorted(workload.opcodes & no_carrier.get(workload.qp_type, frozenset()))
     if wrong:

@@ -24,9 +24,9 @@ SUFFIX = ".pyz"
 CONTENT = "collie/bundle/content.json"
 CATALOGS = "collie/bundle/catalogs.json"
 AGENT = "collie/bundle/agent.pyz"
-MOST_CONTENT_BYTES = 4 << 20
+MAX_CONTENT_BYTES = 4 << 20
 """A bundle's own is some 20 KB, most of it fingerprints."""
-MOST_FILE_BYTES = 8 << 20
+MAX_FILE_BYTES = 8 << 20
 """A bundle has some 300 KB."""
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
@@ -81,19 +81,19 @@ def read(path: Path) -> Bundle:
         ContentError: there is no such file, it is no bundle, or what it holds is wrong.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(read_bytes(path, MOST_FILE_BYTES))) as archive:
+        with zipfile.ZipFile(io.BytesIO(read_bytes(path, MAX_FILE_BYTES))) as archive:
             if (packed := archive.getinfo(CONTENT)).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 _wrong(path, "is packed as no bundle is")
             with archive.open(packed) as member:
-                text = member.read(MOST_CONTENT_BYTES + 1)  # what the archive says of its size is not to be believed
+                text = member.read(MAX_CONTENT_BYTES + 1)  # what the archive says of its size is not to be believed
     except OSError as error:
         _wrong(path, f"cannot be read: {error.strerror}")
     except KeyError:
         _wrong(path, f"is no bundle of Collie: it holds no {CONTENT}")
     except _DAMAGED as error:
         _wrong(path, f"is no bundle, or a damaged one: {error}")
-    if len(text) > MOST_CONTENT_BYTES:
-        _wrong(path, f"its {CONTENT} is longer than {MOST_CONTENT_BYTES >> 20} MiB")
+    if len(text) > MAX_CONTENT_BYTES:
+        _wrong(path, f"its {CONTENT} is longer than {MAX_CONTENT_BYTES >> 20} MiB")
     return _decoded(path, text)
 
 

@@ -17,18 +17,18 @@ from collie.bundle.about import about
 from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import Bundle, decode
 from collie.bundle.hosts import FORM, pair_of
-from collie.campaign.bench import within_budget
 from collie.campaign.budget import Budget
 from collie.campaign.events import RunFinished
 from collie.campaign.measure import Measurer
 from collie.campaign.reproduce import Reproduction, reproduce
 from collie.campaign.safety import Guard, SafetyRecord, record_of, require_unshared
+from collie.campaign.single_run import within_budget
 from collie.detect.bounds import Bounds, Calibration
 from collie.errors import CollieError, UsageError
 from collie.files import require_regular
 from collie.hosts.session import Archive
 from collie.hosts.testbed import HostsTestbed
-from collie.interrupts import heed
+from collie.interrupts import install_handlers
 from collie.inventory.fingerprint import HostDifference, compare
 from collie.inventory.hosts import Pair
 from collie.inventory.safety import REAL_HOSTS
@@ -47,7 +47,7 @@ logger = logging.getLogger("bundle")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the bundle that this program is in; what was foreseen to go wrong becomes one message on standard error."""
-    heed()
+    install_handlers()
     outlive_readers()
     to_stderr = logging.StreamHandler()
     to_stderr.setFormatter(LineFormatter())

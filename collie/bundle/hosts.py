@@ -15,7 +15,7 @@ from typing import Any
 from collie.errors import InventoryError, Problem, UsageError
 from collie.files import read_bytes
 from collie.inventory.hosts import (
-    MOST_HOSTS,
+    MAX_HOSTS,
     Host,
     Pair,
     check_address,
@@ -23,12 +23,12 @@ from collie.inventory.hosts import (
     check_ip_address,
     check_jump,
     check_program,
-    party_name,
+    endpoint_name,
     word,
 )
 from collie.untrusted import read_json
 
-MOST_BYTES = 512 << 10
+MAX_BYTES = 512 << 10
 """Of a hosts file, as for those in YAML."""
 FORM = "[USER@]HOST[:PORT],DEVICE,DATA_ADDRESS[,FIELD=VALUE...]"
 
@@ -93,7 +93,7 @@ def pair_of(words: Sequence[str]) -> Pair:
     # Of several devices of one host, each is a party of its own.
     places = Counter(host.name for host in hosts)
     return _checked(
-        [replace(host, name=party_name(host.name, host.device)) if places[host.name] > 1 else host for host in hosts]
+        [replace(host, name=endpoint_name(host.name, host.device)) if places[host.name] > 1 else host for host in hosts]
     )
 
 
@@ -159,7 +159,7 @@ def _host(name: str, raw: Mapping[str, Any]) -> Host:
 def _from_file(path: Path) -> list[Host]:
     """Read `{"version": 1, "hosts": {NAME: {...}}, "pairs": [[NAME, NAME]]}`; without pairs all hosts, in order."""
     try:
-        raw = read_json(read_bytes(path, MOST_BYTES).decode())
+        raw = read_json(read_bytes(path, MAX_BYTES).decode())
         if unknown := raw.keys() - {"version", "hosts", "pairs"}:
             raise ValueError(f"unknown key {min(unknown)!r}; a bundle knows version, hosts and pairs")
         hosts = {host.name: host for name, fields in raw["hosts"].items() for host in _named(name, fields)}
@@ -181,7 +181,7 @@ def _named(name: str, fields: Mapping[str, Any]) -> list[Host]:
             return [_host(name, fields)]
         shared = {field: value for field, value in fields.items() if field != "devices"}
         return [
-            _host(party_name(name, word("name for a device")(key)), {**shared, "device": key, **_port(own)})
+            _host(endpoint_name(name, word("name for a device")(key)), {**shared, "device": key, **_port(own)})
             for key, own in fields["devices"].items()
         ]
     except ValueError as error:
@@ -194,8 +194,8 @@ def _port(raw: Any) -> Mapping[str, Any]:
 
 
 def _checked(hosts: Sequence[Host]) -> Pair:
-    if not 2 <= len(hosts) <= MOST_HOSTS:
-        raise UsageError(f"give two hosts, or up to {MOST_HOSTS} where the workload needs them; these are {len(hosts)}")
+    if not 2 <= len(hosts) <= MAX_HOSTS:
+        raise UsageError(f"give two hosts, or up to {MAX_HOSTS} where the workload needs them; these are {len(hosts)}")
     for field in ("name", "data_address"):
         values = [getattr(host, field) for host in hosts]
         if len(set(values)) < len(values):

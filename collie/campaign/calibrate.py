@@ -15,7 +15,7 @@ from collie.workloads.dimension import Choice
 from collie.workloads.space import Space
 from collie.workloads.workload import ATOMIC_BYTES, OPCODES_BY_QP_TYPE, Opcode, QpType, Workload
 
-_MOST_SPOILED: Final = 2
+_MAX_SPOILED: Final = 2
 """Runs of one workload that may be made again: one that never settles would be tried for ever."""
 
 SIZES = (64, 1024, 4096, 16384, 65536)
@@ -108,7 +108,7 @@ async def _calibrating(
             best = best_rate(workload, result.measurement)
             if best is not None and measurer.is_yardstick(workload, result.measurement):
                 rates[workload].append(best)
-            elif spoiled[workload] < _MOST_SPOILED:
+            elif spoiled[workload] < _MAX_SPOILED:
                 spoiled[workload] += 1
                 left.append(workload)
 

@@ -16,7 +16,7 @@ from collie.workloads.pruning import Capabilities
 
 DEFAULT_SUBSYSTEM = "F"
 
-MOST_PAIRS = 256
+MAX_PAIRS = 256
 """That measure side by side: each takes a thread here and, on real hosts, an SSH connection per host."""
 
 _USUAL_UNDER_TEST = ("firmware",)
@@ -156,8 +156,8 @@ class SearchChoice:
         try:
             chosen: SearchChoice = typed(cls, said)
             capabilities = None if known is None else Capabilities.from_plain(known)
-            if not 1 <= chosen.pairs <= MOST_PAIRS:
-                raise ValueError(f"pairs is {chosen.pairs}; expected 1 to {MOST_PAIRS}")
+            if not 1 <= chosen.pairs <= MAX_PAIRS:
+                raise ValueError(f"pairs is {chosen.pairs}; expected 1 to {MAX_PAIRS}")
             if chosen.testbed.noise < 0:
                 raise ValueError(f"noise is {chosen.testbed.noise}; expected 0 or more")
         except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -16,7 +16,7 @@ from collie.detect.measurement import Sample, Watch
 from collie.errors import AgentError, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.fleet.battery import Group, Probe
 from collie.fleet.reading import HostReading, readings_of
-from collie.inventory.hosts import machine_of
+from collie.inventory.hosts import host_of
 from collie.ports import HostLost, Measured, RunResult, SetupFailed, Testbed, Unsupported
 from collie.workloads.plan import ROLES
 from collie.workloads.pruning import Capabilities
@@ -126,7 +126,7 @@ class Battery:
                 for groups in rounds:
                     if self._guard.spent:
                         break
-                    able = [group for group in groups if gone.isdisjoint([*group.hosts, *map(machine_of, group.hosts)])]
+                    able = [group for group in groups if gone.isdisjoint([*group.hosts, *map(host_of, group.hosts)])]
                     numbers = []
                     for group in able:
                         numbers.append(number)
@@ -137,7 +137,7 @@ class Battery:
                         unread |= _by_host(group, outcome)
                         if outcome.gone:
                             gone.add(outcome.gone)
-                            about = {host for host in group.hosts if outcome.gone in (host, machine_of(host))}
+                            about = {host for host in group.hosts if outcome.gone in (host, host_of(host))}
                             survey.incomplete |= about
                     survey.elapsed_seconds += _elapsed(outcomes, self._lanes)
             except BaseException:
@@ -217,7 +217,7 @@ class Battery:
         who = _named(error, group)
         named = who or ",".join(group.hosts)
         outcome.failure = named, str(error)
-        outcome.gone = machine_of(who) if who and isinstance(error, HostUnreachable | HostKeyMismatch) else None
+        outcome.gone = host_of(who) if who and isinstance(error, HostUnreachable | HostKeyMismatch) else None
         outcome.unread |= {probe.name: str(error) for probe in probes}
         if not self._interrupted:
             self._tell(f"{named}: {error}")

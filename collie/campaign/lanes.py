@@ -1,6 +1,6 @@
 """Several pairs of hosts at once: a lane for each, and one order in which all of them hear what they measured.
 
-Terms. A *lane* is one pair of hosts and whoever makes it run workloads: a coroutine that awaits one `Turn` after
+Terms. A *lane* is one pair of hosts and whoever makes it run workloads: a coroutine that awaits one `RunRequest` after
 another. The *clock* of a campaign is testbed time: the end of the run that was heard last.
 
 Rules.
@@ -55,19 +55,19 @@ class LaneLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RunRequest:
     """A run that a coroutine wants; awaiting it gives the record of that run."""
 
     workload: Workload
     purpose: str
 
-    def __await__(self) -> Generator[Turn, RunRecord, RunRecord]:
+    def __await__(self) -> Generator[RunRequest, RunRecord, RunRecord]:
         """Let others go on until the run is on record."""
         record = yield self
         return record
 
 
-Course = Coroutine[Turn, RunRecord, T]
+LaneTask = Coroutine[RunRequest, RunRecord, T]
 """What a lane does, from its first run to its result."""
 
 
@@ -112,7 +112,7 @@ class _UnderWay:
     """
 
     lane: Lane
-    turn: Turn
+    turn: RunRequest
     run: int
     began: float
     recorded: _Recorded | None = None
@@ -127,7 +127,7 @@ class _UnderWay:
         return max(earliest, self.began + self.pending.result().elapsed_seconds)
 
 
-class Track:
+class LaneScheduler:
     """Numbers, makes and records the runs of all lanes.
 
     Args:
@@ -175,7 +175,7 @@ class Track:
         """Whether a run was taken from the record of an earlier process."""
         return run in self._runs_recorded
 
-    def drive(self, courses: Mapping[Lane, Course[T]]) -> dict[Lane, T]:
+    def drive(self, courses: Mapping[Lane, LaneTask[T]]) -> dict[Lane, T]:
         """Let lanes run to their ends, side by side; one that is lost has no result.
 
         Raises:
@@ -203,7 +203,7 @@ class Track:
     def _go_on(
         self,
         lane: Lane,
-        course: Course[T],
+        course: LaneTask[T],
         record: RunRecord | None,
         under_way: dict[Lane, _UnderWay],
         results: dict[Lane, T],
@@ -252,7 +252,7 @@ class Track:
         """
         return self.elapsed_seconds if self._virtual_time else math.nextafter(self.elapsed_seconds, math.inf)
 
-    def _begin(self, lane: Lane, turn: Turn) -> _UnderWay:
+    def _begin(self, lane: Lane, turn: RunRequest) -> _UnderWay:
         self.runs += 1
         run, recorded = self.runs, self._recorded.pop(self.runs, None)  # nobody asks for it again
         if recorded is None:

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import PairSetAside, RunFinished
-from collie.campaign.lanes import Course, Lane, LaneLost, Track, Turn, alone
+from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, RunRequest, alone
 from collie.campaign.safety import Guard
 from collie.campaign.yardstick import unfit
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, at_best_port
@@ -108,7 +108,7 @@ class Measurer:
     ) -> None:
         self._levels = levels
         self._guard = guard or Guard()
-        self._track = Track(lanes or [alone(testbed)], testbed.info.virtual_time, store, sink, self._guard)
+        self._track = LaneScheduler(lanes or [alone(testbed)], testbed.info.virtual_time, store, sink, self._guard)
         self._store = store
         self._bounds = bounds
         self._thresholds = thresholds
@@ -146,7 +146,7 @@ class Measurer:
         """Testbed time at the end of the run that was heard last."""
         return self._track.elapsed_seconds
 
-    def drive(self, courses: Mapping[Lane, Course[T]]) -> dict[Lane, T]:
+    def drive(self, courses: Mapping[Lane, LaneTask[T]]) -> dict[Lane, T]:
         """Let lanes go on side by side, each to the end of its course; see `Track.drive`."""
         return self._track.drive(courses)
 
@@ -185,7 +185,7 @@ class Measurer:
         tries = 1 if self.knows_bound(workload) else _SIBLING_TRIES
         self._alone(self.measuring_sibling(self.lanes[0], workload, tries))
 
-    def _alone(self, course: Course[T]) -> T:
+    def _alone(self, course: LaneTask[T]) -> T:
         (lane,) = self.lanes
         return self.drive({lane: course})[lane]
 
@@ -373,7 +373,7 @@ class Measurer:
         if self._guard.spent and not self.replaying:  # what is on record was allowed when it ran
             raise BudgetSpent("pause budget")
         try:
-            record = await Turn(workload, purpose)
+            record = await RunRequest(workload, purpose)
         except LaneLost as lost:
             self._announce(lane, lost.record, None)
             self.retire(lane, lost.reason)

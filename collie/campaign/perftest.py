@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collie.campaign.bench import Case
+from collie.campaign.single_run import Case
 from collie.detect.bounds import plain_sibling
 from collie.workloads.perftest_command import Expression, command_of
 from collie.workloads.space import Space

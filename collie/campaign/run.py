@@ -7,9 +7,9 @@ from random import Random
 
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import calibrate, plan
-from collie.campaign.engine import SearchLoop, Summary
 from collie.campaign.events import CampaignBegun, SpacePruned
 from collie.campaign.lanes import Lane
+from collie.campaign.loop import SearchLoop, Summary
 from collie.campaign.measure import Measurer
 from collie.campaign.pairs import odd_pairs
 from collie.campaign.safety import Guard

@@ -21,7 +21,7 @@ from collie.cli.options import print_json, testbed_choice, testbed_options
 from collie.content import locate
 from collie.content.catalogs import load_catalog
 from collie.counters.catalog import Catalog, Counter, CounterKind
-from collie.counters.unusual import MOST
+from collie.counters.unusual import MAX_UNUSUAL
 from collie.errors import UsageError
 from collie.hosts.watch import CounterRates
 from collie.streams import is_unread
@@ -172,7 +172,7 @@ def _mark(reading: CounterRates, counter: Counter) -> str:
 
 def _bar(unusual: float | None) -> str:
     """Return a bar of at most ten signs; none for what lies within one deviation."""
-    return "#" * round(10 * unusual / MOST) if unusual is not None and unusual > 1 else ""
+    return "#" * round(10 * unusual / MAX_UNUSUAL) if unusual is not None and unusual > 1 else ""
 
 
 def _table(catalog: Catalog) -> Table:

@@ -22,9 +22,9 @@ from collie.cli.options import (
     testbed_options,
 )
 from collie.errors import UsageError
-from collie.fleet.battery import FEWEST_HOSTS, is_large_enough
+from collie.fleet.battery import MIN_HOSTS, is_large_enough
 from collie.fleet.judge import FALSE_ALARM
-from collie.inventory.hosts import machine_of
+from collie.inventory.hosts import host_of
 from collie.report.fleet import FleetReport, fleet_json, fleet_text, render_fleet
 from collie.report.html import write_page
 from collie.report.json_output import render_safety
@@ -34,7 +34,7 @@ from collie.workloads.units import format_count
 @click.command("fleet", cls=CollieCommand)
 @click.option(
     "--count",
-    type=click.IntRange(2, wiring.MOST_SIMULATED),
+    type=click.IntRange(2, wiring.MAX_SIMULATED),
     help=f"Hosts of the simulated fleet.  [default: {wiring.SIMULATED_HOSTS}]",
 )
 @click.option(
@@ -47,7 +47,7 @@ from collie.workloads.units import format_count
 @click.option("--repeat", type=click.IntRange(min=1), help="Run the battery so often.  [default: by fleet size]")
 @click.option(
     "--pairs",
-    type=click.IntRange(1, wiring.MOST_PAIRS),
+    type=click.IntRange(1, wiring.MAX_PAIRS),
     help="Pairs of real hosts that measure at once.  [default: all that share no host]",
 )
 @click.option(
@@ -104,7 +104,7 @@ def command(
         click.echo(fleet_text(report))
     say_safety(result.safety)
     if not is_large_enough(result.hosts):
-        click.echo(f"{_count(result.hosts)} are too few to tell which is odd; {FEWEST_HOSTS} can", err=True)
+        click.echo(f"{_count(result.hosts)} are too few to tell which is odd; {MIN_HOSTS} can", err=True)
     if page:  # last: nobody shall measure a fleet twice because a folder cannot be written
         write_page(render_fleet(report), Path(page), follow=True)
     return exit_code_of(result)
@@ -123,10 +123,10 @@ def exit_code_of(result: wiring.FleetResult) -> int:
     return 0 if whole else 3
 
 
-def _count(parties: Sequence[str]) -> str:
-    machines = len(set(map(machine_of, parties)))
+def _count(endpoints: Sequence[str]) -> str:
+    machines = len(set(map(host_of, endpoints)))
     hosts = format_count(machines, "host")
-    return f"{hosts} with {format_count(len(parties), 'device')}" if machines < len(parties) else hosts
+    return f"{hosts} with {format_count(len(endpoints), 'device')}" if machines < len(endpoints) else hosts
 
 
 def _faults(words: Iterable[str]) -> dict[str, wiring.Fault]:

@@ -15,7 +15,7 @@ import click
 import collie
 from collie.cli.commands import CollieGroup
 from collie.errors import CollieError
-from collie.interrupts import heed, heed_no_more
+from collie.interrupts import heed_no_more, install_handlers
 from collie.streams import outlive_readers
 from collie.untrusted import LineFormatter, defused
 
@@ -84,7 +84,7 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    heed()
+    install_handlers()
     outlive_readers()
     if logging.lastResort is not None:  # what prints a warning while no campaign's log takes it
         logging.lastResort.setFormatter(LineFormatter())

@@ -23,7 +23,7 @@ from collie.campaign.events import (
     SpacePruned,
     SuspicionDropped,
 )
-from collie.campaign.standing import CampaignProgress, Follower
+from collie.campaign.progress import CampaignProgress, Follower
 from collie.ports import HostLost
 from collie.report.quantities import percent, runs
 from collie.report.standing import doing, found, hosts, pace, set_aside, time_left

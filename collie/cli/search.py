@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from collie import wiring
-from collie.campaign.choice import MOST_PAIRS, SearchChoice
-from collie.campaign.engine import Summary
+from collie.campaign.choice import MAX_PAIRS, SearchChoice
+from collie.campaign.loop import Summary
 from collie.campaign.safety import SafetyRecord, replaced
 from collie.cli import complete
 from collie.cli.commands import CollieCommand
@@ -56,7 +56,7 @@ from collie.report.text import render_summary
 @click.option("--budget", metavar="10h|45m|800runs", help="How long.  [default: the recipe's]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
 @click.option(
-    "--pairs", type=click.IntRange(1, MOST_PAIRS), default=1, show_default=True, help="How many measure at once."
+    "--pairs", type=click.IntRange(1, MAX_PAIRS), default=1, show_default=True, help="How many measure at once."
 )
 @click.option(
     "--scheduler",

@@ -20,7 +20,7 @@ from collie.errors import ContentError, Problem, Problems
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
-_MOST_COUNTERS = 10_000
+_MAX_COUNTERS = 10_000
 """Of one catalog, placeholders filled in; the largest has some 250."""
 _COSTLY = re.compile(r"\)[*+{]|\(\?|\\[1-9]|(?:[*+{].*){4}")
 """What may keep a regular expression busy for ever: a repeated group, a look-around, a back reference, and more than
@@ -182,8 +182,8 @@ def _twice(document: Document) -> list[Problem]:
             )
             continue
         count += math.prod(len(values[placeholder]) for placeholder in set(_PLACEHOLDER.findall(name)))
-        if count > _MOST_COUNTERS:
-            message = f"more than {_MOST_COUNTERS} counters up to here; no NIC has as many"
+        if count > _MAX_COUNTERS:
+            message = f"more than {_MAX_COUNTERS} counters up to here; no NIC has as many"
             problems.append(document.problem(message, "counters", index, "name"))
             break
         spelled = entry.get("spelled") or name

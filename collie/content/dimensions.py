@@ -14,7 +14,7 @@ from collie.errors import Problem
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.units import format_value
 
-MOST_STEPS = 24
+MAX_STEPS = 24
 """A ladder is walked step by step, and every step may cost a run of a minute."""
 
 
@@ -23,7 +23,7 @@ class _DimensionFile(Strict):
     """Values without an order, simplest first; instead of a ladder."""
     range: list[Any] | None = Field(None, min_length=2, max_length=2)
     """Lowest and highest value that the hardware takes; without it the ladder is every value there is."""
-    ladder: list[Any] | None = Field(None, min_length=1, max_length=MOST_STEPS)
+    ladder: list[Any] | None = Field(None, min_length=1, max_length=MAX_STEPS)
     """Values that a search draws from, ascending, at most 24; thresholds are exact to one step of it."""
     step: int | str | None = None
     """Distance between neighbouring values of the range; 1 unless given."""

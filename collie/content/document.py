@@ -29,14 +29,14 @@ Location = tuple[str | int, ...]
 _DEEPEST = 20
 """No content file nests deeper than 6; a parser that recurses must not meet a file of 10,000 brackets."""
 
-MOST_BYTES = 512 << 10
+MAX_BYTES = 512 << 10
 """The largest content file has some 30 KB; a thousand hosts take 300 KB."""
 
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 """Keys count, too. Four thousand hosts in the shortest form take 40,000."""
 
-_MOST_DIGITS = 18  # a signed 64-bit number; longer runs of digits are no quantity that anything here has
-_WHOLE = re.compile(rf"[-+]?[0-9]{{1,{_MOST_DIGITS}}}")
+_MAX_DIGITS = 18  # a signed 64-bit number; longer runs of digits are no quantity that anything here has
+_WHOLE = re.compile(rf"[-+]?[0-9]{{1,{_MAX_DIGITS}}}")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,15}")
 _REAL = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _WORDS: Mapping[str, bool | None] = {
@@ -144,10 +144,10 @@ def read_text(path: Path, name: str) -> str:
     """
     try:
         with os.fdopen(open_regular(path), "rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) <= MOST_BYTES:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) <= MAX_BYTES:
             return data.decode("utf-8-sig")
-        message = f"longer than {MOST_BYTES >> 10} KiB, which no file that a person writes is"
+        message = f"longer than {MAX_BYTES >> 10} KiB, which no file that a person writes is"
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"cannot be read: {reason[:1].lower()}{reason[1:]}"
@@ -210,8 +210,8 @@ def _refused(text: str, name: str, events: deque[yaml.Event]) -> Iterator[Proble
             events.append(event)
             values += isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
             line = event.start_mark.line + 1 if event.start_mark else 0
-            if values > MOST_VALUES:
-                yield Problem(name, line, f"the file holds more than {MOST_VALUES:,} keys and values")
+            if values > MAX_VALUES:
+                yield Problem(name, line, f"the file holds more than {MAX_VALUES:,} keys and values")
                 return
             if not isinstance(event, yaml.AliasEvent) and (anchor := getattr(event, "anchor", None)):
                 if anchor in anchors:
@@ -286,6 +286,6 @@ def _scalar(node: yaml.Node) -> Any:
         return int(text)
     if _HEX.fullmatch(text):
         return int(text, 16)
-    if _REAL.fullmatch(text) and len(text) <= _MOST_DIGITS and math.isfinite(number := float(text)):
+    if _REAL.fullmatch(text) and len(text) <= _MAX_DIGITS and math.isfinite(number := float(text)):
         return number
     return text

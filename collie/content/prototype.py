@@ -34,9 +34,9 @@ _OPCODES = {"s": Opcode.SEND, "w": Opcode.WRITE, "r": Opcode.READ}
 _QP_TYPES = {"2": QpType.RC, "3": QpType.UC, "4": QpType.UD}
 _MTUS = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 _PAGE_BYTES = 4096
-_MOST_TRAFFICS = 1000
+_MAX_TRAFFICS = 1000
 """Of one point, which has one or two."""
-_MOST_WRONG = 10
+_MAX_WRONG = 10
 """Values that one message names."""
 _TRAFFIC_CLASS = 105
 """Its engine is always started with `--tos=105`."""
@@ -97,7 +97,7 @@ class _Traffic(_Lenient):
 
 
 class _Point(_Lenient):
-    traffics: list[_Traffic] = Field(alias="Traffics", min_length=1, max_length=_MOST_TRAFFICS)
+    traffics: list[_Traffic] = Field(alias="Traffics", min_length=1, max_length=_MAX_TRAFFICS)
 
 
 def load_point(name: str) -> PrototypePoint:
@@ -133,8 +133,8 @@ def read_point(text: str) -> _Point:
         return _Point.model_validate(raw)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:_MOST_WRONG]]
-        more = f"; and {len(found) - _MOST_WRONG} more" if len(found) > _MOST_WRONG else ""
+        wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:_MAX_WRONG]]
+        more = f"; and {len(found) - _MAX_WRONG} more" if len(found) > _MAX_WRONG else ""
         raise ValueError("no point of the released prototype: " + "; ".join(wrong) + more) from None
 
 

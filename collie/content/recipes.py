@@ -165,8 +165,8 @@ def _contradictions(document: Document) -> list[Problem]:
         if chance > confirmation.false_chance:
             message = (
                 f"false_chance {confirmation.false_chance:g} is not kept: {policy.needed} of {policy.runs} with "
-                f"{policy.healthy_false_positive_rate:g} of healthy runs anomalous gives {chance:.2g} in {_CAMPAIGN_RUNS} runs; "
-                "need more runs to agree"
+                f"{policy.healthy_false_positive_rate:g} of healthy runs anomalous gives {chance:.2g} "
+                f"in {_CAMPAIGN_RUNS} runs; need more runs to agree"
             )
             problems.append(document.problem(message, "confirmation", "false_chance"))
     drives = document.part("drives")

@@ -19,7 +19,7 @@ from collie.counters.catalog import Catalog, Counter
 
 _LARGEST_PLAUSIBLE_STEP = 0.5
 """A counter cannot advance by half its range between two samples; one that seems to has been reset."""
-_FEWEST_REFRESHES = 2.0
+_MIN_REFRESHES = 2.0
 _LATE_REFRESHES = 1.5
 """A counter in motion changes at each refresh. When none came for longer, it stood still there."""
 
@@ -109,7 +109,7 @@ def _since(counter: Counter, snapshots: Sequence[Snapshot], index: int) -> int:
     """Return the snapshot since which a rate is to be taken: the last one that is long enough ago, or the first."""
     if counter.gauge or counter.refresh_seconds <= 0:
         return index - 1
-    begin = snapshots[index].seconds - _FEWEST_REFRESHES * counter.refresh_seconds
+    begin = snapshots[index].seconds - _MIN_REFRESHES * counter.refresh_seconds
     return max((number for number in range(index) if snapshots[number].seconds <= begin), default=0)
 
 
@@ -140,7 +140,7 @@ def _stepped(refresh: float, seconds: Sequence[float], advances: Sequence[float]
     is that of the later steps, over the time from the first to the last. A step was somewhere between two samples: in
     their middle, as far as anybody knows.
     """
-    if seconds[-1] - seconds[0] < _FEWEST_REFRESHES * refresh:
+    if seconds[-1] - seconds[0] < _MIN_REFRESHES * refresh:
         return None
     steps = [index for index, advance in enumerate(advances) if advance]
     if not steps:

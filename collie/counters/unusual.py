@@ -13,12 +13,12 @@ from statistics import median
 from collie.counters.catalog import Catalog, Counter, CounterKind
 from collie.counters.spread import robust_spread
 
-MOST = 10.0
+MAX_UNUSUAL = 10.0
 """Deviations from the median beyond which nothing is told apart any more."""
-_FEWEST = 5
+_MIN_SAMPLES = 5
 """Rates of a counter before a spread means anything."""
 _KEPT = 240
-_LEAST_SPREAD = 0.02
+_MIN_SPREAD = 0.02
 """Of the median: traffic differs by so much from period to period without anybody calling it unusual."""
 _TROUBLE = frozenset({CounterKind.DIAGNOSTIC, CounterKind.PAUSE, CounterKind.ERROR})
 
@@ -41,7 +41,7 @@ class CounterBaseline:
             rates: by counter name, as `series.rates` gives them.
 
         Returns:
-            By counter name: 0 for usual, up to `MOST`; None for an unknown rate, and while too little is known.
+            By counter name: 0 for usual, up to `MAX_UNUSUAL`; None for an unknown rate, and while too little is known.
         """
         judged = {counter.name: self._score(counter, rates.get(counter.name)) for counter in self._catalog.counters}
         for name, rate in rates.items():
@@ -55,11 +55,11 @@ class CounterBaseline:
             return None
         middle = median(known)
         if counter.kind in _TROUBLE and rate and middle == 0:
-            return MOST
-        if len(known) < _FEWEST:
+            return MAX_UNUSUAL
+        if len(known) < _MIN_SAMPLES:
             return None
         spread = robust_spread(known, middle)
-        spread = max(spread, _LEAST_SPREAD * abs(middle))
+        spread = max(spread, _MIN_SPREAD * abs(middle))
         if spread == 0:
-            return MOST if rate else 0.0
-        return min(MOST, abs(rate - middle) / spread)
+            return MAX_UNUSUAL if rate else 0.0
+        return min(MAX_UNUSUAL, abs(rate - middle) / spread)

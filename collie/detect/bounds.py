@@ -19,7 +19,7 @@ from collie.workloads.plan import shares, streams
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, QpType, Workload
 
-MOST_SIBLING_QPS = 16
+MAX_SIBLING_QPS = 16
 _REMEMBERED_SIBLINGS = 8192
 _ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "more_opcodes", "messages")
 _IN_FLIGHT = ("qps", "send_wq_depth", "wqe_batch", "recv_wq_depth", "messages", "mr_bytes")
@@ -202,7 +202,7 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
     space = space.whole
     kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
     kept |= {name: workload.get(name) for name in _ALWAYS_KEPT}
-    qps = min(workload.qps, MOST_SIBLING_QPS)
+    qps = min(workload.qps, MAX_SIBLING_QPS)
     outstanding = workload.qps * workload.send_wq_depth
     deepest = _deepest(space, workload)
     depth = max(1, min(outstanding // qps, deepest))  # rounded down: a bound from more bytes in flight is no bound

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from collie.detect.confirm import Confirmation, odds
 from collie.errors import UsageError
 
-_MOST_NEEDED = 40
+_MAX_NEEDED = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def rule_for(share: float, differ: float, false_negative_rate: float, overlooked
         if 0.0 < false_negative_rate < 1.0
         else 1
     )
-    for needed in range(1, _MOST_NEEDED):
+    for needed in range(1, _MAX_NEEDED):
         for pairs in range(needed + needed // 2, 3 * needed):
             rule = PairRule(needed, pairs, min(agreeing, needed))
             if rule.chance(differ) > share:
@@ -77,9 +77,10 @@ def rule_for(share: float, differ: float, false_negative_rate: float, overlooked
             if rule.chance(1.0 - false_negative_rate) >= 1.0 - overlooked:
                 return rule
     raise UsageError(
-        f"no comparison of up to {_MOST_NEEDED} pairs keeps the chance of a false alarm at {share:.2g} where "
+        f"no comparison of up to {_MAX_NEEDED} pairs keeps the chance of a false alarm at {share:.2g} where "
         f"{differ:.0%} of the pairs differ by themselves and {false_negative_rate:.0%} miss a change; "
-        "allow more by --false-alarm, or declare less in the recipe (`healthy_false_positive_rate`, `false_negative_rate`)"
+        "allow more by --false-alarm, or declare less in the recipe (`healthy_false_positive_rate`, "
+        "`false_negative_rate`)"
     )
 
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 from collie.counters.catalog import Catalog, CounterKind, Role
 from collie.detect.measurement import Measurement
 
-_FEWEST_HEALTHY = 12
+_MIN_HEALTHY = 12
 """Healthy runs before anything is called raised."""
 _ORDINARY_SHARE = 0.95
 """A reading is ordinary up to the one that this share of the healthy runs stays under."""
-_LEAST_HEIGHT = 0.3
+_MIN_HEIGHT = 0.3
 """Doublings above ordinary from where on a counter is raised: counters of one workload differ by some per cent."""
-_LEAST_PER_PACKET = 1e-4
+_MIN_PER_PACKET = 1e-4
 """Events per packet below which a counter is silent."""
 _SAME_COSINE = 0.7
 _SAME_COSINE_ELSEWHERE = 0.85
@@ -95,7 +95,7 @@ class Levels:
     def signature(self, measurement: Measurement) -> Signature:
         """Return what is raised in a run."""
         heights = {name: self._height(name, value) for name, value in self.readings(measurement, self.ordinary)}
-        raised = [(name, height) for name, height in heights.items() if height > _LEAST_HEIGHT]
+        raised = [(name, height) for name, height in heights.items() if height > _MIN_HEIGHT]
         return Signature(_highest_first(raised))
 
     def readings(self, measurement: Measurement, names: Iterable[str]) -> Iterable[tuple[str, float]]:
@@ -108,9 +108,9 @@ class Levels:
 
     def _height(self, name: str, value: float) -> float:
         """Return how many doublings a reading lies above ordinary."""
-        if value <= _LEAST_PER_PACKET:
+        if value <= _MIN_PER_PACKET:
             return 0.0
-        return math.log2(value / max(self.ordinary[name], _LEAST_PER_PACKET))
+        return math.log2(value / max(self.ordinary[name], _MIN_PER_PACKET))
 
 
 class Ordinary:
@@ -140,7 +140,7 @@ class Ordinary:
         return self._levels
 
     def _known(self) -> Levels:
-        known = {name: values for name, values in self._healthy.items() if len(values) >= _FEWEST_HEALTHY}
+        known = {name: values for name, values in self._healthy.items() if len(values) >= _MIN_HEALTHY}
         ordinary = {name: values[math.ceil(_ORDINARY_SHARE * (len(values) - 1))] for name, values in known.items()}
         return replace(self._nothing, ordinary=ordinary)
 
@@ -150,7 +150,7 @@ def mean_signature(signatures: Sequence[Signature]) -> Signature:
     names = {name for signature in signatures for name, _ in signature.raised}
     heights = [dict(signature.raised) for signature in signatures]
     means = ((name, math.fsum(each.get(name, 0.0) for each in heights) / len(heights)) for name in names)
-    return Signature(_highest_first((name, mean) for name, mean in means if mean > _LEAST_HEIGHT))
+    return Signature(_highest_first((name, mean) for name, mean in means if mean > _MIN_HEIGHT))
 
 
 def same_counters(first: Signature, second: Signature) -> bool | None:

@@ -17,13 +17,13 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Final
 
-from collie.inventory.hosts import MOST_HOSTS, machine_of
+from collie.inventory.hosts import MAX_HOSTS, host_of
 from collie.workloads.plan import HOST_B, ROLES
 from collie.workloads.workload import Direction, Workload
 
-FEWEST_HOSTS: Final = 4
+MIN_HOSTS: Final = 4
 """A host is compared with runs that it had no part in; with three hosts these are one pair's."""
-FEWEST_PEER_READINGS: Final = 12
+MIN_PEER_READINGS: Final = 12
 """Readings of its peers that a host is compared with, where repeating gives them: a median and a spread of less say so
 little that only a host beyond all reason would stand out (`judge.bar`)."""
 _NEIGHBOURS: Final = 2
@@ -117,7 +117,7 @@ BATTERY: Final = (
     Probe(
         "all to one",
         Stage.ALL_TO_ONE,
-        Workload(requesters=MOST_HOSTS - 1, mtu=4096, qps=2, mr_bytes=4 << 20, wqe_batch=8, messages=(64 << 10,)),
+        Workload(requesters=MAX_HOSTS - 1, mtu=4096, qps=2, mr_bytes=4 << 20, wqe_batch=8, messages=(64 << 10,)),
         "receive buffer",
         needs_hardware=True,
     ),
@@ -146,12 +146,12 @@ def grouping(hosts: Iterable[str]) -> Callable[[str], str]:
 
     Devices of one machine share its PCIe and its memory: what is wrong there is wrong with all of them.
     """
-    return machine_of if len({machine_of(host) for host in hosts}) > 1 else str
+    return host_of if len({host_of(host) for host in hosts}) > 1 else str
 
 
 def is_large_enough(hosts: Sequence[str]) -> bool:
     """Whether a fleet has enough hosts for the odd one to be told from its partners."""
-    return len(set(map(grouping(hosts), hosts))) >= FEWEST_HOSTS
+    return len(set(map(grouping(hosts), hosts))) >= MIN_HOSTS
 
 
 def repeats(hosts: Sequence[str]) -> int:
@@ -164,7 +164,7 @@ def repeats(hosts: Sequence[str]) -> int:
     pairs = _pairs(hosts)
     parts = Counter(apart(host) for pair in pairs for host in pair)
     fewest = len(pairs) - max(parts.values())  # that a host, or its machine, has no part in
-    return max(1, math.ceil(FEWEST_PEER_READINGS / fewest))
+    return max(1, math.ceil(MIN_PEER_READINGS / fewest))
 
 
 def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tuple[Group, ...], ...]:
@@ -175,7 +175,7 @@ def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tu
     its memory.
 
     Args:
-        hosts: in the order of the ring; at least `FEWEST_HOSTS`.
+        hosts: in the order of the ring; at least `MIN_HOSTS`.
         battery: the probes.
     """
     probes = tuple(battery)
@@ -233,7 +233,7 @@ def _who_may_meet(hosts: Sequence[str]) -> Callable[[str, str], bool]:
 
 def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
     """Return groups of several hosts that send to one, role b; everybody is that one twice, with other senders."""
-    senders = min(MOST_HOSTS, len(hosts) // _CROWD_SHARE) - 1
+    senders = min(MAX_HOSTS, len(hosts) // _CROWD_SHARE) - 1
     if senders < 2:
         return []
     found = []
@@ -251,7 +251,7 @@ def _disjoint(groups: Iterable[Group]) -> list[tuple[Group, ...]]:
     made: list[list[Group]] = []
     taken: list[set[str]] = []
     for group in groups:
-        own = {machine_of(host) for host in group.hosts}
+        own = {host_of(host) for host in group.hosts}
         free = next((index for index, busy in enumerate(taken) if busy.isdisjoint(own)), len(made))
         if free == len(made):
             made.append([])

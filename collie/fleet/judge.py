@@ -7,7 +7,7 @@ it.
 
 A reading *deviates* by (reading - median of the peers) / spread of the peers; of logarithms where all peers read
 something, so that half as much is as far off as twice as much. The spread is their median absolute deviation, scaled to
-a normal distribution's standard deviation, and never less than what nobody would call unusual (`LEAST_SPREAD`) or than
+a normal distribution's standard deviation, and never less than what nobody would call unusual (`MIN_SPREAD`) or than
 one event in the window. The deviation of a host has to *last*: it is the least of `LASTING` consecutive samples, on one
 side, and of that the least over all runs of the host. So it is what the host shows whomever it is paired with, and a
 neighbour of an odd host, which is odd in one pair of four, stays at its place.
@@ -41,11 +41,11 @@ FALSE_ALARM: Final = 0.01
 """Chance that a fleet with nothing odd is accused, unless the user states another: one such fleet in a hundred."""
 LASTING: Final = 4
 """Consecutive samples for which a deviation has to last: what makes a window stable elsewhere in Collie."""
-LEAST_SPREAD: Final = 0.02
+MIN_SPREAD: Final = 0.02
 """Of the median: traffic differs by so much from run to run without anybody calling it unusual (`counters.unusual`)."""
-FEWEST_RUNS: Final = 2
+MIN_RUNS: Final = 2
 """Of a host, and readings of its peers at least one more, before it is compared with them."""
-FEWEST_PARTNERS: Final = 2
+MIN_PARTNERS: Final = 2
 """Machines that a host was in runs with, before it can be told from its partner."""
 SLOW_ANSWER: Final = 0.5
 """Share of its peers' rate below which a host that sends one message at a time has something in its way: answers that
@@ -256,8 +256,8 @@ def _sides(readings: Sequence[HostReading]) -> list[_Against]:
     for host, mine in own.items():
         peers = ~np.isin(runs, list(of_machine[machine(host)]))
         partners = {machine(partner) for index in mine for partner in readings[index].partners}
-        is_known = len(set(runs[mine].tolist())) >= FEWEST_RUNS and len(partners) >= FEWEST_PARTNERS
-        if is_known and peers.sum() > FEWEST_RUNS:
+        is_known = len(set(runs[mine].tolist())) >= MIN_RUNS and len(partners) >= MIN_PARTNERS
+        if is_known and peers.sum() > MIN_RUNS:
             found.append(_Against(host, tuple(mine), peers))
     return found
 
@@ -316,7 +316,7 @@ class _Scale:
         self._by_ratio = float(peers.min()) > one_event
         places = np.log(peers) if self._by_ratio else peers
         self.middle = _median(places)
-        least = LEAST_SPREAD if self._by_ratio else max(LEAST_SPREAD * abs(self.middle), one_event)
+        least = MIN_SPREAD if self._by_ratio else max(MIN_SPREAD * abs(self.middle), one_event)
         self.spread = max(SPREAD_OF_NORMAL * _median(np.abs(places - self.middle)), least)
 
     def place(self, value: float) -> float:

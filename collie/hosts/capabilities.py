@@ -50,21 +50,21 @@ def capabilities(group: Sequence[tuple[Host, HostFacts, RdmaPort]]) -> Capabilit
     partners = len(group) - 1
     alone = f"{len(group)} hosts measure together"
     found = [Restriction(name, alone, at_most=partners) for name in ("requesters", "responders")]
-    parties = Tally(host.machine for host, _, _ in group)
+    endpoints = Tally(host.machine for host, _, _ in group)
     for host, facts, port in group:
-        found += _of_host(host, facts, port, parties[host.machine])
+        found += _of_host(host, facts, port, endpoints[host.machine])
     return Capabilities(tuple(found))
 
 
-def _of_host(host: Host, facts: HostFacts, port: RdmaPort, parties: int) -> Iterator[Restriction]:
+def _of_host(host: Host, facts: HostFacts, port: RdmaPort, endpoints: int) -> Iterator[Restriction]:
     """Yield what a host cannot do, with so many of its devices in the group: memory is the host's, so they share it."""
     where = f"{host.device} of {host.name}"
     device = facts.device(host.device)
     if device is not None:
         yield from _of_device(where, device, port)
     if facts.memory_available_bytes is not None:
-        most = int(USABLE_PART * facts.memory_available_bytes / parties)
-        shared = f", for each of {parties} devices of it" if parties > 1 else ""
+        most = int(USABLE_PART * facts.memory_available_bytes / endpoints)
+        shared = f", for each of {endpoints} devices of it" if endpoints > 1 else ""
         reason = f"{USABLE_PART:.0%} of what is available on {host.machine}{shared}"
         yield Restriction("pinned_bytes", reason, at_most=most)
     for name in ("numa_node", "peer_numa_node"):

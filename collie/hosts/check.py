@@ -16,7 +16,7 @@ from collie.inventory.hosts import Host, Pair
 from collie.ports import Clock, Remote
 from collie.workloads.units import format_count
 
-_MOST_SHOWN = 4
+_MAX_SHOWN = 4
 TRAFFIC = CheckTraffic()
 
 
@@ -93,6 +93,6 @@ def _alike(a: str, b: str, taken: Mapping[str, Fingerprint]) -> Finding:
     names = f"{a},{b}"
     if not found:
         return Finding(names, "alike", CheckState.OK, "nothing that changes results is known to differ")
-    shown = "; ".join(map(str, found[:_MOST_SHOWN])) + ("; ..." if len(found) > _MOST_SHOWN else "")
+    shown = "; ".join(map(str, found[:_MAX_SHOWN])) + ("; ..." if len(found) > _MAX_SHOWN else "")
     detail = f"they differ in {format_count(len(found), 'field')}: {shown}"
     return Finding(names, "alike", CheckState.ADVICE, detail, f"here: collie hosts diff {a} {b} --hosts FILE")

@@ -21,7 +21,7 @@ from collie.hosts.catalogs import CatalogFor
 from collie.hosts.diagnosis import PathFailure, PathFault, ProofStage, diagnose
 from collie.hosts.facts import line_rate
 from collie.hosts.protocol import StepFailed
-from collie.hosts.run import Impossible, Party, Run
+from collie.hosts.run import Endpoint, Impossible, Run
 from collie.hosts.wire import look
 from collie.ports import Clock
 from collie.readings.policy import WindowPolicy
@@ -32,7 +32,7 @@ MOMENT = WindowPolicy(0.05, warm_up_seconds=0.0, window_seconds=0.1, patience_se
 SECOND = replace(MOMENT, period_seconds=0.25, window_seconds=1.0)
 LONG = replace(MOMENT, period_seconds=0.5, window_seconds=3.0)
 """For hosts that are short of CPU: where nothing arrives at first."""
-_LEAST_MTU = 256
+_MIN_MTU = 256
 _UNANSWERED = frozenset({"transport retry counter exceeded", "response timeout error"})
 """Work requests complete so where nothing came back from the peer; with every other error, something did."""
 
@@ -64,35 +64,35 @@ class DataPath:
         watch: is shown every sample, and may order a stop.
 
     Attributes:
-        parties: sender and receiver.
+        endpoints: sender and receiver.
     """
 
     def __init__(
         self,
-        sender: Party,
-        receiver: Party,
+        sender: Endpoint,
+        receiver: Endpoint,
         executor: Executor,
         clock: Clock,
         catalog_for: CatalogFor,
         watch: Callable[[], Watch | None] = lambda: None,
     ) -> None:
-        self.parties = (replace(sender, role="a"), replace(receiver, role="b"))
+        self.endpoints = (replace(sender, role="a"), replace(receiver, role="b"))
         self._executor = executor
         self._clock = clock
         self._catalog_for = catalog_for
         self._watch = watch
-        drivers = {party.port.driver for party in self.parties}
+        drivers = {endpoint.port.driver for endpoint in self.endpoints}
         catalog = catalog_for(receiver.port.driver) if len(drivers) == 1 else None
         self._catalog = catalog or Catalog(receiver.port.driver, ())
-        mtus = [party.session.facts.active_mtu(party.port) for party in self.parties]
-        self._mtu = min((mtu for mtu in mtus if mtu), default=_LEAST_MTU)
+        mtus = [endpoint.session.facts.active_mtu(endpoint.port) for endpoint in self.endpoints]
+        self._mtu = min((mtu for mtu in mtus if mtu), default=_MIN_MTU)
 
-    def between(self, sender: Party, receiver: Party) -> DataPath:
+    def between(self, sender: Endpoint, receiver: Endpoint) -> DataPath:
         """Return the way between others, tested by the same means."""
         return DataPath(sender, receiver, self._executor, self._clock, self._catalog_for, self._watch)
 
     def __str__(self) -> str:
-        sender, receiver = (party.session.host.name for party in self.parties)
+        sender, receiver = (endpoint.session.host.name for endpoint in self.endpoints)
         return f"data path {sender} -> {receiver}"
 
     def trickles(self) -> PathFailure | None:
@@ -125,13 +125,13 @@ class DataPath:
 
     def diagnosed(self, failed: PathFailure) -> PathFault:
         """Say why traffic does not pass."""
-        sender, receiver = (party.session for party in self.parties)
+        sender, receiver = (endpoint.session for endpoint in self.endpoints)
         return diagnose(*look(sender, receiver, self._executor), failed)
 
     @property
     def line_rate_bps(self) -> float:
         """What the slower port can carry of RC WRITE, in bits/s; infinite where no driver tells."""
-        return line_rate(tuple(party.port for party in self.parties), Workload(mtu=self._mtu)).bps
+        return line_rate(tuple(endpoint.port for endpoint in self.endpoints), Workload(mtu=self._mtu)).bps
 
     def _try(
         self, stage: ProofStage, workload: Workload, policies: Sequence[WindowPolicy], *, verify: bool = False
@@ -139,7 +139,7 @@ class DataPath:
         """Run a workload, and where nothing arrives for longer; return what was measured, or how it failed."""
         failed = None
         for policy in policies:
-            run = Run(self.parties, workload.with_(mtu=self._mtu), self._executor, self._clock, verify=verify)
+            run = Run(self.endpoints, workload.with_(mtu=self._mtu), self._executor, self._clock, verify=verify)
             try:
                 measured = run.measure(self._catalog, policy, self._watch())
             except (StepFailed, Impossible) as error:
@@ -156,7 +156,7 @@ class DataPath:
 
     @property
     def _sender(self) -> str:
-        return self.parties[0].session.host.name
+        return self.endpoints[0].session.host.name
 
 
 def _received(measured: Measurement) -> float:

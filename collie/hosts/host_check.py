@@ -18,12 +18,12 @@ from collie.untrusted import defused, whole_number
 
 COMMAND_SECONDS = 20.0
 CLOCK_SECONDS = 1.0
-MOST_CLOCK_DRIFT = 0.02
+MAX_CLOCK_DRIFT = 0.02
 """Rates are over a host's own clock, so a clock that runs 2 % fast makes a host 2 % slow; judging tolerates 20 %."""
 LARGEST_MTU = 4096
 ENOUGH_LOCKED_KIB = 1 << 20
 """1 GiB: what the largest workloads of the shipped spaces register, and then some."""
-_MOST_CHARACTERS = 80
+_MAX_CHARACTERS = 80
 
 _INSTALL = {"debian": "apt-get install {}", "rhel": "dnf install {}", "suse": "zypper install {}"}
 _FAMILIES = {"debian": "debian ubuntu", "rhel": "rhel fedora centos rocky almalinux", "suse": "suse opensuse sles"}
@@ -108,7 +108,7 @@ class HostCheck:
         return self._ok("python", said)
 
     def _memlock(self) -> Finding:
-        limit = defused(last_line(self._run("sh", "-c", "ulimit -l"))[:_MOST_CHARACTERS])
+        limit = defused(last_line(self._run("sh", "-c", "ulimit -l"))[:_MAX_CHARACTERS])
         if limit == "unlimited" or last_line(self._run("id", "-u")) == "0":
             return self._ok("locked memory", limit or "root has no limit")
         command = "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # then log in again"
@@ -280,7 +280,7 @@ class HostCheck:
         elapsed = end - begin
         slowest, fastest = elapsed / (told_last - asked_first), elapsed / max(1e-9, asked_last - told_first)
         drift = min(0.0, fastest - 1) + max(0.0, slowest - 1)
-        if abs(drift) <= MOST_CLOCK_DRIFT:
+        if abs(drift) <= MAX_CLOCK_DRIFT:
             return self._ok("clock", "runs as fast as this machine's")
         detail = f"runs {abs(drift):.1%} {'faster' if drift > 0 else 'slower'} than this machine's"
         command = "cat /sys/devices/system/clocksource/clocksource0/current_clocksource; uptime"

@@ -23,7 +23,7 @@ from collie.detect.measurement import Measurement, Watch
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.data_path import DataPath
 from collie.hosts.facts import rdma_port
-from collie.hosts.run import Party
+from collie.hosts.run import Endpoint
 from collie.ports import OUTAGE, Clock, Measured, Reviver, RunResult, SetupFailed
 from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload
@@ -65,13 +65,13 @@ class Outages:
         self._reviver = reviver
 
     def settled(
-        self, result: RunResult, parties: Sequence[Party], catalog: Catalog, watch: Watch | None, started: float
+        self, result: RunResult, endpoints: Sequence[Endpoint], catalog: Catalog, watch: Watch | None, started: float
     ) -> RunResult:
         """Return a doubted result where data paths are alive; else what became of the outage.
 
         Args:
             result: of a run.
-            parties: that took part, the one that all others talk to first.
+            endpoints: that took part, the one that all others talk to first.
             catalog: their counters.
             watch: is shown every sample, and may order a stop.
             started: when the run began, by the clock.
@@ -79,8 +79,8 @@ class Outages:
         Raises:
             TestbedError: a path stays dead, and nobody could mend it; or a host is gone.
         """
-        for other in parties[1:]:
-            path = self._path(parties[0], other, catalog, watch)
+        for other in endpoints[1:]:
+            path = self._path(endpoints[0], other, catalog, watch)
             failed = path.trickles()
             if failed is not None:
                 said = f"{path}: {path.diagnosed(failed)}"
@@ -90,7 +90,7 @@ class Outages:
                 return SetupFailed(f"{OUTAGE} dead", f"{said}. {ended}", self._clock.monotonic() - started)
         return result
 
-    def _path(self, sender: Party, receiver: Party, catalog: Catalog, watch: Watch | None) -> DataPath:
+    def _path(self, sender: Endpoint, receiver: Endpoint, catalog: Catalog, watch: Watch | None) -> DataPath:
         return DataPath(sender, receiver, self._executor, self._clock, lambda _: catalog, lambda: watch)
 
     def _outlasted(self, path: DataPath, said: str) -> str:
@@ -106,7 +106,7 @@ class Outages:
                 return f"It was back after {self._clock.monotonic() - began:.0f} s"
         if self._reviver is None:
             raise TestbedError(f"{said}. It has been dead for {PATIENCE_SECONDS:g} s")
-        sessions = [party.session for party in path.parties]
+        sessions = [endpoint.session for endpoint in path.endpoints]
         restarted = self._reviver.mend([session.host for session in sessions])
         for session in sessions:
             if session.host.machine in restarted:
@@ -116,8 +116,8 @@ class Outages:
     def _is_back(self, path: DataPath) -> bool:
         try:
             sender, receiver = (
-                replace(party, port=rdma_port(party.session.host, party.session.refreshed_facts()))
-                for party in path.parties
+                replace(endpoint, port=rdma_port(endpoint.session.host, endpoint.session.refreshed_facts()))
+                for endpoint in path.endpoints
             )
         except (HostUnreachable, CommandTimeout, AgentError):
             raise

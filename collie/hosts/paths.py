@@ -19,7 +19,7 @@ from collie.hosts.facts import rdma_port
 from collie.hosts.findings import CheckState, Finding
 from collie.hosts.idle import other_uses
 from collie.hosts.protocol import AgentGone
-from collie.hosts.run import Party
+from collie.hosts.run import Endpoint
 from collie.hosts.session import HOSTS_AT_ONCE, HostSession
 from collie.hosts.wire import End, look
 from collie.inventory.hosts import Host, Pair
@@ -27,7 +27,7 @@ from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.ports import Clock
 from collie.workloads.units import format_rate
 
-LEAST_SHARE = 0.1
+MIN_SHARE = 0.1
 """Of the line rate. One queue pair with plain traffic gets most of it on any NIC in good order."""
 
 Way = tuple[Host, Host]
@@ -161,28 +161,28 @@ class PathCheck:
         """Return how well traffic passes, that it may not be sent, or how it failed."""
         ends = (("a", sender), ("b", receiver))
         try:
-            a, b = (Party(role, each, rdma_port(each.host, each.facts)) for role, each in ends)
+            a, b = (Endpoint(role, each, rdma_port(each.host, each.facts)) for role, each in ends)
         except (HostUnreachable, AgentGone):
             raise
         except TestbedError as error:
             return PathFailure(ProofStage.SET_UP, str(error), getattr(error, "host", sender.host.name))
-        if uses := [use for party in (a, b) for use in self._other_uses(party)]:
+        if uses := [use for endpoint in (a, b) for use in self._other_uses(endpoint)]:
             return Finding(sender.host.name, _item(sender, receiver), CheckState.ADVICE, f"not tested: {uses[0]}")
         path = DataPath(a, b, executor, self._clock, self._catalog_for, self._guard.watch)
         result = path.proves()
         return _passed(path, result) if isinstance(result, Passed) else result
 
-    def _other_uses(self, party: Party) -> tuple[str, ...]:
+    def _other_uses(self, endpoint: Endpoint) -> tuple[str, ...]:
         """Return who else uses a port, looked at before the first traffic of ours."""
         if self._shared_port:
             return ()
-        name = party.session.host.name
+        name = endpoint.session.host.name
         with self._lock:
             known = self._uses.get(name)
         if known is None:
-            catalog = catalog_of([(party.session, party.port)], self._catalog_for, self._clock)
+            catalog = catalog_of([(endpoint.session, endpoint.port)], self._catalog_for, self._clock)
             known = tuple(
-                str(use) for use in other_uses(party.session, party.port, catalog, self._clock) if use.forbids
+                str(use) for use in other_uses(endpoint.session, endpoint.port, catalog, self._clock) if use.forbids
             )
             with self._lock:
                 self._uses[name] = known
@@ -207,27 +207,27 @@ def _dead(sender: HostSession, receiver: HostSession, cause: PathFault, failure:
 
 
 def _passed(path: DataPath, found: Passed) -> Finding:
-    sender, receiver = (party.session for party in path.parties)
+    sender, receiver = (endpoint.session for endpoint in path.endpoints)
     item = _item(sender, receiver)
     detail = f"RC WRITE {format_rate(found.rc_bps)}, UD SEND {format_rate(found.ud_bps)}, path MTU {found.mtu}"
     if found.stopped:
         return Finding(sender.host.name, item, CheckState.OK, f"{detail}; stopped early: {found.stopped}")
-    if cause := unequal_mtu(*map(_end, path.parties)) or _slow(path, found):
+    if cause := unequal_mtu(*map(_end, path.endpoints)) or _slow(path, found):
         return Finding(cause.host, item, CheckState.ADVICE, f"{detail}; {cause.layer}: {cause.detail}", cause.command)
     return Finding(sender.host.name, item, CheckState.OK, detail)
 
 
-def _end(party: Party) -> End:
-    device = party.session.facts.device(party.port.device)
-    port = device.port(party.port.port) if device else None
-    return End(party.session.host, port, netdev=party.port.netdev, driver=party.port.driver)
+def _end(endpoint: Endpoint) -> End:
+    device = endpoint.session.facts.device(endpoint.port.device)
+    port = device.port(endpoint.port.port) if device else None
+    return End(endpoint.session.host, port, netdev=endpoint.port.netdev, driver=endpoint.port.driver)
 
 
 def _slow(path: DataPath, found: Passed) -> PathFault | None:
     line = path.line_rate_bps
-    if line == float("inf") or found.rc_bps >= LEAST_SHARE * line:
+    if line == float("inf") or found.rc_bps >= MIN_SHARE * line:
         return None
-    receiver = path.parties[1].session.host.name
+    receiver = path.endpoints[1].session.host.name
     detail = f"the ports carry {format_rate(line)}"
     return PathFault(
         Layer.THROUGHPUT, receiver, detail, "here: collie hosts fingerprint --hosts FILE   # PCIe, flow control, CPU"

@@ -31,9 +31,9 @@ def processes(workload: Workload, hosts: Iterable[tuple[Host, HostFacts, RdmaPor
         return 1
     hosts = tuple(hosts)
     wanted = ceil(workload.qps / QPS_PER_PROCESS)
-    parties = Tally((host.machine, port.numa_nodes[:1]) for host, _, port in hosts)
+    endpoints = Tally((host.machine, port.numa_nodes[:1]) for host, _, port in hosts)
     allowed = (
-        host.processes or min(wanted, most_processes(host, facts, port) // parties[host.machine, port.numa_nodes[:1]])
+        host.processes or min(wanted, most_processes(host, facts, port) // endpoints[host.machine, port.numa_nodes[:1]])
         for host, facts, port in hosts
     )
     return max(1, min(workload.qps, MAX_PROCESSES, *allowed))

@@ -33,9 +33,9 @@ BYE_SECONDS = 5.0
 """Ending an engine takes a second when it listens, two more when it has to be killed."""
 PING_ID = 0
 _SHOWN_CHARACTERS = 80
-MOST_WORDS = 2000
+MAX_WORDS = 2000
 """Characters of a message from an agent that are repeated."""
-MOST_SAMPLED_BYTES = 128 << 20
+MAX_SAMPLED_BYTES = 128 << 20
 """Of samples, as they came, that a conversation keeps: an hour of the richest NIC at four a second."""
 GRACE_SECONDS = 4.0
 """For an answer to travel, on a host that is busy enough to miss its own deadline."""
@@ -53,12 +53,12 @@ class StepFailed(AgentError):
 
     def __init__(self, host: str, error: dict[str, Any], do: str) -> None:
         self.do = do
-        self.kind = str(error.get("kind", "internal"))[:MOST_WORDS]
-        step = str(error.get("step") or do)[:MOST_WORDS]
-        message = str(error.get("message", "no message"))[:MOST_WORDS]
+        self.kind = str(error.get("kind", "internal"))[:MAX_WORDS]
+        step = str(error.get("step") or do)[:MAX_WORDS]
+        message = str(error.get("message", "no message"))[:MAX_WORDS]
         super().__init__(host, step, message, unsupported=self.kind == "unsupported")
         causes = {
-            "setup": " ".join(filter(None, (step, str(error.get("errno_name") or "")[:MOST_WORDS]))),
+            "setup": " ".join(filter(None, (step, str(error.get("errno_name") or "")[:MAX_WORDS]))),
             "timeout": f"{step} timeout",
             "died": "engine died",
             "bad_request": "refused by the agent",
@@ -256,9 +256,9 @@ class AgentClient:
         if event == "sample":
             self._keep(parse_sample(message, self._monotonic()), size)
         elif event == "engine_died":
-            self._engine_death = typed(str, message.get("message", "no message"))[:MOST_WORDS]
+            self._engine_death = typed(str, message.get("message", "no message"))[:MAX_WORDS]
         elif event == "bye":
-            self._said_bye = typed(str, message.get("reason", ""))[:MOST_WORDS]
+            self._said_bye = typed(str, message.get("reason", ""))[:MAX_WORDS]
         elif event is None:
             number = typed(int | None, message.get("id"))
             typed(Mapping[str, Any] | None, message.get("error"))
@@ -272,5 +272,5 @@ class AgentClient:
         with self._lock:
             self._samples.append(sample)
             self._sampled_bytes += size
-            if self._sampled_bytes > MOST_SAMPLED_BYTES:
-                raise ValueError(f"more than {MOST_SAMPLED_BYTES >> 20} MiB of samples that nobody asked for")
+            if self._sampled_bytes > MAX_SAMPLED_BYTES:
+                raise ValueError(f"more than {MAX_SAMPLED_BYTES >> 20} MiB of samples that nobody asked for")

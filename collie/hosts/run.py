@@ -56,7 +56,7 @@ _TOPOLOGY = ("requesters", "responders", "remote")
 
 
 @dataclass(frozen=True)
-class Party:
+class Endpoint:
     """One host in a run, or one of its devices where it has several.
 
     Attributes:
@@ -78,7 +78,7 @@ class Run:
     """One run of one workload.
 
     Args:
-        parties: the hosts that the workload has a part for, with live agents.
+        endpoints: the hosts that the workload has a part for, with live agents.
         workload: what to run.
         executor: runs the hosts' steps side by side.
         verify: compare what has arrived with what was sent.
@@ -87,7 +87,7 @@ class Run:
 
     def __init__(
         self,
-        parties: Sequence[Party],
+        endpoints: Sequence[Endpoint],
         workload: Workload,
         executor: Executor,
         clock: Clock,
@@ -97,16 +97,16 @@ class Run:
     ) -> None:
         self._verify = verify
         self._victim = victim
-        self._parties = {party.role: party for party in parties}
+        self._endpoints = {endpoint.role: endpoint for endpoint in endpoints}
         self._workload = workload
         self._executor = executor
         self._clock = clock
-        self._machines = {party.role: party.session.host.machine for party in parties}
+        self._machines = {endpoint.role: endpoint.session.host.machine for endpoint in endpoints}
         self._flows = (*flows(workload), *([victim_flow(workload)] if victim else []))
         told = (workload, victim) if victim else (workload,)
         self._uses_receives = any(opcode.consumes_receive for one in told for opcode in one.opcodes)
         self._processes = processes(
-            workload, [(party.session.host, party.session.facts, party.port) for party in parties]
+            workload, [(endpoint.session.host, endpoint.session.facts, endpoint.port) for endpoint in endpoints]
         )
 
     def measure(self, catalog: Catalog, policy: WindowPolicy, watch: Watch | None = None) -> Measurement:
@@ -117,7 +117,7 @@ class Run:
             StepFailed: a step failed.
             TestbedError: a host or an agent is gone.
         """
-        requests = {role: self._prepare_request(party) for role, party in self._parties.items()}
+        requests = {role: self._prepare_request(endpoint) for role, endpoint in self._endpoints.items()}
         try:
             self._set_up(requests)
             began = self._start(policy)
@@ -133,13 +133,13 @@ class Run:
     def _set_up(self, requests: Mapping[str, dict[str, Any]]) -> None:
         # Building work requests dominates: some 30 us each on an emulated CPU, 65536 of them at most.
         seconds = PREPARE_SECONDS + self._object_seconds
-        prepared = self._all(lambda party: party.session.request("prepare", seconds, **requests[party.role]))
+        prepared = self._all(lambda endpoint: endpoint.session.request("prepare", seconds, **requests[endpoint.role]))
         endpoints = {key: endpoint for answer in prepared.values() for key, endpoint in answer["endpoints"].items()}
         peers = {
             role: {f"{flow}/{end}": endpoints.get(f"{flow}/{other}") for flow, end, other in self._ends(role)}
-            for role in self._parties
+            for role in self._endpoints
         }
-        self._all(lambda party: party.session.request("connect", seconds, peers=peers[party.role]))
+        self._all(lambda endpoint: endpoint.session.request("connect", seconds, peers=peers[endpoint.role]))
 
     @property
     def _object_seconds(self) -> float:
@@ -148,19 +148,19 @@ class Run:
         return 0.02 * qps * len(self._flows) + 0.001 * qps * self._workload.mrs_per_qp
 
     def _start(self, policy: WindowPolicy) -> float:
-        for party in self._parties.values():
-            party.session.client_under_way().forget_samples()
+        for endpoint in self._endpoints.values():
+            endpoint.session.client_under_way().forget_samples()
 
-        def start(party: Party) -> None:
-            party.session.request("start", period_seconds=policy.period_seconds)
+        def start(endpoint: Endpoint) -> None:
+            endpoint.session.request("start", period_seconds=policy.period_seconds)
 
         # Where receives are used the protocol has those that only respond start first. Where all request, one of them
         # starts last.
         requesters = {flow.requester for flow in self._flows}
-        last = requesters if requesters < set(self._parties) else {self._flows[0].requester}
-        first = set(self._parties) - last if self._uses_receives else set()
+        last = requesters if requesters < set(self._endpoints) else {self._flows[0].requester}
+        first = set(self._endpoints) - last if self._uses_receives else set()
         self._each(first, start)
-        self._each(set(self._parties) - first, start)
+        self._each(set(self._endpoints) - first, start)
         return self._clock.monotonic()
 
     def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, lookout: SampleMonitor) -> Measurement:
@@ -190,7 +190,7 @@ class Run:
     def _record(self, began: float, wanted: float, lookout: SampleMonitor) -> Recording:
         """Return the samples once every host has been heard up to a moment of the run, or is too late."""
         while True:
-            samples = {role: self._samples(party) for role, party in self._parties.items()}
+            samples = {role: self._samples(endpoint) for role, endpoint in self._endpoints.items()}
             recording = Recording(samples, began, self._machines)
             if lookout.show(recording):
                 return recording
@@ -198,11 +198,11 @@ class Run:
                 return recording
             self._clock.sleep(LOOK_SECONDS)
 
-    def _samples(self, party: Party) -> tuple[AgentSample, ...]:
-        client = party.session.client_under_way()
+    def _samples(self, endpoint: Endpoint) -> tuple[AgentSample, ...]:
+        client = endpoint.session.client_under_way()
         if client.engine_death is not None:
             error = {"kind": "died", "step": "run", "message": client.engine_death}
-            raise StepFailed(party.session.host.name, error, "run")
+            raise StepFailed(endpoint.session.host.name, error, "run")
         return client.take_samples()
 
     def _stop(self) -> dict[str, int]:
@@ -212,9 +212,9 @@ class Run:
             By responder's end, what each queue pair of its requester has completed at least.
         """
 
-        def stop(party: Party) -> Mapping[str, Any]:
+        def stop(endpoint: Endpoint) -> Mapping[str, Any]:
             try:
-                totals = party.session.request("stop", drain_seconds=DRAIN_SECONDS)["totals"]
+                totals = endpoint.session.request("stop", drain_seconds=DRAIN_SECONDS)["totals"]
             except TestbedError as error:
                 logger.warning("%s", error)
                 return {}
@@ -230,8 +230,8 @@ class Run:
     def _compared(self, measured: Measurement, completed: Mapping[str, int]) -> Measurement:
         """Return the measurement with what every host found of wrong payload."""
 
-        def compare(party: Party) -> Mapping[str, Any]:
-            return dict(party.session.request("verify", VERIFY_SECONDS, completed=dict(completed))["flows"])
+        def compare(endpoint: Endpoint) -> Mapping[str, Any]:
+            return dict(endpoint.session.request("verify", VERIFY_SECONDS, completed=dict(completed))["flows"])
 
         try:
             found = self._all(compare)
@@ -247,16 +247,16 @@ class Run:
         return replace(measured, wrong_bytes=wrong, notes=(*measured.notes, *notes))
 
     def _destroy(self) -> None:
-        def destroy(party: Party) -> None:
+        def destroy(endpoint: Endpoint) -> None:
             try:
-                left = party.session.request("destroy", DESTROY_SECONDS + self._object_seconds).get("qps_left")
+                left = endpoint.session.request("destroy", DESTROY_SECONDS + self._object_seconds).get("qps_left")
             except TestbedError as error:
                 logger.warning("%s; its agent ends and takes the queue pairs with it", error)
-                party.session.abandon()
+                endpoint.session.abandon()
                 return
             if left:
-                logger.warning("host %s: %d of our queue pairs are left after a run", party.session.host.name, left)
-                party.session.abandon()
+                logger.warning("host %s: %d of our queue pairs are left after a run", endpoint.session.host.name, left)
+                endpoint.session.abandon()
 
         self._all(destroy)
 
@@ -265,32 +265,32 @@ class Run:
         ends = [(flow.name, "requester", "responder") for flow in self._flows if flow.requester == role]
         return ends + [(flow.name, "responder", "requester") for flow in self._flows if flow.responder == role]
 
-    def _prepare_request(self, party: Party) -> dict[str, Any]:
-        ends = self._ends(party.role)
+    def _prepare_request(self, endpoint: Endpoint) -> dict[str, Any]:
+        ends = self._ends(endpoint.role)
         if len(ends) > MAX_ENDS:
-            raise Impossible(f"host {party.session.host.name} has no room for a victim beside so many flows")
-        forced = party.session.host.data_path
+            raise Impossible(f"host {endpoint.session.host.name} has no room for a victim beside so many flows")
+        forced = endpoint.session.host.data_path
         return ({"data_path": forced} if forced else {}) | {
-            "device": party.port.device,
-            "port": party.port.port,
-            "gid_index": party.port.gid_index,
-            "workload": _told(self._workload, party),
-            "flows": [{"flow": flow, "role": end, **self._own_workload(flow, party)} for flow, end, _ in ends],
+            "device": endpoint.port.device,
+            "port": endpoint.port.port,
+            "gid_index": endpoint.port.gid_index,
+            "workload": _told(self._workload, endpoint),
+            "flows": [{"flow": flow, "role": end, **self._own_workload(flow, endpoint)} for flow, end, _ in ends],
             "verify": self._verify,
             "processes": self._processes,
         }
 
-    def _own_workload(self, flow: str, party: Party) -> dict[str, Any]:
-        return {"workload": _told(self._victim, party)} if self._victim and flow == VICTIM else {}
+    def _own_workload(self, flow: str, endpoint: Endpoint) -> dict[str, Any]:
+        return {"workload": _told(self._victim, endpoint)} if self._victim and flow == VICTIM else {}
 
-    def _all(self, step: Callable[[Party], T]) -> dict[str, T]:
-        return self._each(self._parties, step)
+    def _all(self, step: Callable[[Endpoint], T]) -> dict[str, T]:
+        return self._each(self._endpoints, step)
 
-    def _each(self, roles: Collection[str], step: Callable[[Party], T]) -> dict[str, T]:
-        return side_by_side(self._executor, {role: partial(step, self._parties[role]) for role in roles})
+    def _each(self, roles: Collection[str], step: Callable[[Endpoint], T]) -> dict[str, T]:
+        return side_by_side(self._executor, {role: partial(step, self._endpoints[role]) for role in roles})
 
 
-def _told(asked: Workload, party: Party) -> dict[str, Any]:
+def _told(asked: Workload, endpoint: Endpoint) -> dict[str, Any]:
     """Return a workload as the agent of a host knows it: requester and responder, not A and B.
 
     Raises:
@@ -299,11 +299,11 @@ def _told(asked: Workload, party: Party) -> dict[str, Any]:
     workload = render(asked)
     for name in _TOPOLOGY:
         del workload[name]
-    own = "peer_" if is_peer(asked, party.role) else ""
+    own = "peer_" if is_peer(asked, endpoint.role) else ""
     try:
-        node = numa_node(party.port, workload[f"{own}numa_node"])
+        node = numa_node(endpoint.port, workload[f"{own}numa_node"])
     except ValueError as error:
-        raise Impossible(f"host {party.session.host.name}: {error}") from error
+        raise Impossible(f"host {endpoint.session.host.name}: {error}") from error
     memory = workload[f"{own}memory"]  # on each host, both ends are on that host's memory
     return workload | {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
 

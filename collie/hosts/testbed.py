@@ -24,7 +24,7 @@ from collie.hosts.fingerprint import fingerprint
 from collie.hosts.idle import other_uses
 from collie.hosts.outage import Outages, doubtful
 from collie.hosts.protocol import AgentGone, StepFailed
-from collie.hosts.run import Impossible, Party, Run, side_by_side
+from collie.hosts.run import Endpoint, Impossible, Run, side_by_side
 from collie.hosts.session import Archive, HostSession
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host, Pair
@@ -41,7 +41,7 @@ from collie.ports import (
     Unsupported,
 )
 from collie.readings.policy import WindowPolicy
-from collie.readings.victim import ALONE_RUNS, LEAST_MTU, victim, why_none
+from collie.readings.victim import ALONE_RUNS, MIN_MTU, victim, why_none
 from collie.workloads.plan import ROLES, hosts, sinks
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
@@ -135,18 +135,19 @@ class HostsTestbed:
             TestbedError: a host cannot be asked.
         """
         if self._info is None:
-            parties = self._ready(self._sessions)
-            described = {party.session.host.name: dict(party.session.facts.description) for party in parties}
+            endpoints = self._ready(self._sessions)
+            described = {endpoint.session.host.name: dict(endpoint.session.facts.description) for endpoint in endpoints}
             fingerprints = side_by_side(
-                self._executor, {party.session.host.name: partial(fingerprint, party.session) for party in parties}
+                self._executor,
+                {endpoint.session.host.name: partial(fingerprint, endpoint.session) for endpoint in endpoints},
             )
             description: dict[str, Any] = {"hosts": described}
             if shared := self._pair.shared_hosts:
-                description["loopback_across_ports"] = {host: list(parties) for host, parties in shared.items()}
-                across = {party for parties in shared.values() for party in parties}
+                description["loopback_across_ports"] = {host: list(endpoints) for host, endpoints in shared.items()}
+                across = {endpoint for endpoints in shared.values() for endpoint in endpoints}
                 fingerprints |= {name: _across_ports(fingerprints[name]) for name in sorted(across)}
             self._info = TestbedInfo(
-                "hosts", self._pair.name, self._catalog_of(parties), description, fingerprints=fingerprints
+                "hosts", self._pair.name, self._catalog_of(endpoints), description, fingerprints=fingerprints
             )
         return self._info
 
@@ -157,7 +158,7 @@ class HostsTestbed:
             TestbedError: a host cannot be asked.
         """
         if not self._ports:
-            self._ports = tuple(party.port for party in self._ready(self._sessions))
+            self._ports = tuple(endpoint.port for endpoint in self._ready(self._sessions))
         return line_rate(self._ports, workload)
 
     @property
@@ -167,8 +168,8 @@ class HostsTestbed:
         Raises:
             TestbedError: a host cannot be asked.
         """
-        parties = self._ready(self._sessions)
-        return capabilities([(party.session.host, party.session.facts, party.port) for party in parties])
+        endpoints = self._ready(self._sessions)
+        return capabilities([(endpoint.session.host, endpoint.session.facts, endpoint.port) for endpoint in endpoints])
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Set up fresh queue pairs, run one workload, and tear everything down."""
@@ -210,13 +211,13 @@ class HostsTestbed:
         """Run a workload, on new agents where they end; see the class."""
         for attempt in range(1, AGENT_ATTEMPTS + 1):
             try:
-                parties = self._ready(roles)
+                endpoints = self._ready(roles)
             except (HostUnreachable, CommandTimeout) as error:
                 if lost := self._lost(roles, f"before the run: {error}", started):
                     return lost
                 raise
             try:
-                result = self._measure(parties, workload, started, watch)
+                result = self._measure(endpoints, workload, started, watch)
                 return self._lost(roles, "while the run was torn down", started) or result
             except (AgentGone, HostUnreachable) as error:
                 if self._left is not None:
@@ -235,9 +236,12 @@ class HostsTestbed:
 
     def other_uses(self) -> tuple[OtherUse, ...]:
         """Watch all ports at once for about a second."""
-        parties = self._ready(self._sessions)
-        catalog = self._catalog_of(parties)
-        steps = {party.role: partial(other_uses, party.session, party.port, catalog, self._clock) for party in parties}
+        endpoints = self._ready(self._sessions)
+        catalog = self._catalog_of(endpoints)
+        steps = {
+            endpoint.role: partial(other_uses, endpoint.session, endpoint.port, catalog, self._clock)
+            for endpoint in endpoints
+        }
         return tuple(use for uses in side_by_side(self._executor, steps).values() for use in uses)
 
     def close(self) -> Mapping[str, int | None]:
@@ -274,18 +278,20 @@ class HostsTestbed:
         detail = f"host {names} answers nobody, noticed {noticed:.0f} s after the run began: {seen}"
         return HostLost(next(iter(lost)), detail, self._clock.monotonic() - started)
 
-    def _measure(self, parties: Sequence[Party], workload: Workload, started: float, watch: Watch | None) -> RunResult:
-        result, in_doubt = self._run_once(parties, workload, started, watch)
+    def _measure(
+        self, endpoints: Sequence[Endpoint], workload: Workload, started: float, watch: Watch | None
+    ) -> RunResult:
+        result, in_doubt = self._run_once(endpoints, workload, started, watch)
         if not in_doubt or not workload.remote:
             return result
-        return self._outages.settled(result, parties, self._catalog_of(parties), watch, started)
+        return self._outages.settled(result, endpoints, self._catalog_of(endpoints), watch, started)
 
     def _run_once(
-        self, parties: Sequence[Party], workload: Workload, started: float, watch: Watch | None
+        self, endpoints: Sequence[Endpoint], workload: Workload, started: float, watch: Watch | None
     ) -> tuple[RunResult, bool]:
         """Return the result of a run, and whether a dead data path may be behind it."""
         try:
-            measured = self._run(parties, workload, watch)
+            measured = self._run(endpoints, workload, watch)
         except Impossible as error:
             return Unsupported(str(error), self._clock.monotonic() - started), False
         except StepFailed as error:
@@ -296,22 +302,24 @@ class HostsTestbed:
         result = Measured(measured, self._clock.monotonic() - started)
         return result, doubtful(workload, result)
 
-    def _run(self, parties: Sequence[Party], workload: Workload, watch: Watch | None) -> Measurement:
+    def _run(self, endpoints: Sequence[Endpoint], workload: Workload, watch: Watch | None) -> Measurement:
         why_not = why_none(workload) if self._asks_victim else ""
-        beside = self._victim(parties, workload) if self._asks_victim and not why_not else None
-        alone_bps = self._alone(parties, beside, watch) if beside else None
-        catalog = self._catalog_of(parties)
-        one = Run(parties, workload, self._executor, self._clock, verify=self._verify, victim=beside)
+        beside = self._victim(endpoints, workload) if self._asks_victim and not why_not else None
+        alone_bps = self._alone(endpoints, beside, watch) if beside else None
+        catalog = self._catalog_of(endpoints)
+        one = Run(endpoints, workload, self._executor, self._clock, verify=self._verify, victim=beside)
         measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
         if why_not:
             return replace(measured, notes=(*measured.notes, why_not))
         return replace(measured, victim=measured.victim and replace(measured.victim, alone_bps=alone_bps))
 
-    def _victim(self, parties: Sequence[Party], workload: Workload) -> Workload:
-        known = (party.session.facts.active_mtu(party.port) for party in parties[:2])  # its ends: A, and B if remote
-        return victim(min((mtu for mtu in known if mtu), default=LEAST_MTU), remote=workload.remote)
+    def _victim(self, endpoints: Sequence[Endpoint], workload: Workload) -> Workload:
+        known = (
+            endpoint.session.facts.active_mtu(endpoint.port) for endpoint in endpoints[:2]
+        )  # its ends: A, and B if remote
+        return victim(min((mtu for mtu in known if mtu), default=MIN_MTU), remote=workload.remote)
 
-    def _alone(self, parties: Sequence[Party], beside: Workload, watch: Watch | None) -> float | None:
+    def _alone(self, endpoints: Sequence[Endpoint], beside: Workload, watch: Watch | None) -> float | None:
         """Return what a victim delivers alone, measured before the first run that needs it; None when no run told.
 
         Raises:
@@ -320,8 +328,8 @@ class HostsTestbed:
         if beside in self._alone_bps:
             return self._alone_bps[beside]
         roles, (sink,) = hosts(beside), sinks(beside)
-        own = [party for party in parties if party.role in roles]
-        catalog, read = self._catalog_of(parties), []
+        own = [endpoint for endpoint in endpoints if endpoint.role in roles]
+        catalog, read = self._catalog_of(endpoints), []
         for _ in range(ALONE_RUNS):
             one = Run(own, beside, self._executor, self._clock)
             measured = one.measure(catalog, self._policy.for_catalog(catalog), watch)
@@ -336,23 +344,23 @@ class HostsTestbed:
         logger.info("the victim alone delivers %.3g bit/s, the median of %d runs", self._alone_bps[beside], len(read))
         return self._alone_bps[beside]
 
-    def _ready(self, roles: Iterable[str]) -> tuple[Party, ...]:
+    def _ready(self, roles: Iterable[str]) -> tuple[Endpoint, ...]:
         """Return hosts with live agents, started side by side where needed."""
         if self._left is not None:
             raise TestbedError(f"the testbed of {self._pair.name} is closed")
         return tuple(side_by_side(self._executor, {role: partial(self._party, role) for role in roles}).values())
 
-    def _party(self, role: str) -> Party:
+    def _party(self, role: str) -> Endpoint:
         session = self._sessions[role]
         port = rdma_port(session.host, session.facts)
         if port.explanation not in self._explained:
             self._explained.add(port.explanation)
             logger.info(port.explanation)
-        return Party(role, session, port)
+        return Endpoint(role, session, port)
 
-    def _catalog_of(self, parties: Sequence[Party]) -> Catalog:
+    def _catalog_of(self, endpoints: Sequence[Endpoint]) -> Catalog:
         if self._catalog is None:
-            looks = ((party.session, party.port) for party in parties)
+            looks = ((endpoint.session, endpoint.port) for endpoint in endpoints)
             self._catalog = catalog_of(looks, self._catalog_for, self._clock, self._discover)
         return self._catalog
 

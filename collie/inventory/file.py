@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from collie.inventory.hosts import (
-    MOST_HOSTS,
+    MAX_HOSTS,
     Host,
     HostSpecification,
     Inventory,
@@ -19,8 +19,8 @@ from collie.inventory.hosts import (
     check_ip_address,
     check_jump,
     check_program,
-    machine_of,
-    party_name,
+    endpoint_name,
+    host_of,
     word,
 )
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
@@ -28,9 +28,9 @@ from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 HostName = Annotated[str, AfterValidator(word("host name for an inventory"))]
 DeviceName = Annotated[str, AfterValidator(word("name for a device"))]
 
-MOST_LISTED = 4096
+MAX_LISTED = 4096
 """Hosts, and pairs, of one file."""
-MOST_DEVICES = 64
+MAX_DEVICES = 64
 """Of one host."""
 
 _Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -75,7 +75,7 @@ def _address_alone(raw: Any) -> Any:
 
 _Devices = Annotated[
     dict[DeviceName, Annotated[DeviceEntry, BeforeValidator(_address_alone)]],
-    Field(min_length=1, max_length=MOST_DEVICES),
+    Field(min_length=1, max_length=MAX_DEVICES),
 ]
 _OF_THE_ONE_DEVICE = ("device", "data_address", "ib_port", "gid_index")
 """Fields of a host with one device."""
@@ -108,7 +108,7 @@ class HostEntry(BaseModel):
 
     def party_names(self, name: str) -> list[str]:
         """Return the names of who takes part in measurements: the host of this name, or each of its devices."""
-        return [name] if self.devices is None else [party_name(name, key) for key in self.devices]
+        return [name] if self.devices is None else [endpoint_name(name, key) for key in self.devices]
 
     def ports(self) -> list[tuple[tuple[str, ...], DeviceEntry | HostEntry]]:
         """Return what describes the port of each of them, and where below the host it stands."""
@@ -116,14 +116,14 @@ class HostEntry(BaseModel):
             return [((), self)]
         return [(("devices", key), entry) for key, entry in self.devices.items()]
 
-    def parties(self, name: str) -> list[Host]:
+    def endpoints(self, name: str) -> list[Host]:
         """Return who takes part in measurements."""
         shared = self.model_dump(exclude={"devices", "specification", *_OF_THE_ONE_DEVICE})
         return [
             Host(
                 **shared
                 | {
-                    "name": party,
+                    "name": endpoint,
                     "device": port.device or where[-1],
                     "data_address": port.data_address,
                     "ib_port": port.ib_port,
@@ -132,7 +132,7 @@ class HostEntry(BaseModel):
                     "specification": HostSpecification(**(port.specification or self.specification).model_dump()),
                 }
             )
-            for party, (where, port) in zip(self.party_names(name), self.ports(), strict=True)
+            for endpoint, (where, port) in zip(self.party_names(name), self.ports(), strict=True)
         ]
 
     @model_validator(mode="after")
@@ -195,11 +195,11 @@ class InventoryFile(BaseModel):
 
     version: Literal[1]
     """Of this format."""
-    hosts: Annotated[dict[HostName, HostEntry], Field(min_length=1, max_length=MOST_LISTED)]
+    hosts: Annotated[dict[HostName, HostEntry], Field(min_length=1, max_length=MAX_LISTED)]
     """Hosts by the name that messages and reports use; a device of several is `HOST/DEVICE`."""
     pairs: Annotated[
-        tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_HOSTS)], ...],
-        Field(max_length=MOST_LISTED),
+        tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MAX_HOSTS)], ...],
+        Field(max_length=MAX_LISTED),
     ] = ()
     """Who measures with whom, by name; two hosts and no pairs are one pair."""
     safety: SafetyEntry = SafetyEntry()
@@ -221,14 +221,14 @@ class InventoryFile(BaseModel):
         """Yield what only one may have: where it stands, what it is, and whose."""
         for name, entry in self.hosts.items():
             yield ("hosts", name, "address"), ("address", entry.address, str(entry.port or 22), entry.jump or ""), name
-            for party, (where, port) in zip(entry.party_names(name), entry.ports(), strict=True):
+            for endpoint, (where, port) in zip(entry.party_names(name), entry.ports(), strict=True):
                 place: Location = ("hosts", name, *where)
                 device = port.device or where[-1]
-                yield (*place, "data_address"), ("data_address", str(port.data_address)), party
-                yield (*place, "device"), ("device", f"{device} port {port.ib_port}", name), party
+                yield (*place, "data_address"), ("data_address", str(port.data_address)), endpoint
+                yield (*place, "device"), ("device", f"{device} port {port.ib_port}", name), endpoint
 
     def _wrong_pairs(self) -> Iterator[Misfit]:
-        known = {party: None for name, entry in self.hosts.items() for party in entry.party_names(name)}
+        known = {endpoint: None for name, entry in self.hosts.items() for endpoint in entry.party_names(name)}
         some = _some(list(known))
         for index, pair in enumerate(self.pairs):
             for position, name in enumerate(pair):
@@ -241,7 +241,7 @@ class InventoryFile(BaseModel):
 
     def _stranger(self, name: str, known: str) -> str:
         """Say what is wrong with a name that is no party."""
-        host = machine_of(name)
+        host = host_of(name)
         if host not in self.hosts:
             return f"{name!r} is not one of the hosts {known}"
         there = _some(self.hosts[host].party_names(host))
@@ -251,7 +251,7 @@ class InventoryFile(BaseModel):
 
     def inventory(self) -> Inventory:
         """Return what the file says; two hosts and no pairs are one pair. There must be no misfits."""
-        hosts = {party.name: party for name, entry in self.hosts.items() for party in entry.parties(name)}
+        hosts = {endpoint.name: endpoint for name, entry in self.hosts.items() for endpoint in entry.endpoints(name)}
         pairs = self.pairs or ((tuple(hosts),) if len(hosts) == 2 else ())
         groups = ([hosts[name] for name in pair] for pair in pairs)
         formed = tuple(Pair(a, b, tuple(others)) for a, b, *others in groups)

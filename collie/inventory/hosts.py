@@ -2,7 +2,7 @@
 
 A host that no inventory names is never contacted. What measures is a *party*: one RDMA port with an agent of its own. A
 host with one device is one party; each of several devices of a host is a party of its own (ADR 14), named
-`HOST/DEVICE`, and `machine_of` tells which host it is on.
+`HOST/DEVICE`, and `host_of` tells which host it is on.
 
 `inventory.file` is the hosts file as a person writes it; the checks of single values are here, for whoever reads them
 from elsewhere. A check returns the value, or raises a `ValueError` that says what would be right.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 
-MOST_HOSTS = 8
+MAX_HOSTS = 8
 """Hosts that measure together at most: an agent has room for flows with seven others."""
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
@@ -32,24 +32,24 @@ _BELOW = "/"
 """Between a host and one of its devices; no name of either holds it."""
 
 
-def party_name(host: str, device: str) -> str:
+def endpoint_name(host: str, device: str) -> str:
     """Name a device of a host that has several: `server-1/mlx5_0`."""
     return f"{host}{_BELOW}{device}"
 
 
-def machine_of(party: str) -> str:
+def host_of(endpoint: str) -> str:
     """Return the host that a party is on: `server-1` of `server-1/mlx5_0`, and of `server-1`."""
-    return party.partition(_BELOW)[0]
+    return endpoint.partition(_BELOW)[0]
 
 
-def sharing(parties: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def sharing(endpoints: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Return the hosts that several parties are on, with those parties.
 
     Args:
-        parties: by any key (a name, a role), the host that each is on.
+        endpoints: by any key (a name, a role), the host that each is on.
     """
     by_host: dict[str, list[str]] = {}
-    for key, host in parties.items():
+    for key, host in endpoints.items():
         by_host.setdefault(host, []).append(key)
     return {host: tuple(keys) for host, keys in by_host.items() if len(keys) > 1}
 
@@ -113,7 +113,7 @@ class Host:
     @property
     def machine(self) -> str:
         """The host itself, whichever of its devices this is."""
-        return machine_of(self.name)
+        return host_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from collie.errors import LabError
 from collie.files import read_bytes
-from collie.lab.host import MOST_BYTES, QEMU, write_atomically
+from collie.lab.host import MAX_BYTES, QEMU, write_atomically
 
 KVM_DEVICE = Path("/dev/kvm")
 
@@ -23,7 +23,7 @@ def remembered(cache: Path, image: str) -> str | None:
     if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
         return "tcg"
     try:
-        record = json.loads(read_bytes(_record(cache, image), MOST_BYTES).decode())
+        record = json.loads(read_bytes(_record(cache, image), MAX_BYTES).decode())
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or record.get("conditions") != _conditions():

@@ -18,7 +18,7 @@ from collie.files import open_regular
 
 Say = Callable[[str], None]
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Of a file that describes a lab; the largest has some kilobytes."""
 
 QEMU = "qemu-system-x86_64"

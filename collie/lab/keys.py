@@ -9,8 +9,8 @@ from pathlib import Path
 
 from collie.errors import LabError
 from collie.files import read_bytes
-from collie.inventory.hosts import MOST_HOSTS, party_name
-from collie.lab.host import MOST_BYTES, remove, write_atomically
+from collie.inventory.hosts import MAX_HOSTS, endpoint_name
+from collie.lab.host import MAX_BYTES, remove, write_atomically
 from collie.lab.spec import LabSpec, MachineSpec, StateDir
 
 
@@ -29,7 +29,7 @@ def ensure_key(path: Path, comment: str) -> str:
         if done.returncode != 0:
             raise LabError(f"ssh-keygen could not write {path}: {done.stderr.strip()}; is the disk full?")
     try:
-        return " ".join(read_bytes(public, MOST_BYTES).decode("ascii").split()[:2])
+        return " ".join(read_bytes(public, MAX_BYTES).decode("ascii").split()[:2])
     except (OSError, ValueError) as error:
         raise LabError(f"{public} cannot be read: {error}; remove it") from None
 
@@ -48,8 +48,8 @@ def inventory_text(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> 
             "    python: /usr/bin/python3",
             *_devices(machine),
         ]
-    lines += ["pairs:", f"  - [{', '.join(_parties(machine)[0] for machine in spec.machines[:MOST_HOSTS])}]"]
-    lines += [f"  - [{', '.join(_parties(machine))}]" for machine in spec.machines if machine.devices > 1]
+    lines += ["pairs:", f"  - [{', '.join(_endpoints(machine)[0] for machine in spec.machines[:MAX_HOSTS])}]"]
+    lines += [f"  - [{', '.join(_endpoints(machine))}]" for machine in spec.machines if machine.devices > 1]
     return "\n".join(lines) + "\n"
 
 
@@ -61,11 +61,11 @@ def _devices(machine: MachineSpec) -> list[str]:
     return ["    devices:", *(f"      rxe{n}: {{data_address: {address}, gid_index: 1}}" for n, address in entries)]
 
 
-def _parties(machine: MachineSpec) -> list[str]:
+def _endpoints(machine: MachineSpec) -> list[str]:
     """Return the names under which a machine measures."""
     if machine.devices == 1:
         return [machine.name]
-    return [party_name(machine.name, f"rxe{number}") for number in range(machine.devices)]
+    return [endpoint_name(machine.name, f"rxe{number}") for number in range(machine.devices)]
 
 
 def write_inventory(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:

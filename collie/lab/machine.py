@@ -25,7 +25,7 @@ DATA_MTU = 4200  # 4096 bytes of payload, the largest MTU of RoCE, and its heade
 
 # QEMU's emulator leaves out the memory barriers of a guest that can never have a second processor, yet its own threads
 # are one: guest and device then miss each other's notifications, and a ring of virtio stands still for good (ADR 18).
-LEAST_MAXIMUM_VCPUS = 2
+MIN_MAXIMUM_VCPUS = 2
 
 START_TIMEOUT_SECONDS = 30.0
 
@@ -68,7 +68,7 @@ def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir)
         *("-nodefaults", "-no-user-config", "-no-reboot", "-daemonize"),
         *("-display", "none", "-monitor", "none"),
         *processor[lab.accelerator],
-        *("-m", str(lab.memory_mib), "-smp", f"{lab.vcpus},maxcpus={max(lab.vcpus, LEAST_MAXIMUM_VCPUS)}"),
+        *("-m", str(lab.memory_mib), "-smp", f"{lab.vcpus},maxcpus={max(lab.vcpus, MIN_MAXIMUM_VCPUS)}"),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", KERNEL_ARGUMENTS),
         *("-drive", f"file={_escaped(image.disk)},format=raw,if=virtio,snapshot=on"),
         *("-serial", f"file:{_escaped(state.console(machine.name).resolve())}"),

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from collie.errors import LabError
 from collie.files import read_bytes
-from collie.lab.host import MOST_BYTES, write_atomically
+from collie.lab.host import MAX_BYTES, write_atomically
 
 MAXIMUM_MACHINES = 16
 MAXIMUM_DEVICES = 4  # of a machine: one more costs it a network card, and every frame of its network one more copy
@@ -208,7 +208,7 @@ def load_spec(state: StateDir) -> LabSpec | None:
         LabError: the file is damaged.
     """
     try:
-        fields = json.loads(read_bytes(state.spec, MOST_BYTES).decode())
+        fields = json.loads(read_bytes(state.spec, MAX_BYTES).decode())
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -15,9 +15,9 @@ from collie.readings.samples import AgentSample
 from collie.workloads.plan import Flow
 from collie.workloads.workload import Workload
 
-FEWEST_QPS = 4
+MIN_QPS = 4
 """With fewer queue pairs, one of them is no exception among many."""
-FEWEST_TURNS = 4
+MIN_TURNS = 4
 """Send queues, each as deep as it is, that a queue pair works off on average in a window that tells anything: a device
 may well serve one queue to its end before it turns to the next."""
 
@@ -35,9 +35,9 @@ def slowest_qp_share(
     Returns:
         At most that share; None with few queue pairs, or when they had too few turns to be compared.
     """
-    if workload.qps < FEWEST_QPS:
+    if workload.qps < MIN_QPS:
         return None
-    enough = FEWEST_TURNS * max(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
+    enough = MIN_TURNS * max(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
     shares = [slowest / mean for slowest, mean in _growth(plan, window) if mean >= enough]
     return min(shares, default=None)
 

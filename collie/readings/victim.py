@@ -25,7 +25,7 @@ NAME = "victim"
 REQUESTER, RESPONDER = f"{NAME}/requester", f"{NAME}/responder"
 ALONE_RUNS = 3
 """Of the victim alone; their median is what it delivers undisturbed."""
-LEAST_MTU = 1024
+MIN_MTU = 1024
 """Where no host tells the active MTU of its port: what any Ethernet carries."""
 
 _BYTES = 65536

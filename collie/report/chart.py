@@ -12,15 +12,15 @@ from collie.report.quantities import percent
 from collie.report.scale import Scale, Tick, engineering, scale_of
 from collie.workloads.units import format_count, format_seconds
 
-MOST_PANELS = 8
-MOST_POINTS = 2500
+MAX_PANELS = 8
+MAX_POINTS = 2500
 """Per panel: more than eyes can tell apart."""
 
 _WIDTH = 760.0
 _LEFT, _RIGHT = 52.0, 14.0
 _TITLE, _GAP, _FOOT = 20.0, 16.0, 40.0
 _PANEL_HEIGHT = 76.0
-_LEAST_FOUND_HEIGHT, _FOUND_STEP = 110.0, 16.0
+_MIN_FOUND_HEIGHT, _FOUND_STEP = 110.0, 16.0
 """Of the picture of finds: each has a line of text of its own, so that no two labels can meet."""
 
 
@@ -151,7 +151,7 @@ def found_chart(tracks: Sequence[tuple[str, Sequence[AnomalyMarker]]], end_secon
 
 
 def _found_panel(title: str, found: Sequence[AnomalyMarker], across: Scale, top: float) -> Panel:
-    bottom = top + max(_LEAST_FOUND_HEIGHT, _FOUND_STEP * (len(found) + 1))
+    bottom = top + max(_MIN_FOUND_HEIGHT, _FOUND_STEP * (len(found) + 1))
     up = Scale(0.0, len(found) + 0.6, bottom, top)
     corners = [f"M{across.place(0)} {up.place(0)}"]
     labels, marks = [], []
@@ -207,7 +207,7 @@ def hosts_of(traces: Iterable[Trace]) -> list[str]:
     return sorted({host for trace in traces for host, _ in trace.hosts})
 
 
-def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+def thinned(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
     """Leave out normal runs evenly until few enough are left; anomalous ones all stay."""
     normal = [point for point in points if not point.anomalous]
     stride = -(-len(normal) // most) or 1

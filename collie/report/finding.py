@@ -22,7 +22,7 @@ from collie.report.shown import (
 )
 from collie.report.strip import Strips, strips_of
 from collie.search.anomaly import Anomaly
-from collie.search.telling import MOST_TELLING, Telling
+from collie.search.discriminating_counters import MAX_TELLING, DiscriminatingCounter
 from collie.workloads.feature import Condition, feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
@@ -53,7 +53,7 @@ class DifferenceRow:
 class CounterRow:
     """A counter that moved: under the anomaly and under plain traffic, per second over all hosts; None is unknown."""
 
-    telling: Telling
+    telling: DiscriminatingCounter
     here: float | None
     plain: float | None
 
@@ -160,7 +160,7 @@ def _finding(
     plain_runs = [simplest_sibling] if simplest_sibling else [record for record in records if is_plain(record)]
     measurement = measurement_of(confirming)
     rises = rises_of(confirming, sibling) if confirming and sibling and not anomaly.telling else ()
-    drawn = [item.counter for item in anomaly.telling] or [rise.counter for rise in rises[:MOST_TELLING]]
+    drawn = [item.counter for item in anomaly.telling] or [rise.counter for rise in rises[:MAX_TELLING]]
     return AnomalyView(
         anomaly=anomaly,
         met_again=met_again,

@@ -13,7 +13,7 @@ from collie.report.quantities import percent, runs
 from collie.report.scale import engineering
 from collie.workloads.units import format_count, format_seconds
 
-MOST_SHOWN: Final = 40
+MAX_SHOWN: Final = 40
 """Hosts in text and in the picture: all odd ones, and as many of the others, those first that come nearest."""
 _BEYOND: Final = 1000.0
 """Bars beyond which nothing is told apart any more."""
@@ -71,7 +71,7 @@ class FleetReport:
         """The hosts that are shown one by one."""
         if self.verdict is None:
             return ()
-        return self.verdict.standings[: max(MOST_SHOWN, len(self.verdict.odd))]
+        return self.verdict.standings[: max(MAX_SHOWN, len(self.verdict.odd))]
 
 
 def fleet_text(report: FleetReport) -> str:

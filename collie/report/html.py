@@ -17,7 +17,7 @@ from collie.errors import StoreUnwritable, UsageError
 from collie.files import Folder, is_odd_output, open_output
 from collie.inventory.fingerprint import show as show_fingerprint
 from collie.ports import CampaignHeader, CampaignStore
-from collie.report.chart import MOST_PANELS, MOST_POINTS, Driven, driven_chart, found_chart, trace_chart
+from collie.report.chart import MAX_PANELS, MAX_POINTS, Driven, driven_chart, found_chart, trace_chart
 from collie.report.comparison import ComparisonPage
 from collie.report.json_output import plain
 from collie.report.page_data import page_data
@@ -87,7 +87,7 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
     """Return the report; the same record gives the same bytes."""
     view = campaign_view(store, context)
     end_seconds = max(view.elapsed_seconds, 1.0)
-    shown = view.driven[:MOST_PANELS]
+    shown = view.driven[:MAX_PANELS]
     return (
         environment()
         .get_template("campaign.html.j2")
@@ -98,8 +98,8 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
             facts=_facts(view),
             found_chart=found_chart([("Anomalies known", view.found)], end_seconds) if view.found else None,
             driven_chart=driven_chart(_by_time(shown), view.found, end_seconds) if shown else None,
-            left_out_counters=[item.counter for item in view.driven[MOST_PANELS:]],
-            is_thinned=any(len(item.points) > MOST_POINTS for item in shown),
+            left_out_counters=[item.counter for item in view.driven[MAX_PANELS:]],
+            is_thinned=any(len(item.points) > MAX_POINTS for item in shown),
             data=page_data(view),
         )
     )

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from collie.campaign.bench import JudgedRun
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
+from collie.campaign.single_run import JudgedRun
 from collie.detect.confirm import Reliability
 from collie.detect.interval import Interval
 from collie.detect.measurement import Measurement
@@ -25,7 +25,7 @@ from collie.workloads.pruning import Drop
 from collie.workloads.workload import render
 
 if TYPE_CHECKING:  # what searches needs numpy, and a bundle, which prints by this module too, has none
-    from collie.campaign.engine import Summary
+    from collie.campaign.loop import Summary
 
 SCHEMA_VERSION = 1
 

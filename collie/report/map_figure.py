@@ -37,7 +37,7 @@ _FAINTEST: Final = 0.06
 """Where in these colours severity begins: the least anomaly should not look normal."""
 _ZERO: Final = 1e-9
 """Severities below are those of normal workloads: exactly 0."""
-_LEAST_SHARE: Final = 0.004
+_MIN_SHARE: Final = 0.004
 """Of all cells, from which on a region is named although its mechanism has a larger one."""
 
 _LINE_CHARACTERS: Final = 84
@@ -195,7 +195,7 @@ def _labels(axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]
     if not found:
         axes.text(0.5, 0.4, "nothing is anomalous here", transform=axes.transAxes, ha="center", va="center")
         return
-    least = _LEAST_SHARE * len(kinds) * len(kinds[0])
+    least = _MIN_SHARE * len(kinds) * len(kinds[0])
     named: set[str] = set()
     labels = _Labels(axes, drawn, kinds)
     for region in found:

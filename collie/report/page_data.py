@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from collie.report.chart import MOST_PANELS, Driven, Trace, thinned
+from collie.report.chart import MAX_PANELS, Driven, Trace, thinned
 from collie.report.coverage import DimensionCoverage
 from collie.report.view import CampaignView
 
@@ -23,7 +23,7 @@ def page_data(view: CampaignView) -> Markup:
         "schema_version": SCHEMA_VERSION,
         "campaign": view.header.campaign,
         "found": [{"id": found.id, "seconds": found.seconds} for found in view.found],
-        "driven": {item.counter: _points(item) for item in view.driven[:MOST_PANELS]},
+        "driven": {item.counter: _points(item) for item in view.driven[:MAX_PANELS]},
         "series": {
             finding.anomaly.id: {
                 "run": finding.run,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from collie.campaign.standing import CampaignProgress
+from collie.campaign.progress import CampaignProgress
 from collie.ports import CampaignHeader
 from collie.report.quantities import name_testbed
 

@@ -41,8 +41,8 @@ class Rise:
     sibling: float
 
 
-_MOST_RISES = 5
-_LEAST_RISE = 2.0
+_MAX_RISES = 5
+_MIN_RISE = 2.0
 _SILENT = 1.0
 """Events per second below which nothing is told: a counter that rises from 0 has no ratio."""
 
@@ -60,7 +60,7 @@ def rises_of(shown: RunRecord, sibling: RunRecord) -> tuple[Rise, ...]:
     known = [(name, here.counter(name), beside.counter(name)) for name in names]
     rises = [Rise(name, more, less) for name, more, less in known if more is not None and less is not None]
     ranked = sorted(rises, key=_factor, reverse=True)
-    return tuple(rise for rise in ranked[:_MOST_RISES] if _factor(rise) >= _LEAST_RISE)
+    return tuple(rise for rise in ranked[:_MAX_RISES] if _factor(rise) >= _MIN_RISE)
 
 
 def _factor(rise: Rise) -> float:

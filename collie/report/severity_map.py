@@ -15,7 +15,7 @@ from collie.workloads.units import format_bytes
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 UNEXPLAINED: Final = "unexplained"
-_MOST_TICKS: Final = 9
+_MAX_TICKS: Final = 9
 
 Cell = tuple[int, int]
 """Row, column."""
@@ -191,12 +191,12 @@ def _plain(value: Any) -> Any:
 def ticks(axis: MapAxis) -> tuple[list[tuple[float, str]], list[float]]:
     """Return the labelled ticks of an axis as (place, label), and the places of its unlabelled ones."""
     if not axis.logarithmic:
-        every = -(-len(axis.values) // _MOST_TICKS)
+        every = -(-len(axis.values) // _MAX_TICKS)
         return [(axis.place(value), axis.text(value)) for value in axis.values[::every]], []
     low, high = axis.values[0], axis.values[-1]
     if _is_power_of_two(low) and _is_power_of_two(high):
         powers = [1 << exponent for exponent in range(low.bit_length() - 1, high.bit_length())]
-        every = -(-len(powers) // _MOST_TICKS)
+        every = -(-len(powers) // _MAX_TICKS)
         return [(math.log2(value), axis.text(value)) for value in powers[::every]], [math.log2(v) for v in powers]
     decades = [10**exponent for exponent in range(len(str(low)) - 1, len(str(high)))]
     steps = [digit * decade for decade in decades for digit in range(1, 10) if low <= digit * decade <= high]

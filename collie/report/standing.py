@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collie.campaign.standing import CampaignProgress, HostStanding
+from collie.campaign.progress import CampaignProgress, HostStanding
 from collie.report.quantities import percent
 from collie.workloads.units import format_count, format_number, format_seconds
 

@@ -17,7 +17,7 @@ from collie.workloads.feature import PRODUCTS, Condition, Mfs, Op, feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
-MOST_CELLS = 24
+MAX_CELLS = 24
 
 _WIDTH = 760.0
 _LEFT = 168.0
@@ -105,7 +105,7 @@ def steps_of(feature: str, space: Space, *also: Any) -> tuple[Any, ...]:
     steps = _ladder(feature, space)
     if any(isinstance(step, str | bool | tuple) for step in (*steps, *also)):
         return tuple(dict.fromkeys((*steps, *also)))
-    return tuple(sorted({*_spread(steps, MOST_CELLS - len(also)), *also}))
+    return tuple(sorted({*_spread(steps, MAX_CELLS - len(also)), *also}))
 
 
 def _ladder(feature: str, space: Space) -> Sequence[Any]:

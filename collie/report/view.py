@@ -21,9 +21,9 @@ from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Drop
 from collie.workloads.space import Space
 
-_MOST_READINGS = 500_000
+_MAX_READINGS = 500_000
 """Of counters, of all runs on a page: five thousand runs of anomalies and plain traffic have 300,000."""
-_MOST_DRAWN_SAMPLES = 50_000
+_MAX_DRAWN_SAMPLES = 50_000
 """Of all runs on a page: a hundred anomalies on eight hosts have 30,000."""
 
 
@@ -119,9 +119,9 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
 def _read(store: CampaignStore, anomalies: Sequence[Anomaly]) -> Iterator[RunRecord]:
     """Yield the runs, with their counters where the page may show them: of plain traffic and of anomalies.
 
-    Of all others, and of runs beyond `_MOST_READINGS`, only the counter stays that was driven.
+    Of all others, and of runs beyond `_MAX_READINGS`, only the counter stays that was driven.
     """
-    left, shown = _MOST_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
+    left, shown = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
     for record in store.runs(with_series=False):
         if (is_plain(record) or record.workload in shown) and left > 0:
             measurement = measurement_of(record)
@@ -144,7 +144,7 @@ def _with_driven_counter_alone(record: RunRecord) -> RunRecord:
 
 def _drawn(store: CampaignStore) -> SeriesOf:
     """Return what gives the samples over time of runs, up to as many as fit on a page; none of further runs."""
-    left = _MOST_DRAWN_SAMPLES
+    left = _MAX_DRAWN_SAMPLES
 
     def series_of(run: int) -> Sequence[Sample]:
         nonlocal left

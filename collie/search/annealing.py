@@ -28,7 +28,7 @@ from collie.counters.catalog import Catalog
 from collie.detect.measurement import Measurement
 from collie.search.objective import Objective, rank, readings
 from collie.search.recipe import Recipe, Step
-from collie.search.strategy import Answer, Fate
+from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
@@ -92,12 +92,12 @@ class Annealing:
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Move, stay or start afresh."""
-        if answer.fate is not Fate.MEASURED or answer.measurement is None:
+        if answer.fate is not ProposalOutcome.MEASURED or answer.measurement is None:
             self._refused += 1
             if self._refused >= _PATIENCE:
                 self._current = None
                 self._refused = 0
-            if answer.fate is Fate.SKIPPED and self._objectives:
+            if answer.fate is ProposalOutcome.SKIPPED and self._objectives:
                 self._cool()
             return
         self._refused = 0

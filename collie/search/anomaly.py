@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from collie.detect.symptom import Symptom
-from collie.search.telling import Telling
+from collie.search.discriminating_counters import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.units import format_bytes, format_list
 from collie.workloads.workload import QpType, Workload
@@ -76,7 +76,7 @@ class Anomaly:
     trials: int = 0
     passed: int = 0
     confidence: float | None = None
-    telling: tuple[Telling, ...] = ()
+    telling: tuple[DiscriminatingCounter, ...] = ()
     hint: str = ""
     same_as: str | None = None
     revised: tuple[Mfs, ...] = ()

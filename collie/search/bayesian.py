@@ -31,7 +31,7 @@ from collie.detect.measurement import Measurement
 from collie.errors import UsageError
 from collie.search.objective import Objective, rank, readings
 from collie.search.recipe import Recipe, Sampler
-from collie.search.strategy import Answer, Fate
+from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -157,7 +157,7 @@ class BayesianSearch:
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn from what was measured, and avoid what could not be."""
-        measured = answer.measurement if answer.fate is Fate.MEASURED else None
+        measured = answer.measurement if answer.fate is ProposalOutcome.MEASURED else None
         self._refused = 0 if measured or self._refused >= _PATIENCE else self._refused + 1
         self._history.append(
             _Observation(self._encoding.encode(workload), readings(self._catalog, measured) if measured else {})

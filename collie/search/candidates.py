@@ -40,13 +40,13 @@ class Candidate:
     Attributes:
         workload: valid in the space.
         point: where it stands (`search.limits`), shape (limits).
-        oddity: how far from plain it is (`search.plainness`).
+        complexity: how far from plain it is (`search.plainness`).
         place: for distances to others (`search.plainness`).
     """
 
     workload: Workload
     point: NDArray[np.float64]
-    oddity: float
+    complexity: float
     place: NDArray[np.float64]
 
 
@@ -112,7 +112,7 @@ class Candidates:
     def _candidate(self, workload: Workload) -> Candidate:
         plainness = self._plainness
         return Candidate(
-            workload, self._limits.coordinates(workload), plainness.oddity(workload), plainness.place(workload)
+            workload, self._limits.coordinates(workload), plainness.complexity(workload), plainness.place(workload)
         )
 
     def _made(self, simplest: Workload, picked: Mapping[str, Any]) -> Workload | None:

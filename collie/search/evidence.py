@@ -31,7 +31,7 @@ _HIDDEN = 0.3
 """Weight below which an anomalous run is taken to hide whether this anomaly would show."""
 _SURE_MARGIN = 2.0
 """Times its threshold from where on one run is enough for a finding to be moved there."""
-_MOST_HEALTHY = 200
+_MAX_HEALTHY = 200
 """Healthy runs of the campaign that are used, those of the same transport and the latest first."""
 _EVERYTHING = 3
 """Workloads that have to show before it is said that all do."""
@@ -120,7 +120,7 @@ class Evidence:
         finding = self._finding
         healthy = [workload for workload, verdict in reversed(measured) if verdict.is_normal]
         healthy.sort(key=lambda w: (w.qp_type is not finding.qp_type) + (w.opcode is not finding.opcode))
-        for workload in healthy[:_MOST_HEALTHY]:
+        for workload in healthy[:_MAX_HEALTHY]:
             self._met[workload] = -1.0
             self._note(workload, hides=False)
         for workload, verdict in measured:
@@ -171,7 +171,7 @@ class Evidence:
         """Return the plainest workload that shows oftener than not; of those inside a set, if there are any."""
         shown = [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
         inside = [workload for workload in shown if mfs is not None and mfs.covers(workload)]
-        return min(inside or shown or [self._finding], key=self._plainness.oddity)
+        return min(inside or shown or [self._finding], key=self._plainness.complexity)
 
     def is_sure(self, workload: Workload, accepting: int) -> bool:
         """Whether a workload showed so clearly, or so often, that the finding may be moved there."""

@@ -166,7 +166,7 @@ def _most_telling(
     if bits.max() < least:
         return None
     runs = np.array([1.0 if has_bound(candidate.workload) else 1.0 + _SIBLING_COST for candidate in candidates])
-    worth = bits / runs - _PER_ODDITY * np.array([candidate.oddity for candidate in candidates])
+    worth = bits / runs - _PER_ODDITY * np.array([candidate.complexity for candidate in candidates])
     return candidates[int(worth.argmax())]
 
 

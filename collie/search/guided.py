@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from collie.counters.catalog import Catalog, CounterKind
 from collie.detect.measurement import Measurement
 from collie.search.recipe import Recipe
-from collie.search.strategy import Answer, Fate
+from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -43,7 +43,7 @@ _OTHER_TRANSPORT = 0.15
 """Weight of a run of another transport in the regression."""
 _RIDGE = 1.0
 """Precision of the prior: a dimension that was hardly varied has a weight near 0, and is tried both ways."""
-_LEAST_SPREAD = 0.3
+_MIN_SPREAD = 0.3
 """Standard deviation of a reading's logarithm around the model, at least."""
 _RANDOM_VALUE = 0.08
 """Chance that a value is drawn instead of taken from the model."""
@@ -161,8 +161,8 @@ class Guided:
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn from what was measured."""
-        self._covered = self._covered + 1 if answer.fate is Fate.SKIPPED else 0
-        if answer.fate is not Fate.MEASURED or answer.measurement is None:
+        self._covered = self._covered + 1 if answer.fate is ProposalOutcome.SKIPPED else 0
+        if answer.fate is not ProposalOutcome.MEASURED or answer.measurement is None:
             return
         reading = self._reading(workload, answer.measurement)
         transport = self._transport_of(workload)
@@ -276,7 +276,7 @@ class Guided:
         precision = weighted.T @ rows + _RIDGE * np.eye(self._encoder.width)
         fitted = np.linalg.solve(precision, weighted.T @ (target - mean))
         residual = target - mean - rows @ fitted
-        spread = max(_LEAST_SPREAD, float(np.sqrt(np.average(residual**2, weights=weight))))
+        spread = max(_MIN_SPREAD, float(np.sqrt(np.average(residual**2, weights=weight))))
         factor = np.linalg.cholesky(precision)
         drawn = np.linalg.solve(factor.T, self._noise.standard_normal(self._encoder.width))
         return np.asarray(fitted + spread * drawn, dtype=np.float64)

@@ -29,7 +29,7 @@ class Plainness:
         self._places = tuple(_Places(dimension) for dimension in self._dimensions)
         self._values = reader(tuple(space.dimensions))
 
-    def oddity(self, workload: Workload) -> float:
+    def complexity(self, workload: Workload) -> float:
         """Return how far a workload is from plain: the dimensions that are not, and a little for how far each is."""
         total = 0.0
         for dimension, value in zip(self._dimensions, self._values(workload), strict=True):

@@ -7,7 +7,7 @@ from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.space import Space
 
 
-def as_wide_as_it_may_be(mfs: Mfs, space: Space) -> Mfs:
+def widen_to_untested(mfs: Mfs, space: Space) -> Mfs:
     """Widen every threshold up to the step that did not show.
 
     Extraction knows that one step shows and the next does not; where between them the anomaly begins it cannot say. A

@@ -19,7 +19,7 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 
-class Fate(StrEnum):
+class ProposalOutcome(StrEnum):
     """What became of a proposal."""
 
     MEASURED = "measured"
@@ -41,7 +41,7 @@ class Answer:
         found: it was confirmed as an anomaly.
     """
 
-    fate: Fate
+    fate: ProposalOutcome
     measurement: Measurement | None = None
     found: bool = False
 

@@ -10,7 +10,7 @@ import paramiko
 
 from collie.errors import CommandTimeout, HostUnreachable
 from collie.inventory.hosts import Host
-from collie.ssh.lines import MOST_OUTPUT_BYTES, LineBuffer, Tail
+from collie.ssh.lines import MAX_OUTPUT_BYTES, LineBuffer, Tail
 
 CHUNK_BYTES = 65536
 SEND_TIMEOUT_SECONDS = 10.0
@@ -105,8 +105,8 @@ class SshChannel:
         while data := self._received(wait):
             parts.append(data)
             size += len(data)
-            if size > MOST_OUTPUT_BYTES:
-                raise self._lost(f"`{self._command}` printed more than {MOST_OUTPUT_BYTES >> 20} MiB")
+            if size > MAX_OUTPUT_BYTES:
+                raise self._lost(f"`{self._command}` printed more than {MAX_OUTPUT_BYTES >> 20} MiB")
         return b"".join(parts).decode(errors="replace")
 
     def _received(self, wait: _Wait) -> bytes:

@@ -23,7 +23,7 @@ from collie import files
 from collie.ssh.ssh_agent import SshAgent
 
 DEFAULT_FILES = ("~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519")
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Of a key file."""
 _CONTAINER = b"openssh-key-v1\0"
 _PUBLIC = (b"ssh-", b"ecdsa-", b"sk-")
@@ -88,7 +88,7 @@ class Offer:
     def _of_files(self, paths: Sequence[str]) -> Iterator[paramiko.PKey]:
         for path in paths:
             try:
-                data = files.read_bytes(path, MOST_BYTES)
+                data = files.read_bytes(path, MAX_BYTES)
             except OSError as error:
                 if self.identities.named is not None or not isinstance(error, FileNotFoundError):
                     self.unread.append(f"{path}: {error.strerror}")
@@ -138,7 +138,7 @@ def public_part(path: str) -> bytes | None:
     """
     for file in (f"{path}.pub", path):
         try:
-            data = files.read_bytes(file, MOST_BYTES)
+            data = files.read_bytes(file, MAX_BYTES)
         except OSError:
             continue
         words = data.split(maxsplit=2)

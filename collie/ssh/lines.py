@@ -7,7 +7,7 @@ from collections import deque
 from collie.untrusted import defused
 
 KEPT_STDERR_LINES = 50
-MOST_OUTPUT_BYTES = 16 << 20
+MAX_OUTPUT_BYTES = 16 << 20
 """Of a command that runs to its end: a digest, a version, a list of modules."""
 LONGEST_LINE_BYTES = 16 << 20
 """An endpoint of 20,000 queue pairs is under 1 MB; a line that grows beyond this is not from an agent."""

@@ -23,7 +23,7 @@ from collie.ssh.lines import LineBuffer, Tail
 CLOSE_SECONDS = 2.0
 SEND_TIMEOUT_SECONDS = 10.0
 SLICE_SECONDS = 0.2
-MOST_WAITING_LINES = 16
+MAX_WAITING_LINES = 16
 """Lines of a command that nobody has read yet; beyond them it waits."""
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -127,7 +127,7 @@ class LocalChannel:
         self._host = host
         self._command = command
         self._tail = Tail()
-        self._lines: queue.Queue[str | None] = queue.Queue(MOST_WAITING_LINES)
+        self._lines: queue.Queue[str | None] = queue.Queue(MAX_WAITING_LINES)
         self._damage = ""
         self._closed = False
         self._sending = threading.Lock()

@@ -24,7 +24,7 @@ from typing import IO, cast
 from collie.errors import CommandFailed, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
 from collie.inventory.hosts import Host
 from collie.ports import Completed
-from collie.ssh.lines import MOST_OUTPUT_BYTES
+from collie.ssh.lines import MAX_OUTPUT_BYTES
 from collie.ssh.local import CLOSE_SECONDS, LocalChannel
 from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
 from collie.untrusted import defused
@@ -173,8 +173,8 @@ class OpenSshRemote:
                     said[key.data] += chunk
                     if not chunk:
                         waiting.unregister(key.fileobj)
-                    if len(said[key.data]) > MOST_OUTPUT_BYTES:
-                        words = f"a command printed more than {MOST_OUTPUT_BYTES >> 20} MiB"
+                    if len(said[key.data]) > MAX_OUTPUT_BYTES:
+                        words = f"a command printed more than {MAX_OUTPUT_BYTES >> 20} MiB"
                         raise HostUnreachable(self._host.name, self._host.address, words)
         process.wait(max(0.0, deadline - time.monotonic()))
         stdout, stderr = said.values()

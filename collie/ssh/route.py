@@ -16,7 +16,7 @@ from collie.errors import HostUnreachable, TestbedError
 from collie.files import read_bytes
 from collie.inventory.hosts import Host
 from collie.ssh.keys import Identities
-from collie.ssh.trust import MOST_BYTES, TrustedKeys, from_known_hosts, pinned
+from collie.ssh.trust import MAX_BYTES, TrustedKeys, from_known_hosts, pinned
 
 USER_CONFIG = "~/.ssh/config"
 USER_KNOWN_HOSTS = "~/.ssh/known_hosts"
@@ -94,7 +94,7 @@ def _load(host: Host, config_file: str) -> paramiko.SSHConfig:
     path = Path(os.path.expanduser(config_file))
     try:
         # OpenSSH reads bytes: a comment in another encoding is no reason to refuse the file.
-        text = read_bytes(path, MOST_BYTES).decode(errors="replace")
+        text = read_bytes(path, MAX_BYTES).decode(errors="replace")
     except FileNotFoundError:
         text = ""
     except OSError as error:  # of this machine: to try again, as with a host, would only take time

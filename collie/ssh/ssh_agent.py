@@ -15,8 +15,8 @@ _LIST, _LISTED = 11, 12
 _SIGN, _SIGNED = 13, 14
 _FLAGS = {"rsa-sha2-256": 2, "rsa-sha2-512": 4}
 """Of the signatures that a key of RSA can make."""
-MOST_KEYS = 2048
-MOST_BYTES = 256 << 10
+MAX_KEYS = 2048
+MAX_BYTES = 256 << 10
 """Of a message, as OpenSSH has it."""
 
 
@@ -84,7 +84,7 @@ class SshAgent:
         if kind != _LISTED:
             return []
         blobs = []
-        for _ in range(min(answer.get_int(), MOST_KEYS)):
+        for _ in range(min(answer.get_int(), MAX_KEYS)):
             blobs.append(answer.get_binary())
             answer.get_binary()  # a comment, in any encoding
         return [AgentKey(blob, self._signer(blob)) for blob in blobs if blob]
@@ -133,7 +133,7 @@ class SshAgent:
             self._socket.settimeout(seconds)
             self._socket.sendall(len(request).to_bytes(4, "big") + request)
             size = int.from_bytes(self._received(4), "big")
-            if not 0 < size <= MOST_BYTES:
+            if not 0 < size <= MAX_BYTES:
                 raise self._fault(f"answers with {size} bytes; start it anew")
             answer = self._received(size)
         except TimeoutError as error:

@@ -15,7 +15,7 @@ from collie.errors import HostKeyMismatch
 from collie.files import read_bytes
 
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Of a file of OpenSSH: a hundred thousand hosts."""
 _REVOKED = "@revoked"
 
@@ -118,7 +118,7 @@ def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
     One at a time, as paramiko gives up a file for one bad line.
     """
     try:
-        lines = read_bytes(os.path.expanduser(file), MOST_BYTES).decode(errors="replace").splitlines()
+        lines = read_bytes(os.path.expanduser(file), MAX_BYTES).decode(errors="replace").splitlines()
     except OSError:
         return
     for line in lines:

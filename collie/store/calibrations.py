@@ -13,7 +13,7 @@ from collie.detect.bounds import Calibration
 from collie.files import FOR_OTHERS, read_bytes
 from collie.inventory.fingerprint import Fingerprint
 from collie.store import codec
-from collie.store.directory import MOST_BYTES, write_whole, writing
+from collie.store.directory import MAX_BYTES, write_whole, writing
 from collie.untrusted import read_json
 from collie.workloads.workload import Workload, render
 
@@ -69,7 +69,7 @@ def load(name: str, folder: Path | None = None) -> Calibration | None:
     """Return a calibration, or None when there is none that this version understands."""
     path = (folder or default_folder()) / f"{name}.json"
     try:
-        content = read_json(read_bytes(path, MOST_BYTES).decode())
+        content = read_json(read_bytes(path, MAX_BYTES).decode())
         return codec.decode_calibration(content) if content["schema_version"] == _VERSION else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

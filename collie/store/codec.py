@@ -19,16 +19,16 @@ from collie.detect.measurement import Measurement, Victim
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, require_id
-from collie.search.telling import Telling
+from collie.search.discriminating_counters import DiscriminatingCounter
 from collie.untrusted import read_json, typed
-from collie.workloads.constraint import MOST_REQUESTS_IN_TURN
+from collie.workloads.constraint import MAX_REQUESTS_IN_TURN
 from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs, Op, feature_value
 from collie.workloads.parse import parse_workload
 from collie.workloads.workload import Workload, render
 
 Json = dict[str, Any]
 
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 """Of one text: a run on eight hosts with 10,000 counters each has 80,000. They take up to 20 MB."""
 
 
@@ -45,9 +45,9 @@ def loads(text: Any) -> Any:
     """Read JSON of a campaign, which somebody else may have made.
 
     Raises:
-        ValueError: it is none, or has more than `MOST_VALUES`.
+        ValueError: it is none, or has more than `MAX_VALUES`.
     """
-    return read_json(require_few_values(typed(str, text), MOST_VALUES))
+    return read_json(require_few_values(typed(str, text), MAX_VALUES))
 
 
 def require_few_values(text: str, most: int) -> str:
@@ -105,7 +105,7 @@ def decode_workload(raw: Mapping[str, Any]) -> Workload:
     workload, complaints = parse_workload(typed(Mapping[str, Any], raw))
     if workload is None:
         raise ValueError("; ".join(text for _, text in complaints[:3]))
-    if lcm(1 + len(workload.more_opcodes), len(workload.messages)) > MOST_REQUESTS_IN_TURN:
+    if lcm(1 + len(workload.more_opcodes), len(workload.messages)) > MAX_REQUESTS_IN_TURN:
         raise ValueError("its requests do not repeat soon enough")
     return workload
 
@@ -348,7 +348,7 @@ class _Anomaly(_Found, total=False):
     trials: int
     passed: int
     confidence: float | None
-    telling: tuple[Telling, ...]
+    telling: tuple[DiscriminatingCounter, ...]
     hint: str
     same_as: str | None
     revised: Sequence[Any]

@@ -1,6 +1,6 @@
 """Connections to a record, with bounds: somebody else may have made it.
 
-SQLite itself refuses a row above `MOST_ROW_BYTES` before it is loaded. While it reads the schema, which it does before
+SQLite itself refuses a row above `MAX_ROW_BYTES` before it is loaded. While it reads the schema, which it does before
 the first answer and keeps in memory, the bounds are those of Collie's few tables.
 """
 
@@ -15,15 +15,15 @@ from urllib.parse import quote
 from collie.errors import StoreError
 from collie.store import schema
 
-MOST_ROW_BYTES = 4 << 20
+MAX_ROW_BYTES = 4 << 20
 """Of all values of a row together: a run takes some kilobytes, one on eight hosts with 10,000 counters each 3 MiB."""
 
-MOST_RUNS = 100_000
+MAX_RUNS = 100_000
 """Of a campaign, whose runs are numbered from 1: ten a minute make as many in a week."""
 
-_MOST_SQL_BYTES = 16 << 10
+_MAX_SQL_BYTES = 16 << 10
 """Of a statement, and of one that made a table; Collie's have hundreds."""
-_MOST_SCHEMA_STEPS = 2000
+_MAX_SCHEMA_STEPS = 2000
 """Of SQLite's machine to read the schema: four tables and indexes take a hundred, and a tree that leads back no end."""
 
 _BUSY_SECONDS = 10.0  # a reader may meet the moment at which the log is emptied
@@ -45,15 +45,15 @@ def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
         connection = on_failure.enter_context(
             closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS))
         )
-        connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _MOST_SQL_BYTES)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_SQL_BYTES)
-        connection.set_progress_handler(lambda: True, _MOST_SCHEMA_STEPS)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _MAX_SQL_BYTES)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_SQL_BYTES)
+        connection.set_progress_handler(lambda: True, _MAX_SCHEMA_STEPS)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         schema.require_tables(connection, name)  # before anything is asked or written: views and triggers would see it
         _require_numbered(connection, name)
         connection.set_progress_handler(None, 0)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_ROW_BYTES)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)
         on_failure.pop_all()
         return connection
 
@@ -67,9 +67,9 @@ def _require_numbered(connection: sqlite3.Connection, name: Path) -> None:
     if schema.version_of(connection, name) == 0:  # a new file
         return
     first, last = connection.execute("SELECT (SELECT min(run) FROM runs), (SELECT max(run) FROM runs)").fetchone()
-    if first is not None and not 1 <= first <= last <= MOST_RUNS:
+    if first is not None and not 1 <= first <= last <= MAX_RUNS:
         raise StoreError(
-            f"{name} holds runs {first} to {last}, and a campaign has at most {MOST_RUNS}, from 1 on. "
+            f"{name} holds runs {first} to {last}, and a campaign has at most {MAX_RUNS}, from 1 on. "
             "Nothing in it was changed"
         )
 
@@ -87,8 +87,8 @@ def understood(path: Path, *passed: type[sqlite3.Error]) -> Iterator[None]:
         raise
     except sqlite3.DataError:
         raise StoreError(
-            f"{path} holds what no Collie wrote: a row of more than {MOST_ROW_BYTES >> 20} MiB, or a table whose "
-            f"statement has more than {_MOST_SQL_BYTES >> 10} KiB. Nothing in it was changed"
+            f"{path} holds what no Collie wrote: a row of more than {MAX_ROW_BYTES >> 20} MiB, or a table whose "
+            f"statement has more than {_MAX_SQL_BYTES >> 10} KiB. Nothing in it was changed"
         ) from None
     except schema.UNREADABLE as error:
         raise schema.damaged(path, error) from None

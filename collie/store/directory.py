@@ -15,7 +15,7 @@ from collie.files import Folder, read_bytes
 LOCK_NAME = "campaign.lock"
 ANOMALIES = "anomalies"
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """Of a file beside the record; the largest, a fingerprint, has some kilobytes."""
 
 
@@ -100,7 +100,7 @@ def read_some(path: Path) -> str:
         OSError: it is no regular file or a link, is longer than any that Collie writes, or cannot be read.
         ValueError: it is no text.
     """
-    return read_bytes(path, MOST_BYTES, follow=False).decode()
+    return read_bytes(path, MAX_BYTES, follow=False).decode()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 from collie.errors import StoreError
 from collie.files import Folder, read_bytes
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
-from collie.store.directory import MOST_BYTES, writing
+from collie.store.directory import MAX_BYTES, writing
 from collie.untrusted import read_json, typed
 
 _VERSION = 1
@@ -110,7 +110,7 @@ def read(path: Path) -> KeptFingerprint:
         StoreError: it is no regular file, no fingerprint, or of a newer Collie.
     """
     with _reading():
-        return _decoded(path, read_bytes(path, MOST_BYTES))
+        return _decoded(path, read_bytes(path, MAX_BYTES))
 
 
 def _decoded(path: Path, data: bytes) -> KeptFingerprint:
@@ -152,11 +152,11 @@ def _all(folder: Path) -> list[KeptFingerprint]:
 
 
 def _files(folder: Folder) -> Iterator[KeptFingerprint]:
-    left = MOST_BYTES
+    left = MAX_BYTES
     for name in folder.names():
         if name.endswith(".json"):
-            data = folder.read(name, MOST_BYTES)
+            data = folder.read(name, MAX_BYTES)
             left -= len(data)
             if left < 0:
-                raise StoreError(f"{folder.path} holds more than {MOST_BYTES >> 20} MiB of fingerprints")
+                raise StoreError(f"{folder.path} holds more than {MAX_BYTES >> 20} MiB of fingerprints")
             yield _decoded(folder.path / name, data)

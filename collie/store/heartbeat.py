@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
-from collie.campaign.standing import CampaignProgress
+from collie.campaign.progress import CampaignProgress
 from collie.errors import StoreError
 from collie.store.directory import read_some, write_whole
 from collie.untrusted import read_json, typed

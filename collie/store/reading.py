@@ -32,7 +32,7 @@ from collie.store import connections, schema
 from collie.store.lock import is_held
 from collie.store.vetting import LOG, RECORD, Files, vetted
 
-MOST_COPIED_BYTES = 1 << 30
+MAX_COPIED_BYTES = 1 << 30
 """Of record and log: some hundred thousand runs."""
 
 _CHUNK_BYTES = 1 << 20
@@ -134,9 +134,9 @@ class Reader:
             raise StoreUnwritable(f"{self._directory} cannot be copied to read it: {error.strerror}") from None
 
     def _copied(self, folder: Folder, files: Files) -> Path:
-        if files.size > MOST_COPIED_BYTES:
+        if files.size > MAX_COPIED_BYTES:
             raise StoreError(
-                f"{folder.path / RECORD} and its log have more than {MOST_COPIED_BYTES >> 20} MiB, which is not copied "
+                f"{folder.path / RECORD} and its log have more than {MAX_COPIED_BYTES >> 20} MiB, which is not copied "
                 "to read it; `--resume` brings a campaign of your own up to date in place"
             )
         place = self._private()

@@ -34,7 +34,7 @@ FROM runs WHERE run BETWEEN ? AND ? ORDER BY run
 
 SELECT_BRIEF = "SELECT run, outcome, finished_at_seconds FROM runs ORDER BY run"
 
-_MOST_CHARACTERS = 200
+_MAX_CHARACTERS = 200
 """Of a purpose, which is a word, and of the name of the counter that a strategy drives."""
 
 FAILED = ("setup_failed", "host_lost", "pair_lost")
@@ -151,8 +151,8 @@ def from_row(row: Sequence[Any], *, with_series: bool = True) -> RunRecord:
 
 def _name(value: object) -> str:
     text = typed(str, value)
-    if len(text) > _MOST_CHARACTERS:
-        raise ValueError(f"a name of {len(text)} characters, and {_MOST_CHARACTERS} are the most")
+    if len(text) > _MAX_CHARACTERS:
+        raise ValueError(f"a name of {len(text)} characters, and {_MAX_CHARACTERS} are the most")
     return defused(text)
 
 

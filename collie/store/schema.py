@@ -28,7 +28,7 @@ APPLICATION_ID = 0x434F4C49
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What `sqlite3` raises of a damaged file; of names that are no UTF-8 the latter."""
 
-_MOST_TABLES = 100
+_MAX_TABLES = 100
 _PAGE = 1000
 _MAGIC = b"SQLite format 3\x00"
 
@@ -197,8 +197,8 @@ def require_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _tables(connection: sqlite3.Connection) -> set[tuple[object, ...]]:
-    found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchmany(_MOST_TABLES + 1)
-    if len(found) > _MOST_TABLES:
+    found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchmany(_MAX_TABLES + 1)
+    if len(found) > _MAX_TABLES:
         return set(found)  # more than Collie ever makes: whatever they are, they are others
     return {(kind, name, sql) for kind, name, sql in found if sql is not None}
 

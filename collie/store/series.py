@@ -15,9 +15,9 @@ from collie.detect.measurement import Sample
 from collie.store.codec import dumps, known, require_few_values
 from collie.untrusted import read_json, typed
 
-MOST_BYTES = 8 << 20
-MOST_VALUES = 600_000
-MOST_SAMPLES = 10_000
+MAX_BYTES = 8 << 20
+MAX_VALUES = 600_000
+MAX_SAMPLES = 10_000
 """Of one run, unpacked: a minute at four samples a second of eight hosts with 250 counters each. The longest run that
 Collie makes takes half of it, and most a hundredth."""
 
@@ -29,7 +29,7 @@ def encode_series(series: Sequence[Sample]) -> bytes | None:
     if not series:
         return None
     text = _text(series)
-    while len(series) > MOST_SAMPLES or len(text) > MOST_BYTES or sum(map(text.count, ",[{")) > MOST_VALUES:
+    while len(series) > MAX_SAMPLES or len(text) > MAX_BYTES or sum(map(text.count, ",[{")) > MAX_VALUES:
         fewer = _every_second(series)
         if len(fewer) == len(series):
             return None
@@ -65,9 +65,9 @@ def decode_series(packed: Any) -> tuple[Sample, ...]:
     """
     if packed is None:
         return ()
-    raw: _Packed = typed(_Packed, read_json(require_few_values(_unpacked(packed), MOST_VALUES)))
-    if len(raw["rows"]) > MOST_SAMPLES:
-        raise ValueError(f"a run has more than {MOST_SAMPLES:,} samples")
+    raw: _Packed = typed(_Packed, read_json(require_few_values(_unpacked(packed), MAX_VALUES)))
+    if len(raw["rows"]) > MAX_SAMPLES:
+        raise ValueError(f"a run has more than {MAX_SAMPLES:,} samples")
     return tuple(_sample(row, raw["shapes"]) for row in raw["rows"])
 
 
@@ -76,11 +76,11 @@ def _unpacked(packed: Any) -> str:
         raise ValueError("samples are no packed bytes")
     unpacking = zlib.decompressobj()
     try:
-        text = unpacking.decompress(packed, MOST_BYTES)
+        text = unpacking.decompress(packed, MAX_BYTES)
     except zlib.error as error:
         raise ValueError(f"samples cannot be unpacked: {error}") from None
     if not unpacking.eof:
-        raise ValueError(f"samples are damaged, or longer than {MOST_BYTES >> 20} MiB")
+        raise ValueError(f"samples are damaged, or longer than {MAX_BYTES >> 20} MiB")
     return text.decode()
 
 

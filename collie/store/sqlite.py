@@ -31,7 +31,7 @@ from collie.ports import CampaignHeader, Measured, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
 from collie.store.anomaly_files import write_anomaly
-from collie.store.connections import MOST_ROW_BYTES, MOST_RUNS, understood
+from collie.store.connections import MAX_ROW_BYTES, MAX_RUNS, understood
 from collie.store.directory import CampaignDirectory, private, publish, writing
 from collie.store.jsonl import write_results
 from collie.store.lock import CampaignLock
@@ -51,8 +51,8 @@ from collie.store.vetting import BESIDE
 from collie.store.writing import Writer
 
 _PAGE = Page(200, 8 << 20)  # `runs()` may be abandoned half-way, and must not keep the log from being emptied
-_MOST_ANOMALIES = 500  # a search of 600 runs finds some twenty, of some kilobytes each
-_ANOMALIES = Page(_MOST_ANOMALIES + 1, 8 << 20)
+_MAX_ANOMALIES = 500  # a search of 600 runs finds some twenty, of some kilobytes each
+_ANOMALIES = Page(_MAX_ANOMALIES + 1, 8 << 20)
 
 _NAMED = "SELECT 1 FROM anomalies WHERE id = ?"
 _CAMPAIGN = "SELECT header, calibration, digest FROM campaign"
@@ -137,9 +137,9 @@ class SqliteStore:
 
     def add_run(self, record: RunRecord) -> None:
         """Record a run; on disk when this returns."""
-        if record.run > MOST_RUNS:
+        if record.run > MAX_RUNS:
             raise StoreError(
-                f"campaign {self.directory.path} holds {MOST_RUNS} runs, and no more fit; begin another one "
+                f"campaign {self.directory.path} holds {MAX_RUNS} runs, and no more fit; begin another one "
                 f"with --known {self.directory.path}"
             )
         try:
@@ -185,9 +185,9 @@ class SqliteStore:
     def add_anomaly(self, anomaly: Anomaly) -> None:
         """Record an anomaly, or replace the one with the same id; write its files."""
         row = anomaly.id, codec.dumps(codec.encode_anomaly(anomaly))
-        if self._one("SELECT count(*) FROM anomalies")[0] >= _MOST_ANOMALIES and not self._page(_NAMED, anomaly.id):
+        if self._one("SELECT count(*) FROM anomalies")[0] >= _MAX_ANOMALIES and not self._page(_NAMED, anomaly.id):
             raise StoreError(
-                f"campaign {self.directory.path} holds {_MOST_ANOMALIES} anomalies, and no more fit; begin another one "
+                f"campaign {self.directory.path} holds {_MAX_ANOMALIES} anomalies, and no more fit; begin another one "
                 f"with --known {self.directory.path}"
             )
         self._write(
@@ -202,8 +202,8 @@ class SqliteStore:
         """Return all anomalies in the order found."""
         rows = self._page("SELECT position, id, anomaly, digest FROM anomalies ORDER BY position", most=_ANOMALIES)
         sequel = Sequel(self._source.size)
-        if len(rows) > _MOST_ANOMALIES or sum(map(bytes_of, rows)) >= _ANOMALIES.bytes:
-            raise StoreError(f"{self.directory.database} holds more than {_MOST_ANOMALIES} anomalies, or 8 MiB of them")
+        if len(rows) > _MAX_ANOMALIES or sum(map(bytes_of, rows)) >= _ANOMALIES.bytes:
+            raise StoreError(f"{self.directory.database} holds more than {_MAX_ANOMALIES} anomalies, or 8 MiB of them")
         for row in rows:
             self._understood("its anomalies", partial(sequel.take, row))
         return tuple(self._decoded("an anomaly of it", codec.decode_anomaly, row[1:], 1) for row in rows)
@@ -271,7 +271,7 @@ class SqliteStore:
         except sqlite3.IntegrityError:  # the record is well: it has such a row
             raise
         except sqlite3.DataError:
-            raise StoreError(f"what is to be recorded has more than {MOST_ROW_BYTES >> 20} MiB") from None
+            raise StoreError(f"what is to be recorded has more than {MAX_ROW_BYTES >> 20} MiB") from None
         except sqlite3.OperationalError as error:  # disk full, device gone
             raise StoreUnwritable(f"{self.directory.database} cannot be written: {error}") from None
         except schema.UNREADABLE as error:

@@ -12,7 +12,7 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import StoreError
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
-from collie.search.telling import Telling
+from collie.search.discriminating_counters import DiscriminatingCounter
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Memory, Opcode, QpType, Workload
 
@@ -81,7 +81,7 @@ ANOMALY = Anomaly(
     found_at_seconds=61.7,
     extraction_runs=11,
     complete=True,
-    telling=(Telling("wqe_miss", "receive WQE cache", 1e3 / 3, "receives that had to be fetched"),),
+    telling=(DiscriminatingCounter("wqe_miss", "receive WQE cache", 1e3 / 3, "receives that had to be fetched"),),
     hint="arrivals wait for their receive work requests to be fetched, so the host asks its peer to stop",
 )
 

@@ -25,8 +25,8 @@ from .checks import (
 )
 from .exports import EXPORTS as EXPORTS, Exported as Exported, export as export
 from .fleets import (
-    MOST_PAIRS as MOST_PAIRS,
-    MOST_SIMULATED as MOST_SIMULATED,
+    MAX_PAIRS as MAX_PAIRS,
+    MAX_SIMULATED as MAX_SIMULATED,
     SIMULATED_HOSTS as SIMULATED_HOSTS,
     Fault as Fault,
     FaultKind as FaultKind,
@@ -83,7 +83,7 @@ from .testbeds import (
     catalog_of as catalog_of,
     kept_calibration as kept_calibration,
     lanes_of as lanes_of,
-    look_around as look_around,
     open_testbed as open_testbed,
+    require_idle_ports as require_idle_ports,
     subsystem_of as subsystem_of,
 )

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 
 from collie.bundle import archive
-from collie.campaign.bench import Bench, Case
 from collie.campaign.calibrate import DENSE_SIZES
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.reproduce import remembered
 from collie.campaign.safety import Guard, SafetyRecord, record_of
+from collie.campaign.single_run import Case, SingleRunSession
 from collie.content.anomalies import load_reference
 from collie.content.catalogs import find_catalog, load_catalog
 from collie.content.prototype import PrototypePoint, load_point
@@ -34,7 +34,7 @@ from collie.store import calibrations, fingerprints
 from collie.store.memory import MemoryStore
 from collie.wiring.parts import limits_of, narrowed_space_of, recipe_of, utc_now
 from collie.wiring.records import read_campaign
-from collie.wiring.testbeds import calibration_name, kept_calibration, look_around, open_testbed, unlike
+from collie.wiring.testbeds import calibration_name, kept_calibration, open_testbed, require_idle_ports, unlike
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, Workload
@@ -51,7 +51,7 @@ def bench(
     calibration: Calibration | None = None,
     calibrated_on: Mapping[str, Fingerprint] | None = None,
     levels: Levels | None = None,
-) -> Iterator[Bench]:
+) -> Iterator[SingleRunSession]:
     """Open a testbed for single workloads, and close it.
 
     Args:
@@ -66,14 +66,14 @@ def bench(
     guard = Guard(limits_of(choice))
     testbed = open_testbed(choice.testbed, choice.seed)
     try:
-        look_around(testbed, shared_port=choice.shared_port)
+        require_idle_ports(testbed, shared_port=choice.shared_port)
         able = choice.capabilities or testbed.capabilities
         space = narrowed_space_of(dataclasses.replace(choice, capabilities=able))
         header = CampaignHeader("bench", {}, space.name, recipe.name, {}, choice.seed, utc_now())
         if calibrated_on and unlike(calibrated_on, testbed):
             calibration = None
         ceilings = calibration or kept_calibration(choice.testbed, testbed, space) or Calibration()
-        opened = Bench(testbed, MemoryStore(header), space, recipe.thresholds, ceilings, sink, guard, levels)
+        opened = SingleRunSession(testbed, MemoryStore(header), space, recipe.thresholds, ceilings, sink, guard, levels)
         yield opened
         opened.safety = record_of(guard, testbed.close())
     finally:

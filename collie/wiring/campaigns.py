@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, SearchChoice
-from collie.campaign.engine import Summary
 from collie.campaign.events import Both
+from collie.campaign.loop import Summary
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard, SafetyRecord, record_of, replaced
 from collie.errors import HardwareChanged, StoreError, UsageError
@@ -33,8 +33,8 @@ from collie.wiring.testbeds import (
     absent_of,
     kept_calibration,
     lanes_of,
-    look_around,
     open_testbed,
+    require_idle_ports,
     subsystem_of,
     unlike,
 )
@@ -107,7 +107,7 @@ def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
         on_failure.callback(testbed.close)
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
         parts = parts_of(choice)
-        look_around(testbed, shared_port=choice.shared_port)
+        require_idle_ports(testbed, shared_port=choice.shared_port)
         _warn_of_unlike_known(choice.known, testbed)
         kept = kept_calibration(choice.testbed, testbed, parts.space)
         choice = dataclasses.replace(choice, calibrated=kept is not None)
@@ -204,7 +204,7 @@ def resume(
             accept_changes=accept_changes,
             absent=bool(absent_of(testbed)),
         )
-        look_around(testbed, shared_port=choice.shared_port)
+        require_idle_ports(testbed, shared_port=choice.shared_port)
         store.replace_settings(choice.to_settings())
         opened = dataclasses.replace(_open(choice, parts, testbed, store), lost_runs=lost)
         on_failure.pop_all()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from collie.advise.check import Hit
 from collie.advise.overlap import Known
-from collie.campaign.bench import JudgedRun
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import SafetyRecord
+from collie.campaign.single_run import JudgedRun
 from collie.content.anomalies import load_reference, load_references
 from collie.content.applications import is_application, load_application
 from collie.content.locate import ContentKind, available, find

@@ -16,17 +16,17 @@ from collie.content.catalogs import load_catalog
 from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Probe, Stage, is_large_enough, repeats, rounds
 from collie.fleet.judge import FALSE_ALARM, FleetVerdict, judge
-from collie.inventory.hosts import Pair, machine_of
+from collie.inventory.hosts import Pair, host_of
 from collie.ports import Testbed
 from collie.simulator.faults import Fault, FaultKind, faulty, tuned
 from collie.simulator.testbed import SimulatedTestbed
 from collie.wiring.inventories import open_inventory
 from collie.wiring.parts import limits_of
-from collie.wiring.testbeds import hosts_testbed, look_around, subsystem_of
+from collie.wiring.testbeds import hosts_testbed, require_idle_ports, subsystem_of
 
 __all__ = [
-    "MOST_PAIRS",
-    "MOST_SIMULATED",
+    "MAX_PAIRS",
+    "MAX_SIMULATED",
     "SIMULATED_HOSTS",
     "Fault",
     "FaultKind",
@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 SIMULATED_HOSTS: Final = 16
-MOST_SIMULATED: Final = 10_000
+MAX_SIMULATED: Final = 10_000
 _WINDOW_SECONDS: Final = 5.0
 """Of runs on real hosts: a deviation has to last, so a window has to be longer than that (`judge.LASTING`)."""
-MOST_PAIRS: Final = 64
+MAX_PAIRS: Final = 64
 """Groups of real hosts that measure at once: each has a thread and two SSH connections of this computer."""
 
 
@@ -106,7 +106,7 @@ def fleet(choice: FleetChoice, tell: Told) -> FleetResult:
     if not is_large_enough(hosts):
         return FleetResult(name, hosts, battery, BatteryResults(), None, None)
     plan = rounds(hosts, battery) * (choice.repeat or repeats(hosts))
-    approve = partial(look_around, shared_port=choice.search.shared_port)
+    approve = partial(require_idle_ports, shared_port=choice.search.shared_port)
     survey = Battery(open_group, guard, lanes, tell, approve).run(plan)
     verdict = judge(survey.readings, hosts, battery, survey.catalog, choice.false_alarm) if survey.catalog else None
     return FleetResult(name, hosts, battery, survey, verdict, record_of(guard, survey.left_behind))
@@ -152,15 +152,15 @@ def _real(choice: FleetChoice) -> _Opened:
         return hosts_testbed(testbed, Pair(a, b, tuple(others)), WindowPolicy(window_seconds=_WINDOW_SECONDS))
 
     hosts = by_rail(host.name for host in inventory.hosts)
-    lanes = choice.pairs or min(MOST_PAIRS, max(1, len(hosts) // 2))
+    lanes = choice.pairs or min(MAX_PAIRS, max(1, len(hosts) // 2))
     return f"{len(hosts)} hosts of {testbed.hosts}", hosts, BATTERY, open_group, lanes
 
 
-def by_rail(parties: Iterable[str]) -> tuple[str, ...]:
+def by_rail(endpoints: Iterable[str]) -> tuple[str, ...]:
     """Return the ring: the first device of every host, then the second ones. So neighbours are on different hosts."""
     number: Counter[str] = Counter()
     placed = []
-    for party in parties:
-        placed.append((number[machine_of(party)], party))
-        number[machine_of(party)] += 1
-    return tuple(party for _, party in sorted(placed, key=itemgetter(0)))
+    for endpoint in endpoints:
+        placed.append((number[host_of(endpoint)], endpoint))
+        number[host_of(endpoint)] += 1
+    return tuple(endpoint for _, endpoint in sorted(placed, key=itemgetter(0)))

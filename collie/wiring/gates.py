@@ -13,10 +13,10 @@ from typing import Any
 
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, GateChoice, TestbedChoice
-from collie.campaign.engine import SearchLoop
 from collie.campaign.events import Both, Event
 from collie.campaign.gate.loop import Gate, GateParts
 from collie.campaign.gate.summary import GateSummary
+from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
 from collie.campaign.run import strategy_generator
 from collie.campaign.safety import Guard, SafetyRecord, record_of
@@ -26,7 +26,7 @@ from collie.inventory.safety import SafetyLimits
 from collie.ports import CampaignHeader, CampaignStore, ProgressSink, Testbed
 from collie.report.standing import lost_words
 from collie.search.anomaly import KnownAnomalies
-from collie.search.resolution import as_wide_as_it_may_be
+from collie.search.resolution import widen_to_untested
 from collie.search.strategy import build
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
@@ -38,7 +38,7 @@ from collie.wiring.parts import Parts, limits_of, parts_of, utc_now
 from collie.wiring.pulse import Pulse
 from collie.wiring.records import read_campaign
 from collie.wiring.standing import lost_runs
-from collie.wiring.testbeds import kept_calibration, look_around, open_testbed
+from collie.wiring.testbeds import kept_calibration, open_testbed, require_idle_ports
 from collie.workloads.feature import Mfs
 
 logger = logging.getLogger(__name__)
@@ -196,7 +196,7 @@ def _ready(
 
     def engine(known: Sequence[Mfs]) -> SearchLoop:
         strategy = build(parts.recipe, parts.space, catalog, strategy_generator(search.seed))
-        wide = KnownAnomalies([as_wide_as_it_may_be(mfs, parts.space) for mfs in known])
+        wide = KnownAnomalies([widen_to_untested(mfs, parts.space) for mfs in known])
         return SearchLoop(measured, candidate.store, strategy, parts.space, parts.recipe, sink, wide, catalog)
 
     where = f"{candidate.store.directory.path}/" if isinstance(candidate.store, SqliteStore) else ""
@@ -220,7 +220,7 @@ def _ready(
 def _opened(choice: TestbedChoice, seed: int, *, shared_port: bool) -> Iterator[Testbed]:
     testbed = open_testbed(choice, seed)
     try:
-        look_around(testbed, shared_port=shared_port)
+        require_idle_ports(testbed, shared_port=shared_port)
         yield testbed
     finally:
         testbed.close()

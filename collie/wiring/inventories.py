@@ -33,7 +33,9 @@ def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
     if len(inventory.pairs) < count:
         raise UsageError(f"--pairs {count}: the inventory names {len(inventory.pairs)}; add more under `pairs:`")
     chosen = inventory.pairs[:count]
-    for host, uses in Counter(host for pair in chosen for host in {party.machine for party in pair.hosts}).items():
+    for host, uses in Counter(
+        host for pair in chosen for host in {endpoint.machine for endpoint in pair.hosts}
+    ).items():
         if uses > 1:
             raise UsageError(
                 f"--pairs {count}: host {host} is in {uses} of these pairs, and can measure in one at a time, "

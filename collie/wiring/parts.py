@@ -50,7 +50,7 @@ def usual(choice: TestbedChoice) -> Defaults:
     if choice.hosts is None:
         return Defaults("nsdi22", "guided")
     measuring = first_pair(open_inventory(choice.hosts))
-    is_emulated = any(party.device.startswith(_SOFT_ROCE_DEVICE) for party in measuring.hosts)
+    is_emulated = any(endpoint.device.startswith(_SOFT_ROCE_DEVICE) for endpoint in measuring.hosts)
     return Defaults("soft-roce", "soft-roce") if is_emulated else Defaults("nsdi22", "hosts")
 
 

@@ -10,7 +10,7 @@ from collie.campaign.choice import SearchChoice
 from collie.campaign.run import strategy_generator
 from collie.campaign.safety import described
 from collie.counters.catalog import Catalog
-from collie.search.strategy import Answer, Fate, build
+from collie.search.strategy import Answer, ProposalOutcome, build
 from collie.wiring.inventories import first_pairs, open_inventory
 from collie.wiring.parts import Parts, parts_of
 from collie.wiring.testbeds import open_testbed
@@ -66,4 +66,4 @@ def _first_proposals(choice: SearchChoice, parts: Parts) -> Iterator[Workload]:
     for _ in range(_FIRST_PROPOSALS):
         workload = strategy.ask()
         yield workload
-        strategy.tell(workload, Answer(Fate.SKIPPED))
+        strategy.tell(workload, Answer(ProposalOutcome.SKIPPED))

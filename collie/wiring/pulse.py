@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from collie.campaign.standing import Follower
+from collie.campaign.progress import Follower
 from collie.files import FOR_OTHERS
 from collie.ports import CampaignHeader
 from collie.report.prometheus import render_metrics

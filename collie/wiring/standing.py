@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from collie.campaign.standing import CampaignProgress, FoundAnomaly, failure_of
+from collie.campaign.progress import CampaignProgress, FoundAnomaly, failure_of
 from collie.errors import StoreError
 from collie.files import FOR_OTHERS
 from collie.ports import CampaignHeader

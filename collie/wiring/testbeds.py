@@ -113,7 +113,7 @@ def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None
     )
 
 
-def look_around(testbed: Testbed, *, shared_port: bool) -> None:
+def require_idle_ports(testbed: Testbed, *, shared_port: bool) -> None:
     """Refuse a testbed whose ports somebody else uses, unless told otherwise; warn of what forbids nothing.
 
     Raises:

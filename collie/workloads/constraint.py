@@ -13,7 +13,7 @@ from typing import Any
 from collie.workloads.units import format_bytes, format_count
 from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Connection, Direction, Opcode, QpType, payloads
 
-MOST_REQUESTS_IN_TURN = 4096
+MAX_REQUESTS_IN_TURN = 4096
 """Of a turn of opcodes and messages: an agent builds each of its requests for every queue pair."""
 
 
@@ -72,11 +72,11 @@ def _more_opcodes(w: Any) -> str | None:
 
 def _turn(w: Any) -> str | None:
     requests = lcm(1 + len(w.more_opcodes), len(w.messages))
-    if requests <= MOST_REQUESTS_IN_TURN:
+    if requests <= MAX_REQUESTS_IN_TURN:
         return None
     return (
         f"{1 + len(w.more_opcodes)} opcodes and {len(w.messages)} messages repeat after {requests} requests; at most "
-        f"{MOST_REQUESTS_IN_TURN}"
+        f"{MAX_REQUESTS_IN_TURN}"
     )
 
 

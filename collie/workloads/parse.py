@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import gcd
 from typing import Any
 
-from collie.workloads.plan import MOST_PARTNERS
+from collie.workloads.plan import MAX_PARTNERS
 from collie.workloads.units import parse_bytes
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
@@ -15,10 +15,10 @@ Complaint = tuple[str, str]
 """(name of the key, what is wrong with it and what would be right)."""
 
 
-MOST = (1 << 63) - 1
-_MOST_ENTRIES = 1024
+MAX_UNUSUAL = (1 << 63) - 1
+_MAX_ENTRIES = 1024
 """Devices take some 30; the agent takes as many as this."""
-_MOST_IN_TURN = 1024
+_MAX_IN_TURN = 1024
 """Each is a work request that a host prepares for every queue pair before traffic starts."""
 
 
@@ -27,7 +27,7 @@ def _whole(raw: Any) -> int:
         raise ValueError(f"{raw!r} is no whole number")
     if raw < 0:
         raise ValueError(f"{raw} is negative")
-    if raw > MOST:
+    if raw > MAX_UNUSUAL:
         raise ValueError(f"{raw} is too large; no size and no count has more than 63 bits")
     return raw
 
@@ -75,8 +75,8 @@ def _split(raw: Any) -> str | tuple[int, ...]:
         return EVEN
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
         raise ValueError(f"{raw!r} is no split; write even, or the bytes of the leading entries as a list")
-    if len(raw) > _MOST_ENTRIES:
-        raise ValueError(f"a split of {len(raw)}; a work request has at most {_MOST_ENTRIES} entries")
+    if len(raw) > _MAX_ENTRIES:
+        raise ValueError(f"a split of {len(raw)}; a work request has at most {_MAX_ENTRIES} entries")
     return tuple(_size(item) for item in raw)
 
 
@@ -100,15 +100,15 @@ def _in_turn(raw: Any) -> Sequence[Any]:
     if isinstance(raw, Mapping):
         weights = [_positive(weight) for weight in raw.values()]
         least = gcd(*weights) or 1  # no weights, no list
-        if sum(weights) // least > _MOST_IN_TURN:
+        if sum(weights) // least > _MAX_IN_TURN:
             raise ValueError(
                 f"the weights {', '.join(map(str, weights))} make a list of {sum(weights) // least}; "
-                f"at most {_MOST_IN_TURN}: use smaller ones"
+                f"at most {_MAX_IN_TURN}: use smaller ones"
             )
         return [value for value, weight in zip(raw, weights, strict=True) for _ in range(weight // least)]
     items = raw if isinstance(raw, Sequence) and not isinstance(raw, str) else [raw]
-    if len(items) > _MOST_IN_TURN:
-        raise ValueError(f"a list of {len(items)}; at most {_MOST_IN_TURN}")
+    if len(items) > _MAX_IN_TURN:
+        raise ValueError(f"a list of {len(items)}; at most {_MAX_IN_TURN}")
     return items
 
 
@@ -129,14 +129,14 @@ def _at_most(limit: int) -> Callable[[Any], int]:
 
 
 def _entries(raw: Any) -> int:
-    if _positive(raw) > _MOST_ENTRIES:
-        raise ValueError(f"{raw} is too large; a work request has at most {_MOST_ENTRIES} entries")
+    if _positive(raw) > _MAX_ENTRIES:
+        raise ValueError(f"{raw} is too large; a work request has at most {_MAX_ENTRIES} entries")
     return int(raw)
 
 
 def _hosts(raw: Any) -> int:
-    if _positive(raw) > MOST_PARTNERS:
-        raise ValueError(f"{raw} is too large; one host has traffic with at most {MOST_PARTNERS} others")
+    if _positive(raw) > MAX_PARTNERS:
+        raise ValueError(f"{raw} is too large; one host has traffic with at most {MAX_PARTNERS} others")
     return int(raw)
 
 

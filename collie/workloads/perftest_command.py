@@ -148,7 +148,7 @@ def _nearest(option: table.Option, workload: Workload) -> Any:
     if option.field == "srq" and workload.qps > workload.recv_wq_depth:
         return False
     if option.field == "wqe_batch":
-        return min(value, table.MOST_SEND_DEPTH)  # a longer post fits no queue
+        return min(value, table.MAX_SEND_DEPTH)  # a longer post fits no queue
     return value if option.most is None else min(value, option.most)
 
 
@@ -157,8 +157,8 @@ def _moderation(workload: Workload) -> int | None:
     if workload.sq_sig_all:
         return 1
     if workload.wqe_batch == 1:
-        return min(workload.signal_every, table.MOST_CQ_MODERATION)
-    return workload.wqe_batch if workload.wqe_batch <= table.MOST_CQ_MODERATION else None
+        return min(workload.signal_every, table.MAX_CQ_MODERATION)
+    return workload.wqe_batch if workload.wqe_batch <= table.MAX_CQ_MODERATION else None
 
 
 def _pair(workload: Workload, flow: Flow, argv: tuple[str, ...]) -> PerftestPair:

@@ -33,7 +33,7 @@ _ATOMICS = frozenset(opcode for opcode in Opcode if opcode.is_atomic)
 PAGE_BYTES = 4096
 """perftest gives every queue pair a buffer of one page, or of one message where that is longer."""
 
-MOST_CQ_MODERATION = 1024
+MAX_CQ_MODERATION = 1024
 DEFAULT_CQ_MODERATION = 100
 MODERATED_UP_TO_BYTES = 8192
 """Beyond this size every message is signalled unless `-Q` says otherwise."""
@@ -45,7 +45,7 @@ OTHER_ITERATIONS = 1000
 FIXED: Mapping[str, int] = {"rnr_retry": 7, "min_rnr_timer": 12, "hop_limit": 255}
 """Fields that perftest sets by itself, and to what."""
 
-MOST_SEND_DEPTH = 15000
+MAX_SEND_DEPTH = 15000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ OPTIONS: tuple[Option, ...] = (
     _counted(("-q", "--qp"), "qps", 1, 16384),
     Option(("-s", "--size"), "messages", (65536,), _size, lambda sizes: str(max(sizes)), opcodes=_ALL - _ATOMICS),
     Option(("-m", "--mtu"), "mtu", None, lambda text: parse_value("mtu", _number(text))),
-    _counted(("-t", "--tx-depth"), "send_wq_depth", 128, MOST_SEND_DEPTH),
+    _counted(("-t", "--tx-depth"), "send_wq_depth", 128, MAX_SEND_DEPTH),
     _counted(("-r", "--rx-depth"), "recv_wq_depth", DEFAULT_RECV_DEPTH, 16384, opcodes=_RECEIVES),
     _counted(("-l", "--post_list"), "wqe_batch", 1, None),
     _counted(("-I", "--inline_size"), "max_inline_data", 0, 912, opcodes=_ALL - _FETCHES),

@@ -11,10 +11,10 @@ from collie.workloads.workload import Direction, Opcode, Workload
 HOST_A = "a"
 HOST_B = "b"
 
-MOST_PARTNERS = 7
+MAX_PARTNERS = 7
 """Hosts that one host may have traffic with: an agent has room for 16 ends of flows, two of which are its loopback."""
 
-ROLES = tuple(string.ascii_lowercase[: MOST_PARTNERS + 1])
+ROLES = tuple(string.ascii_lowercase[: MAX_PARTNERS + 1])
 """Roles of the hosts of a group, in order."""
 
 

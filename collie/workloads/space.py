@@ -30,7 +30,7 @@ DRAW_ORDER = (
 )
 """Drawn first, because other dimensions depend on them: each later draw is uniform over what the earlier ones allow."""
 
-_MOST_TRIES = 1000
+_MAX_TRIES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Space:
         Raises:
             ValueError: the choices led into a dead end every time.
         """
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             built = self._draw(pick)
             if built is not None:
                 return built
@@ -209,7 +209,7 @@ class Space:
             ValueError: drawing finds none.
         """
         names = list(self.dimensions)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             name = rng.choice(names)
             value = workload.get(name)
             other = self.dimensions[name].neighbour(value, rng)

@@ -19,8 +19,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
-from collie.interrupts import heed
-from tests.support.faults.kills import Course, Whole, uninterrupted
+from collie.interrupts import install_handlers
+from tests.support.faults.kills import SearchCourse, Whole, uninterrupted
 from tests.support.faults.lab import LAB, LIGHT, SILENCE_SECONDS, LabCampaign, strike
 from tests.support.faults.lab_hosts import LabHosts
 from tests.support.faults.plan import LEAST, Tally, drawn, grouped
@@ -39,9 +39,9 @@ ATTEMPTS = 5
 
 _BEGIN = ("search", "--campaign", "c", "--format", "json", "--seed")
 COURSES = (
-    Course((*_BEGIN, "1", "--budget", "80runs")),
-    Course((*_BEGIN, "2", "--budget", "80runs", "--pairs", "4")),
-    Course((*_BEGIN, "3", "--budget", "70runs", "--subsystem", "H")),
+    SearchCourse((*_BEGIN, "1", "--budget", "80runs")),
+    SearchCourse((*_BEGIN, "2", "--budget", "80runs", "--pairs", "4")),
+    SearchCourse((*_BEGIN, "3", "--budget", "70runs", "--subsystem", "H")),
 )
 _MODULE = "tests.support.faults.pretended"
 
@@ -51,7 +51,7 @@ class Strikes:
 
     def __init__(self, place: Path, rng: Random, tally: Tally) -> None:
         self._place, self._rng, self.tally = place, rng, tally
-        self._wholes: dict[Course, Whole] = {}
+        self._wholes: dict[SearchCourse, Whole] = {}
         self._campaigns = 0
 
     def on_simulator(self, kinds: Sequence[str]) -> None:
@@ -66,10 +66,10 @@ class Strikes:
         hosts = self._place / "hosts.yaml"
         hosts.write_text(INVENTORY.format(python=sys.executable))
         begin = ("search", "--campaign", "c", "--format", "json", "--hosts", str(hosts), "--budget", "90runs")
-        self._strike(kinds, Course(begin), None, (sys.executable, "-m", _MODULE, "hosts"))
+        self._strike(kinds, SearchCourse(begin), None, (sys.executable, "-m", _MODULE, "hosts"))
 
     def _strike(
-        self, kinds: Sequence[str], course: Course, whole: Whole | None, launcher: tuple[str, ...] | None
+        self, kinds: Sequence[str], course: SearchCourse, whole: Whole | None, launcher: tuple[str, ...] | None
     ) -> None:
         left = list(kinds)
         for _attempt in range(ATTEMPTS):
@@ -129,7 +129,7 @@ def on_lab(faults: int, seed: int, only: str | None, tally: Tally) -> None:
     with tempfile.TemporaryDirectory(prefix="collie-faults-") as place:
         for number, group in enumerate(grouped(kinds, PER_LAB_CAMPAIGN, frozenset())):
             with small_disk(Path(place) / f"campaign-{number}") as folder:
-                course = Course((*begin, *LIGHT, "--seed", str(seed + number)))
+                course = SearchCourse((*begin, *LIGHT, "--seed", str(seed + number)))
                 campaign = LabCampaign(Trial(folder, course, rng, LAB_DEADLINE_SECONDS), hosts)
                 try:
                     _strike_lab(campaign, group, tally)
@@ -157,7 +157,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", metavar="KIND", help="one kind alone")
     options = parser.parse_args()
-    heed()  # what is mounted or running goes with this process
+    install_handlers()  # what is mounted or running goes with this process
     struck = simulated if options.testbed == "simulated" else on_lab
     began, tally, interrupted = time.monotonic(), Tally(), False
     try:

@@ -23,11 +23,11 @@ from collie import wiring
 from collie.campaign.choice import SearchChoice
 from collie.simulator.faults import COMPONENTS, Fault, FaultKind
 
-MOST_FAULTY = 5
+MAX_FAULTY = 5
 HEALTHY = 500
 """What is added to the seeds of fleets without a fault."""
-LEAST_PRECISION = LEAST_RECALL = 0.95
-LEAST_NAMED = 0.9
+MIN_PRECISION = MIN_RECALL = 0.95
+MIN_NAMED = 0.9
 MINDER = "Minder (Deng et al., NSDI '25), on production machines: precision 0.904, F1 0.893"
 
 
@@ -66,7 +66,7 @@ class Score:
 def faults_of(seed: int, hosts: int) -> dict[str, FaultKind]:
     """Draw which hosts of a fleet are faulty, and how."""
     rng = Random(f"fleet {seed}")
-    chosen = rng.sample(wiring.simulated_names(hosts), rng.randint(1, MOST_FAULTY))
+    chosen = rng.sample(wiring.simulated_names(hosts), rng.randint(1, MAX_FAULTY))
     kinds = list(FaultKind)
     return {host: kinds[(seed + index * 3) % len(kinds)] for index, host in enumerate(chosen)}
 
@@ -117,7 +117,7 @@ def main() -> int:
         f"{options.healthy} fleets without a fault: {score.accused_healthy} with a host accused\n"
         f"{MINDER}\n{time.monotonic() - began:.0f} s"
     )
-    good = score.precision >= LEAST_PRECISION and score.recall >= LEAST_RECALL and score.named_ratio >= LEAST_NAMED
+    good = score.precision >= MIN_PRECISION and score.recall >= MIN_RECALL and score.named_ratio >= MIN_NAMED
     return 0 if good and not score.accused_healthy else 1
 
 

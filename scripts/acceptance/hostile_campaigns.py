@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from collie.interrupts import heed
+from collie.interrupts import install_handlers
 from tests.support.hostile_commands import Answers, Siege, preload
 
 
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", metavar="WORD", default="", help="strike only with what has this in its name")
     options = parser.parse_args()
-    heed()
+    install_handlers()
     preload()
     with tempfile.TemporaryDirectory(prefix="collie-siege-") as folder:
         siege = Siege(Path(folder) / "siege", Random(options.seed))

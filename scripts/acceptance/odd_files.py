@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.odd_files import ANSWER_SECONDS, MOST_BYTES, ODDITIES, USES, Answer, Stage, Use
+from tests.support.odd_files import ANSWER_SECONDS, MAX_BYTES, ODDITIES, USES, Answer, Stage, Use
 
 TRIES = 3
 
@@ -30,7 +30,7 @@ class Case:
     """One file, command and oddity, and what came of it."""
 
     use: Use
-    oddity: str
+    replacement: str
     answer: Answer
     wrong: str
 
@@ -50,35 +50,35 @@ def main() -> int:
         ]
     wrong = [case for case in cases if case.wrong]
     for case in wrong:
-        print(f"VIOLATION {case.use}: {case.oddity}: {case.wrong}")
+        print(f"VIOLATION {case.use}: {case.replacement}: {case.wrong}")
     slowest, largest = (max(cases, key=key) for key in (_seconds, _bytes))
     print(
         f"{len(cases)} cases of {len(uses)} uses of {len({use.file for use in uses})} files, {len(wrong)} violations; "
-        f"slowest {_seconds(slowest):.2f} s ({slowest.use}: {slowest.oddity}), "
-        f"most memory {_bytes(largest) >> 20} MB ({largest.use}: {largest.oddity})"
+        f"slowest {_seconds(slowest):.2f} s ({slowest.use}: {slowest.replacement}), "
+        f"most memory {_bytes(largest) >> 20} MB ({largest.use}: {largest.replacement})"
     )
     return 1 if wrong else 0
 
 
 def _told(cases: list[Case]) -> list[Case]:
-    codes = " ".join(f"{case.oddity} {case.answer.code}" for case in cases)
+    codes = " ".join(f"{case.replacement} {case.answer.code}" for case in cases)
     print(f"{max(map(_seconds, cases)):5.2f} s  {cases[0].use}: {codes}", flush=True)
     return cases
 
 
 def _cases(stage: Stage, use: Use, oddities: list[str]) -> Iterator[Case]:
-    for oddity in (each for each in oddities if each not in use.apart):
-        answer = stage.answer(use, oddity)
+    for replacement in (each for each in oddities if each not in use.apart):
+        answer = stage.answer(use, replacement)
         for _ in range(TRIES - 1):
             if answer.seconds > ANSWER_SECONDS and answer.code is not None:
-                answer = min(answer, stage.answer(use, oddity), key=lambda each: each.seconds)
-        yield Case(use, oddity, answer, stage.wrong(use, oddity, answer) or _costly(answer))
+                answer = min(answer, stage.answer(use, replacement), key=lambda each: each.seconds)
+        yield Case(use, replacement, answer, stage.wrong(use, replacement, answer) or _costly(answer))
 
 
 def _costly(answer: Answer) -> str:
     if answer.seconds > ANSWER_SECONDS:
         return f"answered after {answer.seconds:.1f} s"
-    return f"took {answer.peak_bytes >> 20} MB" if answer.peak_bytes > MOST_BYTES else ""
+    return f"took {answer.peak_bytes >> 20} MB" if answer.peak_bytes > MAX_BYTES else ""
 
 
 def _seconds(case: Case) -> float:

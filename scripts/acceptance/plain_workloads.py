@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from collie import wiring
-from collie.campaign.bench import JudgedRun
 from collie.campaign.calibrate import plain_traffic
 from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.single_run import JudgedRun
 from collie.ports import Measured
 from collie.testing.fakes import ListSink
 from collie.workloads.space import Space

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tests.support.faults.kills import Course, Killed, killed_and_resumed, uninterrupted
+from tests.support.faults.kills import Killed, SearchCourse, killed_and_resumed, uninterrupted
 from tests.support.faults.processes import collie_command
 from tests.support.faults.records import ABOUT_PROCESSES, UNLIKE
 
@@ -33,14 +33,14 @@ _SEARCH = ("search", "--campaign", "c", "--format", "json", "--seed")
 class Row:
     """A kind of campaign, and what became of it."""
 
-    course: Course
+    course: SearchCourse
     name: str
     kills: int = 0
     landed: Counter[str] = field(default_factory=Counter)
     differ: list[str] = field(default_factory=list)
 
 
-def courses(folder: Path) -> tuple[tuple[str, Course, float], ...]:
+def courses(folder: Path) -> tuple[tuple[str, SearchCourse, float], ...]:
     """Return what is killed: its name, its commands, and its share of the instants."""
     baseline = folder / "baseline"
     words = ["search", "--set", "firmware=22.31", "--budget", "40runs", "--seed", "1001", "--campaign", str(baseline)]
@@ -48,9 +48,9 @@ def courses(folder: Path) -> tuple[tuple[str, Course, float], ...]:
     assert ended.code == 0, ended.err
     gate = ("gate", "--baseline", str(baseline), "--campaign", "c", "--format", "json", "--seed", "7")
     return (
-        ("`collie search`", Course((*_SEARCH, "1", "--budget", "80runs")), 1.0),
-        ("`collie search --pairs 4`", Course((*_SEARCH, "2", "--budget", "13m", "--pairs", "4")), 1 / 3),
-        ("`collie gate`", Course((*gate, "--subsystem", "F", "--budget", "90runs")), 1 / 3),
+        ("`collie search`", SearchCourse((*_SEARCH, "1", "--budget", "80runs")), 1.0),
+        ("`collie search --pairs 4`", SearchCourse((*_SEARCH, "2", "--budget", "13m", "--pairs", "4")), 1 / 3),
+        ("`collie gate`", SearchCourse((*gate, "--subsystem", "F", "--budget", "90runs")), 1 / 3),
     )
 
 

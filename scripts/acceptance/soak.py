@@ -22,10 +22,10 @@ from pathlib import Path
 from random import Random
 
 from collie.errors import UsageError
-from collie.interrupts import heed
+from collie.interrupts import install_handlers
 from collie.workloads.units import parse_seconds
 from tests.support.faults.flatness import Allowance, Reading, Value, table, trends
-from tests.support.faults.kills import Course
+from tests.support.faults.kills import SearchCourse
 from tests.support.faults.lab import LAB, LIGHT, SILENCE_SECONDS, SURVIVED, LabCampaign, strike
 from tests.support.faults.lab_hosts import LabHosts, Unanswered
 from tests.support.faults.plan import Tally
@@ -36,7 +36,7 @@ from tests.support.faults.trial import CannotStrike, Missed, Trial, record
 DEADLINE_SECONDS = 240.0
 READ_EVERY_SECONDS = 10.0
 DISK_MEBIBYTES = 512
-LEAST_LIFE = 0.25
+MIN_LIFE = 0.25
 """Of the whole time, that something has to live for its trend to be told."""
 _MEMORY, _DESCRIPTORS = Allowance(0.05, 4.0), Allowance(0.0, 4.0)
 _HOST_MEMORY, _HOST_FILES = Allowance(0.15, 32.0), Allowance(0.1, 64.0)
@@ -138,7 +138,7 @@ def main() -> int:
     parser.add_argument("--fault-every", default="3m", metavar="3m|90s")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    heed()  # what is mounted or running goes with this process
+    install_handlers()  # what is mounted or running goes with this process
     try:
         every = parse_seconds(options.fault_every)
         require_tools()
@@ -153,7 +153,7 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="collie-soak-") as place,
         small_disk(Path(place) / "campaign", DISK_MEBIBYTES) as folder,
     ):
-        course = Course((*begin, "--seed", str(options.seed)))
+        course = SearchCourse((*begin, "--seed", str(options.seed)))
         campaign = LabCampaign(Trial(folder, course, rng, DEADLINE_SECONDS), hosts)
         soak = Soak(campaign, rng, seconds, every)
         try:
@@ -162,7 +162,7 @@ def main() -> int:
             campaign.leave()
     left = hosts.wait_until_nothing_is_left(SILENCE_SECONDS)
     print(f"{soak.tally.table()}\n\nleft on hosts: {', '.join(left) or 'nothing'}\n", flush=True)
-    found = trends(soak.readings, wanted, LEAST_LIFE * seconds)
+    found = trends(soak.readings, wanted, MIN_LIFE * seconds)
     print(table(found))
     print("\n".join(soak.tally.violations), file=sys.stderr)
     return 1 if soak.tally.violations or left or not all(each.flat for each in found) else 0

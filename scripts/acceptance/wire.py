@@ -31,8 +31,8 @@ import yaml
 from collie import lab
 from collie.content.locate import ContentKind, find
 from collie.errors import LabError
-from collie.interrupts import heed
-from tests.support.faults.kills import CAMPAIGN, Course
+from collie.interrupts import install_handlers
+from tests.support.faults.kills import CAMPAIGN, SearchCourse
 from tests.support.faults.lab import HEAL_SECONDS, SILENCE_SECONDS
 from tests.support.faults.lab_hosts import LabHosts, Unanswered
 from tests.support.faults.processes import Controller, Hung
@@ -141,7 +141,7 @@ def one_run(options: argparse.Namespace, seed: int, place: Path) -> list[str]:
     folder.mkdir(parents=True)
     recipe = options.recipe or str(guided(place))
     words = ("search", "--campaign", CAMPAIGN, "--format", "json", "--hosts", "lab", "--recipe", recipe)
-    course = Course((*words, "--budget", f"{options.minutes:g}m", "--seed", str(seed)))
+    course = SearchCourse((*words, "--budget", f"{options.minutes:g}m", "--seed", str(seed)))
     trial = Trial(folder, course, Random(f"wire {seed}"), OVERTIME_SECONDS)
     wire = Wire(trial, hosts, 60 * options.minutes, options.cut)
     with every_cpu_busy() if options.busy else nullcontext():
@@ -175,7 +175,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the next ones count on")
     parser.add_argument("--campaigns", type=Path, metavar="DIR", help="keep the campaigns in a new directory")
     options = parser.parse_args()
-    heed()  # the busy loops go with this process
+    install_handlers()  # the busy loops go with this process
     if options.state:
         os.environ["XDG_STATE_HOME"] = str(options.state.resolve())
     with tempfile.TemporaryDirectory(prefix="collie-wire-") as temporary:

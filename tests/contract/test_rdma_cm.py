@@ -16,7 +16,7 @@ from collie.agent.faults import AgentFault
 from collie.agent.rdma_cm import Address, ConnectionManager, Half
 
 ADDRESS = Address("0000:0000:0000:0000:0000:ffff:0a00:0001", "lo")
-MORE_THAN_AT_ONCE = rdma_cm.MOST_DIALLING + 8
+MORE_THAN_AT_ONCE = rdma_cm.MAX_DIALLING + 8
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from collie.cli.logs import logged_to
 from collie.cli.main import main, run
 from tests.command import collie
 from tests.integration.signals import heed_interrupts
-from tests.support.faults.kills import Course, killed_and_resumed, uninterrupted
+from tests.support.faults.kills import SearchCourse, killed_and_resumed, uninterrupted
 from tests.support.faults.pretended import INVENTORY
 
 SECONDS = 120.0
@@ -32,9 +32,9 @@ def test_a_search_of_pairs_that_is_killed_while_it_starts_and_while_it_runs_ends
     tmp_path: Path,
 ) -> None:
     words = ("search", "--seed", "1", "--budget", "40runs", "--pairs", "2", "--campaign", "c", "--format", "json")
-    whole = uninterrupted(Course(words), tmp_path / "whole", SECONDS)
+    whole = uninterrupted(SearchCourse(words), tmp_path / "whole", SECONDS)
     instants = [share * whole.cpu_seconds for share in (0.3, 0.7, 0.8)]
-    killed = killed_and_resumed(Course(words), tmp_path / "killed", instants, whole, SECONDS)
+    killed = killed_and_resumed(SearchCourse(words), tmp_path / "killed", instants, whole, SECONDS)
     assert killed.landed
     assert killed.differences == ()
 

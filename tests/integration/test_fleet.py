@@ -224,15 +224,15 @@ def test_a_host_that_cannot_run_what_others_can_is_named() -> None:
     ],
 )
 def test_a_device_that_cannot_begin_leaves_the_others_of_its_machine_in(error: TestbedError, without: set[str]) -> None:
-    parties = tuple(f"h{host}/{device}" for host in range(1, 6) for device in "xy")
+    endpoints = tuple(f"h{host}/{device}" for host in range(1, 6) for device in "xy")
 
     def open_group(hosts: tuple[str, ...]) -> ports.Testbed:
         if "h1/x" in hosts:
             raise error
         return FakeTestbed()
 
-    survey = Battery(open_group, Guard(), 4, lambda _text: None).run(rounds(parties, PLAIN))
-    assert {reading.host for reading in survey.readings} == set(parties) - without
+    survey = Battery(open_group, Guard(), 4, lambda _text: None).run(rounds(endpoints, PLAIN))
+    assert {reading.host for reading in survey.readings} == set(endpoints) - without
     assert set(survey.failures) == {"h1/x"}
 
 

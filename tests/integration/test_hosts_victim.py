@@ -17,7 +17,7 @@ from collie.inventory.hosts import Host, Pair
 from collie.ports import Measured, Unsupported
 from collie.readings.victim import ALONE_RUNS
 from collie.testing.testbed_suite import TestbedSuite
-from collie.workloads.plan import MOST_PARTNERS
+from collie.workloads.plan import MAX_PARTNERS
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 from tests.integration.hosts_rig import ARCHIVE, CATALOG, PAIR, QUICK, Rig, local, received
 
@@ -118,10 +118,10 @@ def test_the_payload_of_the_victim_is_no_payload_of_the_workload(tmp_path: Path)
 
 
 def test_an_agent_without_room_for_a_victim_is_not_asked(tmp_path: Path) -> None:
-    names = [f"host-{number}" for number in range(MOST_PARTNERS + 1)]
+    names = [f"host-{number}" for number in range(MAX_PARTNERS + 1)]
     first, second, *more = (Host(name, name, "192.0.2.1", "rxe0", python=sys.executable) for name in names)
     rig = with_victim(tmp_path, Pair(first, second, tuple(more)))
-    full = Workload(requesters=MOST_PARTNERS, direction=Direction.BIDIRECTIONAL, loopback=True)
+    full = Workload(requesters=MAX_PARTNERS, direction=Direction.BIDIRECTIONAL, loopback=True)
     result = rig.testbed.measure(full, 1)
     rig.testbed.close()
     assert isinstance(result, Unsupported)

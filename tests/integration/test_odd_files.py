@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.odd_files import ALL, MOST_BYTES, ODDITIES, USES, Answer, Stage, Use
+from tests.support.odd_files import ALL, MAX_BYTES, ODDITIES, USES, Answer, Stage, Use
 
 _KILL_SECONDS = 60.0
 """A busy machine is no hang; `scripts/acceptance/odd_files.py` looks at the time."""
@@ -31,15 +31,17 @@ def _selection() -> Iterator[tuple[Use, str]]:
 SELECTION = tuple(_selection())
 
 
-@pytest.mark.parametrize(("use", "oddity"), SELECTION, ids=[f"{use.file}-{oddity}" for use, oddity in SELECTION])
-def test_what_is_no_file_is_one_message_at_once(use: Use, oddity: str, stage: Stage) -> None:
-    answer = stage.answer(use, oddity)
-    assert stage.wrong(use, oddity, answer) == ""
-    assert answer.peak_bytes < MOST_BYTES
+@pytest.mark.parametrize(
+    ("use", "replacement"), SELECTION, ids=[f"{use.file}-{replacement}" for use, replacement in SELECTION]
+)
+def test_what_is_no_file_is_one_message_at_once(use: Use, replacement: str, stage: Stage) -> None:
+    answer = stage.answer(use, replacement)
+    assert stage.wrong(use, replacement, answer) == ""
+    assert answer.peak_bytes < MAX_BYTES
 
 
 def test_every_oddity_is_tried() -> None:
-    assert {oddity for _, oddity in SELECTION} >= set(ODDITIES) - {"device node"}
+    assert {replacement for _, replacement in SELECTION} >= set(ODDITIES) - {"device node"}
     assert len(SELECTION) > 40
 
 

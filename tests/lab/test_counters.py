@@ -100,7 +100,7 @@ class Tool(threading.Thread):
 
 
 @dataclass(frozen=True)
-class Seen:
+class Reading:
     """One run, as Collie saw it and as the tool did, by host."""
 
     measurement: Measurement
@@ -109,7 +109,7 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def seen(pair: Pair) -> Seen:
+def seen(pair: Pair) -> Reading:
     testbed = HostsTestbed(pair, SshRemote, load_catalog, policy=POLICY)
     assert testbed.info.catalog.driver == "rxe"  # the agents are up before anything is timed
     tools = {"a": Tool(pair.a), "b": Tool(pair.b)}
@@ -120,7 +120,7 @@ def seen(pair: Pair) -> Seen:
         samples = {role: testbed._sessions[role].client().take_samples() for role in tools}
     finally:
         testbed.close()
-    return Seen(result.measurement, samples, tools)
+    return Reading(result.measurement, samples, tools)
 
 
 def while_running(samples: Sequence[AgentSample], tool: Tool) -> list[AgentSample]:
@@ -140,7 +140,7 @@ def rate_of(name: str, catalog: Catalog, window: Sequence[AgentSample]) -> float
     return rate
 
 
-def test_rates_agree_with_the_rdma_tool(seen: Seen) -> None:
+def test_rates_agree_with_the_rdma_tool(seen: Reading) -> None:
     catalog = load_catalog("rxe")
     for role, tool in seen.tools.items():
         samples = while_running(seen.samples[role], tool)
@@ -154,7 +154,7 @@ def test_rates_agree_with_the_rdma_tool(seen: Seen) -> None:
             assert mean(shown) == pytest.approx(mean(told), rel=WITHIN)
 
 
-def test_rates_agree_with_what_the_generator_counted(seen: Seen) -> None:
+def test_rates_agree_with_what_the_generator_counted(seen: Reading) -> None:
     sink = seen.measurement.host("b")
     received, delivered = sink.counters["rcvd_pkts"], sink.delivered_pps
     assert received is not None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from collie.campaign.bench import Case
 from collie.campaign.perftest import in_perftest
+from collie.campaign.single_run import Case
 from collie.content.spaces import load_space
 from collie.detect.symptom import Symptom
 from collie.inventory.hosts import Host, Pair

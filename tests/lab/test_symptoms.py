@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from collie.campaign.bench import Bench
 from collie.campaign.calibrate import plain_traffic
+from collie.campaign.single_run import SingleRunSession
 from collie.content.catalogs import load_catalog
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
@@ -74,9 +74,9 @@ def test_plain_traffic_is_not_anomalous(testbed: HostsTestbed) -> None:
     shapes = [(QpType.RC, Opcode.WRITE), (QpType.RC, Opcode.READ), (QpType.UC, Opcode.SEND), (QpType.UD, Opcode.SEND)]
     workloads = [plain_traffic(SPACE, *shape, 1500) for shape in shapes]
     opcodes = (Opcode.WRITE, Opcode.SEND, Opcode.READ)
-    first = Bench(testbed, MemoryStore(header), SPACE, THRESHOLDS, Calibration(), ListSink())
+    first = SingleRunSession(testbed, MemoryStore(header), SPACE, THRESHOLDS, Calibration(), ListSink())
     calibration = first.calibrate(1, (1024, 4096), opcodes)
-    bench = Bench(testbed, MemoryStore(header), SPACE, THRESHOLDS, calibration, ListSink())
+    bench = SingleRunSession(testbed, MemoryStore(header), SPACE, THRESHOLDS, calibration, ListSink())
     judged = [bench.judge(workload) for workload in workloads if workload is not None]
     assert len(judged) == len(shapes)
     assert [run.verdict for run in judged if run.verdict is None or run.verdict.is_anomalous] == []

@@ -161,7 +161,7 @@ def connection_ids(agents: list[RemoteAgent]) -> list[list[str]]:
     ]
 
 
-class Met(Drained):
+class Completed(Drained):
     """A run whose queue pairs are connected by RDMA-CM."""
 
     def during(self, seconds: float) -> None:
@@ -175,7 +175,7 @@ def test_queue_pairs_that_met_by_rdma_cm_carry_every_message(
     agents: list[RemoteAgent], opcode: str, data_path: str
 ) -> None:
     workload = {**BASE, "opcode": opcode, "qps": 4, "connection": "rdma_cm", "sq_psn": 0xFFFFF0}
-    run = Met(agents, workload, data_path=data_path)
+    run = Completed(agents, workload, data_path=data_path)
     assert run.ids == [["CONNECT"] * 4] * 2  # no listener is left
     assert run.drained
     assert run.sent["health"]["errors"] == run.received["health"]["errors"] == {}

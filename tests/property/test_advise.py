@@ -45,7 +45,7 @@ SPACE = Space(
     },
     HostLimits(total_mrs=20, pinned_bytes=200, outstanding_bytes=150),
 )
-MOST_WORKLOADS = 500
+MAX_WORKLOADS = 500
 
 
 @st.composite
@@ -65,7 +65,7 @@ def kinds(draw: st.DrawFn) -> Traffic:
     else:
         sizes = Sizes(tuple(sorted(rng.sample(range(1, 17), 3))), rng.randint(1, 3))
     traffic = Traffic("some", SPACE.base, values, sizes)
-    assume(count(traffic) <= MOST_WORKLOADS)
+    assume(count(traffic) <= MAX_WORKLOADS)
     return traffic
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
-from collie.fleet.battery import BATTERY, FEWEST_HOSTS, Probe, Stage, is_large_enough, repeats, rounds
+from collie.fleet.battery import BATTERY, MIN_HOSTS, Probe, Stage, is_large_enough, repeats, rounds
 from collie.fleet.judge import FleetVerdict, judge
 from collie.fleet.reading import DELIVERED, PATH_MTU, HostReading
 from collie.fleet.spread import bar, freedom
-from collie.inventory.hosts import machine_of
+from collie.inventory.hosts import host_of
 from collie.wiring.fleets import by_rail
 from collie.workloads.workload import Workload
 
@@ -79,7 +79,7 @@ def _odd(verdict: FleetVerdict) -> list[str]:
     return [standing.host for standing in verdict.odd]
 
 
-sizes = st.integers(FEWEST_HOSTS, 24)
+sizes = st.integers(MIN_HOSTS, 24)
 seeds = st.integers(0, 10**6)
 
 
@@ -295,7 +295,7 @@ def test_a_sink_is_not_blamed_for_an_odd_sender() -> None:
 
 
 @settings(max_examples=50)
-@given(st.integers(FEWEST_HOSTS, 60))
+@given(st.integers(MIN_HOSTS, 60))
 def test_every_host_has_its_runs_and_no_round_has_a_host_twice(size: int) -> None:
     hosts = _names(size)
     met: dict[str, set[str]] = {host: set() for host in hosts}
@@ -321,8 +321,8 @@ def test_devices_that_others_have_none_of_meet_several_machines_all_the_same(dev
     groups = [group.hosts for each in rounds(hosts, [PLAIN]) for group in each]
     assert len(set(groups)) == len(groups)
     for host in hosts:
-        assert len({machine_of(sink) for sender, sink in groups if sender == host}) >= 2
-        assert len({machine_of(sender) for sender, sink in groups if sink == host}) >= 2
+        assert len({host_of(sink) for sender, sink in groups if sender == host}) >= 2
+        assert len({host_of(sender) for sender, sink in groups if sink == host}) >= 2
 
 
 def test_devices_of_a_machine_are_no_peers_of_each_other_where_runs_are_counted() -> None:
@@ -348,13 +348,13 @@ def test_the_bar_is_higher_for_less_chance_and_for_fewer_peers(tail: float, degr
 @given(st.integers(1, 12), st.integers(2, 8))
 def test_devices_of_one_host_meet_in_no_round_and_in_no_group(machines: int, devices: int) -> None:
     fleet = [f"host-{machine}/mlx5_{device}" for device in range(devices) for machine in range(machines)]
-    assume(len(fleet) >= FEWEST_HOSTS)
+    assume(len(fleet) >= MIN_HOSTS)
     seen: set[str] = set()
     for groups in rounds(fleet):
-        busy = [machine_of(host) for group in groups for host in {machine_of(each): each for each in group.hosts}]
+        busy = [host_of(host) for group in groups for host in {host_of(each): each for each in group.hosts}]
         assert len(busy) == len(set(busy)), "two groups of a round on one host"
         for group in groups:
-            sender, sink, *others = map(machine_of, group.hosts)
+            sender, sink, *others = map(host_of, group.hosts)
             assert machines == 1 or sink not in {sender, *others}
             seen.update(group.hosts)
     assert seen == set(fleet)

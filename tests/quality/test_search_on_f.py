@@ -7,7 +7,7 @@ import pytest
 from collie import wiring
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import TestbedChoice
-from collie.campaign.engine import Summary
+from collie.campaign.loop import Summary
 from collie.campaign.run import Campaign
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space

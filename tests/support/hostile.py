@@ -227,7 +227,7 @@ class Stores(Target):
 class Directories(Target):
     """Campaign directories: each byte after the first spoils one, as `hostile_campaigns.SPOILERS` has it."""
 
-    MOST = 3
+    MAX_UNUSUAL = 3
 
     def seeds(self) -> list[bytes]:
         """Return a good directory."""
@@ -241,7 +241,7 @@ class Directories(Target):
             store.add_run(measured(1))
             store.add_anomaly(replace(ANOMALY, found_at_run=1))
         ground = Ground(campaign, decoys(self.folder / "decoys"), Random(len(data)))
-        for byte in data[1 : 1 + self.MOST]:
+        for byte in data[1 : 1 + self.MAX_UNUSUAL]:
             SPOILERS[LIGHT[byte % len(LIGHT)]](ground)
         before = snapshot(self.folder)
         good = _ours(lambda: self._use(campaign))

@@ -22,7 +22,7 @@ from typing import Any
 
 from collie.errors import StoreError
 from collie.store import schema
-from collie.store.connections import MOST_RUNS
+from collie.store.connections import MAX_RUNS
 from collie.store.vetting import RECORD
 
 _PAGE_BYTES = 4096
@@ -481,7 +481,7 @@ SPOILERS: Mapping[str, Spoiler] = {
     "runs of emoji": _value("runs", "purpose", lambda: "\N{DOG FACE}" * 1_000_000),
     "runs driven by emoji": _value("runs", "driven", lambda: "\N{DOG FACE}" * 1_000_000),
     "20,000 runs": _tiny_runs(20_000),
-    "as many runs as fit": _tiny_runs(MOST_RUNS - 1000),
+    "as many runs as fit": _tiny_runs(MAX_RUNS - 1000),
     "a million runs": _tiny_runs(1_000_000),
     "2000 tables": _many_tables(2000),
     "large table": _large_table,

@@ -26,8 +26,8 @@ from collie.store.vetting import INDEX, RECORD
 from collie.testing.store_suite import measured
 from tests.support.hostile_campaigns import SPOILERS, Ground, Snapshot, decoys, downgraded, snapshot
 
-MOST_BYTES = 300 << 20
-MOST_SECONDS = 10.0
+MAX_BYTES = 300 << 20
+MAX_SECONDS = 10.0
 DOCUMENTED = frozenset(range(6))
 _KILLED_AFTER_SECONDS = 20.0
 _POLL_SECONDS = 0.005
@@ -193,9 +193,9 @@ class Siege:
             self._violated(command, what, f"exit code {answer.code}: {last}")
         if "Traceback" in answer.printed or "unforeseen" in answer.printed:
             self._violated(command, what, f"unforeseen: {last}")
-        if answer.peak_bytes > MOST_BYTES:
+        if answer.peak_bytes > MAX_BYTES:
             self._violated(command, what, f"{answer.peak_bytes >> 20} MiB")
-        if answer.seconds > MOST_SECONDS:
+        if answer.seconds > MAX_SECONDS:
             self._violated(command, what, f"{answer.seconds:.1f} s")
         if left := [path.name for path in (out / "tmp").iterdir()]:
             self._violated(command, what, f"left {left} behind")

@@ -26,9 +26,9 @@ ANSWER_SECONDS = 2.0
 KILL_SECONDS = 10.0
 _GOOD_SECONDS = 120.0
 """For a command whose files are as they should be."""
-MOST_BYTES = 300 << 20
+MAX_BYTES = 300 << 20
 """Of memory, at the peak."""
-MOST_LINES = 6
+MAX_LINES = 6
 """Of standard error: one message, and a hint how to go on."""
 
 _ARGV = (sys.executable, "-m", "collie")
@@ -313,28 +313,28 @@ class Stage:
                 raise RuntimeError(f"{words} ended with {done.code}: {done.err}")
         shutil.copy(self._good / "campaign" / "fingerprint" / "F.json", self._good / "print.json")
 
-    def answer(self, use: Use, oddity: str | None) -> Answer:
+    def answer(self, use: Use, replacement: str | None) -> Answer:
         """Run a command on a fresh copy, with an oddity in the place of its file; None leaves it as it is."""
         with tempfile.TemporaryDirectory(dir=self.folder) as copied:
             place = Path(copied) / "stage"
             shutil.copytree(self._good, place, symlinks=True)
-            if oddity is not None:
+            if replacement is not None:
                 path = place / use.file
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if path.is_dir():
                     shutil.rmtree(path)
                 else:
                     path.unlink(missing_ok=True)
-                ODDITIES[oddity](path)
-            return self._run(use, place, _GOOD_SECONDS if oddity is None else self._kill_seconds)
+                ODDITIES[replacement](path)
+            return self._run(use, place, _GOOD_SECONDS if replacement is None else self._kill_seconds)
 
-    def wrong(self, use: Use, oddity: str, answer: Answer) -> str:
+    def wrong(self, use: Use, replacement: str, answer: Answer) -> str:
         """Say what is wrong with an answer; nothing where it is as documented. Time and memory are not looked at."""
         if answer.code is None:
             return f"no answer within {self._kill_seconds:g} s"
         if "Traceback" in answer.err or "unforeseen" in answer.err:
             return f"a fault: {answer.err.strip().splitlines()[-1][:200]}"
-        passes = use.either or oddity in use.passed
+        passes = use.either or replacement in use.passed
         if passes and answer.code == self._code_of(use):
             return ""
         if passes and not use.either:
@@ -343,7 +343,7 @@ class Stage:
             return f"exit {answer.code} instead of {use.refused}: {answer.err[:200]}"
         said = [line for line in answer.err.splitlines() if line.startswith(("collie: ", "bundle.pyz: "))]
         named = use.named or Path(use.file).name
-        if len(said) != 1 or len(answer.err.splitlines()) > MOST_LINES or named not in answer.err:
+        if len(said) != 1 or len(answer.err.splitlines()) > MAX_LINES or named not in answer.err:
             return f"not one message that names {named}: {answer.err[:300]}"
         return ""
 

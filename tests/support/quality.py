@@ -27,7 +27,7 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 from tests.support.regions import redrawn
 
-_MOST_REJECTED = 200
+_MAX_REJECTED = 200
 """Moves in a row that leave the region: then the walk begins again at the witness."""
 
 _MADE_OF = {
@@ -115,7 +115,7 @@ def true_region(
             visited.append(candidate)
             continue
         rejected += 1
-        if rejected >= _MOST_REJECTED:
+        if rejected >= _MAX_REJECTED:
             workload, rejected, restarts = witness, 0, restarts + 1
             if restarts > points:
                 raise LookupError(f"the witness of {mechanism} has no neighbour that shows it")

@@ -14,7 +14,7 @@ from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunRecord
 from collie.search.anomaly import Anomaly
 from collie.untrusted import defused
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
-from collie.workloads.plan import MOST_PARTNERS, sinks
+from collie.workloads.plan import MAX_PARTNERS, sinks
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -45,8 +45,8 @@ def workloads() -> st.SearchStrategy[Workload]:
         memory=st.sampled_from(Memory),
         peer_memory=st.sampled_from(Memory),
         huge_pages=st.booleans(),
-        requesters=st.integers(1, MOST_PARTNERS),
-        responders=st.integers(1, MOST_PARTNERS),
+        requesters=st.integers(1, MAX_PARTNERS),
+        responders=st.integers(1, MAX_PARTNERS),
         remote=st.booleans(),
         mrs_per_qp=_counts,
         mr_bytes=st.integers(1, 1 << 40),

@@ -56,7 +56,7 @@ class FakeTarget:
         self.post_send = self.post_recv = self.posted.append
 
 
-class Bench:
+class AgentPair:
     """One queue under a traffic loop."""
 
     def __init__(self, *, sends: bool, limit: int = 2, batch: int = 1, shared: bool = False) -> None:
@@ -94,7 +94,7 @@ def received(byte_len: int, status: int = 0, qp_num: int = 11) -> Completion:
 
 
 def test_chains_are_posted_in_turn_as_they_complete() -> None:
-    bench = Bench(sends=True)
+    bench = AgentPair(sends=True)
     bench.traffic.begin()
     assert bench.posted == ["one", "two"]
     end = bench.complete(sent(100))
@@ -105,13 +105,13 @@ def test_chains_are_posted_in_turn_as_they_complete() -> None:
 
 
 def test_a_chain_counts_all_its_messages() -> None:
-    bench = Bench(sends=True, batch=16)
+    bench = AgentPair(sends=True, batch=16)
     bench.traffic.begin()
     assert bench.complete(sent(1600))["completed_messages"] == 16
 
 
 def test_a_queue_that_ran_empty_is_noticed() -> None:
-    bench = Bench(sends=True)
+    bench = AgentPair(sends=True)
     bench.traffic.begin()
     bench.complete(sent(100))
     assert bench.totals.health()["queue_empty"] == 0
@@ -120,7 +120,7 @@ def test_a_queue_that_ran_empty_is_noticed() -> None:
 
 
 def test_nothing_is_posted_after_sending_has_stopped() -> None:
-    bench = Bench(sends=True)
+    bench = AgentPair(sends=True)
     bench.traffic.begin()
     bench.traffic.sending = False
     bench.complete(sent(100), sent(200))
@@ -129,7 +129,7 @@ def test_nothing_is_posted_after_sending_has_stopped() -> None:
 
 
 def test_an_error_ends_the_queue_pair_and_is_named_once() -> None:
-    bench = Bench(sends=True)
+    bench = AgentPair(sends=True)
     bench.traffic.begin()
     end = bench.complete(sent(100, status=13), sent(200, status=5))
     assert bench.totals.health()["errors"] == {"RNR retry exceeded": 1}
@@ -140,7 +140,7 @@ def test_an_error_ends_the_queue_pair_and_is_named_once() -> None:
 
 
 def test_a_post_that_fails_ends_the_queue_pair(capsys: pytest.CaptureFixture[str]) -> None:
-    bench = Bench(sends=True)
+    bench = AgentPair(sends=True)
 
     def refuse(chain: str) -> None:
         raise PostFailed("no room")
@@ -153,7 +153,7 @@ def test_a_post_that_fails_ends_the_queue_pair(capsys: pytest.CaptureFixture[str
 
 
 def test_receives_are_posted_again_by_whole_chains() -> None:
-    bench = Bench(sends=False, limit=2, batch=2)
+    bench = AgentPair(sends=False, limit=2, batch=2)
     bench.queue.overhead = 40
     bench.traffic.post_receives()
     assert bench.posted == ["one", "two"]
@@ -163,7 +163,7 @@ def test_receives_are_posted_again_by_whole_chains() -> None:
 
 
 def test_a_shared_receive_queue_outlives_one_of_its_queue_pairs() -> None:
-    bench = Bench(sends=False, shared=True)
+    bench = AgentPair(sends=False, shared=True)
     bench.traffic.post_receives()
     end = bench.complete(received(0, status=5, qp_num=12), received(0, status=5, qp_num=12), received(64, qp_num=11))
     assert end["failed_qps"] == 1
@@ -173,14 +173,14 @@ def test_a_shared_receive_queue_outlives_one_of_its_queue_pairs() -> None:
 
 
 def test_a_waiting_command_interrupts_traffic() -> None:
-    bench = Bench(sends=True)
+    bench = AgentPair(sends=True)
     bench.totals.words[t.ATTENTION] = 1
     bench.traffic.serve()
     assert bench.totals.health()["iterations"] == 0
 
 
 def test_a_round_of_several_posts_frees_its_slots_together() -> None:
-    bench = Bench(sends=True, limit=1)
+    bench = AgentPair(sends=True, limit=1)
     bench.queue.posts = bench.queue.messages_per_signal = 3
     bench.traffic.begin()
     assert bench.posted == ["one", "two", "three"]
@@ -190,7 +190,7 @@ def test_a_round_of_several_posts_frees_its_slots_together() -> None:
 
 
 def test_payload_both_ways_is_counted_apart_in_the_order_of_posting() -> None:
-    bench = Bench(sends=True, batch=3, limit=3)
+    bench = AgentPair(sends=True, batch=3, limit=3)
     bench.queue.returns = [Proof(1, 8), Proof(2, 4096)]
     bench.traffic.begin()
     end = bench.complete(sent(100), sent(50), sent(100))

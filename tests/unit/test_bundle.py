@@ -119,7 +119,7 @@ def test_a_bundle_is_read_and_nothing_of_it_is_run_or_unpacked(tmp_path: Path) -
     ("content", "said"),
     [
         (None, "is no bundle of Collie"),
-        (b"x" * (archive.MOST_CONTENT_BYTES + 1), "longer than 4 MiB"),
+        (b"x" * (archive.MAX_CONTENT_BYTES + 1), "longer than 4 MiB"),
         (b"[" * 100_000, "is wrong"),
         (b"\xff\xfe\x00", "is wrong"),
         (b"[]", "something is missing"),
@@ -162,10 +162,10 @@ def test_a_file_that_is_no_archive_is_refused_in_words(tmp_path: Path) -> None:
 def test_a_file_beyond_its_bound_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "large.pyz"
     path.write_bytes(archive.build(bundle(), Catalogs(()), b"agent"))
-    os.truncate(path, archive.MOST_FILE_BYTES)
+    os.truncate(path, archive.MAX_FILE_BYTES)
     with pytest.raises(ContentError, match="is no bundle, or a damaged one"):
         archive.read(path)
-    os.truncate(path, archive.MOST_FILE_BYTES + 1)
+    os.truncate(path, archive.MAX_FILE_BYTES + 1)
     with pytest.raises(ContentError, match="it is larger than 8 MiB"):
         archive.read(path)
 

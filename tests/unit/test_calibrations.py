@@ -39,9 +39,9 @@ def test_a_file_that_is_not_understood_counts_as_none(tmp_path: Path) -> None:
         assert calibrations.load("x", tmp_path) is None
 
 
-@pytest.mark.parametrize("oddity", [name for name in ODDITIES if name != "device node"])
-def test_what_is_no_file_counts_as_none(oddity: str, tmp_path: Path) -> None:
-    ODDITIES[oddity](tmp_path / "x.json")
+@pytest.mark.parametrize("replacement", [name for name in ODDITIES if name != "device node"])
+def test_what_is_no_file_counts_as_none(replacement: str, tmp_path: Path) -> None:
+    ODDITIES[replacement](tmp_path / "x.json")
     assert calibrations.load("x", tmp_path) is None
 
 

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from collie.campaign.bench import Bench, Case
 from collie.campaign.budget import Budget, parse_budget
 from collie.campaign.calibrate import DENSE_SIZES, SIZES, plain_traffic
-from collie.campaign.engine import Summary
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished, SuspicionDropped
+from collie.campaign.loop import Summary
 from collie.campaign.reproduce import Reproduced
 from collie.campaign.run import Campaign
+from collie.campaign.single_run import Case, SingleRunSession
 from collie.content.spaces import load_space
 from collie.detect.bounds import UNBOUNDED, Bound, Calibration
 from collie.detect.judge import Thresholds
@@ -230,7 +230,7 @@ def test_plain_traffic_of_any_size_keeps_the_plain_bytes_in_flight() -> None:
 
 def test_repeats_of_a_calibration_are_interleaved_and_keep_their_spread() -> None:
     testbed = FakeTestbed(noise=0.1)
-    bench = Bench(testbed, MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink())
+    bench = SingleRunSession(testbed, MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink())
     calibration = bench.calibrate(3, sizes=(64, 4096), opcodes=(Opcode.SEND,))
     kinds = len(calibration.points)
     assert kinds > 2
@@ -261,8 +261,8 @@ def test_every_run_is_on_record_with_its_verdict() -> None:
 # --- reproduction -----------------------------------------------------------------------------------------------------
 
 
-def bench(testbed: FakeTestbed) -> Bench:
-    return Bench(testbed, MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink())
+def bench(testbed: FakeTestbed) -> SingleRunSession:
+    return SingleRunSession(testbed, MemoryStore(HEADER), SPACE, Thresholds(), Calibration(), ListSink())
 
 
 CASE = Case("case", SPACE.base.with_(sge_count=16), Symptom.PAUSE, MANY_SGES)

@@ -22,7 +22,7 @@ from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Symptom
 from collie.ports import CampaignHeader
 from collie.search.recipe import Step, StrategyName
-from collie.search.strategy import Answer, Fate, Strategy, build
+from collie.search.strategy import Answer, ProposalOutcome, Strategy, build
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import Truth
@@ -50,10 +50,10 @@ def strategy(name: str, seed: int = 1) -> Strategy:
 def answer(workload: Workload) -> Answer:
     """Skip, fail or measure, as the workload says."""
     if workload.qps % 3 == 0:
-        return Answer(Fate.SKIPPED if workload.sge_count > 1 else Fate.FAILED)
+        return Answer(ProposalOutcome.SKIPPED if workload.sge_count > 1 else ProposalOutcome.FAILED)
     counters = {"rx_packets": 1e6 / workload.wqe_batch, "pressure": float(workload.qps * workload.sge_count)}
     found = workload.mtu == 256
-    return Answer(Fate.MEASURED, Measurement((HostMeasurement("b", counters=counters),), 4.0), found)
+    return Answer(ProposalOutcome.MEASURED, Measurement((HostMeasurement("b", counters=counters),), 4.0), found)
 
 
 def proposals(searching: Strategy, number: int) -> list[Workload]:
@@ -125,7 +125,7 @@ def test_what_is_covered_is_not_proposed_for_ever(name: str) -> None:
     for _ in range(14):
         workload = searching.ask()
         asked.append(workload)
-        searching.tell(workload, Answer(Fate.SKIPPED))
+        searching.tell(workload, Answer(ProposalOutcome.SKIPPED))
 
     assert len(set(asked)) > 7
 
@@ -135,7 +135,7 @@ def test_bayesian_optimisation_learns_what_moves_its_counter() -> None:
 
     def told(workload: Workload) -> Answer:
         counters = {"pressure": float(workload.qps), "rx_packets": 1.0}
-        return Answer(Fate.MEASURED, Measurement((HostMeasurement("b", counters=counters),), 4.0))
+        return Answer(ProposalOutcome.MEASURED, Measurement((HostMeasurement("b", counters=counters),), 4.0))
 
     asked = []
     for _ in range(80):

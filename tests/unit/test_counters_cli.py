@@ -11,7 +11,7 @@ from rich.console import Console
 
 from collie.cli.counters import _print_json_of, _print_line_of, _rates, command
 from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
-from collie.counters.unusual import MOST
+from collie.counters.unusual import MAX_UNUSUAL
 from collie.hosts.watch import CounterRates
 
 CATALOG = Catalog(
@@ -27,7 +27,7 @@ CATALOG = Catalog(
 READING = CounterRates(
     "left",
     {"packets": 123456.0, "pause": 20.0, "stalled": 12.0, "still": 0.0, "hidden": None},
-    {"packets": 0.3, "pause": MOST, "stalled": 5.0, "still": 0.0, "hidden": None},
+    {"packets": 0.3, "pause": MAX_UNUSUAL, "stalled": 5.0, "still": 0.0, "hidden": None},
     CATALOG,
 )
 
@@ -66,7 +66,7 @@ def test_json_has_rates_and_how_unusual_they_are(capsys: pytest.CaptureFixture[s
     shown = json.loads(capsys.readouterr().out)
     assert shown["host"] == "left"
     assert shown["rates_per_second"]["hidden"] is None
-    assert shown["unusual"]["pause"] == MOST
+    assert shown["unusual"]["pause"] == MAX_UNUSUAL
 
 
 def test_a_catalog_is_listed_whole_by_the_name_of_a_kernel_driver() -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from collie.errors import UsageError
-from collie.inventory.hosts import Host, Inventory, Pair, machine_of, party_name, sharing
+from collie.inventory.hosts import Host, Inventory, Pair, endpoint_name, host_of, sharing
 from collie.wiring.fleets import by_rail
 from collie.wiring.inventories import first_pairs
 
 
-def party(name: str) -> Host:
-    return Host(name, f"mgmt-{machine_of(name)}", "192.0.2.1", name.rpartition("/")[2])
+def endpoint(name: str) -> Host:
+    return Host(name, f"mgmt-{host_of(name)}", "192.0.2.1", name.rpartition("/")[2])
 
 
 def inventory(*pairs: tuple[str, str]) -> Inventory:
-    formed = tuple(Pair(party(a), party(b)) for a, b in pairs)
+    formed = tuple(Pair(endpoint(a), endpoint(b)) for a, b in pairs)
     return Inventory(tuple(host for pair in formed for host in pair.hosts), formed)
 
 
 def test_a_party_knows_its_host() -> None:
-    assert machine_of(party_name("server-1", "mlx5_0")) == machine_of("server-1") == "server-1"
+    assert host_of(endpoint_name("server-1", "mlx5_0")) == host_of("server-1") == "server-1"
     assert sharing({"a": "x", "b": "y", "c": "x"}) == {"x": ("a", "c")}
 
 

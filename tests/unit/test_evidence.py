@@ -130,8 +130,8 @@ def test_where_another_anomaly_was_met_it_is_expected_again() -> None:
 
 def test_oddity_and_distance() -> None:
     base, plainness = SPACE.plainest(), Plainness(SPACE)
-    assert plainness.oddity(base) == 0.0
-    assert 1.0 < plainness.oddity(base.with_(qps=16)) < plainness.oddity(base.with_(qps=512)) < 2.0
-    assert plainness.oddity(base.with_(qps=16, mtu=1024)) > 2.0
+    assert plainness.complexity(base) == 0.0
+    assert 1.0 < plainness.complexity(base.with_(qps=16)) < plainness.complexity(base.with_(qps=512)) < 2.0
+    assert plainness.complexity(base.with_(qps=16, mtu=1024)) > 2.0
     assert np.abs(plainness.place(base) - plainness.place(base.with_(loopback=True))).sum() == 1.0
     assert np.abs(plainness.place(base.with_(qps=1)) - plainness.place(base.with_(qps=20_000))).sum() == 1.0

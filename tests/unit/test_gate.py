@@ -12,11 +12,11 @@ import pytest
 
 from collie.campaign.budget import Budget
 from collie.campaign.choice import SearchChoice
-from collie.campaign.engine import SearchLoop
 from collie.campaign.gate.cases import CaseOrigin, GateCase
 from collie.campaign.gate.loop import Gate, GateParts
 from collie.campaign.gate.record import Record
 from collie.campaign.gate.summary import GateSummary
+from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
 from collie.campaign.run import strategy_generator
 from collie.content.spaces import load_space

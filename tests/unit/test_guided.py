@@ -12,7 +12,7 @@ from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.search.guided import Encoder, Guided
-from collie.search.strategy import Answer, Fate
+from collie.search.strategy import Answer, ProposalOutcome
 from collie.workloads.space import Space
 from collie.workloads.workload import Opcode, QpType, Workload
 
@@ -39,7 +39,7 @@ def proposals(search: Guided, count: int) -> list[Workload]:
     for _ in range(count):
         workload = search.ask()
         asked.append(workload)
-        search.tell(workload, Answer(Fate.MEASURED, measured(workload)))
+        search.tell(workload, Answer(ProposalOutcome.MEASURED, measured(workload)))
     return asked
 
 
@@ -94,7 +94,7 @@ def test_covered_proposals_make_the_next_ones_more_random() -> None:
     for _ in range(60):
         workload = search.ask()
         covered.append(workload)
-        search.tell(workload, Answer(Fate.SKIPPED))
+        search.tell(workload, Answer(ProposalOutcome.SKIPPED))
     assert len(set(covered)) > 55
 
 

@@ -19,7 +19,7 @@ from collie.inventory.hosts import Host
 from collie.readings.samples import parse_sample
 from collie.ssh import LocalRemote
 from collie.ssh.lines import LONGEST_LINE_BYTES, LineBuffer, Tail
-from collie.ssh.local import MOST_WAITING_LINES
+from collie.ssh.local import MAX_WAITING_LINES
 from collie.ssh.openssh import OpenSshRemote
 
 FLOW = {
@@ -111,11 +111,11 @@ def test_a_message_of_a_host_is_cut_and_steers_no_terminal() -> None:
     with pytest.raises(StepFailed) as caught:
         asked("prepare", lambda request: json.dumps({"id": request["id"], "ok": False, "error": error}))
     assert "\x1b" not in str(caught.value)
-    assert len(str(caught.value)) < 3 * protocol.MOST_WORDS
+    assert len(str(caught.value)) < 3 * protocol.MAX_WORDS
 
 
 def test_samples_that_nobody_asked_for_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "MOST_SAMPLED_BYTES", 10 * len(json.dumps(SAMPLE)))
+    monkeypatch.setattr(protocol, "MAX_SAMPLED_BYTES", 10 * len(json.dumps(SAMPLE)))
     channel = Scripted(lambda _: json.dumps(SAMPLE))
     client = AgentClient("host", channel, lambda: 0.0)
     for number in range(1, 12):
@@ -195,7 +195,7 @@ def test_a_command_that_prints_a_line_without_an_end_is_lost(here: LocalRemote) 
 def test_a_command_that_floods_waits_for_its_reader(here: LocalRemote) -> None:
     channel = here.open(["yes"])
     assert channel.read_line(60.0) == "y"
-    assert channel._lines.qsize() <= MOST_WAITING_LINES
+    assert channel._lines.qsize() <= MAX_WAITING_LINES
     channel.close()
     assert channel.process.poll() is not None
 

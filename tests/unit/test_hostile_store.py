@@ -24,7 +24,7 @@ from collie.ports import RunRecord, SetupFailed
 from collie.report.html import render_report, write_report
 from collie.report.view import ReportContext
 from collie.store import SqliteStore, codec, heartbeat, schema, series
-from collie.store.connections import MOST_RUNS
+from collie.store.connections import MAX_RUNS
 from collie.store.fingerprints import load as load_fingerprints
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 from collie.workloads.workload import Workload
@@ -105,17 +105,17 @@ def test_what_sqlite_would_act_on_is_refused(campaign: Path, name: str, message:
 @pytest.mark.parametrize("version", range(1, schema.SCHEMA_VERSION + 1))
 def test_more_runs_than_a_campaign_has_are_refused_at_once(campaign: Path, version: int, read_only: bool) -> None:
     SPOILERS["a million runs"](ground(campaign, version))
-    with pytest.raises(StoreError, match=f"holds runs 1 to 1001000, and a campaign has at most {MOST_RUNS}"):
+    with pytest.raises(StoreError, match=f"holds runs 1 to 1001000, and a campaign has at most {MAX_RUNS}"):
         SqliteStore.open(campaign, read_only=read_only)
 
 
 def test_as_many_runs_as_fit_are_recorded_and_no_further_one(campaign: Path) -> None:
     with SqliteStore.open(campaign) as store:
-        store.add_run(measured(MOST_RUNS))
-        with pytest.raises(StoreError, match=f"holds {MOST_RUNS} runs, and no more fit"):
-            store.add_run(measured(MOST_RUNS + 1))
+        store.add_run(measured(MAX_RUNS))
+        with pytest.raises(StoreError, match=f"holds {MAX_RUNS} runs, and no more fit"):
+            store.add_run(measured(MAX_RUNS + 1))
     with SqliteStore.open(campaign, read_only=True) as store:
-        assert [record.run for record in store.runs()][-1] == MOST_RUNS
+        assert [record.run for record in store.runs()][-1] == MAX_RUNS
 
 
 @pytest.mark.parametrize("name", ["runs of emoji", "runs driven by emoji"])
@@ -240,7 +240,7 @@ def test_a_value_that_no_collie_wrote_is_refused_in_words(campaign: Path, place:
 
 
 def test_samples_that_unpack_without_end_are_refused(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(series, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(series, "MAX_BYTES", 1 << 20)
     spoil(campaign, "UPDATE runs SET series = ?", values=(zlib.compress(bytes(1 << 21)),))
     with pytest.raises(StoreError, match="longer than 1 MiB"):
         use(campaign)

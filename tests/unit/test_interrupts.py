@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from collie.interrupts import heed
+from collie.interrupts import install_handlers
 
 
 class Dropped:
@@ -49,7 +49,7 @@ def test_the_second_interrupt_leaves_the_clean_up_alone_the_third_ends_it(
 def test_an_interrupt_that_a_shell_ignores_stays_so() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        heed()
+        install_handlers()
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
@@ -57,8 +57,8 @@ def test_an_interrupt_that_a_shell_ignores_stays_so() -> None:
 
 AT_ITS_END = """
 import atexit, os, signal, threading, time
-from collie.interrupts import heed
-heed()
+from collie.interrupts import install_handlers
+install_handlers()
 def tidy():
     time.sleep(0.3)
     print("tidy", flush=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from collie.campaign.bench import Case, JudgedRun
-from collie.campaign.engine import Summary
+from collie.campaign.loop import Summary
 from collie.campaign.reproduce import Reproduction, Then, Trial
+from collie.campaign.single_run import Case, JudgedRun
 from collie.detect.bounds import UNBOUNDED, Bound, plain_sibling
 from collie.detect.confirm import Reliability
 from collie.detect.measurement import GeneratorHealth, Victim
@@ -23,8 +23,8 @@ from collie.ports import Measured, SetupFailed, Unsupported
 from collie.report.json_output import plain, render_measure, render_reproduction, render_search
 from collie.report.quantities import name_testbed, packet_rate, percent, rate as bit_rate, show
 from collie.report.text import render_measurement, render_summary, render_trials
-from collie.search.prospects import Prospects
-from collie.search.telling import Telling
+from collie.search.discovery import DiscoveryEstimate
+from collie.search.discriminating_counters import DiscriminatingCounter
 from collie.store import MemoryStore
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.workloads.workload import Opcode, Workload, render
@@ -428,7 +428,7 @@ def test_colour_is_left_out_on_request_and_put_in_for_a_terminal(
 # --- telling counters, trust, prospects -------------------------------------------------------------------------------
 
 
-TELLING = Telling("pressure", "receive WQE cache", 1234.5, "receives that had to be fetched")
+TELLING = DiscriminatingCounter("pressure", "receive WQE cache", 1234.5, "receives that had to be fetched")
 
 
 @pytest.fixture(name="full")
@@ -438,7 +438,7 @@ def make_full(summary: Summary) -> Summary:
         summary,
         anomalies=(first, *summary.anomalies[1:]),
         trust=Reliability(60, 1, 0.025, 0.0004, 0.28),
-        prospects=Prospects(0.12, 9, 3, 1, 7560.0, 36000.0),
+        prospects=DiscoveryEstimate(0.12, 9, 3, 1, 7560.0, 36000.0),
     )
 
 

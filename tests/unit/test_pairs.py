@@ -12,9 +12,9 @@ from functools import partial
 import pytest
 
 from collie.campaign.budget import Budget
-from collie.campaign.engine import Summary
 from collie.campaign.events import PairSetAside, RunFinished
-from collie.campaign.lanes import Begin, Course, Lane, LaneLost, Track, Turn, at_once
+from collie.campaign.lanes import Begin, Lane, LaneLost, LaneScheduler, LaneTask, RunRequest, at_once
+from collie.campaign.loop import Summary
 from collie.campaign.pairs import unlike
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard
@@ -73,13 +73,13 @@ def search(
     return campaign.run(sink or ListSink())
 
 
-def track(testbeds: list[FakeTestbed], store: MemoryStore | None = None) -> Track:
-    return Track(lanes(testbeds), True, store or MemoryStore(HEADER), ListSink(), Guard())
+def track(testbeds: list[FakeTestbed], store: MemoryStore | None = None) -> LaneScheduler:
+    return LaneScheduler(lanes(testbeds), True, store or MemoryStore(HEADER), ListSink(), Guard())
 
 
 async def turns(count: int, heard: list[int]) -> int:
     for _ in range(count):
-        record = await Turn(PLAIN, "search")
+        record = await RunRequest(PLAIN, "search")
         heard.append(record.run)
     return count
 
@@ -99,7 +99,7 @@ def test_a_failure_ends_all_lanes_and_keeps_what_the_others_measured() -> None:
     one = track([FakeTestbed(run_seconds=10.0), FakeTestbed(run_seconds=25.0)], store)
 
     async def failing() -> int:
-        await Turn(PLAIN, "search")
+        await RunRequest(PLAIN, "search")
         raise StoreError("disk full")
 
     first, second = one.lanes
@@ -115,7 +115,7 @@ def test_a_record_of_other_runs_is_refused() -> None:
     again = track(fakes(2), store)
 
     async def other() -> None:
-        await Turn(PLAIN.with_(qps=2), "search")
+        await RunRequest(PLAIN.with_(qps=2), "search")
 
     with pytest.raises(StoreError, match="another workload"):
         again.drive({lane: other() for lane in again.lanes})
@@ -301,7 +301,7 @@ def test_who_drives_a_lost_pair_hears_of_it() -> None:
 
     async def listening() -> int:
         try:
-            await Turn(PLAIN, "search")
+            await RunRequest(PLAIN, "search")
         except LaneLost as lost:
             said.append(lost.reason)
             raise
@@ -368,7 +368,7 @@ def test_pairs_that_do_not_answer_are_lost_where_that_is_allowed() -> None:
     assert pairs.specification(PLAIN) == FakeTestbed().specification(PLAIN)
     assert pairs.other_uses() == ()
     store = MemoryStore(HEADER)
-    one = Track(pairs.lanes, True, store, ListSink(), Guard())
+    one = LaneScheduler(pairs.lanes, True, store, ListSink(), Guard())
     one.drive({lane: turns(3, []) for lane in one.lanes})
     assert [type(record.result) for record in store.runs()] == [PairLost, Measured, Measured, Measured]
     pairs.close()
@@ -426,7 +426,7 @@ def test_real_pairs_measure_at_the_same_time() -> None:
     barrier = threading.Barrier(3)
     pairs = LocalPairs({f"pair {number}": _Real(meet=barrier) for number in (1, 2, 3)})
     assert [lane.name for lane in pairs.lanes] == ["pair 1", "pair 2", "pair 3"]
-    one = Track(pairs.lanes, pairs.info.virtual_time, MemoryStore(HEADER), ListSink(), Guard())
+    one = LaneScheduler(pairs.lanes, pairs.info.virtual_time, MemoryStore(HEADER), ListSink(), Guard())
     assert set(one.drive({lane: turns(4, []) for lane in one.lanes}).values()) == {4}
     pairs.close()
 
@@ -442,15 +442,15 @@ def test_runs_of_real_pairs_that_seem_to_end_together_are_heard_again_in_their_o
     }
 
     async def first(heard: list[int]) -> None:
-        heard.append((await Turn(PLAIN, "search")).run)
+        heard.append((await RunRequest(PLAIN, "search")).run)
 
     async def second(heard: list[int]) -> None:
-        heard.append((await Turn(PLAIN, "search")).run)
+        heard.append((await RunRequest(PLAIN, "search")).run)
         late.set_result(replace(result, elapsed_seconds=9.9))
 
-    def heard_on(store: MemoryStore, *courses: Callable[[list[int]], Course[None]]) -> list[int]:
+    def heard_on(store: MemoryStore, *courses: Callable[[list[int]], LaneTask[None]]) -> list[int]:
         heard: list[int] = []
-        one = Track([Lane(name, begin) for name, begin in begins.items()], False, store, ListSink(), Guard())
+        one = LaneScheduler([Lane(name, begin) for name, begin in begins.items()], False, store, ListSink(), Guard())
         one.drive({lane: course(heard) for lane, course in zip(one.lanes, courses, strict=True)})
         return heard
 
@@ -467,7 +467,7 @@ def test_what_was_measured_on_real_pairs_is_heard_again_in_its_order() -> None:
         store.add_run(RunRecord(run, "search", PLAIN, result, end))
     pairs = LocalPairs({"one": _Real(), "two": _Real()})
     heard: list[int] = []
-    one = Track(pairs.lanes, False, store, ListSink(), Guard())
+    one = LaneScheduler(pairs.lanes, False, store, ListSink(), Guard())
     one.drive({lane: turns(2, heard) for lane in one.lanes})
     assert heard == [2, 3, 1, 4]
     pairs.close()

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from collie.search.prospects import Prospects, Sighting, prospects
+from collie.search.discovery import DiscoveryEstimate, Sighting, prospects
 
 HOUR = 3600.0
 
@@ -16,7 +16,7 @@ def sightings(*pairs: tuple[float, str]) -> list[Sighting]:
     return [Sighting(hours * HOUR, kind) for hours, kind in pairs]
 
 
-def known(found: Prospects | None) -> Prospects:
+def known(found: DiscoveryEstimate | None) -> DiscoveryEstimate:
     assert found is not None
     return found
 

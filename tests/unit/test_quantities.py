@@ -7,7 +7,7 @@ import re
 import pytest
 from rich.console import Console
 
-from collie.campaign.standing import CampaignProgress, FailedRun
+from collie.campaign.progress import CampaignProgress, FailedRun
 from collie.cli.progress import live_view, plain_line
 from collie.detect.compare import Effect, Spread
 from collie.report.gate import _effect, describe_effect

@@ -113,7 +113,7 @@ def test_a_reader_that_asks_for_the_lock_keeps_no_writer_out(campaign: Path) -> 
 
 def test_a_record_that_is_too_large_to_copy_is_refused(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     downgraded(campaign / "campaign.sqlite", 1)
-    monkeypatch.setattr(reading, "MOST_COPIED_BYTES", 1 << 10)
+    monkeypatch.setattr(reading, "MAX_COPIED_BYTES", 1 << 10)
     with pytest.raises(StoreError, match="is not copied to read it"):
         SqliteStore.open(campaign, read_only=True)
 
@@ -138,18 +138,18 @@ def test_a_page_ends_with_its_bytes(campaign: Path) -> None:
 def test_a_text_of_many_values_is_refused_before_it_is_read() -> None:
     assert codec.loads("[" + "0," * 10 + "0]") == [0] * 11
     with pytest.raises(ValueError, match="more than 100,000 values"):
-        codec.loads("[" + "{}," * codec.MOST_VALUES + "0]")
+        codec.loads("[" + "{}," * codec.MAX_VALUES + "0]")
 
 
 def test_samples_that_are_too_many_lose_every_second_one_of_each_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(series, "MOST_SAMPLES", 6)
+    monkeypatch.setattr(series, "MAX_SAMPLES", 6)
     samples = [Sample(float(number // 2), "ab"[number % 2], {"x": 1.0}) for number in range(12)]
     kept = series.decode_series(series.encode_series(samples))
     assert [(sample.host, sample.seconds) for sample in kept] == [(h, t) for t in (0.0, 2.0, 4.0) for h in "ab"]
 
 
 def test_a_campaign_takes_and_gives_so_many_anomalies(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "_MOST_ANOMALIES", 1)
+    monkeypatch.setattr(sqlite, "_MAX_ANOMALIES", 1)
     monkeypatch.setattr(sqlite, "_ANOMALIES", Page(2, 1 << 20))
     with SqliteStore.open(campaign) as store:
         store.add_anomaly(ANOMALY)

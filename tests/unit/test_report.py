@@ -19,7 +19,7 @@ from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html import render_report, write_page, write_report
 from collie.report.unanswered import unanswered
 from collie.report.view import ReportContext, campaign_view
-from collie.search.telling import Telling
+from collie.search.discriminating_counters import DiscriminatingCounter
 from collie.store import MemoryStore, SqliteStore
 from collie.testing.store_suite import measured
 from collie.workloads.feature import Condition, Mfs, Op
@@ -269,7 +269,7 @@ def test_until_counters_tell_those_that_rose_are_on_the_page() -> None:
 def test_the_counters_that_tell_are_on_the_page() -> None:
     store = MemoryStore(HEADER)
     fill(store)
-    telling = (Telling("pressure", "receive WQE cache", 42.0, f"how bad it is {HOSTILE}"),)
+    telling = (DiscriminatingCounter("pressure", "receive WQE cache", 42.0, f"how bad it is {HOSTILE}"),)
     store.add_anomaly(replace(store.anomalies()[0], telling=telling, hint="receives are late"))
     page = Page(render_report(store, ReportContext()))
     assert "Likely: receives are late." in page.text

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from collie.campaign.budget import Budget
-from collie.campaign.engine import Summary
+from collie.campaign.loop import Summary
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard, Use, record_of, require_unshared, tightened
 from collie.content.catalogs import load_catalog

@@ -17,8 +17,8 @@ from collie.search.anomaly import Anomaly
 from collie.search.breaking import broken
 from collie.search.objective import Objective, rank
 from collie.search.recipe import Recipe, Schedule, StrategyName
-from collie.search.resolution import as_wide_as_it_may_be
-from collie.search.strategy import STRATEGIES, Answer, Fate, build
+from collie.search.resolution import widen_to_untested
+from collie.search.strategy import STRATEGIES, Answer, ProposalOutcome, build
 from collie.workloads.dimension import Vector
 from collie.workloads.feature import Condition, Mfs, Op, feature_value
 from collie.workloads.space import Space
@@ -75,7 +75,7 @@ def walk(strategy: Annealing, steps: int) -> list[Workload]:
     for _ in range(steps):
         workload = strategy.ask()
         asked.append(workload)
-        strategy.tell(workload, Answer(Fate.MEASURED, counters_of(workload)))
+        strategy.tell(workload, Answer(ProposalOutcome.MEASURED, counters_of(workload)))
     return asked
 
 
@@ -115,7 +115,7 @@ def test_after_a_finding_the_walk_begins_afresh() -> None:
     strategy = annealing(2)
     last = walk(strategy, 15)[-1]
     found = strategy.ask()
-    strategy.tell(found, Answer(Fate.MEASURED, counters_of(found), found=True))
+    strategy.tell(found, Answer(ProposalOutcome.MEASURED, counters_of(found), found=True))
     fresh = strategy.ask()
     assert sum(last.get(name) != fresh.get(name) for name in SPACE.dimensions) > 1
 
@@ -124,7 +124,7 @@ def test_refused_proposals_move_nothing_until_patience_ends() -> None:
     strategy = annealing(3)
     walk(strategy, 12)
     driven = strategy.driven
-    for fate in (Fate.SKIPPED, Fate.FAILED, Fate.UNSUPPORTED) * 10:
+    for fate in (ProposalOutcome.SKIPPED, ProposalOutcome.FAILED, ProposalOutcome.UNSUPPORTED) * 10:
         strategy.tell(strategy.ask(), Answer(fate))
     assert strategy.driven == driven
 
@@ -135,7 +135,7 @@ def test_stages_drive_every_counter_in_turn() -> None:
     for _ in range(80):
         workload = strategy.ask()
         seen.append(strategy.driven)
-        strategy.tell(workload, Answer(Fate.MEASURED, counters_of(workload)))
+        strategy.tell(workload, Answer(ProposalOutcome.MEASURED, counters_of(workload)))
     assert seen[0] is None
     assert {"misses", "stalls"} <= set(seen)
 
@@ -296,6 +296,6 @@ def test_a_workload_between_two_steps_of_the_ladder_is_the_same_anomaly() -> Non
     ))  # fmt: skip
     between = SPACE.base.with_(sge_count=3, sge_split=(128,), messages=(128 + 2 * 50000,), mr_bytes=1 << 22)
     assert not found.covers(between)
-    assert as_wide_as_it_may_be(found, SPACE).covers(between)
+    assert widen_to_untested(found, SPACE).covers(between)
     refuted = between.with_(messages=(128 + 2 * 32768,))
-    assert not as_wide_as_it_may_be(found, SPACE).covers(refuted)
+    assert not widen_to_untested(found, SPACE).covers(refuted)

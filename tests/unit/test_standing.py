@@ -23,7 +23,7 @@ from collie.campaign.events import (
     RunBegun,
     RunFinished,
 )
-from collie.campaign.standing import CampaignProgress, FailedRun, Follower, FoundAnomaly, HostStanding
+from collie.campaign.progress import CampaignProgress, FailedRun, Follower, FoundAnomaly, HostStanding
 from collie.cli.progress import ConsoleProgress, live_view, plain_line
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.errors import HostUnreachable, StoreError

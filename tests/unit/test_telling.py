@@ -14,7 +14,7 @@ from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Symptom
 from collie.ports import Measured
-from collie.search.telling import MOST_TELLING, Telling, hint, tell
+from collie.search.discriminating_counters import MAX_TELLING, DiscriminatingCounter, hint, rank
 from collie.workloads.workload import Workload
 
 CATALOG = Catalog(
@@ -41,51 +41,51 @@ def run(packets: float | None = 1e6, **counters: float | None) -> Measurement:
 PLAIN = [run(wqe_miss=0.0, mtt_miss=100.0 * k, level=10.0 + k, buffer_full=0.0, paused=0.0, odd=0.0) for k in (1, 2, 3)]
 
 
-def names(telling: tuple[Telling, ...]) -> list[str]:
+def names(telling: tuple[DiscriminatingCounter, ...]) -> list[str]:
     return [item.counter for item in telling]
 
 
 def test_what_moved_most_comes_first_with_its_component_and_a_hint() -> None:
-    telling, cause = tell(run(wqe_miss=5e5, mtt_miss=1e5, level=11.0), PLAIN, Symptom.PAUSE, CATALOG)
+    telling, cause = rank(run(wqe_miss=5e5, mtt_miss=1e5, level=11.0), PLAIN, Symptom.PAUSE, CATALOG)
     assert names(telling) == ["wqe_miss", "mtt_miss"]
     assert telling[0].factor == pytest.approx(501.0)
-    assert telling[0] == Telling("wqe_miss", "receive WQE cache", telling[0].factor, "fetched receives")
+    assert telling[0] == DiscriminatingCounter("wqe_miss", "receive WQE cache", telling[0].factor, "fetched receives")
     assert cause == "arrivals wait for their receive work requests to be fetched, so the host asks its peer to stop"
 
 
 def test_more_packets_are_no_advance() -> None:
-    assert tell(run(1e8, mtt_miss=2e4), PLAIN, Symptom.LOW_THROUGHPUT, CATALOG) == ((), "")
+    assert rank(run(1e8, mtt_miss=2e4), PLAIN, Symptom.LOW_THROUGHPUT, CATALOG) == ((), "")
 
 
 def test_fewer_packets_are_no_advance() -> None:
-    assert tell(run(1e4, mtt_miss=200.0), PLAIN, Symptom.LOW_THROUGHPUT, CATALOG) == ((), "")
+    assert rank(run(1e4, mtt_miss=200.0), PLAIN, Symptom.LOW_THROUGHPUT, CATALOG) == ((), "")
 
 
 def test_what_is_too_rare_to_hold_anything_up_tells_nothing() -> None:
-    assert tell(run(wqe_miss=500.0), PLAIN, Symptom.PAUSE, CATALOG) == ((), "")
+    assert rank(run(wqe_miss=500.0), PLAIN, Symptom.PAUSE, CATALOG) == ((), "")
 
 
 def test_what_restates_the_symptom_tells_nothing() -> None:
     paused = run(paused=2e5, buffer_full=9e5, wqe_miss=5e4)
-    assert names(tell(paused, PLAIN, Symptom.PAUSE, CATALOG)[0]) == ["wqe_miss"]
-    assert "buffer_full" in names(tell(paused, PLAIN, Symptom.LOW_THROUGHPUT, CATALOG)[0])
+    assert names(rank(paused, PLAIN, Symptom.PAUSE, CATALOG)[0]) == ["wqe_miss"]
+    assert "buffer_full" in names(rank(paused, PLAIN, Symptom.LOW_THROUGHPUT, CATALOG)[0])
 
 
 def test_an_advance_within_the_spread_of_plain_traffic_tells_nothing() -> None:
     plain = [run(mtt_miss=value) for value in (1e3, 1e4, 1e5, 1e6)]
-    assert tell(run(mtt_miss=4e5), plain, Symptom.PAUSE, CATALOG) == ((), "")
+    assert rank(run(mtt_miss=4e5), plain, Symptom.PAUSE, CATALOG) == ((), "")
 
 
 def test_a_level_is_compared_as_it_is() -> None:
-    telling, _ = tell(run(1e7, level=90.0), PLAIN, Symptom.PAUSE, CATALOG)
+    telling, _ = rank(run(1e7, level=90.0), PLAIN, Symptom.PAUSE, CATALOG)
     assert names(telling) == ["level"]
     assert telling[0].factor == pytest.approx(7.0)
 
 
 def test_only_the_most_telling_are_named() -> None:
     everything = run(wqe_miss=5e5, mtt_miss=5e5, odd=5e5, level=90.0)
-    telling, _ = tell(everything, PLAIN, Symptom.PAUSE, CATALOG)
-    assert len(telling) == MOST_TELLING
+    telling, _ = rank(everything, PLAIN, Symptom.PAUSE, CATALOG)
+    assert len(telling) == MAX_TELLING
     assert [item.factor for item in telling] == sorted((item.factor for item in telling), reverse=True)
 
 
@@ -101,18 +101,18 @@ def test_only_the_most_telling_are_named() -> None:
     ],
 )
 def test_what_is_unknown_tells_nothing(here: Measurement, plain: list[Measurement]) -> None:
-    assert tell(here, plain, Symptom.PAUSE, CATALOG) == ((), "")
+    assert rank(here, plain, Symptom.PAUSE, CATALOG) == ((), "")
 
 
 def test_delivered_packets_serve_where_no_counter_counts_them() -> None:
     catalog = Catalog("poor", CATALOG.counters[2:])
     here = Measurement((HostMeasurement("b", delivered_pps=1e6, counters={"wqe_miss": 5e5}),), 5.0)
     plain = Measurement((HostMeasurement("b", delivered_pps=1e6, counters={"wqe_miss": 0.0}),), 5.0)
-    assert names(tell(here, [plain], Symptom.PAUSE, catalog)[0]) == ["wqe_miss"]
+    assert names(rank(here, [plain], Symptom.PAUSE, catalog)[0]) == ["wqe_miss"]
 
 
 def test_an_unknown_component_still_gets_a_hint() -> None:
-    assert hint(Symptom.LOW_THROUGHPUT, Telling("odd", "flux capacitor", 9.0, "jumps")) == (
+    assert hint(Symptom.LOW_THROUGHPUT, DiscriminatingCounter("odd", "flux capacitor", 9.0, "jumps")) == (
         "the flux capacitor runs short (jumps), so throughput falls"
     )
 
@@ -155,7 +155,7 @@ def test_one_of_the_first_two_counters_points_at_the_right_component(name: str, 
         shown = measure(testbed, case.trigger, 500 + 10 * index)
         paused = any((host.tx_pause_ratio or 0.0) > 0.001 for host in shown.hosts)
         symptom = Symptom.PAUSE if paused else Symptom.LOW_THROUGHPUT
-        telling, cause = tell(shown, plain, symptom, testbed.info.catalog)
+        telling, cause = rank(shown, plain, symptom, testbed.info.catalog)
         right += bool({item.component for item in telling[:2]} & RIGHT[case.mechanism.value])
         assert cause or not telling
     assert len(cases) == witnesses

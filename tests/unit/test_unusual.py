@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
-from collie.counters.unusual import MOST, CounterBaseline
+from collie.counters.unusual import MAX_UNUSUAL, CounterBaseline
 
 CATALOG = Catalog(
     "some",
@@ -22,7 +22,7 @@ def judge_all(name: str, rates: Sequence[float | None]) -> list[float | None]:
 
 
 def test_trouble_that_never_moved_is_unusual_at_once_and_until_it_is_the_rule() -> None:
-    assert judge_all("drops", [0.0, 0.0, 3.0, 4.0]) == [None, None, MOST, MOST]
+    assert judge_all("drops", [0.0, 0.0, 3.0, 4.0]) == [None, None, MAX_UNUSUAL, MAX_UNUSUAL]
 
 
 def test_trouble_that_never_ends_becomes_usual() -> None:
@@ -42,7 +42,7 @@ def test_a_rate_within_the_spread_is_usual_and_one_far_outside_is_not() -> None:
     near, far = judge_all("packets", [*steady, 101.0])[-1], judge_all("packets", [*steady, 200.0])[-1]
     assert near is not None
     assert near <= 1.0
-    assert far == MOST
+    assert far == MAX_UNUSUAL
 
 
 def test_one_outlier_changes_neither_the_median_nor_the_spread() -> None:
@@ -59,9 +59,9 @@ def test_perfectly_even_traffic_may_vary_by_some_per_cent() -> None:
 
 
 def test_traffic_that_begins_after_a_long_silence_is_unusual() -> None:
-    assert judge_all("packets", [0.0] * 6 + [5.0])[-1] == MOST
+    assert judge_all("packets", [0.0] * 6 + [5.0])[-1] == MAX_UNUSUAL
     assert judge_all("packets", [0.0] * 7)[-1] == 0.0
 
 
 def test_an_unknown_rate_is_judged_by_nobody_and_not_remembered() -> None:
-    assert judge_all("drops", [None, 0.0, None, 2.0]) == [None, None, None, MOST]
+    assert judge_all("drops", [None, 0.0, None, 2.0]) == [None, None, None, MAX_UNUSUAL]

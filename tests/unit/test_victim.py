@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from collie import wiring
-from collie.campaign.bench import Case
 from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.single_run import Case
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.symptom import Symptom
 from collie.readings.victim import NAME, victim, victim_flow, why_none

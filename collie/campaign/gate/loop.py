@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from collie.campaign.budget import Budget, BudgetSpent
-from collie.campaign.engine import SearchLoop, Summary
 from collie.campaign.gate.cases import CaseOrigin, GateCase, found, neighbours
 from collie.campaign.gate.record import Record
 from collie.campaign.gate.summary import CaseResult, GateSummary
+from collie.campaign.loop import SearchLoop, Summary
 from collie.campaign.measure import Measurer
 from collie.detect.compare import Change, Comparison, RunPair, Side, compare
 from collie.detect.confirm import confirm

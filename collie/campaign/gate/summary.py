@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collie.campaign.engine import Summary
 from collie.campaign.gate.cases import GateCase
+from collie.campaign.loop import Summary
 from collie.detect.compare import Change, Comparison
 from collie.detect.pair_rule import Chances
 

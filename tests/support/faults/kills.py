@@ -15,7 +15,7 @@ CAMPAIGN = "c"
 
 
 @dataclass(frozen=True)
-class Course:
+class SearchCourse:
     """A campaign: the command that begins it as `c`; the one that resumes it follows.
 
     Attributes:
@@ -67,7 +67,7 @@ class Killed:
     differences: tuple[str, ...]
 
 
-def uninterrupted(course: Course, folder: Path, deadline_seconds: float) -> Whole:
+def uninterrupted(course: SearchCourse, folder: Path, deadline_seconds: float) -> Whole:
     """Run a campaign to its end."""
     folder.mkdir(parents=True)
     ended = collie_command(course.begin, folder, deadline_seconds)
@@ -75,7 +75,7 @@ def uninterrupted(course: Course, folder: Path, deadline_seconds: float) -> Whol
 
 
 def killed_and_resumed(
-    course: Course, folder: Path, instants: Sequence[float], whole: Whole, deadline_seconds: float
+    course: SearchCourse, folder: Path, instants: Sequence[float], whole: Whole, deadline_seconds: float
 ) -> Killed:
     """Kill a campaign at each of the instants, resume it after each, and compare it in the end; the folder goes.
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from collie.cli.main import run
 from collie.lab.machine import label_of
-from tests.support.faults.kills import CAMPAIGN, Course, Whole
+from tests.support.faults.kills import CAMPAIGN, SearchCourse, Whole
 from tests.support.faults.plan import Tally
 from tests.support.faults.processes import Controller, Ended, Hung, marked
 from tests.support.faults.records import differences, rows, snapshot
@@ -77,7 +77,7 @@ class Trial:
     """
 
     folder: Path
-    course: Course
+    course: SearchCourse
     rng: Random
     deadline_seconds: float
     whole: Whole | None = None

@@ -60,7 +60,7 @@ class JudgedRun:
     verdict: Verdict | None
 
 
-class Bench:
+class SingleRunSession:
     """A testbed on which single workloads are run and judged.
 
     Args:

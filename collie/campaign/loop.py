@@ -27,25 +27,25 @@ from statistics import median
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
-from collie.campaign.casebook import Casebook, Met, Seen, Suspect
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMerged, SuspicionDropped
 from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import LostHost, Measurer
+from collie.campaign.triage import ConfirmedAnomaly, Observation, Suspicion, Triage
 from collie.counters.catalog import Catalog
 from collie.detect.confirm import Confirmed, Reliability, confirm, trust
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
+from collie.search.discovery import DiscoveryEstimate
+from collie.search.discriminating_counters import rank
 from collie.search.extract import extract
-from collie.search.prospects import Prospects
 from collie.search.recipe import Recipe
-from collie.search.strategy import Answer, Fate, Strategy
-from collie.search.telling import tell
+from collie.search.strategy import Answer, ProposalOutcome, Strategy
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
-_MOST_SKIPPED = 2000
+_MAX_SKIPPED = 2000
 """Proposals in a row that known anomalies cover: then they cover, for practical purposes, the space."""
 
 _MAX_OUTAGES = 3
@@ -89,7 +89,7 @@ class Summary:
     anomalies: tuple[Anomaly, ...]
     ended_by: str
     trust: Reliability | None = None
-    prospects: Prospects | None = None
+    prospects: DiscoveryEstimate | None = None
     lost: tuple[LostHost, ...] = ()
     pairs: int = 1
     set_aside: Mapping[str, str] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class SearchLoop:
         self._recipe = recipe
         self._sink = sink
         self._known = known
-        self._casebook = Casebook(measurer, store, space, known)
+        self._casebook = Triage(measurer, store, space, known)
         self._skipped = 0
         self._refused: set[Workload] = set()
         self._catalog = catalog
@@ -162,7 +162,7 @@ class SearchLoop:
     async def _search(self, lane: Lane) -> str | None:
         """Go through the loop with one pair; return which budget ended it, if one did."""
         try:
-            while self._again or self._suspect_for(lane) or self._skipped_in_a_row < _MOST_SKIPPED:
+            while self._again or self._suspect_for(lane) or self._skipped_in_a_row < _MAX_SKIPPED:
                 await self._measurer.require_working(lane)
                 if (suspect := self._suspect_for(lane)) is not None:
                     await self._investigate(lane, suspect)
@@ -216,16 +216,16 @@ class SearchLoop:
                 return True
             self._skipped += 1
             self._casebook.sight(workload)
-            self._strategy.tell(workload, Answer(Fate.SKIPPED))
+            self._strategy.tell(workload, Answer(ProposalOutcome.SKIPPED))
             return False
         if workload in self._refused:
-            self._strategy.tell(workload, Answer(Fate.UNSUPPORTED))
+            self._strategy.tell(workload, Answer(ProposalOutcome.UNSUPPORTED))
             return False
         record, verdict = await self._propose(lane, workload, "search")
         if isinstance(record.result, SetupFailed) and record.result.of_outage and self._is_proposed_again(record):
             return True
         if not isinstance(record.result, Measured):
-            fate = Fate.UNSUPPORTED if isinstance(record.result, Unsupported) else Fate.FAILED
+            fate = ProposalOutcome.UNSUPPORTED if isinstance(record.result, Unsupported) else ProposalOutcome.FAILED
             if not isinstance(record.result, SetupFailed):
                 self._refused.add(workload)
             self._strategy.tell(workload, Answer(fate))
@@ -234,11 +234,11 @@ class SearchLoop:
         self._outages.pop(workload, None)
         measurement = record.result.measurement
         if verdict is not None and verdict.is_anomalous:
-            suspect = Suspect(workload, verdict, measurement, record.run, lane)
+            suspect = Suspicion(workload, verdict, measurement, record.run, lane)
             if self._casebook.suspect(suspect):
                 self._tell(suspect, found=True)
         else:
-            self._strategy.tell(workload, Answer(Fate.MEASURED, measurement))
+            self._strategy.tell(workload, Answer(ProposalOutcome.MEASURED, measurement))
         return True
 
     def _is_proposed_again(self, record: RunRecord) -> bool:
@@ -261,7 +261,7 @@ class SearchLoop:
             self._again.append(workload)
             raise
 
-    async def _audit(self, lane: Lane, met: Met, workload: Workload) -> None:
+    async def _audit(self, lane: Lane, met: ConfirmedAnomaly, workload: Workload) -> None:
         """Measure what an explanation covers; revise it when that is healthy."""
         met.audits += 1
         try:
@@ -270,9 +270,9 @@ class SearchLoop:
             met.audits -= 1
             raise
         shows = verdict is not None and verdict.is_anomalous
-        fate, measurement = Fate.SKIPPED, None
+        fate, measurement = ProposalOutcome.SKIPPED, None
         if isinstance(record.result, Measured):
-            fate, measurement = Fate.MEASURED, record.result.measurement
+            fate, measurement = ProposalOutcome.MEASURED, record.result.measurement
         self._strategy.tell(workload, Answer(fate, measurement, shows))
         if not self._casebook.stands(met):
             return
@@ -283,13 +283,13 @@ class SearchLoop:
             self._casebook.contradicted(met)
             await self._explain(lane, met)
 
-    def _tell(self, seen: Seen, *, found: bool) -> None:
-        self._strategy.tell(seen.workload, Answer(Fate.MEASURED, seen.measurement, found))
+    def _tell(self, seen: Observation, *, found: bool) -> None:
+        self._strategy.tell(seen.workload, Answer(ProposalOutcome.MEASURED, seen.measurement, found))
 
-    def _suspect_for(self, lane: Lane) -> Suspect | None:
+    def _suspect_for(self, lane: Lane) -> Suspicion | None:
         return self._casebook.suspect_for(lane, alone=self._searching == 1)
 
-    async def _investigate(self, lane: Lane, suspect: Suspect) -> None:
+    async def _investigate(self, lane: Lane, suspect: Suspicion) -> None:
         """Confirm a suspicion and see to its explanation."""
         suspect.taken = True
         symptom = suspect.suspicion.symptom
@@ -324,7 +324,7 @@ class SearchLoop:
             self._measurer.retire(lane, f"{suspect.suspicion.reason}; another pair does not show it")
             raise _SetAside
 
-    def _drop(self, suspect: Suspect, *, put_aside: bool = False) -> None:
+    def _drop(self, suspect: Suspicion, *, put_aside: bool = False) -> None:
         if not put_aside:
             self._dropped.append(suspect.suspicion)
         self._sink.on_event(SuspicionDropped(suspect.run, suspect.suspicion))
@@ -349,7 +349,7 @@ class SearchLoop:
         for _ in range(siblings):
             await self._measurer.measuring_sibling(lane, workload)
 
-    def _anomaly(self, suspect: Suspect, symptom: Symptom, confirmed: Confirmed) -> Anomaly:
+    def _anomaly(self, suspect: Suspicion, symptom: Symptom, confirmed: Confirmed) -> Anomaly:
         shown = sorted(confirmed.shown, key=lambda verdict: verdict.severity)
         typical = shown[len(shown) // 2]
         return Anomaly(
@@ -367,7 +367,7 @@ class SearchLoop:
             complete=False,
         )
 
-    async def _explain(self, lane: Lane, met: Met) -> None:
+    async def _explain(self, lane: Lane, met: ConfirmedAnomaly) -> None:
         """Find out when an anomaly shows; or find out better, if an explanation of it was contradicted."""
         anomaly = met.anomaly
         with self._casebook.explaining(met):
@@ -387,7 +387,7 @@ class SearchLoop:
                 raise
         # The simplest workload moves the fewest counters besides those of the cause.
         shown = self._measurer.measurement(extracted.workload) or met.measurement
-        telling, hint = tell(shown, self._measurer.plain, anomaly.symptom, self._catalog)
+        telling, hint = rank(shown, self._measurer.plain, anomaly.symptom, self._catalog)
         met.anomaly = dataclasses.replace(
             anomaly,
             workload=extracted.workload,

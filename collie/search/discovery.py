@@ -47,7 +47,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Prospects:
+class DiscoveryEstimate:
     """What more search promises.
 
     Attributes:
@@ -83,7 +83,9 @@ class Prospects:
         )
 
 
-def prospects(finds: Sequence[float], sightings: Iterable[Sighting], elapsed_seconds: float) -> Prospects | None:
+def prospects(
+    finds: Sequence[float], sightings: Iterable[Sighting], elapsed_seconds: float
+) -> DiscoveryEstimate | None:
     """Estimate the chance of another find.
 
     Args:
@@ -105,4 +107,4 @@ def prospects(finds: Sequence[float], sightings: Iterable[Sighting], elapsed_sec
     rate = max((seen_once + _LEFT_OUT) / hours, (of_late + _LEFT_OUT) / (hours / 2))
     if quiet_seconds > 0:
         rate = min(rate, _RULE_OF_THREE / (quiet_seconds / _HOUR))
-    return Prospects(-math.expm1(-rate), len(finds), seen_once, of_late, quiet_seconds, elapsed_seconds)
+    return DiscoveryEstimate(-math.expm1(-rate), len(finds), seen_once, of_late, quiet_seconds, elapsed_seconds)

@@ -18,15 +18,15 @@ from collie.detect.signature import same_cause
 from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies
-from collie.search.prospects import Prospects, Sighting, prospects
-from collie.search.resolution import as_wide_as_it_may_be
+from collie.search.discovery import DiscoveryEstimate, Sighting, prospects
+from collie.search.resolution import widen_to_untested
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 
 @dataclass(eq=False)
-class Seen:
+class Observation:
     """A run that shows something.
 
     Attributes:
@@ -41,7 +41,7 @@ class Seen:
 
 
 @dataclass(eq=False)
-class Suspect(Seen):
+class Suspicion(Observation):
     """A suspicion that is to be confirmed.
 
     Attributes:
@@ -56,16 +56,16 @@ class Suspect(Seen):
     lane: Lane
     refuted: bool = False
     taken: bool = False
-    alike: list[Seen] = field(default_factory=list)
+    alike: list[Observation] = field(default_factory=list)
 
     @property
-    def all_seen(self) -> tuple[Seen, ...]:
+    def all_seen(self) -> tuple[Observation, ...]:
         """Itself, and what else has shown the same."""
         return (self, *self.alike)
 
 
 @dataclass(eq=False)
-class Met(Seen):
+class ConfirmedAnomaly(Observation):
     """A confirmed anomaly, and the run that raised the suspicion.
 
     Attributes:
@@ -83,7 +83,7 @@ class Met(Seen):
     abandoned: bool = False
 
 
-class Casebook:
+class Triage:
     """Everything that the pairs of one campaign have met, and share.
 
     Args:
@@ -100,10 +100,10 @@ class Casebook:
 
     def __init__(self, measurer: Measurer, store: CampaignStore, space: Space, known: KnownAnomalies) -> None:
         self.found: list[Anomaly] = []
-        self.suspects: list[Suspect] = []
-        self.waiting: list[Met] = []
-        self._being_explained: list[Met] = []
-        self._explained: list[Met] = []
+        self.suspects: list[Suspicion] = []
+        self.waiting: list[ConfirmedAnomaly] = []
+        self._being_explained: list[ConfirmedAnomaly] = []
+        self._explained: list[ConfirmedAnomaly] = []
         self._sightings: list[Sighting] = []
         self._measurer = measurer
         self._store = store
@@ -124,7 +124,7 @@ class Casebook:
 
     # --- Suspicions ---------------------------------------------------------------------------------------------------
 
-    def suspect(self, suspect: Suspect) -> bool:
+    def suspect(self, suspect: Suspicion) -> bool:
         """Take a suspicion for an anomaly that was met before, for one like another suspicion, or for a new one.
 
         Returns:
@@ -144,7 +144,7 @@ class Casebook:
         self.suspects.append(suspect)
         return False
 
-    def suspect_for(self, lane: Lane, *, alone: bool) -> Suspect | None:
+    def suspect_for(self, lane: Lane, *, alone: bool) -> Suspicion | None:
         """Return a suspicion for a lane to look at: another lane's, or its own once that has been refuted.
 
         Args:
@@ -160,18 +160,20 @@ class Casebook:
             None,
         )
 
-    def confirmed(self, suspect: Suspect, anomaly: Anomaly, *, explain: bool) -> None:
+    def confirmed(self, suspect: Suspicion, anomaly: Anomaly, *, explain: bool) -> None:
         """Note that a suspicion is an anomaly; with `explain` its explanation waits from now on."""
         for _ in suspect.all_seen:
             self._sighted(anomaly)
         self.keep(anomaly)
         if explain:
-            met = Met(suspect.workload, suspect.suspicion, suspect.measurement, anomaly, len(suspect.alike))
+            met = ConfirmedAnomaly(
+                suspect.workload, suspect.suspicion, suspect.measurement, anomaly, len(suspect.alike)
+            )
             self.waiting.append(met)
 
     # --- Explanations -------------------------------------------------------------------------------------------------
 
-    def due(self, explain_after_sightings: int, is_needed: Callable[[int], bool]) -> Met | None:
+    def due(self, explain_after_sightings: int, is_needed: Callable[[int], bool]) -> ConfirmedAnomaly | None:
         """Return an anomaly whose explanation pays now.
 
         Args:
@@ -188,7 +190,7 @@ class Casebook:
         return waiting[0] if waiting and is_needed(len(waiting)) else None
 
     @contextmanager
-    def explaining(self, met: Met) -> Iterator[None]:
+    def explaining(self, met: ConfirmedAnomaly) -> Iterator[None]:
         """Take an anomaly up: of those that wait, or one whose explanation was contradicted."""
         if met in self.waiting:
             self.waiting.remove(met)
@@ -198,12 +200,12 @@ class Casebook:
         finally:
             self._being_explained.remove(met)
 
-    def abandon(self, met: Met) -> None:
+    def abandon(self, met: ConfirmedAnomaly) -> None:
         """Let an anomaly wait again, and first in the row, as the pair that was explaining it takes no further part."""
         met.abandoned = True
         self.waiting.insert(0, met)
 
-    def explained(self, met: Met) -> None:
+    def explained(self, met: ConfirmedAnomaly) -> None:
         """Note an explanation. One that lacks conditions would hide what it does not explain, and covers nothing."""
         if met.anomaly.complete:
             self._known.add(self._widened(met.anomaly))
@@ -213,7 +215,7 @@ class Casebook:
     def merge(self, explained: Anomaly) -> list[Anomaly]:
         """Mark what waits and is explained by now as the same; return it."""
 
-        def covers(met: Met) -> bool:
+        def covers(met: ConfirmedAnomaly) -> bool:
             return explained.symptom.is_kin(met.anomaly.symptom) and explained.mfs.covers(met.anomaly.found_as)
 
         merged = []
@@ -226,16 +228,16 @@ class Casebook:
                 met.covered_by = explained.id
         return merged
 
-    def to_audit(self, workload: Workload, most: int) -> Met | None:
+    def to_audit(self, workload: Workload, most: int) -> ConfirmedAnomaly | None:
         """Return the explanation that covers a workload, if it has been put to the test fewer times than `most`."""
         covering = (met for met in self._explained if met.anomaly.mfs.covers(workload))
         return next((met for met in covering if met.audits < most), None)
 
-    def stands(self, met: Met) -> bool:
+    def stands(self, met: ConfirmedAnomaly) -> bool:
         """Whether an explanation holds as far as is known: another lane may have found it wanting."""
         return met in self._explained
 
-    def contradicted(self, met: Met) -> None:
+    def contradicted(self, met: ConfirmedAnomaly) -> None:
         """Let an explanation no longer cover anything."""
         self._known.remove(self._widened(met.anomaly))
         self._explained.remove(met)
@@ -249,7 +251,7 @@ class Casebook:
             self._sighted(covering)
 
     @property
-    def prospects(self) -> Prospects | None:
+    def prospects(self) -> DiscoveryEstimate | None:
         """The chance of another find in the next hour; None when too little is known."""
         kinds = {anomaly.id: anomaly.same_as or anomaly.id for anomaly in self.found}
         return prospects(
@@ -261,11 +263,11 @@ class Casebook:
     def _sighted(self, anomaly: Anomaly) -> None:
         self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
 
-    def _is_kin(self, waiting: Met) -> bool:
+    def _is_kin(self, waiting: ConfirmedAnomaly) -> bool:
         """Whether something alike is explained already: the same cause, most likely, where its explanation ends."""
         return any(self._is_sighting(other, waiting) for other in (*self._explained, *self._being_explained))
 
-    def _is_sighting(self, before: Seen, seen: Seen) -> bool:
+    def _is_sighting(self, before: Observation, seen: Observation) -> bool:
         """Whether what was seen is most likely what was met before.
 
         Signatures are taken anew: what is ordinary is known the better the longer a campaign runs.
@@ -279,4 +281,4 @@ class Casebook:
         return same_cause(signature(before.measurement), signature(seen.measurement), elsewhere=elsewhere)
 
     def _widened(self, anomaly: Anomaly) -> Mfs:
-        return as_wide_as_it_may_be(anomaly.mfs, self._space)
+        return widen_to_untested(anomaly.mfs, self._space)

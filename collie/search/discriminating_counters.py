@@ -24,15 +24,15 @@ from collie.counters.spread import robust_spread
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom
 
-MOST_TELLING = 3
-_LEAST_FACTOR = 2.0
+MAX_TELLING = 3
+_MIN_FACTOR = 2.0
 _FLOOR_PER_PACKET = 1e-3
 _GAUGE_FLOOR = 1.0
 """Of a level, in its own unit: a percentage moves by more than one, or it has not moved."""
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class DiscriminatingCounter:
     """One counter that an anomaly moved.
 
     Attributes:
@@ -48,9 +48,9 @@ class Telling:
     meaning: str = ""
 
 
-def tell(
+def rank(
     measurement: Measurement, plain: Sequence[Measurement], symptom: Symptom, catalog: Catalog
-) -> tuple[tuple[Telling, ...], str]:
+) -> tuple[tuple[DiscriminatingCounter, ...], str]:
     """Return the counters that tell of an anomaly, the most moved first, and a hint for its cause.
 
     Args:
@@ -70,14 +70,14 @@ def tell(
     found = []
     for counter in _candidates(symptom, catalog):
         advance = _advance(counter, (measurement, packets), compared, usual)
-        if advance is not None and advance >= math.log(_LEAST_FACTOR):
-            found.append(Telling(counter.name, counter.component, math.exp(advance), counter.meaning))
+        if advance is not None and advance >= math.log(_MIN_FACTOR):
+            found.append(DiscriminatingCounter(counter.name, counter.component, math.exp(advance), counter.meaning))
     found.sort(key=lambda telling: -telling.factor)
-    telling = tuple(found[:MOST_TELLING])
+    telling = tuple(found[:MAX_TELLING])
     return telling, hint(symptom, telling[0]) if telling else ""
 
 
-def hint(symptom: Symptom, telling: Telling) -> str:
+def hint(symptom: Symptom, telling: DiscriminatingCounter) -> str:
     """Say in one line what the most telling counter suggests."""
     component = telling.component.lower()
     cause = next(
