@@ -286,7 +286,7 @@ def table(place: str, runs: Sequence[Run]) -> None:
     if ratios:
         print(f"\nnative/perftest: geometric mean {statistics.geometric_mean(ratios):.3f}, ", end="")
         print(f"lowest {min(ratios):.2f} of {len(ratios)} cells", end="")
-        print(f"; user CPU per message: highest {max(costs):.2f}" if costs else "")
+        print(f". User CPU per message, native/perftest: highest {max(costs):.2f}" if costs else "")
 
 
 def recorded(path: Path) -> list[Run]:

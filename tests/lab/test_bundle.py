@@ -32,7 +32,7 @@ STORM = SPACE.base.with_(
     opcode=Opcode.SEND, messages=(4096,), send_wq_depth=128, wqe_batch=1, recv_wq_depth=1, min_rnr_timer=10, rnr_retry=7
 )
 """A receive queue that is too short: every run of it is an RNR storm. With fewer retries than for ever it ends in
-completion errors on kernel 6.12, where receivers are late (docs/explanation/traffic.md)."""
+completion errors on kernel 6.12, where receivers are late (docs/explanation/emulated-machines.md)."""
 ELSEWHERE = "6.99.0-nowhere"
 
 

@@ -26,8 +26,8 @@ SHORT = WindowPolicy(window_seconds=1.0, patience_seconds=0.0, averaging_seconds
 FIRST, SECOND, OTHER = "lab-a/rxe0", "lab-a/rxe1", "lab-b"
 MODEST = Workload(qps=2, messages=(16384,), send_wq_depth=4, timeout=17)
 """0.5 s: one busy CPU answers later than the default of 67 ms, and everything is sent again
-(docs/explanation/traffic.md). A packet that is lost at the end of a burst, as on a machine that has just booted, costs
-as much: less than the window."""
+(docs/explanation/emulated-machines.md). A packet that is lost at the end of a burst, as on a machine that has just
+booted, costs as much: less than the window."""
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ def test_receivers_count_what_was_sent(agents: list[RemoteAgent], workload: Work
     used = dict(zip(hosts(workload), agents, strict=False))
     sent = {"qp_type": "RC", "opcode": "SEND", "messages": [4096], "qps": 2, "send_wq_depth": 16, "recv_wq_depth": 128}
     # Without end, as hosts start one after the other here and a receiver may be the last; and 4 s, as in a storm of
-    # retransmissions rdma_rxe itself delivers a message twice (docs/explanation/traffic.md).
+    # retransmissions rdma_rxe itself delivers a message twice (docs/explanation/emulated-machines.md).
     sent |= {"rnr_retry": 7, "timeout": 20}
     for agent in used.values():
         agent.samples.clear()
