@@ -1,6 +1,6 @@
 """How faint a fault may be, and how noisy a fleet, before `collie fleet` misses it.
 
-    python benchmarks/fleet_sensitivity.py                     what docs/how-to/find-the-odd-host.md shows
+    python benchmarks/fleet_sensitivity.py                     what docs/evidence/fleet.md shows
     python benchmarks/fleet_sensitivity.py --first-seed 1001 --fleets 2
 
 Simulated fleets of 40 hosts of subsystem F, two of which have the fault. Nothing in the detector was chosen by these

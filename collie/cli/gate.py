@@ -86,7 +86,8 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
     """Refuse what is worse than a baseline: replay its anomalies and the known ones, then search for new ones.
 
     Exits 0 when nothing is new or worse, 1 when something is, 3 when it could not be measured, 4 when it cannot be
-    decided, 5 when nothing was run. docs/how-to/gate-firmware.md has the arithmetic and ready-made jobs for CI.
+    decided, 5 when nothing was run. docs/how-to/gate-firmware.md has ready-made jobs for CI,
+    docs/explanation/gate-decisions.md the arithmetic.
 
     \b
     collie search --subsystem F --budget 6h --campaign base

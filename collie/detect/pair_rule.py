@@ -3,7 +3,7 @@
 Where nothing has changed, a pair has a given sign with chance `differ` at most: the declared share of runs that a
 disturbance makes look otherwise, once for each side. `odds` gives the chance that `needed` of `pairs` have it all the
 same, and `rule_for` takes the cheapest rule that keeps it within the share of the gate's chance of a false alarm that
-one decision has. docs/how-to/gate-firmware.md says how the shares are made.
+one decision has. docs/explanation/gate-decisions.md explains the shares.
 """
 
 from __future__ import annotations

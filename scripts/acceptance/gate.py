@@ -162,7 +162,7 @@ def _missing(seeds: range, kept: Iterable[Mapping[str, Any]]) -> Iterator[tuple[
 
 
 def table(answers: Iterable[Mapping[str, Any]]) -> str:
-    """Return the table of docs/how-to/gate-firmware.md."""
+    """Return the table of docs/evidence/gate.md."""
     by = {(answer["scenario"], answer["seed"]): answer for answer in answers}
     heads = ("scenario", "gates", "right", "gates with a false alarm", "with a true one", "runs", "time for the search")
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
