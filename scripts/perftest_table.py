@@ -1,4 +1,4 @@
-"""Write the table of docs/how-to/exchange-with-perftest.md: what perftest runs of the paper's 18 anomalies.
+"""Write the table of docs/evidence/perftest.md: the paper's 18 anomalies in perftest.
 
 Run it after a change to what perftest is known to express: `python scripts/perftest_table.py`.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from collie.content.anomalies import load_references
 from collie.workloads.perftest_command import Expression, command_of
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "how-to" / "exchange-with-perftest.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "perftest.md"
 FIRST, LAST = "<!-- written by scripts/perftest_table.py -->", "<!-- until here -->"
 IN_THE_PAPER = {"nsdi22-03", "nsdi22-08", "nsdi22-13", "nsdi22-15"}
 

@@ -104,7 +104,7 @@ def content_blocks() -> Iterator[str]:
             yield from _section(section)
     yield "## Subsystem: `collie/simulator/subsystems/NAME.yaml`"
     yield (
-        "[`subsystems.md`](../how-to/describe-a-subsystem.md) explains the format, and `based_on` and `without`; "
+        "[Files](files.md#subsystem) explains the format, and `based_on` and `without`; "
         "[`simulator.md`](../explanation/simulator.md) has the equations."
     )
     yield from _subsystem(SubsystemFile, "")

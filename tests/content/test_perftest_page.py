@@ -1,4 +1,4 @@
-"""docs/how-to/exchange-with-perftest.md says what the program says."""
+"""docs/evidence/perftest.md has the table that the program writes."""
 
 from __future__ import annotations
 
