@@ -85,7 +85,7 @@ def _say(row: Row, index: int, killed: Killed) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the table of docs/reference/faults.md."""
+    """Return the table of docs/evidence/faults.md."""
     phases = sorted({phase for row in rows for phase in row.landed})
     lines = [f"| campaign | kills | {' | '.join(phases)} | records that differ |", f"|{' --- |' * (len(phases) + 3)}"]
     for row in rows:

@@ -1,22 +1,26 @@
-"""The pages of security and of faults: each promise names a test that exists, and each figure is that of the code."""
+"""The pages of security, safety and faults: each promise has a test that exists, each figure is that of the code."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
-from collie import untrusted
+from collie import errors, untrusted
 from collie.agent import loop, pulse, requests
 from collie.agent.lines import LONGEST_LINE_BYTES as LONGEST_REQUEST_BYTES
 from collie.bundle import archive
 from collie.campaign import measure
 from collie.content import catalogs, document
-from collie.hosts import outage, protocol, run, session, testbed
+from collie.detect import measurement
+from collie.hosts import idle, outage, protocol, run, session, testbed
 from collie.inventory import file as inventory
+from collie.inventory.safety import REAL_HOSTS
 from collie.report import view
 from collie.scheduler import distributed, worker
 from collie.ssh import connection, lines
@@ -25,12 +29,18 @@ from collie.wiring import standing
 from collie.workloads import parse
 
 ROOT = Path(__file__).parents[2]
+_PLACES = ("explanation/security.md", "explanation/safety.md", "reference/faults.md", "evidence/faults.md")
 PAGES = {
-    path.name: path.read_text(encoding="utf-8")
-    for path in (ROOT / "docs" / "explanation" / "security.md", ROOT / "docs" / "reference" / "faults.md")
+    place.removeprefix("explanation/").removeprefix("reference/"): (ROOT / "docs" / place).read_text(encoding="utf-8")
+    for place in _PLACES
 }
-GUARDS = "## Which test guards which promise"
-_NAMED = re.compile(r"`((?:tests|collie|scripts)/[\w/.]+?\.py)(?:::(\w+))?`")
+GUARDS = yaml.safe_load((ROOT / "tests" / "content" / "promises.yaml").read_text(encoding="utf-8"))
+"""The tests of each promise, by page and section."""
+TRUST = "Trust"
+"""This section lists parties. Its promises stand in its text."""
+HEADS = {"fault", "limit", "event"}
+"""First words of tables."""
+_NAMED = re.compile(r"`((?:tests|collie|scripts)/[\w/.]+?\.(?:py|yaml))\b")
 
 
 @cache
@@ -40,48 +50,45 @@ def _tests_of(path: Path) -> frozenset[str]:
     return frozenset(each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef))
 
 
-def _rows(text: str) -> list[list[str]]:
-    """Return the cells of the rows of all tables, without their heads."""
-    found = [re.split(r" *(?<!\\)\| *", line.strip("| ")) for line in text.splitlines() if line.startswith("|")]
-    return [
-        cells
-        for before, cells in zip([[""], *found], found, strict=False)
-        if not set(cells[0]) <= {"-", " "} and cells[0] not in {"fault", "promise", "trusted"}
-    ]
+def _promises(page: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the bold beginnings of items and the faults of tables: page, heading of the section, and words."""
+    for section in re.split(r"^#+ ", PAGES[page], flags=re.MULTILINE)[1:]:
+        heading, _, body = section.partition("\n")
+        for words in re.findall(r"^\* \*\*(.+?)\*\*", body, re.MULTILINE):
+            yield page, heading, words
+        for line in body.splitlines():
+            first = re.split(r" *(?<!\\)\| *", line.strip("| "))[0]
+            if line.startswith("|") and heading != TRUST and first not in HEADS and not set(first) <= {"-", " "}:
+                yield page, heading, first
 
 
-NAMED = sorted({(page, *match.groups()) for page, text in PAGES.items() for match in _NAMED.finditer(text)}, key=str)
+PROMISED = [each for page in GUARDS for each in _promises(page)]
+GUARDED = [
+    (page, heading, promise, tests)
+    for page, sections in GUARDS.items()
+    for heading, promises in sections.items()
+    for promise, tests in promises.items()
+]
 
 
-@pytest.mark.parametrize(("page", "path", "name"), NAMED)
-def test_what_a_page_names_exists(page: str, path: str, name: str | None) -> None:
-    assert (ROOT / path).is_file(), f"{page} names {path}"
-    assert name is None or name in _tests_of(ROOT / path), f"{page} names {name} of {path}"
+def test_every_promise_has_its_tests() -> None:
+    guarded = {(page, heading, promise) for page, heading, promise, _ in GUARDED}
+    assert len(PROMISED) > 60
+    assert [each for each in PROMISED if each not in guarded] == []
+
+
+@pytest.mark.parametrize(("page", "heading", "promise", "tests"), GUARDED, ids=[each[2] for each in GUARDED])
+def test_every_test_of_a_promise_exists(page: str, heading: str, promise: str, tests: list[str]) -> None:
+    assert heading == TRUST or (page, heading, promise) in PROMISED, "the page has changed: change its promise, too"
+    assert tests
+    for test in tests:
+        path, _, name = test.partition("::")
+        assert name in _tests_of(ROOT / path), test
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_row_names_a_test(page: str) -> None:
-    guards = _rows(PAGES[page].split(GUARDS)[1])
-    assert len(guards) > 20
-    for promise, tests in guards:
-        assert all(match[2] for match in _NAMED.finditer(tests)), f"{page}: {promise}: name the test, not the file"
-        assert _NAMED.search(tests), f"{page}: {promise}"
-
-
-def test_every_fault_of_the_page_has_its_row() -> None:
-    text = PAGES["faults.md"]
-    told = _rows(text.split("## How that is known")[0])
-    guarded = {cells[0] for cells in _rows(text.split(GUARDS)[1])}
-    assert len(told) > 20
-    assert [cells[0] for cells in told if cells[0] not in guarded] == []
-
-
-def test_every_promise_about_an_attacker_names_a_test() -> None:
-    items = re.findall(
-        r"^\* (\*\*(?:Cannot|Is refused|Nothing|Reading)\b.*?)(?=^\* |^#|\Z)", PAGES["security.md"], re.M | re.S
-    )
-    assert len(items) > 10
-    assert [item[:60] for item in items if "→" not in item or not _NAMED.search(item.split("→", 1)[1])] == []
+def test_a_file_that_a_page_names_exists(page: str) -> None:
+    assert [path for path in _NAMED.findall(PAGES[page]) if not (ROOT / path).is_file()] == []
 
 
 MIB, KIB = 1 << 20, 1 << 10
@@ -94,14 +101,14 @@ FIGURES = [
     ("security.md", "at most 128 bits", untrusted._MAX_MAGNITUDE, 1 << 128),
     ("security.md", "A line has at most 16 MiB", lines.LONGEST_LINE_BYTES, 16 * MIB),
     ("security.md", "the output of a command 16 MiB", lines.MAX_OUTPUT_BYTES, 16 * MIB),
-    ("security.md", "wait for a reader 128 MiB", protocol.MAX_SAMPLED_BYTES, 128 * MIB),
-    ("security.md", "the words of a failure 2000 characters", protocol.MAX_WORDS, 2000),
+    ("security.md", "unread samples 128 MiB", protocol.MAX_SAMPLED_BYTES, 128 * MIB),
+    ("security.md", "an error text 2000 characters", protocol.MAX_WORDS, 2000),
     ("security.md", "nesting 40 levels", untrusted._DEEPEST, 40),
-    ("security.md", "up to 4 MiB", archive.MAX_CONTENT_BYTES, 4 * MIB),
+    ("security.md", "one member of up to 4 MiB", archive.MAX_CONTENT_BYTES, 4 * MIB),
     ("security.md", "a regular file of up to 8 MiB", archive.MAX_FILE_BYTES, 8 * MIB),
     ("security.md", "A row has at most 4 MiB", connections.MAX_ROW_BYTES, 4 * MIB),
     ("security.md", "and 100,000 values", codec.MAX_VALUES, 100_000),
-    ("security.md", "the samples of a run 8 MiB", series.MAX_BYTES, 8 * MIB),
+    ("security.md", "The samples of a run have at most 8 MiB", series.MAX_BYTES, 8 * MIB),
     ("security.md", "600,000 values and", series.MAX_VALUES, 600_000),
     ("security.md", "10,000 samples", series.MAX_SAMPLES, 10_000),
     ("security.md", "a campaign 100,000 runs", connections.MAX_RUNS, 100_000),
@@ -109,22 +116,33 @@ FIGURES = [
     ("security.md", "a copy 1 GiB", reading.MAX_COPIED_BYTES, 1 << 30),
     ("security.md", "half a million counters", view._MAX_READINGS, 500_000),
     ("security.md", "draws 50,000 samples", view._MAX_DRAWN_SAMPLES, 50_000),
-    ("security.md", "of at most 16 MiB, with deadlines", LONGEST_REQUEST_BYTES, 16 * MIB),
+    ("security.md", "lines of at most 16 MiB, with deadlines", LONGEST_REQUEST_BYTES, 16 * MIB),
     ("faults.md", "a lease of 6 s", session.LEASE_SECONDS, 6.0),
-    ("faults.md", "says `died` after half a minute", standing._SILENCE_SECONDS, 30.0),
+    ("faults.md", "shows `died` after half a minute", standing._SILENCE_SECONDS, 30.0),
     ("faults.md", "idle agents for five minutes", worker._IDLE_SECONDS, 300.0),
     ("faults.md", "hangs for 15 s", sum(distributed._ANSWER_SECONDS), 15.0),
     ("faults.md", "prepare took longer than 15.0 s", run.PREPARE_SECONDS, 15.0),
     ("faults.md", "did not finish within 10 s", requests.DEFAULT_DEADLINE_SECONDS, 10.0),
-    ("faults.md", "after four of them starts new agents", testbed.STALE_FAILURES, 4),
-    ("faults.md", "waits for up to 45 s", outage.PATIENCE_SECONDS, 45.0),
-    ("faults.md", "after five tries", measure._FAILURES_IN_A_ROW, 5),
-    ("faults.md", "what could be run before, three times", measure._SETUP_TRIES, 3),
+    ("faults.md", "starts new agents after four failures", testbed.STALE_FAILURES, 4),
+    ("faults.md", "Waits for up to 45 s", outage.PATIENCE_SECONDS, 45.0),
+    ("faults.md", "After five, it tries workloads", measure._FAILURES_IN_A_ROW, 5),
+    ("faults.md", "that ran before, three times", measure._SETUP_TRIES, 3),
     ("faults.md", "repeats the run, once", testbed.AGENT_ATTEMPTS, 2),
-    ("faults.md", "gives it up after 10 s, up to four times", connection.Timeouts().agent, 10.0),
-    ("faults.md", "for a signature it has 60 s", connection.Timeouts().sign, 60.0),
-    ("faults.md", "connects again, up to four times", 1 + len(session.START_PAUSES_SECONDS), 4),
+    ("faults.md", "waits 10 s, up to four times", connection.Timeouts().agent, 10.0),
+    ("faults.md", "A signature has 60 s", connection.Timeouts().sign, 60.0),
+    ("faults.md", "reconnects, up to four times", 1 + len(session.START_PAUSES_SECONDS), 4),
     ("faults.md", "with 8.5 seconds of pauses", sum(session.START_PAUSES_SECONDS), 8.5),
+    ("security.md", "A message shows at most 50 problems", errors.MAX_PROBLEMS, 50),
+    ("safety.md", "| `pause_ms_per_second` | 200 ms |", REAL_HOSTS.pause_per_second, 0.2),
+    ("safety.md", "| `pause_seconds_per_campaign` | 120 s |", REAL_HOSTS.pause_per_campaign, 120.0),
+    ("safety.md", "Pause of less than 150 ms in the first two seconds", measurement.START_UP_PAUSE_SECONDS, 0.15),
+    ("safety.md", "watches the ports for one second", idle.WINDOW_SECONDS, 1.0),
+    ("safety.md", "exceed 100 per second", idle.BACKGROUND_PACKETS, 100.0),
+    ("safety.md", "lease: 6 s without a line", session.LEASE_SECONDS, 6.0),
+    ("safety.md", "ends after 7 s without its pulse", pulse.SILENCE_SECONDS, 7.0),
+    ("safety.md", "A ping every 1.5 s", protocol.PING_SECONDS, 1.5),
+    ("safety.md", "beyond half a second", loop.LATE_SECONDS, 0.5),
+    ("safety.md", "asks again for up to 15 s", session.LET_GO_SECONDS, 15.0),
 ]
 
 
@@ -151,7 +169,7 @@ def test_the_fuzz_suite_is_as_large_as_it_is_said_to_be() -> None:
     sizes = [int(size) for size in re.findall(r'": (\d+)', quick)]
     assert (int(least), int(most)) == (min(sizes), int(re.search(r"name, (\d+)\)", quick)[1]))  # type: ignore[index]
     long = (ROOT / "scripts" / "acceptance" / "fuzz.py").read_text(encoding="utf-8")
-    assert "three fifths of the changes are to the structure" in text
+    assert "Three fifths of its changes are structural" in text
     assert "STRUCTURAL_SHARE = 0.6" in long
     assert "2 GiB of address space, or 600 s for one input" in text
     assert "ADDRESS_SPACE_BYTES = 2 << 30" in long

@@ -1,4 +1,4 @@
-"""Faults that strike: what is left of a campaign, and what people are told. Hours of it: docs/reference/faults.md."""
+"""Faults that strike: what is left of a campaign, and what people are told. Hours of it: docs/evidence/faults.md."""
 
 from __future__ import annotations
 

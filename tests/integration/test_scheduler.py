@@ -15,6 +15,7 @@ from pickle import dumps
 from socket import socket
 from threading import Event
 from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -248,6 +249,17 @@ def test_what_a_testbed_has_left_is_known_however_it_was_closed(monkeypatch: pyt
     monkeypatch.setitem(in_worker._left, "pair", None)  # of one that was closed and could not tell
     ask()
     assert in_worker.close("pair").value is None, "what the next one tells is not all"
+
+
+@pytest.mark.parametrize(("status", "stops"), [("running", False), ("closing", True)])
+def test_a_worker_that_has_left_its_scheduler_stops_its_run(
+    status: str, stops: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = SimpleNamespace(status=SimpleNamespace(name=status))
+    monkeypatch.setattr(distributed, "get_worker", lambda: worker)
+    testbed = wiring.open_testbed(CHOICE.testbed, 1)
+    stopped = measured(in_worker.measure(Workload(), 1, None, testbed)).stopped
+    assert stopped == ("the worker has left its scheduler" if stops else None)
 
 
 def test_what_workers_are_sent_names_a_key_file_and_holds_no_key(tmp_path: Path) -> None:
