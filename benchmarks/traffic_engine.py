@@ -172,14 +172,14 @@ class Perftest:
             server.stdout.readline()
             client = self._start(self._client, f"{program} {self._server.data_address}", port, "client")
             started.append(client)
-            told = [json.loads(process.communicate(timeout=90)[0].splitlines()[-1]) for process in (client, server)]
+            reported = [json.loads(process.communicate(timeout=90)[0].splitlines()[-1]) for process in (client, server)]
         except (subprocess.TimeoutExpired, ValueError, IndexError):
             return None
         finally:
             for process in started:
                 process.kill()
                 process.wait()
-        return told[0]["printed"], told[0]["user_share"] + told[1]["user_share"]
+        return reported[0]["printed"], reported[0]["user_share"] + reported[1]["user_share"]
 
     def _start(self, host: Host, program: str, port: int, role: str) -> subprocess.Popen[str]:
         words = [*program.split(), "-p", str(port), "-d", host.device, "-x", str(host.gid_index)]

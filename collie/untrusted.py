@@ -255,5 +255,5 @@ def _require(holds: bool, raw: Any, wanted: str) -> None:
 
 
 def _refusal(raw: Any, wanted: str) -> ValueError:
-    shown = f"a {type(raw).__name__}" if isinstance(raw, dict | list) else ascii(raw)
-    return ValueError(f"{shown[:60]} is not {wanted}")
+    displayed = f"a {type(raw).__name__}" if isinstance(raw, dict | list) else ascii(raw)
+    return ValueError(f"{displayed[:60]} is not {wanted}")

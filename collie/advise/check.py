@@ -91,8 +91,8 @@ def check(application: Application, known: Sequence[Known], effort: Effort | Non
         common = [(each, _within(effort, partial(overlap, traffic, application.space, each))) for each in known]
         left_open += [OpenHit(each, traffic, what.steps) for each, what in common if isinstance(what, Undecided)]
         avoid = [each for each, what in common if not isinstance(what, Overlap)]
-        met = [(each, what) for each, what in common if isinstance(what, Overlap)]
-        hits += [_hit(application, traffic, each, what, avoid, effort) for each, what in met]
+        observed = [(each, what) for each, what in common if isinstance(what, Overlap)]
+        hits += [_hit(application, traffic, each, what, avoid, effort) for each, what in observed]
     try:
         remedy, steps = _remedy(application, known, effort), None
     except Undecided as error:
@@ -163,8 +163,10 @@ def _cleared(
     """Return changes of one kind of traffic after which it meets nothing."""
     found: list[SettingChange] = []
     changed = traffic
-    while met := [each for each in known if meets(changed, application.space, each, effort)]:
-        single, both = _ways_out(application, changed, met[0], [each for each in known if each not in met], effort)
+    while observed := [each for each in known if meets(changed, application.space, each, effort)]:
+        single, both = _ways_out(
+            application, changed, observed[0], [each for each in known if each not in observed], effort
+        )
         if not single and not both:
             return None
         found += both or single[:1]

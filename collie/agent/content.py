@@ -142,11 +142,11 @@ class Verification:
         self._wrong += tally.wrong
         if tally.wrong and self._first is None:
             offset = first_difference(found, right, untouched)
-            shown = slice(offset, offset + SHOWN_BYTES)
+            written = slice(offset, offset + SHOWN_BYTES)
             self._first = {
                 "qp": place[0],
                 "mr": place[1],
                 "offset": start + offset,
-                "expected": right[shown].hex(),
-                "found": found[shown].hex(),
+                "expected": right[written].hex(),
+                "found": found[written].hex(),
             }

@@ -68,9 +68,11 @@ def _trust(result: Dict[str, Any], ieee: Dict[int, bytes]) -> None:
     entries = [APP.unpack_from(value) for _, value in attributes(ieee.get(APP_TABLE, b"")) if len(value) >= APP.size]
     dscp = sorted((protocol, priority) for selector, priority, protocol in entries if selector == SELECTOR_DSCP)
     result["dscp_to_priority"] = [f"{protocol}:{priority}" for protocol, priority in dscp]
-    told: List[str] = [SELECTORS.get(value[0], str(value[0])) for _, value in attributes(ieee.get(TRUST_TABLE, b""))]
-    if told:
-        result["trust"] = " ".join(told)
+    reported: List[str] = [
+        SELECTORS.get(value[0], str(value[0])) for _, value in attributes(ieee.get(TRUST_TABLE, b""))
+    ]
+    if reported:
+        result["trust"] = " ".join(reported)
     elif dscp:
         result["trust"] = "dscp"
 

@@ -132,7 +132,7 @@ class SearchLoop:
         self._recipe = recipe
         self._sink = sink
         self._known = known
-        self._casebook = Triage(measurer, store, space, known)
+        self._triage = Triage(measurer, store, space, known)
         self._skipped = 0
         self._refused: set[Workload] = set()
         self._catalog = catalog
@@ -155,7 +155,7 @@ class SearchLoop:
             ended = self._measurer.drive({lane: self._search(lane) for lane in self._measurer.lanes})
             spent = next((what for what in ended.values() if what), None)
             # A pair may be lost when the others have nothing left to do.
-            if spent or not (self._again or self._casebook.suspects or self._casebook.waiting):
+            if spent or not (self._again or self._triage.suspects or self._triage.waiting):
                 self._measurer.settle()
                 return self.summary(spent or "coverage")
 
@@ -167,14 +167,14 @@ class SearchLoop:
                 if (suspect := self._suspect_for(lane)) is not None:
                     await self._investigate(lane, suspect)
                 elif (
-                    waiting := self._casebook.due(self._recipe.explain_after_sightings, self._rest_is_needed)
+                    waiting := self._triage.due(self._recipe.explain_after_sightings, self._rest_is_needed)
                 ) is not None:
                     await self._explain(lane, waiting)
                 else:
                     measured = await self._step(lane)
                     self._skipped_in_a_row = 0 if measured else self._skipped_in_a_row + 1
-            while self._casebook.waiting:
-                await self._explain(lane, self._casebook.waiting[0])
+            while self._triage.waiting:
+                await self._explain(lane, self._triage.waiting[0])
         except BudgetSpent as spent:
             return spent.what
         except (_SetAside, LaneLost):
@@ -185,8 +185,8 @@ class SearchLoop:
 
     def _drop_refuted(self, lane: Lane) -> None:
         """Drop what other pairs have not seen and the one that has can be asked no more."""
-        for suspect in [each for each in self._casebook.suspects if each.refuted and each.lane is lane]:
-            self._casebook.suspects.remove(suspect)
+        for suspect in [each for each in self._triage.suspects if each.refuted and each.lane is lane]:
+            self._triage.suspects.remove(suspect)
             self._drop(suspect)
 
     def summary(self, ended_by: str) -> Summary:
@@ -197,25 +197,25 @@ class SearchLoop:
             self._measurer.unsupported,
             self._skipped,
             self._measurer.elapsed_seconds,
-            tuple(self._casebook.found),
+            tuple(self._triage.found),
             ended_by,
             trust(self._recipe.confirmation, self._judged, self._dropped),
-            self._casebook.prospects,
+            self._triage.prospects,
             tuple(self._measurer.lost.values()),
             self._pairs,
             dict(self._measurer.set_aside),
-            tuple(met[-1] for met in self._outages.values() if len(met) == _MAX_OUTAGES),
+            tuple(confirmed[-1] for confirmed in self._outages.values() if len(confirmed) == _MAX_OUTAGES),
         )
 
     async def _step(self, lane: Lane) -> bool:
         """Take one proposal to its end, or to a suspicion; return whether it was measured."""
         workload = self._again.pop(0) if self._again else self._strategy.ask()
         if self._recipe.skip_known and self._known.covers(workload):
-            if (doubted := self._casebook.to_audit(workload, self._recipe.audits)) is not None:
+            if (doubted := self._triage.to_audit(workload, self._recipe.audits)) is not None:
                 await self._audit(lane, doubted, workload)
                 return True
             self._skipped += 1
-            self._casebook.sight(workload)
+            self._triage.sight(workload)
             self._strategy.tell(workload, Answer(ProposalOutcome.SKIPPED))
             return False
         if workload in self._refused:
@@ -235,7 +235,7 @@ class SearchLoop:
         measurement = record.result.measurement
         if verdict is not None and verdict.is_anomalous:
             suspect = Suspicion(workload, verdict, measurement, record.run, lane)
-            if self._casebook.suspect(suspect):
+            if self._triage.suspect(suspect):
                 self._tell(suspect, found=True)
         else:
             self._strategy.tell(workload, Answer(ProposalOutcome.MEASURED, measurement))
@@ -243,9 +243,9 @@ class SearchLoop:
 
     def _is_proposed_again(self, record: RunRecord) -> bool:
         """Put a proposal that met a dead data path back, unless it has met one too often."""
-        met = self._outages.setdefault(record.workload, [])
-        met.append(record)
-        if len(met) < _MAX_OUTAGES:
+        confirmed = self._outages.setdefault(record.workload, [])
+        confirmed.append(record)
+        if len(confirmed) < _MAX_OUTAGES:
             self._again.append(record.workload)
             return True
         self._refused.add(record.workload)
@@ -261,33 +261,33 @@ class SearchLoop:
             self._again.append(workload)
             raise
 
-    async def _audit(self, lane: Lane, met: ConfirmedAnomaly, workload: Workload) -> None:
+    async def _audit(self, lane: Lane, confirmed: ConfirmedAnomaly, workload: Workload) -> None:
         """Measure what an explanation covers; revise it when that is healthy."""
-        met.audits += 1
+        confirmed.audits += 1
         try:
             record, verdict = await self._propose(lane, workload, "audit")
         except LaneLost:
-            met.audits -= 1
+            confirmed.audits -= 1
             raise
         shows = verdict is not None and verdict.is_anomalous
         fate, measurement = ProposalOutcome.SKIPPED, None
         if isinstance(record.result, Measured):
             fate, measurement = ProposalOutcome.MEASURED, record.result.measurement
         self._strategy.tell(workload, Answer(fate, measurement, shows))
-        if not self._casebook.stands(met):
+        if not self._triage.stands(confirmed):
             return
         if shows:
-            met.anomaly = met.anomaly.shown_again()
-            self._casebook.keep(met.anomaly)
+            confirmed.anomaly = confirmed.anomaly.shown_again()
+            self._triage.keep(confirmed.anomaly)
         elif verdict is not None and verdict.is_normal:
-            self._casebook.contradicted(met)
-            await self._explain(lane, met)
+            self._triage.contradicted(confirmed)
+            await self._explain(lane, confirmed)
 
     def _tell(self, seen: Observation, *, found: bool) -> None:
         self._strategy.tell(seen.workload, Answer(ProposalOutcome.MEASURED, seen.measurement, found))
 
     def _suspect_for(self, lane: Lane) -> Suspicion | None:
-        return self._casebook.suspect_for(lane, alone=self._searching == 1)
+        return self._triage.suspect_for(lane, alone=self._searching == 1)
 
     async def _investigate(self, lane: Lane, suspect: Suspicion) -> None:
         """Confirm a suspicion and see to its explanation."""
@@ -298,25 +298,25 @@ class SearchLoop:
         try:
             await self._freshen_bound(lane, suspect.workload, policy.siblings(suspect.suspicion))
             probes = confirm(suspect.workload, symptom, policy, suspect.suspicion)
-            confirmed, _ = await self._drive(lane, probes, "confirm")
+            confirmation, _ = await self._drive(lane, probes, "confirm")
         except LaneLost:
             suspect.taken = False
             raise
         suspect.taken = False
         elsewhere = lane is not suspect.lane
-        refuted = not confirmed.confirmed and not confirmed.put_aside  # runs that say nothing refute nothing
+        refuted = not confirmation.confirmed and not confirmation.put_aside  # runs that say nothing refute nothing
         if elsewhere and refuted and not suspect.refuted and suspect.lane in self._measurer.lanes:
             suspect.refuted = True
             return
-        self._casebook.suspects.remove(suspect)
-        of_one_pair = suspect.refuted and not elsewhere and confirmed.confirmed
-        found = confirmed.confirmed and not of_one_pair
+        self._triage.suspects.remove(suspect)
+        of_one_pair = suspect.refuted and not elsewhere and confirmation.confirmed
+        found = confirmation.confirmed and not of_one_pair
         if found:
-            anomaly = self._anomaly(suspect, symptom, confirmed)
-            self._casebook.confirmed(suspect, anomaly, explain=self._recipe.explain)
+            anomaly = self._anomaly(suspect, symptom, confirmation)
+            self._triage.confirmed(suspect, anomaly, explain=self._recipe.explain)
             self._sink.on_event(AnomalyConfirmed(anomaly))
-        elif not confirmed.confirmed:
-            self._drop(suspect, put_aside=confirmed.put_aside)
+        elif not confirmation.confirmed:
+            self._drop(suspect, put_aside=confirmation.put_aside)
             return
         for seen in suspect.all_seen:
             self._tell(seen, found=found)
@@ -349,13 +349,13 @@ class SearchLoop:
         for _ in range(siblings):
             await self._measurer.measuring_sibling(lane, workload)
 
-    def _anomaly(self, suspect: Suspicion, symptom: Symptom, confirmed: Confirmed) -> Anomaly:
-        shown = sorted(confirmed.shown, key=lambda verdict: verdict.severity)
-        typical = shown[len(shown) // 2]
+    def _anomaly(self, suspect: Suspicion, symptom: Symptom, confirmation: Confirmed) -> Anomaly:
+        reproduced = sorted(confirmation.reproduced, key=lambda verdict: verdict.severity)
+        typical = reproduced[len(reproduced) // 2]
         return Anomaly(
-            id=f"a{len(self._casebook.found) + 1}",
+            id=f"a{len(self._triage.found) + 1}",
             symptom=symptom,
-            severity=median(verdict.severity for verdict in shown),
+            severity=median(verdict.severity for verdict in reproduced),
             workload=suspect.workload,
             found_as=suspect.workload,
             mfs=Mfs(()),
@@ -367,10 +367,10 @@ class SearchLoop:
             complete=False,
         )
 
-    async def _explain(self, lane: Lane, met: ConfirmedAnomaly) -> None:
+    async def _explain(self, lane: Lane, confirmed: ConfirmedAnomaly) -> None:
         """Find out when an anomaly shows; or find out better, if an explanation of it was contradicted."""
-        anomaly = met.anomaly
-        with self._casebook.explaining(met):
+        anomaly = confirmed.anomaly
+        with self._triage.explaining(confirmed):
             probes = extract(
                 anomaly.workload,
                 anomaly.symptom,
@@ -383,12 +383,12 @@ class SearchLoop:
             try:
                 extracted, runs = await self._drive(lane, probes, "extract")
             except (_SetAside, LaneLost):
-                self._casebook.abandon(met)
+                self._triage.abandon(confirmed)
                 raise
         # The simplest workload moves the fewest counters besides those of the cause.
-        shown = self._measurer.measurement(extracted.workload) or met.measurement
-        telling, hint = rank(shown, self._measurer.plain, anomaly.symptom, self._catalog)
-        met.anomaly = dataclasses.replace(
+        reproduced = self._measurer.measurement(extracted.workload) or confirmed.measurement
+        telling, hint = rank(reproduced, self._measurer.plain, anomaly.symptom, self._catalog)
+        confirmed.anomaly = dataclasses.replace(
             anomaly,
             workload=extracted.workload,
             mfs=extracted.mfs,
@@ -400,12 +400,12 @@ class SearchLoop:
             telling=telling,
             hint=hint,
             revised=(*anomaly.revised, anomaly.mfs) if anomaly.complete else anomaly.revised,
-            same_as=met.covered_by,
+            same_as=confirmed.covered_by,
         )
-        self._casebook.explained(met)
-        self._sink.on_event(AnomalyExplained(met.anomaly))
-        if met.anomaly.complete:
-            for same in self._casebook.merge(met.anomaly):
+        self._triage.explained(confirmed)
+        self._sink.on_event(AnomalyExplained(confirmed.anomaly))
+        if confirmed.anomaly.complete:
+            for same in self._triage.merge(confirmed.anomaly):
                 self._sink.on_event(AnomalyMerged(same))
 
     async def _drive(

@@ -101,15 +101,15 @@ def remembered(runs: Iterable[RunRecord], anomaly: Anomaly, catalog: Catalog) ->
         None when no run of it is on record, or too few healthy ones to tell what is ordinary.
     """
     ordinary = Ordinary(catalog)
-    shown: dict[Workload, list[Measurement]] = {anomaly.workload: [], anomaly.found_as: []}
+    reproduced: dict[Workload, list[Measurement]] = {anomaly.workload: [], anomaly.found_as: []}
     for record in runs:
         if not isinstance(record.result, Measured) or record.verdict is None:
             continue
         if record.verdict.is_normal and record.purpose == "search":
             ordinary.learn(record.result.measurement)
-        elif record.verdict.symptom is anomaly.symptom and record.workload in shown:
-            shown[record.workload].append(record.result.measurement)
-    measurements = shown[anomaly.workload] or shown[anomaly.found_as]
+        elif record.verdict.symptom is anomaly.symptom and record.workload in reproduced:
+            reproduced[record.workload].append(record.result.measurement)
+    measurements = reproduced[anomaly.workload] or reproduced[anomaly.found_as]
     if not measurements or not ordinary.levels.ordinary:
         return None
     return Then(mean_signature([ordinary.levels.signature(each) for each in measurements]), ordinary.levels)
@@ -145,13 +145,13 @@ class Trial:
         telling = [reading for reading in self.readings if not reading.verdict.is_inconclusive]
         return tuple(reading.delivered_bps for reading in telling if reading.delivered_bps is not None)
 
-    def shown(self, symptom: Symptom) -> int:
+    def reproduced(self, symptom: Symptom) -> int:
         """Count the runs that showed a symptom."""
         return sum(verdict.symptom is symptom for verdict in self.verdicts)
 
     def share(self, symptom: Symptom) -> Interval | None:
         """Return where the share of runs that show a symptom lies, of those that say anything; None without one."""
-        return wilson(self.shown(symptom), len(self.verdicts) - self.inconclusive)
+        return wilson(self.reproduced(symptom), len(self.verdicts) - self.inconclusive)
 
     @property
     def normal(self) -> int:
@@ -205,8 +205,8 @@ class Reproduction:
 
         They are raised above what was ordinary when the anomaly was found.
         """
-        shown = [verdict.signature for verdict in self.trial.verdicts if verdict.symptom is self.symptom]
-        known = [signature for signature in shown if signature is not None]
+        reproduced = [verdict.signature for verdict in self.trial.verdicts if verdict.symptom is self.symptom]
+        known = [signature for signature in reproduced if signature is not None]
         return mean_signature(known) if self.then and known else None
 
     @property
@@ -233,7 +233,7 @@ class Reproduction:
 
     def _answer(self, trial: Trial) -> Reproduced:
         runs = len(trial.verdicts)
-        if trial.shown(self.symptom) >= math.ceil(_SHARE_TO_REPRODUCE * runs):
+        if trial.reproduced(self.symptom) >= math.ceil(_SHARE_TO_REPRODUCE * runs):
             return Reproduced.YES
         return Reproduced.INCONCLUSIVE if trial.inconclusive > _SHARE_TO_GIVE_UP * runs else Reproduced.NO
 

@@ -98,11 +98,11 @@ class Guard:
 
         Its watch has seen what the record does not tell: an agent that was lost on the way, a set-up that failed.
         """
-        watched, told = (watch.pause_seconds, watch.tells_pause) if isinstance(watch, _RunWatch) else (0.0, False)
+        watched, reported = (watch.pause_seconds, watch.tells_pause) if isinstance(watch, _RunWatch) else (0.0, False)
         with self._accounting:
             self._under_way = [each for each in self._under_way if each is not watch]
             self.pause_seconds += max(use.pause_seconds, watched)
-            self.tells_pause |= use.tells_pause or told
+            self.tells_pause |= use.tells_pause or reported
             self.stopped_runs += use.stopped
 
     def used_beside(self, watch: Watch | None) -> float:

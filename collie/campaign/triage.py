@@ -130,10 +130,17 @@ class Triage:
         Returns:
             Whether it shows what is confirmed already; otherwise it waits to be confirmed.
         """
-        met = next((met for met in (*self.waiting, *self._being_explained) if self._is_sighting(met, suspect)), None)
-        if met is not None:
-            met.sightings += 1
-            self._sighted(met.anomaly)
+        confirmed = next(
+            (
+                confirmed
+                for confirmed in (*self.waiting, *self._being_explained)
+                if self._is_sighting(confirmed, suspect)
+            ),
+            None,
+        )
+        if confirmed is not None:
+            confirmed.sightings += 1
+            self._sighted(confirmed.anomaly)
             return True
         alike = next((other for other in self.suspects if self._is_sighting(other, suspect)), None)
         if alike is not None:
@@ -166,10 +173,10 @@ class Triage:
             self._sighted(anomaly)
         self.keep(anomaly)
         if explain:
-            met = ConfirmedAnomaly(
+            confirmed = ConfirmedAnomaly(
                 suspect.workload, suspect.suspicion, suspect.measurement, anomaly, len(suspect.alike)
             )
-            self.waiting.append(met)
+            self.waiting.append(confirmed)
 
     # --- Explanations -------------------------------------------------------------------------------------------------
 
@@ -190,57 +197,59 @@ class Triage:
         return waiting[0] if waiting and is_needed(len(waiting)) else None
 
     @contextmanager
-    def explaining(self, met: ConfirmedAnomaly) -> Iterator[None]:
+    def explaining(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
         """Take an anomaly up: of those that wait, or one whose explanation was contradicted."""
-        if met in self.waiting:
-            self.waiting.remove(met)
-        self._being_explained.append(met)
+        if confirmed in self.waiting:
+            self.waiting.remove(confirmed)
+        self._being_explained.append(confirmed)
         try:
             yield
         finally:
-            self._being_explained.remove(met)
+            self._being_explained.remove(confirmed)
 
-    def abandon(self, met: ConfirmedAnomaly) -> None:
+    def abandon(self, confirmed: ConfirmedAnomaly) -> None:
         """Let an anomaly wait again, and first in the row, as the pair that was explaining it takes no further part."""
-        met.abandoned = True
-        self.waiting.insert(0, met)
+        confirmed.abandoned = True
+        self.waiting.insert(0, confirmed)
 
-    def explained(self, met: ConfirmedAnomaly) -> None:
+    def explained(self, confirmed: ConfirmedAnomaly) -> None:
         """Note an explanation. One that lacks conditions would hide what it does not explain, and covers nothing."""
-        if met.anomaly.complete:
-            self._known.add(self._widened(met.anomaly))
-            self._explained.append(met)
-        self.keep(met.anomaly)
+        if confirmed.anomaly.complete:
+            self._known.add(self._widened(confirmed.anomaly))
+            self._explained.append(confirmed)
+        self.keep(confirmed.anomaly)
 
     def merge(self, explained: Anomaly) -> list[Anomaly]:
         """Mark what waits and is explained by now as the same; return it."""
 
-        def covers(met: ConfirmedAnomaly) -> bool:
-            return explained.symptom.is_kin(met.anomaly.symptom) and explained.mfs.covers(met.anomaly.found_as)
+        def covers(confirmed: ConfirmedAnomaly) -> bool:
+            return explained.symptom.is_related(confirmed.anomaly.symptom) and explained.mfs.covers(
+                confirmed.anomaly.found_as
+            )
 
         merged = []
-        for waiting in [met for met in self.waiting if covers(met)]:
+        for waiting in [confirmed for confirmed in self.waiting if covers(confirmed)]:
             self.waiting.remove(waiting)
             merged.append(dataclasses.replace(waiting.anomaly, same_as=explained.id))
             self.keep(merged[-1])
-        for met in self._being_explained:
-            if covers(met):
-                met.covered_by = explained.id
+        for confirmed in self._being_explained:
+            if covers(confirmed):
+                confirmed.covered_by = explained.id
         return merged
 
     def to_audit(self, workload: Workload, most: int) -> ConfirmedAnomaly | None:
         """Return the explanation that covers a workload, if it has been put to the test fewer times than `most`."""
-        covering = (met for met in self._explained if met.anomaly.mfs.covers(workload))
-        return next((met for met in covering if met.audits < most), None)
+        covering = (confirmed for confirmed in self._explained if confirmed.anomaly.mfs.covers(workload))
+        return next((confirmed for confirmed in covering if confirmed.audits < most), None)
 
-    def stands(self, met: ConfirmedAnomaly) -> bool:
+    def stands(self, confirmed: ConfirmedAnomaly) -> bool:
         """Whether an explanation holds as far as is known: another lane may have found it wanting."""
-        return met in self._explained
+        return confirmed in self._explained
 
-    def contradicted(self, met: ConfirmedAnomaly) -> None:
+    def contradicted(self, confirmed: ConfirmedAnomaly) -> None:
         """Let an explanation no longer cover anything."""
-        self._known.remove(self._widened(met.anomaly))
-        self._explained.remove(met)
+        self._known.remove(self._widened(confirmed.anomaly))
+        self._explained.remove(confirmed)
 
     # --- Sightings ----------------------------------------------------------------------------------------------------
 

@@ -134,11 +134,11 @@ def _print_json_of(reading: CounterRates) -> None:
 
 
 def _print_line_of(reading: CounterRates, everything: bool) -> None:
-    shown = "  ".join(
+    displayed = "  ".join(
         f"{counter.name} {_rate(reading.rates[counter.name])}{_per_second(counter)}{_mark(reading, counter)}"
         for counter in _shown(reading, everything)
     )
-    click.echo(f"{reading.host:12} {shown or '(nothing moves)'}")
+    click.echo(f"{reading.host:12} {displayed or '(nothing moves)'}")
 
 
 def _rates(reading: CounterRates, everything: bool) -> Table:

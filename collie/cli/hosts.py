@@ -72,8 +72,11 @@ def calibrate(hosts: str, space: str | None, repeat: int, output: str, **options
     points, safety = made.calibration.points, made.safety
     status = 3 if safety and safety.left_behind else 0 if points else 5
     if output == "json":
-        shown = {"points": [_point(point) for point in points], **({"safety": render_safety(safety)} if safety else {})}
-        print_json({"schema_version": 1, "kept_in": str(made.path) if made.path else None, **shown})
+        displayed = {
+            "points": [_point(point) for point in points],
+            **({"safety": render_safety(safety)} if safety else {}),
+        }
+        print_json({"schema_version": 1, "kept_in": str(made.path) if made.path else None, **displayed})
     else:
         _print_calibration(points)
         if made.path:
@@ -114,8 +117,8 @@ def fingerprint(hosts: str, names: tuple[str, ...], output: str) -> int:
     """
     taken = wiring.take_fingerprints(hosts, names)
     if output == "json":
-        shown = {name: {"digest": each.digest, "fingerprint": each.values} for name, each in taken.items()}
-        print_json({"schema_version": 1, "hosts": shown})
+        displayed = {name: {"digest": each.digest, "fingerprint": each.values} for name, each in taken.items()}
+        print_json({"schema_version": 1, "hosts": displayed})
         return 0
     for name, each in taken.items():
         click.echo(f"{name}  {each.digest}")

@@ -37,7 +37,7 @@ def command(campaign: str, against: str | None, path: str | None, output: str) -
     """
     directory = existing_campaign(campaign)
     wanted = Path(path) if path else None
-    told: dict[str, object] = {}
+    reported: dict[str, object] = {}
     if against is None:
         with wiring.read_campaign(directory) as store:
             written = wiring.write_report(store, wanted)
@@ -45,11 +45,11 @@ def command(campaign: str, against: str | None, path: str | None, output: str) -
         other = existing_campaign(against)
         with wiring.read_campaign(directory) as store, wiring.read_campaign(other) as there:
             written, same = wiring.write_comparison(store, there, wanted)
-        told = {"against": there.header.campaign, "same_testbed": same}
+        reported = {"against": there.header.campaign, "same_testbed": same}
         if not same:
             click.echo("collie: the campaigns are not known to be of one testbed; the page says what differs", err=True)
     if output == "json":
-        print_json({"schema_version": 1, "campaign": store.header.campaign, **told, "report": str(written)})
+        print_json({"schema_version": 1, "campaign": store.header.campaign, **reported, "report": str(written)})
     else:
         click.echo(written)
     return 0

@@ -38,8 +38,8 @@ def show(space: str, output: str) -> int:
         print_json(_as_json(loaded))
         return 0
     click.echo(f"space {loaded.name}: 10^{loaded.log10_size():.1f} workloads before constraints\n")
-    usual = Workload()
-    always = {name: value for name, value in loaded.fixed.items() if value != usual.get(name)}
+    typical = Workload()
+    always = {name: value for name, value in loaded.fixed.items() if value != typical.get(name)}
     width = max(map(len, [*loaded.dimensions, *always]))
     for name, dimension in loaded.dimensions.items():
         click.echo(f"  {name:{width}}  {_values(dimension)}; plain {format_value(dimension.plain)}")

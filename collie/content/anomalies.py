@@ -9,7 +9,7 @@ from pydantic import Field
 
 from collie.content.document import Document, read_document
 from collie.content.fields import read_value, read_workload
-from collie.content.locate import ContentKind, available, find, shown
+from collie.content.locate import ContentKind, available, display_path, find
 from collie.content.model import Strict, validate
 from collie.errors import ContentError, Problem, Problems
 from collie.workloads.constraint import VERBS, HostLimits, within
@@ -101,7 +101,7 @@ def _collection(name: str) -> str:
 
 
 def _load(path: Path) -> ReferenceAnomaly:
-    document = read_document(path, shown(path))
+    document = read_document(path, display_path(path))
     problems = Problems()
     file = validate(document, _AnomalyFile, problems)
     trigger = None

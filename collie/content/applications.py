@@ -14,7 +14,7 @@ from collie.advise.overlap import pinned
 from collie.advise.solver import find as find_any
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_value
-from collie.content.locate import ContentKind, available, find, shown
+from collie.content.locate import ContentKind, available, display_path, find
 from collie.content.model import Strict, validate
 from collie.content.spaces import load_space
 from collie.errors import ContentError, Problem, Problems
@@ -59,7 +59,7 @@ def is_application(path: Path) -> bool:
     Raises:
         ContentError: it cannot be read.
     """
-    return "traffic" in read_document(path, shown(path)).data
+    return "traffic" in read_document(path, display_path(path)).data
 
 
 def names_application(name_or_path: str, overlay: Path | None = None) -> bool:
@@ -90,7 +90,7 @@ def load_application(
         ContentError: unknown name, or every problem of the file.
     """
     path = find(ContentKind.APPLICATION, name_or_path, overlay)
-    document = read_document(path, shown(path))
+    document = read_document(path, display_path(path))
     problems = Problems()
     file = validate(document, _ApplicationFile, problems)
     if not isinstance(document.part("traffic"), dict):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from collie.content.document import Document, read_document, read_text
-from collie.content.locate import ContentKind, available, find, shown
+from collie.content.locate import ContentKind, available, display_path, find
 from collie.content.model import Strict, validate
 from collie.counters.catalog import Catalog, Counter, CounterKind, Ignored, Role, Unit
 from collie.counters.discovery import Names, discovered
@@ -114,17 +114,17 @@ def _described_by(driver: str, overlay: Path | None) -> Path | None:
     if driver in files:
         return files[driver]
     # Parsing a catalog takes a tenth of a second, so only those are read that mention the driver at all.
-    mentioning = (path for path in files.values() if driver in read_text(path, shown(path)))
+    mentioning = (path for path in files.values() if driver in read_text(path, display_path(path)))
     return next((path for path in mentioning if driver in _drivers(path)), None)
 
 
 def _drivers(path: Path) -> Sequence[object]:
-    drivers = read_document(path, shown(path)).part("drivers")
+    drivers = read_document(path, display_path(path)).part("drivers")
     return drivers if isinstance(drivers, list) else ()
 
 
 def _load(path: Path) -> Catalog:
-    document = read_document(path, shown(path))
+    document = read_document(path, display_path(path))
     problems = Problems()
     file = validate(document, _CatalogFile, problems)
     if file and path.name == "catalog.yaml" and file.driver != path.parent.name:

@@ -118,17 +118,17 @@ def _merged(below: Any, above: Any) -> Any:
     return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
 
 
-def read_document(path: Path, shown: str | None = None) -> Document:
+def read_document(path: Path, display_name: str | None = None) -> Document:
     """Read one YAML file whose top is a mapping.
 
     Args:
         path: the file.
-        shown: what problems call it; the path itself unless given.
+        display_name: what problems call it; the path itself unless given.
 
     Raises:
         ContentError: not readable, not YAML, a key twice, an alias, a tag, or no mapping at the top.
     """
-    name = shown or str(path)
+    name = display_name or str(path)
     return parse_document(read_text(path, name), name)
 
 

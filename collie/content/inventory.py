@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from collie.content.document import read_document
-from collie.content.locate import shown
+from collie.content.locate import display_path
 from collie.content.model import validate
 from collie.errors import ContentError, InventoryError, Problems
 from collie.inventory.file import InventoryFile
@@ -23,7 +23,7 @@ def load_inventory(path: Path | str) -> Inventory:
     file = Path(os.path.expanduser(path))
     problems = Problems()
     try:
-        document = read_document(file, shown(file))
+        document = read_document(file, display_path(file))
         model = validate(document, InventoryFile, problems)
         if model is not None:
             problems.extend(document.problem(message, *location) for location, message in model.misfits())

@@ -107,7 +107,7 @@ def _article(kind: ContentKind) -> str:
     return "an" if kind[0] in "aeiou" else "a"
 
 
-def shown(path: Path) -> str:
+def display_path(path: Path) -> str:
     """Return a path as messages name it: relative to the working directory where that is shorter."""
     try:
         return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))  # a link by its own name, not by its target's

@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collie.content.document import read_text
-from collie.content.locate import shown
+from collie.content.locate import display_path
 from collie.detect.symptom import Symptom
 from collie.errors import ContentError, Problem
 from collie.untrusted import defused
@@ -109,7 +109,7 @@ def load_point(name: str) -> PrototypePoint:
     """
     file, _, number = name.partition("#")
     path = Path(file)
-    text = read_text(path, shown(path))
+    text = read_text(path, display_path(path))
     try:
         point = read_point(text)
         chosen = _chosen(point.traffics, number, name)
@@ -119,7 +119,7 @@ def load_point(name: str) -> PrototypePoint:
         message = "no point of the released prototype: nested too deep"
     except ValueError as error:
         message = defused(str(error))
-    raise ContentError([Problem(shown(path), 0, message)])
+    raise ContentError([Problem(display_path(path), 0, message)])
 
 
 def read_point(text: str) -> _Point:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field
 
 from collie.content.document import Document, Location, read_document
-from collie.content.locate import ContentKind, find, shown
+from collie.content.locate import ContentKind, display_path, find
 from collie.content.model import Strict, validate
 from collie.counters.catalog import CounterKind
 from collie.detect.confirm import Confirmation, false_chance
@@ -118,7 +118,7 @@ def load_recipe(name_or_path: str, overlay: Path | None = None) -> Recipe:
         ContentError: unknown name, or every problem of the file.
     """
     path = find(ContentKind.RECIPE, name_or_path, overlay)
-    document, remarks = read_document(path, shown(path)).with_present_keys(_PRESENT_KEYS)
+    document, remarks = read_document(path, display_path(path)).with_present_keys(_PRESENT_KEYS)
     for remark in remarks:
         logger.warning("%s", remark)
     problems = Problems()

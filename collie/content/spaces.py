@@ -10,7 +10,7 @@ from pydantic import Field
 from collie.content.dimensions import read_dimension
 from collie.content.document import Document, Location, read_document
 from collie.content.fields import read_fields
-from collie.content.locate import ContentKind, find, shown
+from collie.content.locate import ContentKind, display_path, find
 from collie.content.model import Strict, validate
 from collie.errors import ContentError, Problem, Problems
 from collie.workloads.constraint import HostLimits
@@ -43,7 +43,7 @@ def load_space(name_or_path: str, overlay: Path | None = None) -> Space:
         ContentError: unknown name, or every problem of the file.
     """
     path = find(ContentKind.SPACE, name_or_path, overlay)
-    document = read_document(path, shown(path))
+    document = read_document(path, display_path(path))
     problems = Problems()
     validate(document, _SpaceFile, problems)
     limits = _limits(document, problems)

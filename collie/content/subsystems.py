@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from collie.content.document import Document, read_document
-from collie.content.locate import ContentKind, find, shown
+from collie.content.locate import ContentKind, display_path, find
 from collie.content.model import validate
 from collie.errors import ContentError, Problems
 
@@ -45,7 +45,7 @@ def load_subsystem(name_or_path: str, kind: type[M], overlay: Path | None = None
 
 
 def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Document:
-    read = read_document(path, shown(path))
+    read = read_document(path, display_path(path))
     base, without = read.data.get(_BASED_ON), read.data.get(_WITHOUT, [])
     document = replace(read, data={key: value for key, value in read.data.items() if key not in {_BASED_ON, _WITHOUT}})
     if base is None:

@@ -30,8 +30,8 @@ def discovered(driver: str, names: Names, known: Iterable[Catalog] = ()) -> Cata
     for source in sorted(names):
         for name in sorted(names[source]):
             unique = name if name not in counters else f"{source}/{name}"
-            usual = described.get((source, name), _undescribed(source, name))
-            counters[unique] = replace(usual, name=unique, spelled="" if unique == name else name, availability="")
+            typical = described.get((source, name), _undescribed(source, name))
+            counters[unique] = replace(typical, name=unique, spelled="" if unique == name else name, availability="")
     return Catalog(driver, tuple(counters.values()))
 
 

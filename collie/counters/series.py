@@ -167,16 +167,16 @@ def is_stable(values: Sequence[float], tolerance: float) -> bool:
     return len(values) >= 4 and variation(values) <= tolerance
 
 
-def is_level(values: Sequence[float], tolerance: float, usual: float) -> bool:
+def is_level(values: Sequence[float], tolerance: float, typical: float) -> bool:
     """Whether values that swing have one level, whose mean is known as well as that of a stable window.
 
     Args:
         values: a rate per sample, of a window that is longer than usual.
         tolerance: largest coefficient of variation of a stable window; by no more do the means of both halves differ.
-        usual: samples of a stable window.
+        typical: samples of a stable window.
     """
     half = len(values) // 2
-    if half < 4 or variation(values) > tolerance * math.sqrt(len(values) / usual):
+    if half < 4 or variation(values) > tolerance * math.sqrt(len(values) / typical):
         return False
     early, late = sum(values[:half]) / half, sum(values[-half:]) / half
     return abs(late - early) <= tolerance * (early + late) / 2

@@ -136,7 +136,7 @@ class Comparison:
         # Each pair lies on either side of the median with chance 1/2, so all of them on one side with 2^(1 - n).
         return Effect(_spread(severities), _spread(ratios), _spread(pauses), 1.0 - 2.0 ** (1 - len(telling)))
 
-    def shown(self, side: Side) -> Verdict | None:
+    def reproduced(self, side: Side) -> Verdict | None:
         """Return the anomalous verdict of middle severity of one side; None when most of its runs are healthy."""
         if side is Side.BASELINE:
             readings = [pair.before for pair in self.pairs]
@@ -221,7 +221,7 @@ def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> 
     worse, better, same = counts[Sign.WORSE], counts[Sign.BETTER], counts[Sign.SAME]
     telling = worse + better + same
     result = Comparison(Change.INCONCLUSIVE, "", pairs)
-    before, after = result.shown(Side.BASELINE), result.shown(Side.CANDIDATE)
+    before, after = result.reproduced(Side.BASELINE), result.reproduced(Side.CANDIDATE)
     if worse >= rule.needed:
         confidence = 1.0 - tail(telling, worse, chances.differ)
         change = Change.NEW if before is None else Change.WORSE
@@ -238,13 +238,13 @@ def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> 
         counted = f"{worse} of {format_count(telling, 'pair')} worse, {better} better"
         text = f"{counted}; {rule.needed} of one kind decide"
         return Comparison(Change.INCONCLUSIVE, text, pairs)
-    shown = after if after is not None else before
-    change, told = (Change.HEALTHY, pairs[-1].after.verdict) if shown is None else (Change.STILL, shown)
-    return Comparison(change, told.reason, pairs, (), 1.0 - chances.false_negative_rate ** max(1, same))
+    reproduced = after if after is not None else before
+    change, reported = (Change.HEALTHY, pairs[-1].after.verdict) if reproduced is None else (Change.STILL, reproduced)
+    return Comparison(change, reported.reason, pairs, (), 1.0 - chances.false_negative_rate ** max(1, same))
 
 
 def _told(pairs: Sequence[RunPair], sign: Sign) -> str:
     """Return what both sides of a typical pair show."""
-    told = [pair for pair in pairs if pair.sign is sign]
-    pair = told[len(told) // 2]
+    reported = [pair for pair in pairs if pair.sign is sign]
+    pair = reported[len(reported) // 2]
     return f"baseline: {pair.before.verdict.reason}; candidate: {pair.after.verdict.reason}"

@@ -87,13 +87,13 @@ class Confirmed:
 
     Attributes:
         confirmed: shown often enough.
-        shown: the verdicts that showed the symptom.
+        reproduced: the verdicts that showed the symptom.
         runs: runs that said anything.
         put_aside: too many runs said nothing, so that it is neither confirmed nor refuted.
     """
 
     confirmed: bool
-    shown: tuple[Verdict, ...]
+    reproduced: tuple[Verdict, ...]
     runs: int
     put_aside: bool = False
 
@@ -108,21 +108,21 @@ def confirm(workload: Workload, symptom: Symptom, policy: Confirmation, suspicio
         suspicion: the verdict that raised it; without it nothing is clear.
     """
     may_be_clear = suspicion is not None and policy.is_clear(suspicion)
-    shown: list[Verdict] = []
+    reproduced: list[Verdict] = []
     said = void = 0
-    while len(shown) < policy.needed and policy.runs - said >= policy.needed - len(shown):
+    while len(reproduced) < policy.needed and policy.runs - said >= policy.needed - len(reproduced):
         if void > policy.void_runs:
-            return Confirmed(False, tuple(shown), said, put_aside=True)
+            return Confirmed(False, tuple(reproduced), said, put_aside=True)
         verdict = yield workload
         if verdict is None or verdict.is_inconclusive:
             void += 1
             continue
         said += 1
         if verdict.symptom is symptom:
-            shown.append(verdict)
+            reproduced.append(verdict)
             if may_be_clear and policy.is_clear(verdict):
-                return Confirmed(True, tuple(shown), said)
-    return Confirmed(len(shown) >= policy.needed, tuple(shown), said)
+                return Confirmed(True, tuple(reproduced), said)
+    return Confirmed(len(reproduced) >= policy.needed, tuple(reproduced), said)
 
 
 # --- Arithmetic -------------------------------------------------------------------------------------------------------
@@ -151,12 +151,12 @@ def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
     """
 
     @cache
-    def rest(shown: int, said: int) -> Odds:
-        if shown >= policy.needed:
+    def rest(reproduced: int, said: int) -> Odds:
+        if reproduced >= policy.needed:
             return Odds(1.0, 0.0)
-        if policy.runs - said < policy.needed - shown:
+        if policy.runs - said < policy.needed - reproduced:
             return Odds(0.0, 0.0)
-        more, less = rest(shown + 1, said + 1), rest(shown, said + 1)
+        more, less = rest(reproduced + 1, said + 1), rest(reproduced, said + 1)
         barely = shows - clear
         return Odds(
             clear + barely * more.confirmed + (1.0 - shows) * less.confirmed,

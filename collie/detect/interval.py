@@ -23,7 +23,7 @@ class Interval:
     confidence: float
 
 
-def wilson(shown: int, runs: int, confidence: float = CONFIDENCE) -> Interval | None:
+def wilson(reproduced: int, runs: int, confidence: float = CONFIDENCE) -> Interval | None:
     """Return Wilson's score interval of a share (E. B. Wilson, JASA 22, 1927).
 
     It asks which true shares this count would not surprise, in the normal approximation. Averaged over the true shares
@@ -31,7 +31,7 @@ def wilson(shown: int, runs: int, confidence: float = CONFIDENCE) -> Interval | 
     wider for that (Brown, Cai and DasGupta, Statistical Science 16, 2001).
 
     Args:
-        shown: runs that showed it.
+        reproduced: runs that showed it.
         runs: that said anything.
         confidence: 0..1, exclusive.
 
@@ -41,9 +41,11 @@ def wilson(shown: int, runs: int, confidence: float = CONFIDENCE) -> Interval | 
     if runs == 0:
         return None
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
-    share, spread = shown / runs, z * z / runs
+    share, spread = reproduced / runs, z * z / runs
     middle = share + spread / 2.0
     half = z * math.sqrt(share * (1.0 - share) / runs + spread / (4.0 * runs))
     low, high = (middle - half) / (1.0 + spread), (middle + half) / (1.0 + spread)
     # Exact where the arithmetic is off by a rounding.
-    return Interval(0.0 if shown == 0 else max(0.0, low), 1.0 if shown == runs else min(1.0, high), confidence)
+    return Interval(
+        0.0 if reproduced == 0 else max(0.0, low), 1.0 if reproduced == runs else min(1.0, high), confidence
+    )

@@ -215,14 +215,14 @@ def _paused(samples: Sequence[Sample]) -> float | None:
     Where a driver tells of pause once a second, the first samples of a run do not.
     """
     begins = (0.0, *(sample.seconds for sample in samples))
-    told = [
+    reported = [
         (begin, max(0.0, sample.seconds - begin), ratio)
         for begin, sample in zip(begins, samples, strict=False)
         if (ratio := sample.values.get("tx_pause_ratio")) is not None
     ]
-    first = [(length, ratio) for begin, length, ratio in told if begin < START_UP_SECONDS]
+    first = [(length, ratio) for begin, length, ratio in reported if begin < START_UP_SECONDS]
     paused, lasted = sum(length * ratio for length, ratio in first), sum(length for length, _ in first)
     if paused < min(START_UP_PAUSE_SECONDS, START_UP_PAUSE_RATIO * lasted):
-        told = told[len(first) :]
-    seconds = sum(length for _, length, _ in told)
-    return sum(length * ratio for _, length, ratio in told) / seconds if seconds else None
+        reported = reported[len(first) :]
+    seconds = sum(length for _, length, _ in reported)
+    return sum(length * ratio for _, length, ratio in reported) / seconds if seconds else None

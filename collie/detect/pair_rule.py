@@ -84,9 +84,9 @@ def rule_for(share: float, differ: float, false_negative_rate: float, overlooked
     )
 
 
-def tail(runs: int, shown: int, chance: float) -> float:
-    """Return the chance of `shown` of `runs` or more."""
-    return sum(math.comb(runs, k) * chance**k * (1.0 - chance) ** (runs - k) for k in range(shown, runs + 1))
+def tail(runs: int, reproduced: int, chance: float) -> float:
+    """Return the chance of `reproduced` of `runs` or more."""
+    return sum(math.comb(runs, k) * chance**k * (1.0 - chance) ** (runs - k) for k in range(reproduced, runs + 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ def reading_of(verdict: Verdict, measurement: Measurement) -> RunReading:
 def typical(readings: Sequence[RunReading]) -> RunReading | None:
     """Return the reading in the middle of those that most runs agree with; None where none says anything."""
     telling = [reading for reading in readings if not reading.verdict.is_inconclusive]
-    shown = [reading for reading in telling if reading.verdict.is_anomalous]
-    agreed = shown if 2 * len(shown) > len(telling) else [r for r in telling if r.verdict.is_normal]
+    reproduced = [reading for reading in telling if reading.verdict.is_anomalous]
+    agreed = reproduced if 2 * len(reproduced) > len(telling) else [r for r in telling if r.verdict.is_normal]
     ordered = sorted(agreed, key=lambda reading: (reading.verdict.severity, -(reading.delivered_bps or 0.0)))
     return ordered[len(ordered) // 2] if ordered else None
 

@@ -29,7 +29,7 @@ class Symptom(StrEnum):
     LOW_THROUGHPUT = "low_throughput"
     """Both bits/s and packets/s stay under what the same bytes in flight achieve otherwise."""
 
-    def is_kin(self, other: Symptom | None) -> bool:
+    def is_related(self, other: Symptom | None) -> bool:
         """Whether two symptoms may be one cause that shows now so, now so.
 
         What retransmits too early loses throughput, packets or whole queue pairs, from one run to the next. Pause is

@@ -93,6 +93,6 @@ def _alike(a: str, b: str, taken: Mapping[str, Fingerprint]) -> Finding:
     names = f"{a},{b}"
     if not found:
         return Finding(names, "alike", CheckState.OK, "nothing that changes results is known to differ")
-    shown = "; ".join(map(str, found[:_MAX_SHOWN])) + ("; ..." if len(found) > _MAX_SHOWN else "")
-    detail = f"they differ in {format_count(len(found), 'field')}: {shown}"
+    displayed = "; ".join(map(str, found[:_MAX_SHOWN])) + ("; ..." if len(found) > _MAX_SHOWN else "")
+    detail = f"they differ in {format_count(len(found), 'field')}: {displayed}"
     return Finding(names, "alike", CheckState.ADVICE, detail, f"here: collie hosts diff {a} {b} --hosts FILE")

@@ -103,8 +103,8 @@ class Run:
         self._clock = clock
         self._machines = {endpoint.role: endpoint.session.host.machine for endpoint in endpoints}
         self._flows = (*flows(workload), *([victim_flow(workload)] if victim else []))
-        told = (workload, victim) if victim else (workload,)
-        self._uses_receives = any(opcode.consumes_receive for one in told for opcode in one.opcodes)
+        reported = (workload, victim) if victim else (workload,)
+        self._uses_receives = any(opcode.consumes_receive for one in reported for opcode in one.opcodes)
         self._processes = processes(
             workload, [(endpoint.session.host, endpoint.session.facts, endpoint.port) for endpoint in endpoints]
         )

@@ -41,8 +41,8 @@ def known_words(fields: Iterable[str]) -> frozenset[str]:
     Args:
         fields: of the hosts that are compared, `CATEGORY.NAME` each.
     """
-    told = {*fields, *(field for meant in ALIASES.values() for field in meant)}
-    return frozenset({EVERYTHING, *ALIASES, *CATEGORIES, *told, *(field.partition(".")[2] for field in told)})
+    reported = {*fields, *(field for meant in ALIASES.values() for field in meant)}
+    return frozenset({EVERYTHING, *ALIASES, *CATEGORIES, *reported, *(field.partition(".")[2] for field in reported)})
 
 
 def beyond(differences: Iterable[Difference], under_test: Iterable[str]) -> tuple[Difference, ...]:

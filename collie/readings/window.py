@@ -233,6 +233,6 @@ def _series(role: str, placed: Mapping[str, Placed], workload: Workload, catalog
     for index, ((begin, _), (end, _)) in enumerate(itertools.pairwise(own), 1):
         values = rates_at(catalog, snapshots, index)
         delivered = received_bps(curves, begin, end)
-        shown = {"delivered_bps": delivered, "tx_pause_ratio": sent.ratio(own, index)}
-        series.append(Sample(end, role, {**shown, **values}))
+        displayed = {"delivered_bps": delivered, "tx_pause_ratio": sent.ratio(own, index)}
+        series.append(Sample(end, role, {**displayed, **values}))
     return series

@@ -32,11 +32,11 @@ def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Se
     """
     application = advice.application
     of_all = f"of {compared} known anomal{'y' if compared == 1 else 'ies'}"
-    met = len({hit.known.id for hit in advice.hits})
+    observed = len({hit.known.id for hit in advice.hits})
     lines = [
         f"{application.id}: {application.title}",
         *(f"  note     {remark}" for remark in remarks),
-        f"can hit {met or 'none'} {of_all}{_open_count(advice)}",
+        f"can hit {observed or 'none'} {of_all}{_open_count(advice)}",
     ]
     for place, hit in enumerate(advice.hits):
         lines += ["", *_hit(hit, application), *_measured(measured.get(place))]
@@ -168,10 +168,10 @@ def _limit(name: str, before: Values, after: Values) -> str:
 
 def _fields(workload: Workload, base: Workload) -> str:
     """Return what is not plain about a workload, as a workload file may have it on one line."""
-    shown = render(workload)
+    displayed = render(workload)
     named = ("qp_type", "opcode", "messages")
     differing = [name for name in FIELD_NAMES if name in named or workload.get(name) != base.get(name)]
-    return ", ".join(f"{name}: {_yaml(shown[name])}" for name in differing)
+    return ", ".join(f"{name}: {_yaml(displayed[name])}" for name in differing)
 
 
 def _yaml(value: Any) -> str:

@@ -173,7 +173,7 @@ def compare_campaigns(
 
 def same_anomaly(one: Anomaly, other: Anomaly) -> bool:
     """Whether two anomalies of two campaigns are most likely the same."""
-    if not one.symptom.is_kin(other.symptom):
+    if not one.symptom.is_related(other.symptom):
         return False
     return (
         one.mfs.covers(other.workload)
@@ -192,7 +192,7 @@ def _evidence(anomaly: Anomaly, elsewhere: ComparedCampaign) -> RegionRuns:
     inside = [record.verdict for record in _inside(anomaly, elsewhere.records) if record.verdict is not None]
     return RegionRuns(
         runs=len(inside),
-        showed=sum(anomaly.symptom.is_kin(verdict.symptom) for verdict in inside),
+        showed=sum(anomaly.symptom.is_related(verdict.symptom) for verdict in inside),
         normal=sum(verdict.is_normal for verdict in inside),
     )
 

@@ -11,14 +11,14 @@ from collie.ports import RunRecord
 from collie.report.chart import Trace, hosts_of
 from collie.report.quantities import show
 from collie.report.readings import CounterComparison, Rise, readings_of, rises_of
-from collie.report.shown import (
+from collie.report.representative_runs import (
     confirming_run,
     is_plain,
     measurement_of,
     number_of,
     sibling_run,
     simplest_run,
-    usual,
+    typical,
 )
 from collie.report.strip import Strips, strips_of
 from collie.search.anomaly import Anomaly
@@ -175,7 +175,7 @@ def _finding(
         run=number_of(confirming),
         sibling_run=number_of(sibling),
         counters=tuple(
-            CounterRow(item, usual(item.counter, filter(None, [simplest])), usual(item.counter, plain_runs))
+            CounterRow(item, typical(item.counter, filter(None, [simplest])), typical(item.counter, plain_runs))
             for item in anomaly.telling
         ),
         simplest_run=number_of(simplest),
@@ -221,5 +221,5 @@ def _trace(name: str, title: str, series: Sequence[Sample]) -> Trace:
     hosts: dict[str, list[tuple[float, float | None]]] = {}
     for sample in series:
         hosts.setdefault(sample.host, []).append((sample.seconds, sample.values.get(name)))
-    told = {host: values for host, values in hosts.items() if any(value is not None for _, value in values)}
-    return Trace(name, title, tuple((host, tuple(values)) for host, values in told.items()))
+    reported = {host: values for host, values in hosts.items() if any(value is not None for _, value in values)}
+    return Trace(name, title, tuple((host, tuple(values)) for host, values in reported.items()))

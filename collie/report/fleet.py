@@ -67,7 +67,7 @@ class FleetReport:
         return tuple(host for host in self.incomplete if host not in unjudged)
 
     @property
-    def shown(self) -> tuple[HostAssessment, ...]:
+    def displayed(self) -> tuple[HostAssessment, ...]:
         """The hosts that are shown one by one."""
         if self.verdict is None:
             return ()
@@ -224,5 +224,5 @@ def render_fleet(report: FleetReport) -> str:
     return (
         environment()
         .get_template("fleet.html.j2")
-        .render(report=report, map=heat_map(report.shown), version=__version__, in_words=in_words, score=score)
+        .render(report=report, map=heat_map(report.displayed), version=__version__, in_words=in_words, score=score)
     )

@@ -87,7 +87,7 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
     """Return the report; the same record gives the same bytes."""
     view = campaign_view(store, context)
     end_seconds = max(view.elapsed_seconds, 1.0)
-    shown = view.driven[:MAX_PANELS]
+    displayed = view.driven[:MAX_PANELS]
     return (
         environment()
         .get_template("campaign.html.j2")
@@ -97,9 +97,9 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
             testbed=name_testbed(view.header.testbed),
             facts=_facts(view),
             found_chart=found_chart([("Anomalies known", view.found)], end_seconds) if view.found else None,
-            driven_chart=driven_chart(_by_time(shown), view.found, end_seconds) if shown else None,
+            driven_chart=driven_chart(_by_time(displayed), view.found, end_seconds) if displayed else None,
             left_out_counters=[item.counter for item in view.driven[MAX_PANELS:]],
-            is_thinned=any(len(item.points) > MAX_POINTS for item in shown),
+            is_thinned=any(len(item.points) > MAX_POINTS for item in displayed),
             data=page_data(view),
         )
     )

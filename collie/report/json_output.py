@@ -304,7 +304,7 @@ def _trial(trial: Trial, reproduction: Reproduction) -> Json:
     return {
         "workload": render(trial.workload),
         "runs": len(trial.verdicts),
-        "shown": trial.shown(reproduction.symptom),
+        "shown": trial.reproduced(reproduction.symptom),
         "normal": trial.normal,
         "inconclusive": trial.inconclusive,
         "shown_ratio_interval": _interval(trial.share(reproduction.symptom)),

@@ -184,8 +184,8 @@ def _legend(figure: Figure, axes: Axes, drawn: SeverityMap) -> None:
         at = [drawn.x.place(drawn.x.position)], [drawn.y.place(drawn.y.position)]
         axes.plot(*at, **star, zorder=5, clip_on=False)
         severity = drawn.base_severity
-        shown = "" if severity is None else ", normal" if severity == 0 else f", severity {percent(severity)}"
-        entries.append(Line2D([], [], **star, label=f"base workload{shown}"))
+        displayed = "" if severity is None else ", normal" if severity == 0 else f", severity {percent(severity)}"
+        entries.append(Line2D([], [], **star, label=f"base workload{displayed}"))
     figure.legend(handles=entries, loc="outside lower center", ncols=len(entries), frameon=False, fontsize=7.5)
 
 

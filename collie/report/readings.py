@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from collie.ports import RunRecord
 from collie.report.quantities import packet_rate, percent, rate
-from collie.report.shown import measurement_of
+from collie.report.representative_runs import measurement_of
 from collie.workloads.plan import sinks
 
 
@@ -47,13 +47,13 @@ _SILENT = 1.0
 """Events per second below which nothing is told: a counter that rises from 0 has no ratio."""
 
 
-def rises_of(shown: RunRecord, sibling: RunRecord) -> tuple[Rise, ...]:
+def rises_of(displayed: RunRecord, sibling: RunRecord) -> tuple[Rise, ...]:
     """Return the counters that rose most against the plain sibling, the highest first.
 
     What `Anomaly.telling` does better, by comparing with all plain traffic and per packet as well, once an anomaly is
     explained; until then it is what there is.
     """
-    here, beside = measurement_of(shown), measurement_of(sibling)
+    here, beside = measurement_of(displayed), measurement_of(sibling)
     if here is None or beside is None:
         return ()
     names = dict.fromkeys(name for host in here.hosts for name in host.counters)
@@ -94,15 +94,15 @@ _KINDS = (
 )
 
 
-def readings_of(shown: RunRecord, sibling: RunRecord | None) -> Iterator[CounterComparison]:
+def readings_of(displayed: RunRecord, sibling: RunRecord | None) -> Iterator[CounterComparison]:
     """Yield the readings of every host, host A first.
 
     Args:
-        shown: the run.
+        displayed: the run.
         sibling: the plain sibling's; None when it did not run.
     """
-    here, beside = measurement_of(shown), measurement_of(sibling)
-    receiving = sinks(shown.workload)
+    here, beside = measurement_of(displayed), measurement_of(sibling)
+    receiving = sinks(displayed.workload)
     sibling_receiving = sinks(sibling.workload) if sibling else ()
     others = {host.host: host for host in beside.hosts} if beside else {}
     for host in here.hosts if here else ():

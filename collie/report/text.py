@@ -218,8 +218,8 @@ def _counters(measurement: Measurement) -> Iterator[str]:
         yield f"{'per second':{width}}{heads}"
     for name in names:
         readings = (host.counters.get(name) for host in measurement.hosts)
-        shown = ("unknown" if reading is None else format_number(reading, ",.6g") for reading in readings)
-        yield f"{name:{width}}" + "".join(f"{text:>16}" for text in shown)
+        displayed = ("unknown" if reading is None else format_number(reading, ",.6g") for reading in readings)
+        yield f"{name:{width}}" + "".join(f"{text:>16}" for text in displayed)
 
 
 def _styled(lines: Iterable[Line]) -> str:

@@ -138,7 +138,7 @@ def _raised(signature: Signature) -> str:
 def _trial(trial: Trial, reproduction: Reproduction) -> str:
     count = len(trial.verdicts)
     void = f", inconclusive in {trial.inconclusive}" if trial.inconclusive else ""
-    return f"{trial.shown(reproduction.symptom)} of {runs(count)}, normal in {trial.normal}{void}"
+    return f"{trial.reproduced(reproduction.symptom)} of {runs(count)}, normal in {trial.normal}{void}"
 
 
 def _words(symptom: Symptom) -> str:

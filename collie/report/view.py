@@ -15,7 +15,7 @@ from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
 from collie.report.chart import AnomalyMarker, Driven, Point
 from collie.report.coverage import DimensionCoverage, coverage_of
 from collie.report.finding import AnomalyView, SeriesOf, findings_of
-from collie.report.shown import is_plain, measurement_of
+from collie.report.representative_runs import is_plain, measurement_of
 from collie.report.unanswered import FailureGroup, unanswered
 from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Drop
@@ -121,9 +121,9 @@ def _read(store: CampaignStore, anomalies: Sequence[Anomaly]) -> Iterator[RunRec
 
     Of all others, and of runs beyond `_MAX_READINGS`, only the counter stays that was driven.
     """
-    left, shown = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
+    left, displayed = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
     for record in store.runs(with_series=False):
-        if (is_plain(record) or record.workload in shown) and left > 0:
+        if (is_plain(record) or record.workload in displayed) and left > 0:
             measurement = measurement_of(record)
             left -= sum(len(host.counters) for host in measurement.hosts) if measurement else 0
             yield record

@@ -239,15 +239,15 @@ def _phrase(condition: Condition) -> str:
     if op is Op.EQUAL:
         return f"{name} is {_value(value)}"
     side = "at least" if op is Op.AT_LEAST else "at most"
-    shown = format_bytes(value) if name in _SIZES else str(value)
+    reproduced = format_bytes(value) if name in _SIZES else str(value)
     if name in _NOUNS:
-        return f"{_NOUNS[name]} has {side} {shown}"
+        return f"{_NOUNS[name]} has {side} {reproduced}"
     if name == "mtu":
-        return f"the path MTU is {side} {shown}"
+        return f"the path MTU is {side} {reproduced}"
     if name not in _COUNTED:
-        return f"{name} is {side} {shown}"
+        return f"{name} is {side} {reproduced}"
     one, several, where = _COUNTED[name]
-    return f"there {'is' if value == 1 else 'are'} {side} {shown} {one if value == 1 else several}{where}"
+    return f"there {'is' if value == 1 else 'are'} {side} {reproduced} {one if value == 1 else several}{where}"
 
 
 def _value(value: object) -> str:

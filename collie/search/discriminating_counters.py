@@ -66,10 +66,10 @@ def rank(
     compared = [(run, count) for run in plain if (count := _packets(run, catalog))]
     if not packets or not compared:
         return (), ""
-    usual = median(count for _, count in compared)
+    typical = median(count for _, count in compared)
     found = []
     for counter in _candidates(symptom, catalog):
-        advance = _advance(counter, (measurement, packets), compared, usual)
+        advance = _advance(counter, (measurement, packets), compared, typical)
         if advance is not None and advance >= math.log(_MIN_FACTOR):
             found.append(DiscriminatingCounter(counter.name, counter.component, math.exp(advance), counter.meaning))
     found.sort(key=lambda telling: -telling.factor)
@@ -139,14 +139,14 @@ _Run = tuple[Measurement, float]
 """A run and its packets/s."""
 
 
-def _advance(counter: Counter, shown: _Run, plain: Sequence[_Run], usual: float) -> float | None:
+def _advance(counter: Counter, reproduced: _Run, plain: Sequence[_Run], typical: float) -> float | None:
     """Return how far a counter moved by every measure, as a logarithm; None when that is unknown or no more than usual.
 
-    `usual` is the packets/s of plain traffic, for the floor of what is counted per second.
+    `typical` is the packets/s of plain traffic, for the floor of what is counted per second.
     """
 
     def per_second(run: _Run) -> float | None:
-        return _log(run[0].counter(counter.name), _FLOOR_PER_PACKET * usual)
+        return _log(run[0].counter(counter.name), _FLOOR_PER_PACKET * typical)
 
     def per_packet(run: _Run) -> float | None:
         value = run[0].counter(counter.name)
@@ -157,7 +157,7 @@ def _advance(counter: Counter, shown: _Run, plain: Sequence[_Run], usual: float)
 
     advances = []
     for measure in (level,) if counter.gauge else (per_second, per_packet):
-        here = measure(shown)
+        here = measure(reproduced)
         there = [value for run in plain if (value := measure(run)) is not None]
         if here is None or not there:
             return None

@@ -56,7 +56,7 @@ def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
         return 0.0
     if verdict.is_normal:
         return -1.0
-    if not symptom.is_kin(verdict.symptom):
+    if not symptom.is_related(verdict.symptom):
         # A host that pauses is not judged by its throughput. So one judged by that did not pause; the other way round
         # nothing is known.
         absent = verdict.symptom is not None and symptom.is_looked_for_before(verdict.symptom)
@@ -108,7 +108,7 @@ class Evidence:
         self._symptom = symptom
         self._plainness = Plainness(space)
         self._votes = {finding: _Votes(shows=1, margin=_SURE_MARGIN)}
-        self._met: dict[Workload, float] = {}
+        self._observed_weights: dict[Workload, float] = {}
         self._silent: set[Workload] = set()
         self._places = [self._plainness.place(finding)]
         self._hides = [False]
@@ -121,19 +121,19 @@ class Evidence:
         healthy = [workload for workload, verdict in reversed(measured) if verdict.is_normal]
         healthy.sort(key=lambda w: (w.qp_type is not finding.qp_type) + (w.opcode is not finding.opcode))
         for workload in healthy[:_MAX_HEALTHY]:
-            self._met[workload] = -1.0
+            self._observed_weights[workload] = -1.0
             self._note(workload, hides=False)
         for workload, verdict in measured:
             if verdict.is_anomalous:
                 weight = _BY_CHANCE * weigh(verdict, self._symptom, self._cause)
                 self._note(workload, hides=weight < _HIDDEN)
                 if weight > 0:
-                    self._met[workload] = weight
+                    self._observed_weights[workload] = weight
 
     def hypotheses(self, policy: Extraction, seed: int) -> Hypotheses:
         """Return which explanations are possible before the first probe."""
-        points = np.array([self.limits.coordinates(workload) for workload in (self._finding, *self._met)])
-        weights = np.array([1.0, *self._met.values()])
+        points = np.array([self.limits.coordinates(workload) for workload in (self._finding, *self._observed_weights)])
+        weights = np.array([1.0, *self._observed_weights.values()])
         return Hypotheses(
             self.limits.limits, policy.false_negative_rate, policy.false_positive_rate, seed, points, weights
         )
@@ -154,24 +154,24 @@ class Evidence:
 
     def may_ask(self, workload: Workload, policy: Extraction) -> bool:
         """Whether running a workload once more may tell something."""
-        if workload in self._silent or workload in self._met:
+        if workload in self._silent or workload in self._observed_weights:
             return False
         votes = self._votes.get(workload)
         return votes is None or votes.asked < policy.repeats
 
     def chance_hidden(self, candidates: list[Candidate]) -> Floats:
         """Return for each candidate the chance that another anomaly hides the answer, by what was met nearby."""
-        met = np.array(self._places)
+        observed = np.array(self._places)
         # One by one, as all differences at once do not fit the caches.
-        distances = np.array([np.abs(met - candidate.place).sum(axis=1) for candidate in candidates])
+        distances = np.array([np.abs(observed - candidate.place).sum(axis=1) for candidate in candidates])
         near = np.exp(-_NEARNESS * distances)
         return np.asarray((near @ np.array(self._hides)) / (near.sum(axis=1) + _OPEN_UNLESS_MET))
 
     def simplest(self, mfs: Mfs | None = None) -> Workload:
         """Return the plainest workload that shows oftener than not; of those inside a set, if there are any."""
-        shown = [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
-        inside = [workload for workload in shown if mfs is not None and mfs.covers(workload)]
-        return min(inside or shown or [self._finding], key=self._plainness.complexity)
+        reproduced = [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
+        inside = [workload for workload in reproduced if mfs is not None and mfs.covers(workload)]
+        return min(inside or reproduced or [self._finding], key=self._plainness.complexity)
 
     def is_sure(self, workload: Workload, accepting: int) -> bool:
         """Whether a workload showed so clearly, or so often, that the finding may be moved there."""
@@ -179,23 +179,25 @@ class Evidence:
         return votes.margin >= _SURE_MARGIN or votes.shows >= accepting
 
     @property
-    def shown(self) -> list[Workload]:
+    def reproduced(self) -> list[Workload]:
         """Return every workload that shows, in the search or since."""
-        met = [workload for workload, weight in self._met.items() if weight >= _BY_CHANCE * _SURELY]
-        return met + [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
+        observed = [workload for workload, weight in self._observed_weights.items() if weight >= _BY_CHANCE * _SURELY]
+        return observed + [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
 
     @property
     def everything_shows(self) -> bool:
         """Whether several workloads show and none was ever healthy."""
-        healthy = any(votes.healthy for votes in self._votes.values()) or any(w < 0 for w in self._met.values())
+        healthy = any(votes.healthy for votes in self._votes.values()) or any(
+            w < 0 for w in self._observed_weights.values()
+        )
         return not healthy and sum(votes.shows > 0 for votes in self._votes.values()) >= _EVERYTHING
 
     def trials(self, mfs: Mfs) -> tuple[int, int]:
         """Return how many runs inside a set showed, and how many there were; hidden ones are left out."""
         inside = [votes for workload, votes in self._votes.items() if mfs.covers(workload)]
-        met = [weight for workload, weight in self._met.items() if mfs.covers(workload)]
-        passed = sum(votes.shows for votes in inside) + sum(weight >= _BY_CHANCE * _SURELY for weight in met)
-        return passed, passed + sum(votes.healthy for votes in inside) + sum(weight < 0 for weight in met)
+        observed = [weight for workload, weight in self._observed_weights.items() if mfs.covers(workload)]
+        passed = sum(votes.shows for votes in inside) + sum(weight >= _BY_CHANCE * _SURELY for weight in observed)
+        return passed, passed + sum(votes.healthy for votes in inside) + sum(weight < 0 for weight in observed)
 
     def _note(self, workload: Workload, *, hides: bool) -> None:
         self._places.append(self._plainness.place(workload))

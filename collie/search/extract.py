@@ -137,7 +137,7 @@ def extract(
         weight = evidence.add(probe.workload, (yield probe.workload))
         if weight:
             hypotheses.learn(probe.point, weight)
-    mfs = Mfs(tuple(evidence.limits.conditions(hypotheses.best(), evidence.shown)))
+    mfs = Mfs(tuple(evidence.limits.conditions(hypotheses.best(), evidence.reproduced)))
     simplest = evidence.simplest(mfs)
     # One run at least, even where the search has told everything: a resumed campaign knows an explanation by its runs.
     while asked < policy.most_runs and not (asked and evidence.is_sure(simplest, policy.accepting)):

@@ -100,13 +100,13 @@ class CandidateLimits:
             found += standings[derived(workload) if derived else next(fields)]
         return np.array(found)
 
-    def conditions(self, chosen: Sequence[int], shown: Iterable[Workload]) -> list[Condition]:
+    def conditions(self, chosen: Sequence[int], reproduced: Iterable[Workload]) -> list[Condition]:
         """Return a conjunction in words.
 
         Args:
             chosen: for each limit the index of its threshold; 0 for none.
-            shown: workloads that show, the finding among them. A dimension without order that has a condition at all
-                keeps the values that one of them has: of the others nobody knows.
+            reproduced: workloads that show the anomaly, the finding among them. A dimension without order that has a
+                condition at all keeps the values of these workloads: the others are unknown.
         """
         excluded: dict[str, set[Any]] = {}
         found: list[Condition] = []
@@ -115,7 +115,7 @@ class CandidateLimits:
                 excluded.setdefault(limit.feature, set()).add(limit.values[index - 1])
             elif index:
                 found.append(Condition(limit.feature, limit.op, limit.values[index - 1]))
-        workloads = list(shown)
+        workloads = list(reproduced)
         kept = {name: self._kept(name, values, workloads) for name, values in excluded.items()}
         equal = {name: values[0] for name, values in kept.items() if len(values) == 1}
         for name, values in kept.items():
@@ -124,11 +124,11 @@ class CandidateLimits:
         order = [*self._space.dimensions, *DERIVED]
         return sorted(found, key=lambda condition: order.index(condition.dimension))
 
-    def _kept(self, name: str, excluded: set[Any], shown: Sequence[Workload]) -> tuple[Any, ...]:
+    def _kept(self, name: str, excluded: set[Any], reproduced: Sequence[Workload]) -> tuple[Any, ...]:
         """Return the values of a dimension without order that show."""
         dimension = self._space.dimensions[name]
         assert isinstance(dimension, Choice)
-        seen = {workload.get(name) for workload in shown} - excluded
+        seen = {workload.get(name) for workload in reproduced} - excluded
         return tuple(value for value in dimension.values if value in seen)
 
 

@@ -68,8 +68,8 @@ class SimulatedTestbed:
         self._peer = None if peer is None else self._subsystem if peer is subsystem else peer.hardware
         self._settings = {name: setting.value for name, setting in subsystem.settings.items()}
         self._names = COUNTERS if peer is None else COUNTERS + UNLIKE_COUNTERS
-        shown = set(self._names)
-        self._catalog = replace(catalog, counters=tuple(each for each in catalog.counters if each.name in shown))
+        observed = set(self._names)
+        self._catalog = replace(catalog, counters=tuple(each for each in catalog.counters if each.name in observed))
         self._seed = seed
         self._noise = noise
         self._closed = False
@@ -134,11 +134,11 @@ class SimulatedTestbed:
         else:
             state = evaluate_between(self._subsystem, self._peer, workload)
             readings = unlike_counters(self._subsystem, self._peer, state)
-        shown, (a, b) = _shown(state), readings
+        observed, (a, b) = _shown(state), readings
         if luck is not None:
-            shown = _disturbed(shown, luck)
-            a, b = _spread(a, shown.pause, luck, 0), _spread(b, shown.pause, luck, 1)
-        hosts = _hosts(shown, (dict(zip(self._names, a, strict=True)), dict(zip(self._names, b, strict=True))))
+            observed = _disturbed(observed, luck)
+            a, b = _spread(a, observed.pause, luck, 0), _spread(b, observed.pause, luck, 1)
+        hosts = _hosts(observed, (dict(zip(self._names, a, strict=True)), dict(zip(self._names, b, strict=True))))
         return Measurement(
             hosts=hosts,
             window_seconds=WINDOW_SAMPLES * SAMPLE_SECONDS,
@@ -186,25 +186,25 @@ def _shown(state: SteadyState) -> _Shown:
     return _Shown(bps, pps, pause, state.loss_ratio())
 
 
-def _hosts(shown: _Shown, readings: tuple[_Counters, _Counters]) -> tuple[HostMeasurement, HostMeasurement]:
-    (a_bps, b_bps), (a_pps, b_pps), (a_pause, b_pause), (a_loss, b_loss) = shown
+def _hosts(observed: _Shown, readings: tuple[_Counters, _Counters]) -> tuple[HostMeasurement, HostMeasurement]:
+    (a_bps, b_bps), (a_pps, b_pps), (a_pause, b_pause), (a_loss, b_loss) = observed
     return (
         HostMeasurement(HOST_A, a_bps, a_pps, a_pause, b_pause, a_loss, readings[0]),
         HostMeasurement(HOST_B, b_bps, b_pps, b_pause, a_pause, b_loss, readings[1]),
     )
 
 
-def _disturbed(shown: _Shown, luck: Chance) -> _Shown:
+def _disturbed(observed: _Shown, luck: Chance) -> _Shown:
     """Return what both hosts show in a run that chance has had its part in."""
-    (a_pause, b_pause), (a_stray, b_stray) = _scaled(shown.pause, luck.pause), luck.spurious_pause
+    (a_pause, b_pause), (a_stray, b_stray) = _scaled(observed.pause, luck.pause), luck.spurious_pause
     return _Shown(
-        _scaled(shown.bps, luck.throughput),
-        _scaled(shown.pps, luck.throughput),
+        _scaled(observed.bps, luck.throughput),
+        _scaled(observed.pps, luck.throughput),
         (
             None if a_pause is None else min(1.0, a_pause + a_stray),
             None if b_pause is None else min(1.0, b_pause + b_stray),
         ),
-        shown.loss,
+        observed.loss,
     )
 
 

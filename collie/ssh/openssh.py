@@ -236,8 +236,8 @@ class OpenSshRemote:
         """Name what `ssh` says that went wrong."""
         host = self._host
         lines = (line.strip() for line in defused(stderr.replace("\r", "")).splitlines())
-        told = [line for line in lines if line and _KEYS_PREFIX not in line]  # a file of ours that is gone by now
-        words = " | ".join(told[-3:]) or "ssh ended without a word"
+        reported = [line for line in lines if line and _KEYS_PREFIX not in line]  # a file of ours that is gone by now
+        words = " | ".join(reported[-3:]) or "ssh ended without a word"
         if "host key verification failed" not in stderr.lower():
             return HostUnreachable(host.name, host.address, words)
         where = "known_hosts" if self._known_hosts is None else str(self._known_hosts)

@@ -121,10 +121,10 @@ class FakeTestbed:
         rng = Random(f"{self.seed}/{run}")
         if rng.random() < self.setup_failure_ratio:
             return SetupFailed("qp timeout", f"run {run}: the queue pairs did not connect", self.run_seconds / 3)
-        shown = next((plant for plant in self.planted if plant.mfs.covers(workload)), None)
-        if shown is not None and rng.random() >= shown.shows:
-            shown = None
-        return Measured(replayed(self._measurement(workload, shown, rng), watch), self.run_seconds)
+        observed = next((plant for plant in self.planted if plant.mfs.covers(workload)), None)
+        if observed is not None and rng.random() >= observed.shows:
+            observed = None
+        return Measured(replayed(self._measurement(workload, observed, rng), watch), self.run_seconds)
 
     def other_uses(self) -> tuple[OtherUse, ...]:
         """Return who else is said to be there."""
@@ -135,10 +135,10 @@ class FakeTestbed:
         self.closed += 1
         return {}
 
-    def _measurement(self, workload: Workload, shown: Planted | None, rng: Random) -> Measurement:
-        shown_by = tuple(self._host(name, workload, shown, rng) for name in hosts(workload))
-        symptom = shown.symptom if shown else None
-        unfairness = shown.severity if shown and symptom is Symptom.UNFAIRNESS else 0.0
+    def _measurement(self, workload: Workload, observed: Planted | None, rng: Random) -> Measurement:
+        shown_by = tuple(self._host(name, workload, observed, rng) for name in hosts(workload))
+        symptom = observed.symptom if observed else None
+        unfairness = observed.severity if observed and symptom is Symptom.UNFAIRNESS else 0.0
         health = GeneratorHealth(
             idle_poll_ratio=0.5,
             empty_queue_ratio=0.0,
@@ -154,10 +154,10 @@ class FakeTestbed:
         wrong_bytes = 4096 if symptom is Symptom.WRONG_PAYLOAD else 0
         return Measurement(shown_by, window_seconds=4.0, health=health, series=series, wrong_bytes=wrong_bytes)
 
-    def _host(self, name: str, workload: Workload, shown: Planted | None, rng: Random) -> HostMeasurement:
+    def _host(self, name: str, workload: Workload, observed: Planted | None, rng: Random) -> HostMeasurement:
         receives = name in sinks(workload)
-        symptom = shown.symptom if shown and receives else None
-        severity = shown.severity if shown and receives else 0.0
+        symptom = observed.symptom if observed and receives else None
+        severity = observed.severity if observed and receives else 0.0
         bound = self.specification(workload).share(shares(workload)[name] if receives else 0.0)
         achieved = (1.0 - severity if symptom is Symptom.LOW_THROUGHPUT else 1.0) * self._jitter(rng)
         pause = severity if symptom is Symptom.PAUSE else 0.0

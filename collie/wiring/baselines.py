@@ -205,9 +205,9 @@ def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str
     unlike = [(host, each) for host in found for each in beyond(host.differences, (*under_test, *follows))]
     if unlike:
         fields = ",".join(dict.fromkeys(each.field for _, each in unlike))
-        told = "\n  ".join(f"{host.b}: {each}" for host, each in unlike)
+        reported = "\n  ".join(f"{host.b}: {each}" for host, each in unlike)
         raise UsageError(
-            f"{what} (then and now):\n  {told}\nMake them alike, or say that this is under test as well: "
+            f"{what} (then and now):\n  {reported}\nMake them alike, or say that this is under test as well: "
             f"--under-test {','.join((*dict.fromkeys(under_test), fields))}"
         )
 

@@ -37,14 +37,14 @@ class Exported:
         suffix: that its name usually has.
         printable: whether it is text for people.
         runs: whether it runs the anomaly; else it says why that form cannot.
-        told: the same, for programs.
+        reported: the same, for programs.
     """
 
     data: bytes
     suffix: str
     printable: bool = True
     runs: bool = True
-    told: Mapping[str, Any] = field(default_factory=dict)
+    reported: Mapping[str, Any] = field(default_factory=dict)
 
 
 def export(name: str, form: str, hosts: str | None = None) -> Exported:
@@ -113,7 +113,7 @@ def _recipe(chosen: SearchChoice) -> Recipe:
 def _perftest(named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
     case = _in_perftest(named)
     text = render_commands(case, hosts)
-    return Exported(text.encode(), ".sh", runs=case.anomaly.is_faithful, told=perftest_json(case, hosts))
+    return Exported(text.encode(), ".sh", runs=case.anomaly.is_faithful, reported=perftest_json(case, hosts))
 
 
 def _script(named: NamedCase, hosts: Mapping[str, Host]) -> Exported:

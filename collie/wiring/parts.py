@@ -37,7 +37,7 @@ class Defaults(NamedTuple):
     recipe: str
 
 
-def usual(choice: TestbedChoice) -> Defaults:
+def defaults_for(choice: TestbedChoice) -> Defaults:
     """Return what a testbed is searched with unless the user says something else.
 
     Of hosts the first pair's devices decide, by name, as nobody has been asked yet: `rxe0` and the like are Soft-RoCE,
@@ -61,7 +61,7 @@ def with_usual(choice: SearchChoice) -> SearchChoice:
         InventoryError: the hosts file is wrong.
         UsageError: it forms no pair.
     """
-    return choice if choice.testbed.is_simulated else choice.naming(*usual(choice.testbed))
+    return choice if choice.testbed.is_simulated else choice.naming(*defaults_for(choice.testbed))
 
 
 def space_of(choice: TestbedChoice, name: str | None, terms: str | None = None) -> Space:
@@ -73,7 +73,7 @@ def space_of(choice: TestbedChoice, name: str | None, terms: str | None = None) 
         terms: space of an application that names none; None for the one that suits the testbed.
     """
     if name is None or names_application(name):
-        return space_named(name, terms or usual(choice).space)
+        return space_named(name, terms or defaults_for(choice).space)
     return load_space(name)
 
 
@@ -98,7 +98,7 @@ def space_named(name: str | None, default: str = "nsdi22") -> Space:
 
 def recipe_of(choice: TestbedChoice, name: str | None) -> Recipe:
     """Load a recipe; without a name the one that suits the testbed."""
-    return load_recipe(name or usual(choice).recipe)
+    return load_recipe(name or defaults_for(choice).recipe)
 
 
 def known_sets(known: str | None) -> tuple[Mfs, ...]:

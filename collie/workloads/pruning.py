@@ -117,8 +117,8 @@ def _limited(limits: HostLimits, restriction: Restriction) -> tuple[HostLimits, 
     before = getattr(limits, name)
     if most is None or most >= before:
         return limits, ()
-    shown = format_bytes(most) if name.endswith("_bytes") else str(most)
-    return replace(limits, **{name: most}), (Drop(name, f"over {shown}", f"{_LIMITS[name]}: {restriction.reason}"),)
+    displayed = format_bytes(most) if name.endswith("_bytes") else str(most)
+    return replace(limits, **{name: most}), (Drop(name, f"over {displayed}", f"{_LIMITS[name]}: {restriction.reason}"),)
 
 
 def _restricted(dimension: Dimension, restriction: Restriction) -> tuple[Dimension, Iterable[Drop]]:

@@ -185,8 +185,8 @@ class Workload:
         Extraction draws its probes with a generator that is seeded by this text, and a campaign is resumed by replaying
         it: a new field must leave the text of an old workload as it was.
         """
-        shown = (f for f in fields(self) if "added" not in f.metadata or self.get(f.name) != f.default)
-        return f"Workload({', '.join(f'{each.name}={self.get(each.name)!r}' for each in shown)})"
+        written = (f for f in fields(self) if "added" not in f.metadata or self.get(f.name) != f.default)
+        return f"Workload({', '.join(f'{each.name}={self.get(each.name)!r}' for each in written)})"
 
     def get(self, dimension: str) -> Any:
         """Return the value of a field by its name."""
@@ -331,8 +331,8 @@ def stable_text(workload: Workload) -> str:
     and none that an earlier Collie began could be resumed.
     """
     default = Workload()
-    told = [name for name in FIELD_NAMES if name in _FIRST_FIELDS or workload.get(name) != default.get(name)]
-    return f"Workload({', '.join(f'{name}={workload.get(name)!r}' for name in told)})"
+    named = [name for name in FIELD_NAMES if name in _FIRST_FIELDS or workload.get(name) != default.get(name)]
+    return f"Workload({', '.join(f'{name}={workload.get(name)!r}' for name in named)})"
 
 
 def render(workload: Workload) -> dict[str, Any]:

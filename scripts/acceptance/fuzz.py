@@ -48,7 +48,7 @@ class Tally:
 
     def tell(self) -> None:
         """Print a line of JSON."""
-        told = {
+        reported = {
             "target": self._name,
             "inputs": self._seen,
             "refused": self._seen - self._good,
@@ -56,7 +56,7 @@ class Tally:
             "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
             "seconds": round(time.monotonic() - self._began, 1),
         }
-        print(json.dumps(told), flush=True)
+        print(json.dumps(reported), flush=True)
 
 
 def main() -> int:

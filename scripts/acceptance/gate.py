@@ -135,10 +135,10 @@ def _noiseless(settings: Settings, workload: Workload) -> RunReading:
     space = wiring.space_of(choice, None)
     severity = float(Truth(wiring.subsystem_of(choice), space).severities([workload])[0])
     outcome = Outcome.ANOMALOUS if severity else Outcome.NORMAL
-    shown = wiring.open_testbed(choice, 0).measure(workload, 1)
-    assert isinstance(shown, Measured)
+    displayed = wiring.open_testbed(choice, 0).measure(workload, 1)
+    assert isinstance(displayed, Measured)
     symptom = Symptom.LOW_THROUGHPUT if severity else None
-    return reading_of(Verdict(outcome, "", symptom, severity), shown.measurement)
+    return reading_of(Verdict(outcome, "", symptom, severity), displayed.measurement)
 
 
 def _seed(seed: int, wanted: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -37,21 +37,21 @@ def main() -> int:
                 siege.strike(names, version, live=live)
                 print(f"\r{siege.directories} directories", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    violations = [each for told in siege.answers.values() for each in told.violations]
+    violations = [each for reported in siege.answers.values() for each in reported.violations]
     print(f"{siege.directories} directories, {len(violations)} violations\n")
     print("| command | answers by exit code | peak, MiB | slowest, s | violations |\n|---|---|---|---|---|")
-    for command, told in siege.answers.items():
+    for command, reported in siege.answers.items():
         print(
-            f"| `{command}` | {_codes(told)} | {told.peak_bytes >> 20} | {told.slowest_seconds:.1f} "
-            f"| {len(told.violations)} |"
+            f"| `{command}` | {_codes(reported)} | {reported.peak_bytes >> 20} | {reported.slowest_seconds:.1f} "
+            f"| {len(reported.violations)} |"
         )
     for each in violations:
         print(f"- {each}")
     return 1 if violations else 0
 
 
-def _codes(told: Answers) -> str:
-    known = sorted(told.codes.items(), key=lambda item: -1 if item[0] is None else item[0])
+def _codes(reported: Answers) -> str:
+    known = sorted(reported.codes.items(), key=lambda item: -1 if item[0] is None else item[0])
     return ", ".join(f"{'killed' if code is None else code}: {count}" for code, count in known)
 
 

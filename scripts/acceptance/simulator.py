@@ -240,18 +240,18 @@ def resources() -> Result:
     """Row 5: the parameter halved and doubled."""
     rows, fine = [], True
     for sized in SIZED:
-        less, usual, more = (threshold(sized, _file(sized.subsystem), SPACE, factor) for factor in sized.factors)
+        less, typical, more = (threshold(sized, _file(sized.subsystem), SPACE, factor) for factor in sized.factors)
         assert less
-        assert usual
+        assert typical
         assert more
-        ratios = usual / less, more / usual
+        ratios = typical / less, more / typical
         fine &= all(1.5 <= ratio <= 2.5 for ratio in ratios)
         value = getattr(getattr(_file(sized.subsystem), sized.part), sized.parameter)
         quantity = f"`{sized.part}.{sized.parameter}` = {value}"
-        moved = f"{less}, {usual}, {more}"
+        moved = f"{less}, {typical}, {more}"
         factors = ", ".join(f"{factor:g}" for factor in sized.factors)
-        shown = f"{ratios[0]:.2f}, {ratios[1]:.2f}"
-        rows.append((f"`{sized.mechanism}`", sized.subsystem, quantity, sized.dimension, factors, moved, shown))
+        displayed = f"{ratios[0]:.2f}, {ratios[1]:.2f}"
+        rows.append((f"`{sized.mechanism}`", sized.subsystem, quantity, sized.dimension, factors, moved, displayed))
     heads = ("mechanism", "on", "parameter", "dimension", "times", "threshold", "ratios")
     return _rows(heads, rows), fine
 
@@ -300,12 +300,12 @@ def family() -> Result:
     every = [*dict.fromkeys(mechanism for name in ("F", "H") for mechanism in planted(_file(name)))]
     for name in FAMILY:
         subsystem, truth = _file(name), _truth(name)
-        shown = planted(subsystem)
+        displayed = planted(subsystem)
         credited = [truth.mechanism(witness.trigger) for witness in subsystem.witnesses]
         fine &= credited == [witness.mechanism for witness in subsystem.witnesses]
-        fine &= name in ("F", "H") or set(shown) <= set(planted(_file("F")))
-        marks = ["x" if mechanism in shown else "" for mechanism in every]
-        rows.append((f"{name}: {subsystem.title}", len(shown), *marks))
+        fine &= name in ("F", "H") or set(displayed) <= set(planted(_file("F")))
+        marks = ["x" if mechanism in displayed else "" for mechanism in every]
+        rows.append((f"{name}: {subsystem.title}", len(displayed), *marks))
     heads = ("subsystem", "shows", *(f"`{mechanism}`" for mechanism in every))
     turned = list(zip(heads, *rows, strict=True))
     return _rows([str(cell) for cell in turned[0]], turned[1:]), fine

@@ -132,17 +132,17 @@ class Page:
     def _next(self) -> dict[str, Any]:
         """Read one message and remember what it tells."""
         message: dict[str, Any] = json.loads(self._line())
-        method, told = message.get("method", ""), message.get("params", {})
+        method, reported = message.get("method", ""), message.get("params", {})
         self._events.append(method)
         match method:
             case "Network.requestWillBeSent":
-                self.requests.append(told["request"]["url"])
+                self.requests.append(reported["request"]["url"])
             case "Log.entryAdded":
-                self.console.append(f"{told['entry']['level']}: {told['entry']['text']}")
+                self.console.append(f"{reported['entry']['level']}: {reported['entry']['text']}")
             case "Runtime.consoleAPICalled":
-                self.console.append(f"{told['type']}: {told['args']}")
+                self.console.append(f"{reported['type']}: {reported['args']}")
             case "Runtime.exceptionThrown":
-                self.console.append(f"exception: {told['exceptionDetails']['text']}")
+                self.console.append(f"exception: {reported['exceptionDetails']['text']}")
         return message
 
     def _line(self) -> bytes:

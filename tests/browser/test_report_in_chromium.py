@@ -146,11 +146,11 @@ def test_it_can_be_read_without_eyes_and_without_a_mouse(page: Page, campaign: P
 def test_all_of_it_is_printed(page: Page, campaign: Path) -> None:
     page.open(campaign / "report.html", dark=True)
     page.call("Emulation.setEmulatedMedia", media="print")
-    shown: Any = page.evaluate(
+    displayed: Any = page.evaluate(
         "[...document.querySelectorAll('details > :not(summary)')].map(e => e.getBoundingClientRect().height > 0)"
     )
-    assert shown
-    assert all(shown)
+    assert displayed
+    assert all(displayed)
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
     pdf = page.printed()

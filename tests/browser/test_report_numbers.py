@@ -119,11 +119,11 @@ def test_every_number_reads_as_its_value(written: Page) -> None:
         if text in {"unknown", "over 1000 times"}:
             assert value == "" if text == "unknown" else float(value) > 1000
             continue
-        shown = re.fullmatch(r"(\d+(?:\.(\d+))?) ?(\D*)", text)
-        assert shown, (source, text)
-        unit, digits = _UNITS[shown[3]], len(shown[2] or "")
+        displayed = re.fullmatch(r"(\d+(?:\.(\d+))?) ?(\D*)", text)
+        assert displayed, (source, text)
+        unit, digits = _UNITS[displayed[3]], len(displayed[2] or "")
         rounded = 0.51 * unit * 10.0**-digits
-        assert math.isclose(float(shown[1]) * unit, float(value), rel_tol=0, abs_tol=rounded), (source, value, text)
+        assert math.isclose(float(displayed[1]) * unit, float(value), rel_tol=0, abs_tol=rounded), (source, value, text)
 
 
 def test_what_pictures_show_is_on_record(written: Page, store: SqliteStore) -> None:

@@ -110,8 +110,8 @@ def test_many_wrong_names_do_not_make_a_message_of_gigabytes(tmp_path: Path) -> 
     pairs = "".join(f"  - [x{n}, y{n}]\n" for n in range(1000))
     with pytest.raises(InventoryError) as caught:
         load_inventory(write(tmp_path, f"version: 1\nhosts:\n{hosts}pairs:\n{pairs}"))
-    *shown, last = str(caught.value).splitlines()
-    assert len(shown) == 50
+    *displayed, last = str(caught.value).splitlines()
+    assert len(displayed) == 50
     assert "and more: the first 50 problems are shown" in last
     assert len(str(caught.value)) < 50_000
 

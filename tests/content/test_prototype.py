@@ -32,8 +32,8 @@ def host(ip: str, **changed: Any) -> dict[str, Any]:
 
 def traffic(from_: str = A, to: str = B, **changed: Any) -> dict[str, Any]:
     ends = {"client": host(from_), "server": host(to)}
-    usual = {"process_num": 4, "qp_num": 2, "mtu": 3, "qp_type": "RC", "reqs": "w_1_4096,", "recvs": "1_65536,"}
-    return {**usual, **ends, **changed}
+    typical = {"process_num": 4, "qp_num": 2, "mtu": 3, "qp_type": "RC", "reqs": "w_1_4096,", "recvs": "1_65536,"}
+    return {**typical, **ends, **changed}
 
 
 def loaded(folder: Path, *traffics: dict[str, Any], readings: str = "", which: str = "") -> PrototypePoint:
@@ -102,9 +102,9 @@ def test_differences_between_the_ends_are_told(tmp_path: Path) -> None:
     sends = traffic(reqs="s_1_4096,", qp_num=3, server=host(B, recv_batch=4, mr_num=7))
     point = loaded(tmp_path, sends)
     assert (point.workload.wqe_batch, point.workload.mrs_per_qp) == (8, 2)
-    told = " ".join(point.remarks)
+    reported = " ".join(point.remarks)
     for part in ("batches differ", "memory regions of a process differ", "7 memory regions serve 3", "wait for ever"):
-        assert part in told
+        assert part in reported
 
 
 @pytest.mark.parametrize(

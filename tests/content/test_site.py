@@ -28,8 +28,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_fence_is_shown_as_text(site: Path) -> None:
-    shown = [page.name for page in site.rglob("*.html") if re.search(r"<p>[^<]*```", page.read_text(encoding="utf-8"))]
-    assert not shown
+    displayed = [
+        page.name for page in site.rglob("*.html") if re.search(r"<p>[^<]*```", page.read_text(encoding="utf-8"))
+    ]
+    assert not displayed
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:

@@ -88,15 +88,15 @@ class _Transport(paramiko.Transport):
     """Says when the client has been told that a request was granted; handles one request after another.
 
     Attributes:
-        told: of the request that is being handled.
+        reported: of the request that is being handled.
     """
 
-    told = threading.Event()
+    reported = threading.Event()
 
     def _send_user_message(self, data: paramiko.Message) -> None:
         super()._send_user_message(data)  # type: ignore[misc]  # there is no public way
         if data.asbytes()[:1] == cMSG_CHANNEL_SUCCESS:
-            self.told.set()
+            self.reported.set()
 
 
 class _Server(paramiko.ServerInterface):
@@ -152,12 +152,12 @@ class _Server(paramiko.ServerInterface):
         self._wait_while_stuck()
         transport = channel.get_transport()
         assert isinstance(transport, _Transport)
-        transport.told = threading.Event()
-        threading.Thread(target=self._execute, args=(channel, command, transport.told), daemon=True).start()
+        transport.reported = threading.Event()
+        threading.Thread(target=self._execute, args=(channel, command, transport.reported), daemon=True).start()
         return True
 
-    def _execute(self, channel: paramiko.Channel, command: bytes, told: threading.Event) -> None:
-        told.wait()  # or a short command would be over, and its channel closed, before the client hears that it begins
+    def _execute(self, channel: paramiko.Channel, command: bytes, reported: threading.Event) -> None:
+        reported.wait()  # else a short command ends, and its channel closes, before the client hears of its beginning
         pipe = subprocess.PIPE
         process = subprocess.Popen(["sh", "-c", command], cwd=self._home, stdin=pipe, stdout=pipe, stderr=pipe)
         assert process.stdin is not None

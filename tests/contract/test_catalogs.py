@@ -71,21 +71,21 @@ def test_every_value_that_a_driver_shows_arrives_under_its_counter(path: Path) -
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_counter_that_is_not_always_there_says_when_it_is(driver: str) -> None:
-    shown = of_driver(driver)
-    missing = [c for c in load(driver).counters if c.key[1] not in shown.get(c.key[0], {})]
+    displayed = of_driver(driver)
+    missing = [c for c in load(driver).counters if c.key[1] not in displayed.get(c.key[0], {})]
     assert [counter.name for counter in missing if not counter.availability] == []
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_each_reason_to_leave_something_out_is_needed_and_hides_no_counter(driver: str) -> None:
-    catalog, shown = load(driver), of_driver(driver)
+    catalog, displayed = load(driver), of_driver(driver)
     for rule in catalog.ignored:
         if rule.pattern == ".*":
             assert not [c for c in catalog.counters if c.source == rule.source], rule
         else:
             hidden = [counter.name for counter in catalog.counters if rule.covers(*counter.key)]
             assert hidden == [], rule
-    for source, names in shown.items():
+    for source, names in displayed.items():
         for name in names:
             assert sum(rule.covers(source, name) for rule in catalog.ignored) <= 1, name
 

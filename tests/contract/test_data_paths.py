@@ -136,9 +136,9 @@ class Loopback:
 
         def watch() -> None:
             end = time.monotonic() + PATIENCE_SECONDS
-            while not (met := until()) and time.monotonic() < end:
+            while not (observed := until()) and time.monotonic() < end:
                 time.sleep(0.001)
-            fulfilled.append(met)
+            fulfilled.append(observed)
             self.totals.words[ATTENTION] = 1
             os.write(self._command, b"\n")
 

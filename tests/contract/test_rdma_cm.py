@@ -44,10 +44,10 @@ class Pairs:
     """Which queue pair was brought up against which."""
 
     def __init__(self) -> None:
-        self.met: dict[int, int] = {}
+        self.observed: dict[int, int] = {}
 
     def half(self, number: int) -> Half:
-        return Half(ConnParam(qp_num=number), lambda agreed: self.met.update({number: agreed.qp_num}))
+        return Half(ConnParam(qp_num=number), lambda agreed: self.observed.update({number: agreed.qp_num}))
 
 
 def test_every_queue_pair_meets_its_own_peer_and_the_listener_is_closed(
@@ -60,7 +60,7 @@ def test_every_queue_pair_meets_its_own_peer_and_the_listener_is_closed(
         manager.expect(listener, number, pairs.half(1000 + number))
     manager.meet(30)
     there = {number: 1000 + number for number in range(MORE_THAN_AT_ONCE)}
-    assert pairs.met == {**there, **{responder: requester for requester, responder in there.items()}}
+    assert pairs.observed == {**there, **{responder: requester for requester, responder in there.items()}}
     assert CDLL(str(librdmacm)).fake_live() == 2 * MORE_THAN_AT_ONCE + 1  # ids, and the channel
 
 
@@ -87,7 +87,7 @@ def test_a_stranger_is_refused(manager: ConnectionManager) -> None:
     with pytest.raises(AgentFault, match=r"RDMA_CM_EVENT_REJECTED \(status 28\)") as caught:
         manager.meet(30)
     assert caught.value.kind == "setup"
-    assert pairs.met == {}
+    assert pairs.observed == {}
 
 
 def test_a_port_without_a_listener_is_a_failed_step(manager: ConnectionManager) -> None:

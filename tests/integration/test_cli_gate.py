@@ -51,8 +51,8 @@ def test_a_lost_cure_fails_the_gate_and_is_reproduced(
     files = ["--junit", str(tmp_path / "gate.xml"), "--markdown", str(tmp_path / "gate.md")]
     words = ["--subsystem", "F", "--budget", "90runs", "--format", "json", *files]
     assert gate(baseline, tmp_path, *words) == 1
-    told = json.loads(capsys.readouterr().out)
-    cases = {case["name"]: case for case in told["cases"]}
+    reported = json.loads(capsys.readouterr().out)
+    cases = {case["name"]: case for case in reported["cases"]}
     assert cases["nsdi22-10"]["change"] == "new"
     assert {name for name, case in cases.items() if case["change"] in ("new", "worse") and case["kind"] == "known"} == {
         "nsdi22-10"
@@ -158,10 +158,10 @@ def test_an_interrupted_gate_goes_on_to_the_same_answer(
     assert run(["gate", "--resume", str(cut), "--seed", "1"]) == 2
     assert "--seed" in capsys.readouterr().err
     assert run(["gate", "--resume", str(cut), "--format", "json", "--junit", str(tmp_path / "gate.xml")]) == 1
-    told = json.loads(capsys.readouterr().out)
+    reported = json.loads(capsys.readouterr().out)
     same = ("candidate_runs", "baseline_runs", "elapsed_seconds", "search_ended_by", "counts")
-    assert [told[key] for key in same] == [whole[key] for key in same]
-    bare = [[{**case, "reproduce": ""} for case in each["cases"]] for each in (told, whole)]
+    assert [reported[key] for key in same] == [whole[key] for key in same]
+    bare = [[{**case, "reproduce": ""} for case in each["cases"]] for each in (reported, whole)]
     assert bare[0] == bare[1], "but for the place of the record"
     assert run(["status", str(cut)]) == 0
     assert "None" not in capsys.readouterr().out
@@ -270,8 +270,8 @@ def test_a_gate_that_was_killed_before_its_second_record_was_whole_goes_on(
     (tmp_path / "gate" / "baseline").mkdir()
     capsys.readouterr()
     assert run(["gate", "--resume", str(tmp_path / "gate"), "--format", "json"]) == 4
-    told = json.loads(capsys.readouterr().out)
-    assert told["candidate_runs"] + told["baseline_runs"] == 4
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["candidate_runs"] + reported["baseline_runs"] == 4
 
 
 def test_a_search_is_not_resumed_as_a_gate(baseline: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,15 +53,17 @@ def test_an_overlay_adds_a_subsystem_and_its_faults_hide_no_other(
 
 
 def test_show_gives_every_quantity_in_si_units(tmp_path: Path) -> None:
-    shown = answer("subsystem", "show", cwd=tmp_path)
-    assert shown["name"] == "F"
-    cache = shown["parts"]["translation_cache"]["quantities"]
+    displayed = answer("subsystem", "show", cwd=tmp_path)
+    assert displayed["name"] == "F"
+    cache = displayed["parts"]["translation_cache"]["quantities"]
     assert cache["page_bytes"]["value"] == 2 << 20
     assert cache["miss_seconds"]["value"] == pytest.approx(0.83e-6)
-    assert all(quantity["description"] for part in shown["parts"].values() for quantity in part["quantities"].values())
-    assert all(part["description"] for part in shown["parts"].values())
-    assert shown["settings"]["firmware"]["cures"] == ["acknowledgement_blocking"]
-    assert shown["witnesses"][0]["workload"]["qp_type"]
+    assert all(
+        quantity["description"] for part in displayed["parts"].values() for quantity in part["quantities"].values()
+    )
+    assert all(part["description"] for part in displayed["parts"].values())
+    assert displayed["settings"]["firmware"]["cures"] == ["acknowledgement_blocking"]
+    assert displayed["witnesses"][0]["workload"]["qp_type"]
 
 
 def test_show_speaks_to_people_and_applies_settings(tmp_path: Path) -> None:
@@ -76,11 +78,11 @@ def test_show_speaks_to_people_and_applies_settings(tmp_path: Path) -> None:
         "(setting minimum_mtu)",
     ):
         assert words in text
-    shown = answer("subsystem", "show", "F", "--set", "minimum_mtu=4096", cwd=tmp_path)
-    assert shown["parts"]["wire"]["quantities"]["minimum_mtu"] == {
+    displayed = answer("subsystem", "show", "F", "--set", "minimum_mtu=4096", cwd=tmp_path)
+    assert displayed["parts"]["wire"]["quantities"]["minimum_mtu"] == {
         "value": 4096,
         "setting": "minimum_mtu",
-        "description": shown["parts"]["wire"]["quantities"]["minimum_mtu"]["description"],
+        "description": displayed["parts"]["wire"]["quantities"]["minimum_mtu"]["description"],
     }
 
 
@@ -207,11 +209,11 @@ def test_what_cannot_run_is_blank_and_queues_make_room(tmp_path: Path) -> None:
     ],
 )
 def test_every_kind_of_map_is_drawn_without_a_warning(
-    words: list[str], shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str], displayed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["subsystem", "map", *words, "-o", "map.svg"]) == 0
-    assert shown in (tmp_path / "map.svg").read_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert displayed in (tmp_path / "map.svg").read_text().replace("\N{NO-BREAK SPACE}", " ")
 
 
 @pytest.mark.parametrize(

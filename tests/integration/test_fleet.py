@@ -76,15 +76,15 @@ def test_the_command_ranks_and_exits_1(capsys: pytest.CaptureFixture[str], tmp_p
     page = tmp_path / "fleet.html"
     argv = ["fleet", "--count", "6", "--fault", "host-004=bit_errors", "-o", str(page), "--format", "json"]
     assert run(argv) == 1
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["schema_version"] == 1
-    assert shown["odd"] == ["host-004"]
-    first = shown["ranking"][0]
+    displayed = json.loads(capsys.readouterr().out)
+    assert displayed["schema_version"] == 1
+    assert displayed["odd"] == ["host-004"]
+    first = displayed["ranking"][0]
     assert (first["host"], first["odd"], first["component"]) == ("host-004", True, "cable")
     sign = first["signs"][0]
     assert sign["metric"] == "rx_crc_errors"
     assert sign["value"] > sign["healthy_high"]
-    assert [each["odd"] for each in shown["ranking"]] == [True] + 5 * [False]
+    assert [each["odd"] for each in displayed["ranking"]] == [True] + 5 * [False]
     text = page.read_text()
     assert text.count("<rect") >= 6 * 10
     cells = 6 * (text.count('scope="col"') - 1 - 4)  # of the odd hosts' table 4 columns, of this one the hosts' names
@@ -105,8 +105,8 @@ def test_a_small_fleet_names_the_component_of_missing_pause_too(
 ) -> None:
     words = ["--count", str(count), "--seed", str(seed), "--fault", "host-003=pfc_off", "--format", "json"]
     assert run(["fleet", *words]) == 1
-    told = json.loads(capsys.readouterr().out)
-    components = {each["host"]: each["component"] for each in told["ranking"] if each["odd"]}
+    reported = json.loads(capsys.readouterr().out)
+    components = {each["host"]: each["component"] for each in reported["ranking"] if each["odd"]}
     assert components == {"host-003": "receive buffer"}
 
 
@@ -119,9 +119,9 @@ def test_a_page_that_cannot_be_written_is_refused_before_anything_is_measured(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(["fleet", "-o", str(tmp_path)]) == 2
-    told = capsys.readouterr()
-    assert "is a directory" in told.err
-    assert not told.out
+    reported = capsys.readouterr()
+    assert "is a directory" in reported.err
+    assert not reported.out
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,11 @@ def test_a_host_that_cannot_be_reached_is_left_out_and_said() -> None:
         opened.append(FakeTestbed(noise=0.02, seed=len(opened)))
         return opened[-1]
 
-    told: list[str] = []
-    survey = Battery(open_group, Guard(), 2, told.append).run(rounds(hosts, PLAIN))
+    reported: list[str] = []
+    survey = Battery(open_group, Guard(), 2, reported.append).run(rounds(hosts, PLAIN))
     assert list(survey.failures) == ["c"]
     assert survey.incomplete == {"c"}
-    assert len(told) == 1  # once gone, it is not asked again
+    assert len(reported) == 1  # once gone, it is not asked again
     assert all(testbed.closed for testbed in opened)
     assert survey.catalog is not None
     verdict = judge(survey.readings, hosts, PLAIN, survey.catalog)
@@ -431,9 +431,11 @@ def test_queue_pairs_that_one_group_left_are_not_forgotten_with_the_next() -> No
 
 def test_a_run_that_cannot_be_set_up_is_tried_again_and_then_said() -> None:
     opened = FakeTestbed(setup_failure_ratio=1.0)
-    told: list[str] = []
-    survey = Battery(lambda _group: opened, Guard(), 1, told.append).run([rounds(("a", "b", "c", "d"), PLAIN)[0][:1]])
-    assert survey.runs == opened.runs == ATTEMPTS == len(told)
+    reported: list[str] = []
+    survey = Battery(lambda _group: opened, Guard(), 1, reported.append).run(
+        [rounds(("a", "b", "c", "d"), PLAIN)[0][:1]]
+    )
+    assert survey.runs == opened.runs == ATTEMPTS == len(reported)
     assert survey.readings == []
     assert set(survey.left_out) == {"stream"}
 

@@ -25,9 +25,9 @@ def test_export_as_commands(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_export_of_what_perftest_cannot_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["export", "nsdi22-10", "--as", "perftest", "--format", "json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["schema_version"], told["form"], told["expressible"]) == (1, "perftest", False)
-    assert [lack["field"] for lack in told["lacks"]] == ["messages"]
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["schema_version"], reported["form"], reported["expressible"]) == (1, "perftest", False)
+    assert [lack["field"] for lack in reported["lacks"]] == ["messages"]
     assert run(["export", "nsdi22-10", "--as", "script"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -60,7 +60,7 @@ def test_a_point_of_the_prototype_is_run_again(capsys: pytest.CaptureFixture[str
 
 def test_what_the_testbed_lacks_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", "nsdi22-12", "--subsystem", "A", "--repeat", "3", "--format", "json"]) == 4
-    told = json.loads(capsys.readouterr().out)
-    assert told["reproduced"] == "inconclusive"
-    assert {verdict["reason"].partition(":")[0] for verdict in told["verdicts"]} == {"unsupported"}
-    assert told["runs"] == 3
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["reproduced"] == "inconclusive"
+    assert {verdict["reason"].partition(":")[0] for verdict in reported["verdicts"]} == {"unsupported"}
+    assert reported["runs"] == 3

@@ -29,8 +29,8 @@ def runs_on_record(campaign: Path) -> int:
 
 
 def our_queue_pairs(running_lab: RunningLab, name: str) -> list[dict[str, Any]]:
-    shown = json.loads(running_lab.run(name, "rdma -j resource show qp") or "[]")
-    return [qp for qp in shown if qp.get("type") != "GSI"]
+    displayed = json.loads(running_lab.run(name, "rdma -j resource show qp") or "[]")
+    return [qp for qp in displayed if qp.get("type") != "GSI"]
 
 
 def test_check_says_that_both_hosts_are_ready(running_lab: RunningLab, tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ class Tool(threading.Thread):
         ]
         longest = LONGEST_READING * median(after - before for before, after, _ in read)
         self.readings = [
-            ((before + after) / 2, json.loads(shown)[0]) for before, after, shown in read if after - before <= longest
+            ((before + after) / 2, json.loads(displayed)[0])
+            for before, after, displayed in read
+            if after - before <= longest
         ]
 
     def __enter__(self) -> Tool:
@@ -147,11 +149,11 @@ def test_rates_agree_with_the_rdma_tool(seen: Reading) -> None:
         windows = [samples[shift : len(samples) - SHIFTS + shift] for shift in range(SHIFTS)]
         assert all(window[-1].clock - window[0].clock >= POLICY.window_seconds / 2 for window in windows)
         for name in ("sent_pkts", "rcvd_pkts"):
-            shown = [rate_of(name, catalog, window) for window in windows]
-            told = [tool.rate(name, window[0].clock, window[-1].clock) for window in windows]
-            print(f"{role} {name}: Collie {mean(shown):.1f}/s, rdma {mean(told):.1f}/s")
-            assert mean(told) > 0
-            assert mean(shown) == pytest.approx(mean(told), rel=WITHIN)
+            displayed = [rate_of(name, catalog, window) for window in windows]
+            reported = [tool.rate(name, window[0].clock, window[-1].clock) for window in windows]
+            print(f"{role} {name}: Collie {mean(displayed):.1f}/s, rdma {mean(reported):.1f}/s")
+            assert mean(reported) > 0
+            assert mean(displayed) == pytest.approx(mean(reported), rel=WITHIN)
 
 
 def test_rates_agree_with_what_the_generator_counted(seen: Reading) -> None:

@@ -57,8 +57,8 @@ def own_testbed(pair: Pair) -> Iterator[HostsTestbed]:
 
 def queue_pairs(remote: Remote) -> list[dict[str, Any]]:
     """Queue pairs of agents that a controller shipped; not those of the kernel or of whatever else runs there."""
-    shown = json.loads(remote.run(["rdma", "-j", "resource", "show", "qp"], SOON).stdout or "[]")
-    return [pair for pair in shown if pair.get("pid") and ".cache/collie/" in command_line(remote, pair["pid"])]
+    displayed = json.loads(remote.run(["rdma", "-j", "resource", "show", "qp"], SOON).stdout or "[]")
+    return [pair for pair in displayed if pair.get("pid") and ".cache/collie/" in command_line(remote, pair["pid"])]
 
 
 def command_line(remote: Remote, pid: int) -> str:

@@ -59,9 +59,9 @@ def test_a_machine_runs_a_command_in_bash(running_lab: RunningLab, name: str) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_roce_device_is_active_with_the_largest_mtu(running_lab: RunningLab, name: str) -> None:
-    shown = running_lab.run(name, "ibv_devinfo -d rxe0")
-    assert "PORT_ACTIVE" in shown
-    assert re.search(r"active_mtu:\s+4096", shown)
+    displayed = running_lab.run(name, "ibv_devinfo -d rxe0")
+    assert "PORT_ACTIVE" in displayed
+    assert re.search(r"active_mtu:\s+4096", displayed)
 
 
 @pytest.mark.parametrize(("name", "gid"), [("lab-a", "c0a8:4d01"), ("lab-b", "c0a8:4d02")])

@@ -60,9 +60,9 @@ def opened(inventory: Inventory, a: str, b: str, *others: str) -> HostsTestbed:
 def queue_pairs(inventory: Inventory) -> list[str]:
     """Names of the devices of the first machine that a process has queue pairs on."""
     remote = SshRemote(inventory.host(FIRST))
-    shown = json.loads(remote.run(["rdma", "-j", "resource", "show", "qp"], SOON).stdout or "[]")
+    displayed = json.loads(remote.run(["rdma", "-j", "resource", "show", "qp"], SOON).stdout or "[]")
     remote.close()
-    return sorted({pair["ifname"] for pair in shown if pair.get("pid")})
+    return sorted({pair["ifname"] for pair in displayed if pair.get("pid")})
 
 
 def test_the_inventory_names_each_device_and_check_finds_them_in_place(inventory: Inventory) -> None:

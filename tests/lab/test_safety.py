@@ -33,8 +33,8 @@ def workload(tmp_path: Path) -> Path:
 
 def queue_pairs(remote: Remote) -> list[dict[str, Any]]:
     """Queue pairs that belong to a process."""
-    shown = json.loads(remote.run(["rdma", "-j", "resource", "show", "qp"], SOON).stdout or "[]")
-    return [pair for pair in shown if pair.get("pid")]
+    displayed = json.loads(remote.run(["rdma", "-j", "resource", "show", "qp"], SOON).stdout or "[]")
+    return [pair for pair in displayed if pair.get("pid")]
 
 
 def packets(remote: Remote) -> int:

@@ -113,7 +113,7 @@ def anywhere() -> list[Workload]:
 
 
 @st.composite
-def met(draw: st.DrawFn, *, inside: bool = False) -> tuple[Traffic, list[Workload], Mfs]:
+def observed(draw: st.DrawFn, *, inside: bool = False) -> tuple[Traffic, list[Workload], Mfs]:
     """Some traffic, all its workloads, and an explanation that often, or with `inside` always, covers some of them."""
     traffic = draw(kinds())
     workloads = every(traffic)
@@ -149,7 +149,7 @@ def condition(feature: str, point: Workload, rng: Random) -> Condition:
 
 
 @settings(max_examples=100)
-@given(met(), st.integers(0, 299))
+@given(observed(), st.integers(0, 299))
 def test_an_overlap_is_found_exactly_when_some_workload_lies_in_it(
     case: tuple[Traffic, list[Workload], Mfs], target: int
 ) -> None:
@@ -162,7 +162,7 @@ def test_an_overlap_is_found_exactly_when_some_workload_lies_in_it(
 
 
 @settings(max_examples=50)
-@given(met(), st.integers(1, 200))
+@given(observed(), st.integers(1, 200))
 def test_an_answer_within_a_bound_is_the_answer_without_one(
     case: tuple[Traffic, list[Workload], Mfs], steps: int
 ) -> None:
@@ -172,7 +172,7 @@ def test_an_answer_within_a_bound_is_the_answer_without_one(
 
 
 @settings(max_examples=30)
-@given(met(inside=True))
+@given(observed(inside=True))
 def test_the_overlap_reaches_as_far_as_its_workloads_do(case: tuple[Traffic, list[Workload], Mfs]) -> None:
     traffic, workloads, mfs = case
     inside = [workload for workload in workloads if mfs.covers(workload)]
@@ -190,7 +190,7 @@ def test_the_overlap_reaches_as_far_as_its_workloads_do(case: tuple[Traffic, lis
 
 
 @settings(max_examples=20)
-@given(met(inside=True), st.integers(0, 2**32), st.booleans())
+@given(observed(inside=True), st.integers(0, 2**32), st.booleans())
 def test_what_is_advised_leaves_the_anomaly_and_enters_no_other(
     case: tuple[Traffic, list[Workload], Mfs], seed: int, is_coarse: bool
 ) -> None:

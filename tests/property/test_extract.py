@@ -165,12 +165,12 @@ def test_another_symptom_is_not_this_anomaly() -> None:
 def test_one_cause_may_show_as_errors_in_one_run_and_as_low_throughput_in_the_next() -> None:
     errors = Verdict(Outcome.ANOMALOUS, "errors", Symptom.COMPLETION_ERRORS, 0.9, "b")
     mfs = Mfs((Condition("qps", Op.AT_LEAST, 64),))
-    shown = cycle([errors, OTHER])
+    reproduced = cycle([errors, OTHER])
     probes = extract(SPACE.base.with_(qps=512, loopback=True), Symptom.COMPLETION_ERRORS, SPACE, Extraction(), never)
     probe = next(probes)
     try:
         while True:
-            probe = probes.send(next(shown) if mfs.covers(probe) else NORMAL)
+            probe = probes.send(next(reproduced) if mfs.covers(probe) else NORMAL)
     except StopIteration as stop:
         found: Extracted = stop.value
     assert found.mfs == mfs

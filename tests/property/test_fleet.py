@@ -298,7 +298,7 @@ def test_a_sink_is_not_blamed_for_an_odd_sender() -> None:
 @given(st.integers(MIN_HOSTS, 60))
 def test_every_host_has_its_runs_and_no_round_has_a_host_twice(size: int) -> None:
     hosts = _names(size)
-    met: dict[str, set[str]] = {host: set() for host in hosts}
+    observed: dict[str, set[str]] = {host: set() for host in hosts}
     taken: dict[str, int] = dict.fromkeys(hosts, 0)
     for groups in rounds(hosts):
         in_round = [host for group in groups for host in group.hosts]
@@ -309,8 +309,8 @@ def test_every_host_has_its_runs_and_no_round_has_a_host_twice(size: int) -> Non
                 taken[group.hosts[1]] += 1
             else:
                 for host in group.hosts:
-                    met[host] |= set(group.hosts) - {host}
-    assert all(len(others) >= min(4, size - 1) for others in met.values())
+                    observed[host] |= set(group.hosts) - {host}
+    assert all(len(others) >= min(4, size - 1) for others in observed.values())
     assert len(set(taken.values())) == 1
     assert (size >= 30) == (taken[hosts[0]] == 2)
 

@@ -259,13 +259,13 @@ class Requests(Target):
 
     def seeds(self) -> list[bytes]:
         """Return a request of every kind that has fields."""
-        told = render(Workload())
+        reported = render(Workload())
         for name in ("requesters", "responders", "remote"):
-            del told[name]
-        flows = [{"flow": "a-b", "role": "requester"}, {"flow": "b-a", "role": "responder", "workload": told}]
+            del reported[name]
+        flows = [{"flow": "a-b", "role": "requester"}, {"flow": "b-a", "role": "responder", "workload": reported}]
         requests: list[dict[str, Any]] = [
             {"do": "hello", "protocol": 2, "lease_seconds": 8},
-            {"do": "prepare", "device": "rxe0", "gid_index": 1, "workload": told, "flows": flows, "processes": 2},
+            {"do": "prepare", "device": "rxe0", "gid_index": 1, "workload": reported, "flows": flows, "processes": 2},
             {"do": "connect", "peers": {"a-b/requester": {"engines": [{"qps": [[1, 2]]}]}}, "deadline_seconds": 2},
             {"do": "sampling", "on": True, "device": "rxe0", "port": 1, "netdev": "eth0", "period_seconds": 0.25},
             {"do": "verify", "completed": {"a-b/responder": 3}},

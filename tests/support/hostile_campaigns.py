@@ -98,16 +98,21 @@ def snapshot(path: Path, *, but: frozenset[str] = frozenset()) -> Snapshot:
             if name in but:
                 continue
             each = Path(folder) / name
-            told = each.lstat()
-            found[str(each.relative_to(path))] = (told.st_mode, told.st_size, told.st_mtime_ns, _content(each, told))
-    told = path.lstat()
-    return {**found, ".": (told.st_mode, 0, told.st_mtime_ns, b"")}
+            reported = each.lstat()
+            found[str(each.relative_to(path))] = (
+                reported.st_mode,
+                reported.st_size,
+                reported.st_mtime_ns,
+                _content(each, reported),
+            )
+    reported = path.lstat()
+    return {**found, ".": (reported.st_mode, 0, reported.st_mtime_ns, b"")}
 
 
-def _content(path: Path, told: os.stat_result) -> bytes:
-    if stat.S_ISLNK(told.st_mode):
+def _content(path: Path, reported: os.stat_result) -> bytes:
+    if stat.S_ISLNK(reported.st_mode):
         return os.readlink(path).encode()
-    if not stat.S_ISREG(told.st_mode) or told.st_size > 64 << 20:
+    if not stat.S_ISREG(reported.st_mode) or reported.st_size > 64 << 20:
         return b""
     return struct.pack("<I", zlib.crc32(path.read_bytes()))
 

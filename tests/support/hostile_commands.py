@@ -183,11 +183,11 @@ class Siege:
 
     def _ask(self, command: str, what: str, campaign: Path) -> None:
         out = self._fresh("out")
-        told = self.answers[command]
+        reported = self.answers[command]
         answer = ask(COMMANDS[command](campaign, self._good, out), out)
-        told.codes[answer.code] += 1
-        told.peak_bytes = max(told.peak_bytes, answer.peak_bytes)
-        told.slowest_seconds = max(told.slowest_seconds, answer.seconds)
+        reported.codes[answer.code] += 1
+        reported.peak_bytes = max(reported.peak_bytes, answer.peak_bytes)
+        reported.slowest_seconds = max(reported.slowest_seconds, answer.seconds)
         last = answer.printed.strip()[-300:]
         if answer.code not in DOCUMENTED:
             self._violated(command, what, f"exit code {answer.code}: {last}")
@@ -218,13 +218,13 @@ def _writer(campaign: Path, *, live: bool) -> Iterator[None]:
     if not live:
         yield
         return
-    ready, told = os.pipe()
+    ready, reported = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             store = SqliteStore.open(campaign)
             store.add_run(measured(90_000))
-            os.write(told, b"+")
+            os.write(reported, b"+")
             signal.pause()
         finally:
             os._exit(0)
@@ -235,7 +235,7 @@ def _writer(campaign: Path, *, live: bool) -> Iterator[None]:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(ready)
-        os.close(told)
+        os.close(reported)
 
 
 def _changed(before: tuple[Snapshot, Snapshot], now: tuple[Snapshot, Snapshot]) -> list[str]:

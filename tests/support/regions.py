@@ -122,8 +122,8 @@ def _changed(trigger: Workload, condition: Condition) -> Iterator[Workload]:
         case "min_message_bytes" | "max_message_bytes":
             limit = _beyond(condition)
             longer = condition.op is Op.AT_LEAST
-            met = [size >= condition.value if longer else size <= condition.value for size in trigger.messages]
-            kept = [limit if meets else size for size, meets in zip(trigger.messages, met, strict=True)]
+            observed = [size >= condition.value if longer else size <= condition.value for size in trigger.messages]
+            kept = [limit if meets else size for size, meets in zip(trigger.messages, observed, strict=True)]
             yield trigger.with_(messages=tuple(kept), sge_split=EVEN)
         case "total_qps":
             yield trigger.with_(qps=max(1, _beyond(condition) // trigger.directions))

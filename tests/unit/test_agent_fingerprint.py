@@ -149,14 +149,14 @@ def test_a_host_is_read_field_by_field(tree: Tree) -> None:
 
 def test_a_host_that_tells_nothing_is_unknown_throughout(tmp_path: Path) -> None:
     found = fingerprint.take("rxe0", 1, "rxe", None, Tree(str(tmp_path)))
-    told = {
+    reported = {
         f"{category}.{name}": value
         for category, fields in found.items()
         for name, value in fields.items()
         if value is not None
     }
     # Of the interpreter, not of any file.
-    assert set(told) <= {"nic.driver", "software.kernel", "software.machine", "software.python", "software.pyverbs",
+    assert set(reported) <= {"nic.driver", "software.kernel", "software.machine", "software.python", "software.pyverbs",
                          "software.kernel_options"}  # fmt: skip
 
 
@@ -180,8 +180,8 @@ def test_a_dcb_answer_becomes_pfc_ets_buffers_and_trust() -> None:
     assert found["buffer_bytes"][:2] == [1000, 2000]
     assert found["dscp_to_priority"] == ["26:3"]
     assert found["trust"] == "dscp"
-    told = attribute(13, attribute(11, attribute(2, bytes([24])) + attribute(1, bytes([5]))))
-    assert dcb.parse(struct.pack("=BBH", 0, 21, 0) + told)["trust"] == "pcp dscp"
+    reported = attribute(13, attribute(11, attribute(2, bytes([24])) + attribute(1, bytes([5]))))
+    assert dcb.parse(struct.pack("=BBH", 0, 21, 0) + reported)["trust"] == "pcp dscp"
 
 
 def test_a_device_without_dcb_is_unknown() -> None:

@@ -292,8 +292,8 @@ def test_time_on_the_run_queue_is_summed_over_threads(tmp_path: Path) -> None:
 
 
 def test_a_link_that_nobody_tells_of_is_null_and_not_down() -> None:
-    told = link("no-such-device", 1, None)
-    assert set(told.values()) == {None}
+    reported = link("no-such-device", 1, None)
+    assert set(reported.values()) == {None}
     assert link("no-such-device", 1, "lo")["netdev_state"] is not None
 
 

@@ -271,7 +271,7 @@ CASE = Case("case", SPACE.base.with_(sge_count=16), Symptom.PAUSE, MANY_SGES)
 def test_an_anomaly_reproduces_and_its_controls_are_normal() -> None:
     found = bench(FakeTestbed((Planted(MANY_SGES),))).reproduce(CASE, repeat=5, controls=True)
     assert found.answer is Reproduced.YES
-    assert found.trial.shown(Symptom.PAUSE) == 5
+    assert found.trial.reproduced(Symptom.PAUSE) == 5
     assert [control.broken for control in found.controls] == list(MANY_SGES.conditions)
     assert [control.normal for control in found.controls] == [5, 5]
 
@@ -311,9 +311,9 @@ class Boundless(FakeTestbed):
     def specification(self, workload: Workload) -> Bound:
         return UNBOUNDED
 
-    def _measurement(self, workload: Workload, shown: Planted | None, rng: Random) -> Measurement:
+    def _measurement(self, workload: Workload, displayed: Planted | None, rng: Random) -> Measurement:
         sheet = FakeTestbed(self.planted, self.line_bps)
-        return replace(sheet._measurement(workload, shown, rng), stable=self.stable)
+        return replace(sheet._measurement(workload, displayed, rng), stable=self.stable)
 
 
 def test_plain_traffic_is_its_own_bound_where_nothing_else_tells() -> None:
@@ -335,23 +335,25 @@ def test_plain_traffic_is_its_own_bound_where_nothing_else_tells() -> None:
 def test_why_no_bound_is_known_is_told_as_it_was(workload: Workload, who: str) -> None:
     testbed = Boundless()
     testbed.stable = False
-    told = bench(testbed).measure(workload).verdict
-    assert told is not None
-    assert told.is_inconclusive
-    assert told.reason == f"no bound is known: {who} did not hold one level"
+    reported = bench(testbed).measure(workload).verdict
+    assert reported is not None
+    assert reported.is_inconclusive
+    assert reported.reason == f"no bound is known: {who} did not hold one level"
 
 
 def test_a_plain_sibling_that_cannot_give_a_bound_is_told_with_its_cause() -> None:
     wide = SPACE.base.with_(sge_count=2)
     plain = bench(Boundless()).measure(wide).sibling
     sick = Boundless((Planted(Mfs((Condition("sge_count", Op.AT_MOST, 1),))),))
-    told = bench(sick).measure(wide).verdict
-    assert told is not None
-    assert told.reason.startswith("no bound is known: the plain sibling is itself anomalous: host b sends pause for 20")
+    reported = bench(sick).measure(wide).verdict
+    assert reported is not None
+    assert reported.reason.startswith(
+        "no bound is known: the plain sibling is itself anomalous: host b sends pause for 20"
+    )
     refusing = Boundless(unsupported=lambda workload: "no plain traffic" if workload == plain else None)
-    told = bench(refusing).measure(wide).verdict
-    assert told is not None
-    assert told.reason == "no bound is known: the plain sibling cannot run here: no plain traffic"
+    reported = bench(refusing).measure(wide).verdict
+    assert reported is not None
+    assert reported.reason == "no bound is known: the plain sibling cannot run here: no plain traffic"
 
 
 def test_one_workload_is_judged_against_its_sibling() -> None:

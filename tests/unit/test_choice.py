@@ -49,8 +49,8 @@ def test_devices_decide_what_hosts_are_searched_with(device: str, space: str, re
     hosts.write_text(_TWO_HOSTS.format(device))
     plan = wiring.describe(SearchChoice(TestbedChoice(hosts=str(hosts))))
     assert (plan["space"], plan["recipe"]) == (space, recipe)
-    told = wiring.describe(SearchChoice(TestbedChoice(hosts=str(hosts)), space="soft-roce", recipe="random"))
-    assert (told["space"], told["recipe"]) == ("soft-roce", "random")
+    reported = wiring.describe(SearchChoice(TestbedChoice(hosts=str(hosts)), space="soft-roce", recipe="random"))
+    assert (reported["space"], reported["recipe"]) == ("soft-roce", "random")
 
 
 def test_what_hosts_suggested_is_on_record_and_needs_no_hosts_file_later(tmp_path: Path) -> None:

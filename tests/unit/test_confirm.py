@@ -97,9 +97,9 @@ def test_the_margin_is_how_far_the_deciding_reading_is_beyond_its_threshold() ->
 
 
 def test_lost_throughput_does_not_make_a_little_pause_clear() -> None:
-    shown = verdict(HostMeasurement("b", 4e10, 4e6, 0.002))
-    assert shown.severity == pytest.approx(0.6)
-    assert not POLICY.is_clear(shown)
+    reproduced = verdict(HostMeasurement("b", 4e10, 4e6, 0.002))
+    assert reproduced.severity == pytest.approx(0.6)
+    assert not POLICY.is_clear(reproduced)
 
 
 def test_nothing_is_clear_in_an_unstable_window() -> None:

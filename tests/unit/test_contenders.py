@@ -133,7 +133,7 @@ def test_what_is_covered_is_not_proposed_for_ever(name: str) -> None:
 def test_bayesian_optimisation_learns_what_moves_its_counter() -> None:
     searching = strategy("optuna-tpe")
 
-    def told(workload: Workload) -> Answer:
+    def reported(workload: Workload) -> Answer:
         counters = {"pressure": float(workload.qps), "rx_packets": 1.0}
         return Answer(ProposalOutcome.MEASURED, Measurement((HostMeasurement("b", counters=counters),), 4.0))
 
@@ -141,7 +141,7 @@ def test_bayesian_optimisation_learns_what_moves_its_counter() -> None:
     for _ in range(80):
         workload = searching.ask()
         asked.append(workload.qps)
-        searching.tell(workload, told(workload))
+        searching.tell(workload, reported(workload))
     assert sorted(asked[-30:])[15] > 4 * sorted(asked[:10])[5]
 
 

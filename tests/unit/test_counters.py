@@ -57,17 +57,17 @@ def test_a_stable_window_has_four_samples_of_one_level() -> None:
 def test_what_swings_about_one_level_has_it_once_its_mean_is_known_as_well_as_a_stable_one() -> None:
     swinging = [80, 120] * 20
     assert not is_stable(swinging, 0.1)
-    assert is_level(swinging, 0.1, usual=10)
-    assert not is_level(swinging[:38], 0.1, usual=10)
+    assert is_level(swinging, 0.1, typical=10)
+    assert not is_level(swinging[:38], 0.1, typical=10)
     rising = [*[70, 110] * 10, *[90, 130] * 10]
-    assert not is_level(rising, 0.1, usual=5)
-    assert is_level(rising, 0.25, usual=5)
+    assert not is_level(rising, 0.1, typical=5)
+    assert is_level(rising, 0.25, typical=5)
 
 
 def test_too_few_or_no_values_are_no_level() -> None:
-    assert not is_level([100] * 7, 0.1, usual=1)
-    assert is_level([0] * 8, 0.1, usual=8)
-    assert not is_level([0, 0, 0, 0, 0, 0, 0, -1], 0.1, usual=8)
+    assert not is_level([100] * 7, 0.1, typical=1)
+    assert is_level([0] * 8, 0.1, typical=8)
+    assert not is_level([0, 0, 0, 0, 0, 0, 0, -1], 0.1, typical=8)
 
 
 def test_a_catalog_finds_by_name_and_kind() -> None:

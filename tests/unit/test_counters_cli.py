@@ -63,10 +63,10 @@ def test_without_a_terminal_each_host_has_a_line(capsys: pytest.CaptureFixture[s
 
 def test_json_has_rates_and_how_unusual_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     _print_json_of(READING)
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["host"] == "left"
-    assert shown["rates_per_second"]["hidden"] is None
-    assert shown["unusual"]["pause"] == MAX_UNUSUAL
+    displayed = json.loads(capsys.readouterr().out)
+    assert displayed["host"] == "left"
+    assert displayed["rates_per_second"]["hidden"] is None
+    assert displayed["unusual"]["pause"] == MAX_UNUSUAL
 
 
 def test_a_catalog_is_listed_whole_by_the_name_of_a_kernel_driver() -> None:

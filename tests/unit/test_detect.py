@@ -152,10 +152,10 @@ STARVED_QP = GeneratorHealth(slowest_qp_share=0.02)
 def test_a_run_is_called_by_the_gravest_symptom_and_not_low_throughput(
     found: Measurement, symptom: Symptom, why: str
 ) -> None:
-    shown = verdict(found)
-    assert shown.symptom is symptom
-    assert why in shown.reason
-    assert shown.margin >= 1.0
+    displayed = verdict(found)
+    assert displayed.symptom is symptom
+    assert why in displayed.reason
+    assert displayed.margin >= 1.0
 
 
 @pytest.mark.parametrize(
@@ -181,11 +181,11 @@ def test_what_a_starved_host_causes_is_no_anomaly(readings: dict[str, float | No
 
 
 def test_symptoms_of_one_cause_are_kin_but_for_pause_and_wrong_payload() -> None:
-    assert Symptom.RNR_STORM.is_kin(Symptom.LOW_THROUGHPUT)
-    assert Symptom.UNFAIRNESS.is_kin(Symptom.COMPLETION_ERRORS)
+    assert Symptom.RNR_STORM.is_related(Symptom.LOW_THROUGHPUT)
+    assert Symptom.UNFAIRNESS.is_related(Symptom.COMPLETION_ERRORS)
     for alone in (Symptom.PAUSE, Symptom.WRONG_PAYLOAD):
-        assert [kin for kin in Symptom if alone.is_kin(kin)] == [alone]
-        assert [kin for kin in Symptom if kin.is_kin(alone)] == [alone]
+        assert [related for related in Symptom if alone.is_related(related)] == [alone]
+        assert [related for related in Symptom if related.is_related(alone)] == [alone]
     assert Symptom.PAUSE.is_looked_for_before(Symptom.RNR_STORM)
     assert not Symptom.PAUSE.is_looked_for_before(Symptom.WRONG_PAYLOAD)
 

@@ -476,8 +476,8 @@ def test_markdown_is_added_and_keeps_its_tables_whole(mixed: GateSummary, tmp_pa
 
 def test_what_hosts_say_makes_no_link_and_no_picture(mixed: GateSummary) -> None:
     result = mixed.results[0]
-    told = replace(result, comparison=replace(result.comparison, reason="see ![x](http://a.example) ~~not~~"))
-    text = render_markdown(replace(mixed, results=(told,)), CONTEXT)
+    reported = replace(result, comparison=replace(result.comparison, reason="see ![x](http://a.example) ~~not~~"))
+    text = render_markdown(replace(mixed, results=(reported,)), CONTEXT)
     assert r"see !\[x\](http://a.example) \~\~not\~\~" in text
 
 

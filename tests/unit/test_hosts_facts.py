@@ -158,8 +158,8 @@ def test_the_gid_follows_the_data_address_whatever_its_form(address: str, index:
 def number_of_processes(workload: Workload, *hosts: tuple[int | None, dict[str, Any]]) -> int:
     """Of hosts with `processes` in the hosts file, and what the agent says of CPUs."""
     ready = []
-    for number, (told, cpus) in enumerate(hosts):
-        facts, host = parse_facts(hello() | cpus), replace(HOST, name=f"host-{number}", processes=told)
+    for number, (reported, cpus) in enumerate(hosts):
+        facts, host = parse_facts(hello() | cpus), replace(HOST, name=f"host-{number}", processes=reported)
         ready.append((host, facts, rdma_port(host, facts)))
     return processes(workload, ready)
 

@@ -44,7 +44,7 @@ def recorded(paused: Callable[[float], float], seconds: float, phase: float | No
     return made
 
 
-def told(catalog: Catalog, samples: Sequence[AgentSample]) -> list[tuple[float, float | None]]:
+def reported(catalog: Catalog, samples: Sequence[AgentSample]) -> list[tuple[float, float | None]]:
     """Length of each sample, and the share of it that was pause."""
     placed = Recording({"a": samples}, BEGAN).placed("a")
     sent = SentPause(catalog)
@@ -56,20 +56,20 @@ def seconds_of(shares: Sequence[tuple[float, float | None]]) -> float:
 
 
 def test_a_counter_that_is_always_fresh_tells_of_each_sample_by_itself() -> None:
-    shares = told(QUICK, recorded(lambda t: 0.5 * max(0.0, t - 1.01), 2.0, None))
+    shares = reported(QUICK, recorded(lambda t: 0.5 * max(0.0, t - 1.01), 2.0, None))
     assert [share for _, share in shares] == pytest.approx([0.0] * 4 + [0.5] * 4)
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.7, 0.99])
 def test_what_is_refreshed_once_a_second_adds_up_to_what_was_sent(phase: float) -> None:
-    shares = told(SLOW, recorded(lambda t: 0.3 * max(0.0, min(t, 5.0) - 2.0), 9.0, phase))
+    shares = reported(SLOW, recorded(lambda t: 0.3 * max(0.0, min(t, 5.0) - 2.0), 9.0, phase))
     assert seconds_of(shares) == pytest.approx(0.9, rel=0.01)
     assert all(share is None or share <= 0.3 + 1e-6 for _, share in shares)
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.7, 0.99])
 def test_a_storm_of_the_run_before_is_not_this_ones(phase: float) -> None:
-    shares = told(SLOW, recorded(lambda t: min(t, 0.0), 4.0, phase))
+    shares = reported(SLOW, recorded(lambda t: min(t, 0.0), 4.0, phase))
     assert shares[0][1] is None
     assert seconds_of(shares) == 0.0
 
@@ -92,9 +92,9 @@ def test_the_record_tells_what_the_lookout_saw() -> None:
     SampleMonitor(lambda sample: seen.append(sample), SLOW, ()).show(Recording({"a": samples}, BEGAN))
     recording = Recording({"a": samples}, BEGAN)
     series = measurement(Workload(remote=False, loopback=True), recording, SLOW, WindowPolicy()).series
-    shown = [sample.values["tx_pause_ratio"] for sample in seen]
-    assert shown == [sample.values["tx_pause_ratio"] for sample in series]
-    assert len(shown) == len(list(itertools.pairwise(samples)))
+    displayed = [sample.values["tx_pause_ratio"] for sample in seen]
+    assert displayed == [sample.values["tx_pause_ratio"] for sample in series]
+    assert len(displayed) == len(list(itertools.pairwise(samples)))
 
 
 def test_samples_are_shown_forward_in_time_though_the_first_came_late() -> None:
@@ -111,6 +111,6 @@ def test_what_stopped_a_run_is_among_its_readings_though_its_first_samples_told_
     recording = Recording({"a": recorded(lambda t: 0.9 * max(0.0, t), 2.0, 0.3)}, BEGAN)
     measured = measurement(Workload(remote=False, loopback=True), recording, SLOW, WindowPolicy())
     assert measured.host("a").tx_pause_ratio is None
-    shown = cut_short(measured, measured.series, "a storm").host("a").tx_pause_ratio
-    assert shown is not None
-    assert shown > 0.1
+    displayed = cut_short(measured, measured.series, "a storm").host("a").tx_pause_ratio
+    assert displayed is not None
+    assert displayed > 0.1

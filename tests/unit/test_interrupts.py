@@ -80,8 +80,8 @@ def test_an_interrupt_that_ends_the_wait_for_threads_is_not_repeated() -> None:
 def test_what_else_cannot_be_raised_is_told_as_before(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    told: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: told.append(unraisable.exc_type))
+    reported: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: reported.append(unraisable.exc_type))
     request.getfixturevalue("heeded")
     drop(lambda: [][0])
-    assert told == [IndexError]
+    assert reported == [IndexError]

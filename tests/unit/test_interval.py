@@ -17,8 +17,8 @@ from collie.detect.interval import wilson
         (81, 263, 0.2553, 0.3662),
     ],
 )
-def test_the_interval_is_wilsons(shown: int, runs: int, low: float, high: float) -> None:
-    found = wilson(shown, runs)
+def test_the_interval_is_wilsons(displayed: int, runs: int, low: float, high: float) -> None:
+    found = wilson(displayed, runs)
     assert found is not None
     assert found.low == pytest.approx(low, abs=1e-4)
     assert found.high == pytest.approx(high, abs=1e-4)

@@ -161,10 +161,10 @@ def test_a_victim_is_shown_with_what_it_lost(judged: JudgedRun) -> None:
     assert isinstance(judged.result, Measured)
     assert through_json(render_measure(judged))["measurement"]["victim"] is None
     beside = replace(judged.result.measurement, victim=Victim(27e6, 3.1e6))
-    shown = replace(judged, result=replace(judged.result, measurement=beside))
-    victim = through_json(render_measure(shown))["measurement"]["victim"]
+    displayed = replace(judged, result=replace(judged.result, measurement=beside))
+    victim = through_json(render_measure(displayed))["measurement"]["victim"]
     assert victim == {"alone_bps": 27e6, "beside_bps": 3.1e6, "lost_ratio": pytest.approx(0.885, abs=0.001)}
-    assert "victim  keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost" in render_measurement(shown)
+    assert "victim  keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost" in render_measurement(displayed)
     unknown = replace(judged, result=replace(judged.result, measurement=replace(beside, victim=Victim(27e6))))
     assert "victim  keeps unknown of 27 Mbit/s alone\n" in render_measurement(unknown)
 
@@ -183,11 +183,11 @@ def test_what_was_not_measured_is_null(judged: JudgedRun) -> None:
 @pytest.fixture(name="reproduction")
 def make_reproduction() -> Reproduction:
     case = Case("nsdi22-01", Workload(qps=64, opcode=Opcode.SEND), Symptom.PAUSE, PAUSING)
-    shown = Verdict(Outcome.ANOMALOUS, "host b sends pause", Symptom.PAUSE, 0.2, "b")
+    displayed = Verdict(Outcome.ANOMALOUS, "host b sends pause", Symptom.PAUSE, 0.2, "b")
     normal = Verdict(Outcome.NORMAL, "all well")
     runs = (
-        RunReading(shown, 60e6),
-        RunReading(replace(shown, severity=0.4), 40e6),
+        RunReading(displayed, 60e6),
+        RunReading(replace(displayed, severity=0.4), 40e6),
         RunReading(inconclusive("link changed")),
     )
     return Reproduction(
@@ -234,7 +234,7 @@ def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction
     ],
 )
 def test_reproduce_says_whether_the_counters_moved_as_they_did(
-    reproduction: Reproduction, now: dict[str, float], same: bool, told: str
+    reproduction: Reproduction, now: dict[str, float], same: bool, reported: str
 ) -> None:
     trial = with_signature(reproduction.trial, Signature(tuple(now.items())))
     then = Then(Signature((("misses", 3.0),)), Levels({"misses": 0.01, "stalls": 0.01}))
@@ -243,7 +243,7 @@ def test_reproduce_says_whether_the_counters_moved_as_they_did(
     assert document["same"] is same
     assert document["then"] == [{"counter": "misses", "times_ordinary": 8.0}]
     assert [each["counter"] for each in document["now"]] == list(now)
-    assert told in render_trials("nsdi22-01", found).splitlines()
+    assert reported in render_trials("nsdi22-01", found).splitlines()
 
 
 def test_counters_that_never_moved_tell_nothing(reproduction: Reproduction) -> None:
@@ -386,12 +386,12 @@ def test_a_measurement_tells_what_went_wrong(judged: JudgedRun) -> None:
         ),
         notes=("host a: PFC is off",),
     )
-    told = render_measurement(replace(judged, result=replace(judged.result, measurement=weak), bound=UNBOUNDED))
-    assert "not stable; the generator could not drive the workload: one CPU" in told
-    assert "sends 1,234 pause frames/s; loses 2.0% of its packets" in told
-    assert "note: host a: PFC is off" in told
-    assert "bound unbounded, unbounded by the specification" in told
-    assert "unknown" in told
+    reported = render_measurement(replace(judged, result=replace(judged.result, measurement=weak), bound=UNBOUNDED))
+    assert "not stable; the generator could not drive the workload: one CPU" in reported
+    assert "sends 1,234 pause frames/s; loses 2.0% of its packets" in reported
+    assert "note: host a: PFC is off" in reported
+    assert "bound unbounded, unbounded by the specification" in reported
+    assert "unknown" in reported
     failed = render_measurement(replace(judged, result=SetupFailed("qp timeout", "qp 3", 9.0), verdict=None))
     assert failed.splitlines()[1:] == ["could not be set up: qp timeout", "    qp 3"]
     refused = render_measurement(replace(judged, result=Unsupported("no GPU", 0.5), verdict=None))

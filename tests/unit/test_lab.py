@@ -188,8 +188,8 @@ def test_a_machine_with_two_devices_has_a_card_for_each_in_the_one_network(state
     macs = [re.search(r"mac=([0-9a-f:]+)", card)[1] for card in cards]  # type: ignore[index]
     assert len(set(macs)) == 2
     assert [re.search(r"id=(\w+),hubid=0", port)[1] for port in ports] == ["port1", "data0", "data1"]  # type: ignore[index]
-    told = next(value for value in argv if "opt/collie/data," in value).partition("string=")[2]
-    assert told == f"{macs[0]}=192.168.77.1/24 {macs[1]}=192.168.77.17/24"
+    reported = next(value for value in argv if "opt/collie/data," in value).partition("string=")[2]
+    assert reported == f"{macs[0]}=192.168.77.1/24 {macs[1]}=192.168.77.17/24"
     assert not any(value.startswith("hubport") for value in argv_of(two_devices(), 1, state))
 
 
@@ -626,9 +626,9 @@ def test_a_dead_link_is_told_with_its_remedy_and_exit_code(monkeypatch: pytest.M
     monkeypatch.setattr(lab, "dead_links", lambda: tuple(dead))
     assert CliRunner().invoke(lab_commands, ["status"], standalone_mode=False).return_value == 0
     dead.append(links.DeadLink("lab-a", "lab-b", "192.168.77.2"))
-    told = CliRunner().invoke(lab_commands, ["status"], standalone_mode=False)
-    assert "lab-a does not reach lab-b at 192.168.77.2; `collie lab up` mends it" in told.output
-    assert told.return_value == 3
+    reported = CliRunner().invoke(lab_commands, ["status"], standalone_mode=False)
+    assert "lab-a does not reach lab-b at 192.168.77.2; `collie lab up` mends it" in reported.output
+    assert reported.return_value == 3
     answer = CliRunner().invoke(lab_commands, ["status", "--format", "json"], standalone_mode=False)
     assert json.loads(answer.output)["dead_links"] == [
         {"source": "lab-a", "target": "lab-b", "address": "192.168.77.2"}

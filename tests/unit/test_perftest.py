@@ -146,10 +146,10 @@ def test_a_line_meets_the_conditions_that_the_paper_says(number: str, lines: lis
 
 
 def test_what_had_to_be_assumed_is_said() -> None:
-    told = " ".join(read("numactl -N 1 ib_send_bw -q 2 -b -l 8 -Q 4 -t 2000 -r 2000").remarks)
+    reported = " ".join(read("numactl -N 1 ib_send_bw -q 2 -b -l 8 -Q 4 -t 2000 -r 2000").remarks)
     for word in ("Without -m", "share one memory region", "receives by 1", "-b each", "numactl", "1000 messages"):
-        assert word in told
-    assert "one per post of 8" in told
+        assert word in reported
+    assert "one per post of 8" in reported
     assert read("ib_write_bw -m 1024 -D 5 b").remarks == ()
 
 
@@ -161,9 +161,9 @@ def test_perftest_expresses_what_the_simulator_confirms(reference: ReferenceAnom
     assert bool(expression.pairs) == expression.is_faithful
     subsystem = load_subsystem(reference.subsystem, SubsystemFile).with_settings(reference.settings)
     truth = Truth(subsystem, SPACE)
-    shown, verdict = truth.mechanism(expression.runs), truth.verdict(expression.runs)
+    displayed, verdict = truth.mechanism(expression.runs), truth.verdict(expression.runs)
     if expression.is_faithful:
-        assert (shown, verdict.symptom) == (truth.mechanism(reference.trigger), reference.symptom)
+        assert (displayed, verdict.symptom) == (truth.mechanism(reference.trigger), reference.symptom)
     else:
         assert verdict.is_normal
 

@@ -43,11 +43,13 @@ def test_what_perftest_lacks_is_comment_only() -> None:
 
 
 def test_the_same_as_json() -> None:
-    told = json.loads(json.dumps(perftest_json(case("nsdi22-11"))))
-    assert told["expressible"] is True
-    assert [pair["flow"] for pair in told["commands"]] == ["a-b", "b-a"]
-    assert told["commands"][0]["server"]["command"].startswith("numactl -N $NODE_B -m $NODE_B ib_write_bw -d $DEVICE_B")
-    assert told["settings"]["NODE_B"] == "1"
+    reported = json.loads(json.dumps(perftest_json(case("nsdi22-11"))))
+    assert reported["expressible"] is True
+    assert [pair["flow"] for pair in reported["commands"]] == ["a-b", "b-a"]
+    assert reported["commands"][0]["server"]["command"].startswith(
+        "numactl -N $NODE_B -m $NODE_B ib_write_bw -d $DEVICE_B"
+    )
+    assert reported["settings"]["NODE_B"] == "1"
     assert perftest_json(case("nsdi22-04"))["commands"] == []
 
 

@@ -76,16 +76,16 @@ def test_where_the_model_holds_the_estimate_errs_towards_going_on() -> None:
     rates = [2.0 ** -(index / 2) for index in range(20)]
     for seed in range(300):
         rng = Random(seed)
-        met = [
+        observed = [
             Sighting(seconds, f"a{index}")
             for index, rate in enumerate(rates)
             for seconds in _poisson(rng, rate / HOUR, 6 * HOUR)
         ]
-        met.sort(key=lambda sighting: sighting.seconds)
+        observed.sort(key=lambda sighting: sighting.seconds)
         first: dict[str, float] = {}
-        for sighting in met:
+        for sighting in observed:
             first.setdefault(sighting.kind, sighting.seconds)
-        early = [sighting for sighting in met if sighting.seconds <= 5 * HOUR]
+        early = [sighting for sighting in observed if sighting.seconds <= 5 * HOUR]
         said += known(prospects([s for s in first.values() if s <= 5 * HOUR], early, 5 * HOUR)).next_hour_chance
         happened += any(seconds > 5 * HOUR for seconds in first.values())
     assert happened / 300 <= said / 300 <= happened / 300 + 0.2

@@ -46,9 +46,9 @@ def test_an_effect_that_rounds_to_zero_has_no_sign() -> None:
     tiny = Spread(-0.0, -0.0, -0.0)
     effect = Effect(severity=Spread(-0.001, -0.004, 0.012), throughput_ratio=None, pause_difference=tiny, coverage=0.9)
     assert describe_effect(effect) == "pause 0.0 points, severity 0.00 (0.00 to +0.01)"
-    told = _effect(effect)
-    assert told is not None
-    assert str(told["pause_ratio_difference"]) == "{'median': 0.0, 'low': 0.0, 'high': 0.0}"
+    reported = _effect(effect)
+    assert reported is not None
+    assert str(reported["pause_ratio_difference"]) == "{'median': 0.0, 'low': 0.0, 'high': 0.0}"
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,6 @@ def test_one_run_is_no_runs_on_the_live_view() -> None:
     standing = CampaignProgress(runs=1, failed_runs=1, last_failure=FailedRun(1, "qp timeout"), runs_per_minute=1.0)
     assert plain_line(standing) == "1 run, 0 s; no anomaly yet; 1 run per minute"
     console = Console(width=200)
-    with console.capture() as shown:
+    with console.capture() as displayed:
         console.print(live_view(standing))
-    assert re.search(r"failed +1 run, last run 1: qp timeout", shown.get())
+    assert re.search(r"failed +1 run, last run 1: qp timeout", displayed.get())

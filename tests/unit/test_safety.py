@@ -192,10 +192,10 @@ def test_pause_of_a_run_stopped_early_is_judged_beyond_that_of_its_start_up(rati
 @pytest.mark.parametrize(
     ("ratios", "shown"), [([0.0] * 12 + [0.7], 0.14), ([0.05] * 15, 0.05), ([0.45] + [0.0] * 11, 0.0)]
 )
-def test_after_its_start_up_the_pause_of_a_stopped_run_counts_as_ever(ratios: list[float], shown: float) -> None:
+def test_after_its_start_up_the_pause_of_a_stopped_run_counts_as_ever(ratios: list[float], displayed: float) -> None:
     series = [Sample(0.25 * n, "b", {"tx_pause_ratio": ratio}) for n, ratio in enumerate(ratios, start=1)]
     full = Measurement((HostMeasurement("a"), HostMeasurement("b")), 4.0)
-    assert cut_short(full, series, "too fast").host("b").tx_pause_ratio == pytest.approx(shown)
+    assert cut_short(full, series, "too fast").host("b").tx_pause_ratio == pytest.approx(displayed)
 
 
 def test_frames_of_a_run_stopped_for_its_rate_may_be_of_its_start_up() -> None:

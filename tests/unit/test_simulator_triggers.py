@@ -105,12 +105,12 @@ def test_a_broken_condition_ends_it(reference: ReferenceAnomaly, workload: Workl
 @pytest.mark.parametrize("sized", SIZED, ids=lambda sized: f"{sized.subsystem}-{sized.part}.{sized.parameter}")
 def test_the_threshold_moves_with_the_resource(sized: Sized) -> None:
     subsystem = load_subsystem(sized.subsystem, SubsystemFile)
-    less, usual, more = (threshold(sized, subsystem, SPACE, factor) for factor in sized.factors)
+    less, typical, more = (threshold(sized, subsystem, SPACE, factor) for factor in sized.factors)
     assert less
-    assert usual
+    assert typical
     assert more
-    assert 1.5 <= usual / less <= 2.5
-    assert 1.5 <= more / usual <= 2.5
+    assert 1.5 <= typical / less <= 2.5
+    assert 1.5 <= more / typical <= 2.5
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_a_pair_that_is_lost_is_named_with_its_cause() -> None:
     standing = follower.standing()
     assert standing.failed_runs == 1
     assert standing.last_failure == FailedRun(1, "a,b was lost: host b does not answer")
-    assert "a,b: lost in run 1: host b does not answer" in shown(standing)
+    assert "a,b: lost in run 1: host b does not answer" in displayed(standing)
 
 
 @pytest.mark.parametrize(("counter", "best"), [("pressure", 9.0), ("rx_packets", 3.0)])
@@ -171,7 +171,7 @@ STANDING = CampaignProgress(
 )
 
 
-def shown(standing: CampaignProgress) -> str:
+def displayed(standing: CampaignProgress) -> str:
     console = Console(file=io.StringIO(), width=120, force_terminal=False)
     console.print(live_view(standing))
     assert isinstance(console.file, io.StringIO)
@@ -179,7 +179,7 @@ def shown(standing: CampaignProgress) -> str:
 
 
 def test_the_live_view_shows_what_is_known() -> None:
-    text = shown(STANDING)
+    text = displayed(STANDING)
     for words in (
         "90% of 10.0 h", "about 1.5 s left", "812 runs, 9.0 h", "5,200 runs per minute", "2,600 times as fast",
         "explaining an anomaly, driving mtt_cache_miss (best so far 1.25e+06), temperature 0.125",
@@ -192,7 +192,7 @@ def test_the_live_view_shows_what_is_known() -> None:
 
 
 def test_the_live_view_claims_nothing_that_is_unknown() -> None:
-    text = shown(CampaignProgress())
+    text = displayed(CampaignProgress())
     assert "no anomaly yet" in text
     assert not any(word in text for word in ("None", "pace", "hosts", "failed", "temperature", "left"))
 
@@ -203,9 +203,9 @@ def test_without_a_terminal_there_are_plain_lines(capsys: pytest.CaptureFixture[
         progress.on_event(finished(1, 0.1, HostLost("b", "b does not answer", 90.0)))
         progress.on_event(AnomalyConfirmed(ANOMALY))
         progress.on_event(AnomalyMerged(replace(ANOMALY, id="a2", same_as="a1")))
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.splitlines() == [
+    displayed = capsys.readouterr()
+    assert displayed.out == ""
+    assert displayed.err.splitlines() == [
         "run 1: b does not answer",
         f"a1 pause, run {ANOMALY.found_at_run}: {ANOMALY.reason}",
         "   a2 is a1 again",

@@ -152,10 +152,10 @@ def test_one_of_the_first_two_counters_points_at_the_right_component(name: str, 
     plain = [measure(testbed, plain_sibling(case.trigger, space), 10 * index) for index, case in enumerate(cases)]
     right = 0
     for index, case in enumerate(cases):
-        shown = measure(testbed, case.trigger, 500 + 10 * index)
-        paused = any((host.tx_pause_ratio or 0.0) > 0.001 for host in shown.hosts)
+        displayed = measure(testbed, case.trigger, 500 + 10 * index)
+        paused = any((host.tx_pause_ratio or 0.0) > 0.001 for host in displayed.hosts)
         symptom = Symptom.PAUSE if paused else Symptom.LOW_THROUGHPUT
-        telling, cause = rank(shown, plain, symptom, testbed.info.catalog)
+        telling, cause = rank(displayed, plain, symptom, testbed.info.catalog)
         right += bool({item.component for item in telling[:2]} & RIGHT[case.mechanism.value])
         assert cause or not telling
     assert len(cases) == witnesses

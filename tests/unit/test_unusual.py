@@ -17,8 +17,8 @@ CATALOG = Catalog(
 
 
 def judge_all(name: str, rates: Sequence[float | None]) -> list[float | None]:
-    usual = CounterBaseline(CATALOG)
-    return [usual.judge({name: rate})[name] for rate in rates]
+    typical = CounterBaseline(CATALOG)
+    return [typical.judge({name: rate})[name] for rate in rates]
 
 
 def test_trouble_that_never_moved_is_unusual_at_once_and_until_it_is_the_rule() -> None:

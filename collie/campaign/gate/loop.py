@@ -235,26 +235,26 @@ class Gate:
             confidence = 1.0 - self._chances.false_negative_rate if verdict.is_normal else None
             return Comparison(change, verdict.reason, (), (first,), confidence)
         assert verdict.symptom is not None
-        shown = [first]
+        reproduced = [first]
         probes = confirm(case.workload, verdict.symptom, self._parts.recipe.confirmation, verdict)
         try:
             next(probes)
             while True:
                 reading = self._read(Side.CANDIDATE, case.workload, limit, fresh=self._siblings(verdict) > 0)
-                shown += [reading] if reading else []
+                reproduced += [reading] if reading else []
                 probes.send(reading.verdict if reading else None)
         except StopIteration as stop:
             if stop.value.put_aside:
                 text = f"what was to confirm it said nothing: {verdict.reason}"
-                return Comparison(Change.INCONCLUSIVE, text, (), tuple(shown))
+                return Comparison(Change.INCONCLUSIVE, text, (), tuple(reproduced))
             if not stop.value.confirmed:
                 text = f"it did not show again: {verdict.reason}"
-                return Comparison(Change.HEALTHY, text, (), tuple(shown), 1.0 - self._chances.false_negative_rate)
+                return Comparison(Change.HEALTHY, text, (), tuple(reproduced), 1.0 - self._chances.false_negative_rate)
         if any(known.explains(case.workload) for known in self._parts.cases if known.kind is CaseOrigin.BASELINE):
             text = f"an anomaly of the baseline explains it: {verdict.reason}"
-            return Comparison(Change.STILL, text, (), tuple(shown))
+            return Comparison(Change.STILL, text, (), tuple(reproduced))
         text = f"it shows, and the baseline never measured this workload: {verdict.reason}"
-        return Comparison(Change.INCONCLUSIVE, text, (), tuple(shown))
+        return Comparison(Change.INCONCLUSIVE, text, (), tuple(reproduced))
 
     def _trusted(self, case: GateCase, comparison: Comparison, share: float) -> Comparison:
         """Take back that something is new or worse where the record says too little to be held against it."""
@@ -271,8 +271,8 @@ class Gate:
         self._grant(measurer, self._limit_of_search(shares))
         if measurer.budget.spent(measurer.elapsed_seconds, measurer.runs):
             return None
-        shown = [result.case for result in self._results if result.change.shows]
-        known = [case.mfs for case in shown if case.symptom and case.complete]
+        reproduced = [result.case for result in self._results if result.change.shows]
+        known = [case.mfs for case in reproduced if case.symptom and case.complete]
         summary = self._parts.engine(known).run()
         rest = self._limit(1.0)
         for number, anomaly in enumerate((a for a in summary.anomalies if a.same_as is None), start=1):
@@ -295,7 +295,7 @@ class Gate:
 
     def _keep(self, case: GateCase, comparison: Comparison) -> None:
         """Record what shows on the candidate, so that the next gate can have this one as its baseline."""
-        verdict = comparison.shown(Side.CANDIDATE)
+        verdict = comparison.reproduced(Side.CANDIDATE)
         if verdict is None or verdict.symptom is None or case.kind is CaseOrigin.FOUND:
             return
         self._parts.store.add_anomaly(

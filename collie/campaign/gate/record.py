@@ -63,7 +63,7 @@ class Record:
                     f"the candidate shows it, but on record are only {agreed} healthy runs of the baseline to deny it"
                 )
         if change is Change.WORSE:
-            shown = sum(reading.verdict.is_anomalous for reading in self._readings.get(workload, ()))
-            if tail(shown, shown // 2 + 1, recipe.confirmation.healthy_false_positive_rate) > share:
-                return f"the candidate shows more of it, but the baseline's record has it only {shown} times"
+            reproduced = sum(reading.verdict.is_anomalous for reading in self._readings.get(workload, ()))
+            if tail(reproduced, reproduced // 2 + 1, recipe.confirmation.healthy_false_positive_rate) > share:
+                return f"the candidate shows more of it, but the baseline's record has it only {reproduced} times"
         return None

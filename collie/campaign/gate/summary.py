@@ -71,10 +71,10 @@ class GateSummary:
             return 5
         if self.alarms:
             return 1
-        return 4 if inconclusive_fails and (self.of(Change.INCONCLUSIVE) or not self.told) else 0
+        return 4 if inconclusive_fails and (self.of(Change.INCONCLUSIVE) or not self.reported) else 0
 
     @property
-    def told(self) -> bool:
+    def reported(self) -> bool:
         """Whether anything was measured that could have been new or worse."""
         compared = len(self.results) > len(self.of(Change.UNSUPPORTED))
         return compared or (self.search is not None and self.search.measured_runs > 0)

@@ -157,8 +157,8 @@ class LabHosts:
 
     def queue_pairs(self, name: str) -> int:
         """Return how many queue pairs belong to processes."""
-        shown = json.loads(self.run(name, "rdma -j resource show qp") or "[]")
-        return sum(bool(each.get("pid")) for each in shown)
+        displayed = json.loads(self.run(name, "rdma -j resource show qp") or "[]")
+        return sum(bool(each.get("pid")) for each in displayed)
 
     def footprint(self, name: str) -> dict[str, Value]:
         """Read what a machine and the agent on it take: MiB of memory, descriptors.

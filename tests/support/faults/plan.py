@@ -75,6 +75,6 @@ class Tally:
         """Return kind, times and outcomes in Markdown."""
         lines = ["| fault | times | what came of it |", "| --- | --- | --- |"]
         for kind, found in sorted(self.outcomes.items()):
-            told = "; ".join(f"{outcome} ({times})" for outcome, times in found.most_common())
-            lines.append(f"| {kind.replace('_', ' ')} | {found.total()} | {told} |")
+            reported = "; ".join(f"{outcome} ({times})" for outcome, times in found.most_common())
+            lines.append(f"| {kind.replace('_', ' ')} | {found.total()} | {reported} |")
         return "\n".join([*lines, f"\n{self.faults} faults, {len(self.violations)} violations."])

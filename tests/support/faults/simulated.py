@@ -221,8 +221,8 @@ def clock_stepped(trial: Trial) -> str:
         controller.send(signal.SIGTERM)
         trial.end(controller)
     after = trial.inspect()
-    for told in (said, after):
-        silent = told.get("silent_seconds")
+    for reported in (said, after):
+        silent = reported.get("silent_seconds")
         trial.expect(silent is None or silent >= 0, f"status: silent for {silent} s")
     return "went on; resumed"
 

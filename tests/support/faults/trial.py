@@ -237,8 +237,10 @@ class Trial:
         now = rows(self.campaign)
         status = self.campaign / "status.json"
         if status.exists():
-            told = json.loads(status.read_text())["standing"]["runs"]
-            self.expect(told <= max(now, default=0), f"status.json told of {told} runs; {len(now)} are on record")
+            reported = json.loads(status.read_text())["standing"]["runs"]
+            self.expect(
+                reported <= max(now, default=0), f"status.json counts {reported} runs; {len(now)} are on record"
+            )
         self.check_nothing_is_left()
 
     def check_nothing_is_left(self) -> None:

@@ -25,11 +25,11 @@ def simplest_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | 
     )
 
 
-def sibling_run(shown: RunRecord | None, records: Iterable[RunRecord], space: Space | None) -> RunRecord | None:
+def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space: Space | None) -> RunRecord | None:
     """Return the run of the plain sibling of what was shown, the one that delivered most; None when none ran."""
-    if shown is None or space is None:
+    if displayed is None or space is None:
         return None
-    sibling = plain_sibling(shown.workload, space)
+    sibling = plain_sibling(displayed.workload, space)
     ran = [record for record in records if record.workload == sibling and isinstance(record.result, Measured)]
     return max(ran, key=_delivered, default=None)
 
@@ -39,7 +39,7 @@ def is_plain(record: RunRecord) -> bool:
     return record.purpose in {"sibling", "calibrate"} and isinstance(record.result, Measured)
 
 
-def usual(counter: str, records: Iterable[RunRecord]) -> float | None:
+def typical(counter: str, records: Iterable[RunRecord]) -> float | None:
     """Return the median of a counter over runs; None when none tells."""
     measurements = filter(None, map(measurement_of, records))
     known = [value for measurement in measurements if (value := measurement.counter(counter)) is not None]
