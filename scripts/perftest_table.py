@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collie.content.anomalies import load_references
-from collie.workloads.perftest_command import Expression, command_of
+from collie.perftest.command import Expression, command_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "perftest.md"
 FIRST, LAST = "<!-- written by scripts/perftest_table.py -->", "<!-- until here -->"

@@ -33,8 +33,8 @@ from collie.inventory.fingerprint import HostDifference, compare
 from collie.inventory.hosts import Pair
 from collie.inventory.safety import REAL_HOSTS
 from collie.ports import CampaignHeader
-from collie.report.json_output import render_reproduction, render_safety
-from collie.report.trials import NO_CONTROLS, trial_lines
+from collie.report.json.objects import render_reproduction, render_safety
+from collie.report.terminal.trials import NO_CONTROLS, trial_lines
 from collie.ssh.openssh import OpenSshRemote
 from collie.store.memory import MemoryStore
 from collie.streams import outlive_readers

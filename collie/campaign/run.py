@@ -17,7 +17,7 @@ from collie.detect.bounds import Bounds, Calibration
 from collie.ports import CampaignStore, ProgressSink, Testbed
 from collie.search.anomaly import KnownAnomalies
 from collie.search.recipe import Recipe
-from collie.search.strategy import build
+from collie.search.strategies import build
 from collie.workloads.feature import Mfs
 from collie.workloads.pruning import Drop
 from collie.workloads.space import Space

@@ -24,7 +24,7 @@ from collie.cli.progress import ConsoleProgress
 from collie.content.locate import ContentKind
 from collie.detect.symptom import Outcome
 from collie.errors import UsageError
-from collie.report.advice import Measured, render_advice, render_checks
+from collie.report.terminal.advice import Measured, render_advice, render_checks
 from collie.workloads.application import Application
 
 

@@ -26,8 +26,8 @@ from collie.fleet.battery import MIN_HOSTS, is_large_enough
 from collie.fleet.judge import FALSE_ALARM
 from collie.inventory.hosts import host_of
 from collie.report.fleet import FleetReport, fleet_json, fleet_text, render_fleet
-from collie.report.html import write_page
-from collie.report.json_output import render_safety
+from collie.report.html.page import write_page
+from collie.report.json.objects import render_safety
 from collie.workloads.units import format_count
 
 

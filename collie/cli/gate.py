@@ -36,7 +36,7 @@ from collie.cli.options import (
 from collie.cli.progress import ConsoleProgress
 from collie.errors import LabError, StoreUnwritable, TestbedError, UsageError
 from collie.inventory.fingerprint import compare
-from collie.report.gate import GateContext, render_gate, render_gate_text
+from collie.report.terminal.gate import GateContext, render_gate, render_gate_text
 
 _PASS, _FAIL = "pass", "fail"
 
@@ -111,7 +111,7 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
                 safety = opened.safety
     except (TestbedError, StoreUnwritable, LabError) as error:
         if options["junit"]:
-            from collie.report.junit import write_failed_junit
+            from collie.report.ci.junit import write_failed_junit
 
             write_failed_junit(options["junit"], context, str(error))
         click.echo(f"collie: {error}{_go_on(directory)}", err=True)
@@ -213,10 +213,10 @@ def _context(choice: GateChoice, directory: Path, options: dict[str, Any]) -> Ga
 
 def _write(summary: GateSummary, context: GateContext, options: dict[str, Any]) -> None:
     if options["junit"]:
-        from collie.report.junit import write_junit
+        from collie.report.ci.junit import write_junit
 
         write_junit(options["junit"], summary, context)
     if options["markdown"]:
-        from collie.report.markdown import write_markdown
+        from collie.report.ci.markdown import write_markdown
 
         write_markdown(options["markdown"], summary, context)

@@ -17,7 +17,7 @@ from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint
 from collie.hosts.findings import CheckState, Finding
 from collie.inventory.fingerprint import HostDifference, show
-from collie.report.json_output import render_differences, render_safety
+from collie.report.json.objects import render_differences, render_safety
 from collie.workloads.units import format_bytes, format_rate
 
 _MARKS = {CheckState.OK: "[green]ok[/]", CheckState.MISSING: "[red]missing[/]", CheckState.ADVICE: "[yellow]advice[/]"}

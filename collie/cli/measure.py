@@ -20,8 +20,8 @@ from collie.cli.options import (
 )
 from collie.cli.progress import Silence
 from collie.detect.symptom import Outcome
-from collie.report.json_output import render_measure, render_safety
-from collie.report.text import render_measurement
+from collie.report.json.objects import render_measure, render_safety
+from collie.report.terminal.summary import render_measurement
 
 
 @click.command("measure", cls=CollieCommand)

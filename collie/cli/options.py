@@ -21,7 +21,7 @@ from collie.content.locate import ContentKind
 from collie.errors import UsageError
 from collie.files import require_output
 from collie.inventory.safety import SafetyLimits
-from collie.report.prometheus import SUFFIX
+from collie.report.ci.prometheus import SUFFIX
 from collie.workloads.units import parse_rate, parse_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])

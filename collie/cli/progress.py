@@ -26,7 +26,7 @@ from collie.campaign.events import (
 from collie.campaign.progress import CampaignProgress, Follower
 from collie.ports import HostLost
 from collie.report.quantities import percent, runs
-from collie.report.standing import doing, found, hosts, pace, set_aside, time_left
+from collie.report.terminal.progress import doing, found, hosts, pace, set_aside, time_left
 from collie.workloads.units import format_seconds
 
 _PLAIN_PERIOD_SECONDS = 30.0

@@ -19,9 +19,9 @@ from collie.cli.options import (
     victim_option,
 )
 from collie.cli.progress import ConsoleProgress
-from collie.report.json_output import render_reproduction, render_safety
-from collie.report.text import render_trials
-from collie.report.trials import NO_CONTROLS
+from collie.report.json.objects import render_reproduction, render_safety
+from collie.report.terminal.summary import render_trials
+from collie.report.terminal.trials import NO_CONTROLS
 
 
 @click.command("reproduce", cls=CollieCommand)

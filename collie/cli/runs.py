@@ -21,7 +21,7 @@ from collie.cli.options import existing_campaign
 from collie.errors import UsageError
 from collie.files import open_output
 from collie.report.quantities import percent, rate
-from collie.report.runs import Row, run_rows, write_csv
+from collie.report.terminal.runs import Row, run_rows, write_csv
 from collie.store.codec import dumps
 from collie.store.jsonl import run_line
 from collie.store.sqlite import SqliteStore

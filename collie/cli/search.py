@@ -36,10 +36,10 @@ from collie.cli.options import (
 from collie.cli.progress import ConsoleProgress
 from collie.content.locate import ContentKind
 from collie.errors import StoreError, StoreUnwritable, TestbedError, UsageError
-from collie.report.json_output import render_search
+from collie.report.json.objects import render_search
 from collie.report.quantities import show
-from collie.report.standing import lost_words
-from collie.report.text import render_summary
+from collie.report.terminal.progress import lost_words
+from collie.report.terminal.summary import render_summary
 
 
 @click.command("search", cls=CollieCommand)

@@ -15,7 +15,7 @@ from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign, format_option, go_on, print_json, textfile
 from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
-from collie.report.standing import doing, found, hosts, lost_words, pace, set_aside, time_left
+from collie.report.terminal.progress import doing, found, hosts, lost_words, pace, set_aside, time_left
 from collie.workloads.units import format_seconds
 
 _BROKEN = {wiring.Life.DIED, wiring.Life.FAILED}

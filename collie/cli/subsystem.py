@@ -20,8 +20,8 @@ from collie.cli.complete import content
 from collie.cli.options import format_option, parse_settings, print_json
 from collie.content.locate import ContentKind
 from collie.errors import ContentError, Problem
+from collie.report.figures.severity_map import value_text
 from collie.report.quantities import percent
-from collie.report.severity_map import value_text
 from collie.workloads.units import format_count
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
@@ -168,7 +168,7 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
     \b
     collie subsystem map F --x qps --y message_bytes --workload context_cache
     """
-    from collie.report.map_figure import check_suffix, draw_map  # matplotlib takes a second to import
+    from collie.report.figures.severity_map_figure import check_suffix, draw_map  # matplotlib takes a second to import
 
     if path is not None:
         check_suffix(Path(path))

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from collie import __version__
 from collie.fleet.judge import FleetVerdict, HostAssessment, MetricDeviation
-from collie.report.html import environment
+from collie.report.figures.scale import engineering
+from collie.report.html.page import environment
 from collie.report.quantities import percent, runs
-from collie.report.scale import engineering
 from collie.workloads.units import format_count, format_seconds
 
 MAX_SHOWN: Final = 40

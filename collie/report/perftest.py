@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from collie import __version__
-from collie.campaign.perftest import PerftestCase
 from collie.inventory.hosts import Host
-from collie.report.json_output import Json, plain
-from collie.workloads.perftest_command import Expression, PerftestCommand, PerftestDifference, PerftestPair
+from collie.perftest.case import PerftestCase
+from collie.perftest.command import Expression, PerftestCommand, PerftestDifference, PerftestPair
+from collie.report.json.objects import Json, plain
 from collie.workloads.units import format_list
 
 FIRST_PORT = 18515
@@ -109,8 +109,8 @@ def _is_own(client: PerftestCommand) -> bool:
 
 
 def _explanation(case: PerftestCase) -> Iterator[str]:
-    expression, name = case.anomaly, " ".join(case.case.name.split())  # one line, whatever a file is called
-    yield from textwrap.wrap(f"{name}: {case.case.symptom.replace('_', ' ')} when {case.case.mfs}", 110)
+    expression, name = case.anomaly, " ".join(case.name.split())  # one line, whatever a file is called
+    yield from textwrap.wrap(f"{name}: {case.symptom.replace('_', ' ')} when {case.mfs}", 110)
     if expression.lacks:
         yield "perftest cannot run it:"
         yield from (f"  {_told(each)}" for each in expression.lacks)

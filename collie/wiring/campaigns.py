@@ -22,7 +22,7 @@ from collie.errors import HardwareChanged, StoreError, UsageError
 from collie.inventory.fingerprint import Fingerprint, compare
 from collie.inventory.safety import SafetyLimits
 from collie.ports import CampaignHeader, ProgressSink, Testbed
-from collie.report.standing import lost_words
+from collie.report.terminal.progress import lost_words
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
 from collie.store.sqlite import SqliteStore

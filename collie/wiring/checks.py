@@ -20,11 +20,11 @@ from collie.content.spaces import load_space
 from collie.content.workload_files import load_workload
 from collie.errors import UsageError
 from collie.files import is_file_name
+from collie.perftest.parse import read as read_perftest
 from collie.ports import ProgressSink
 from collie.wiring.benches import bench, case_named
 from collie.wiring.records import read_campaign
 from collie.workloads.application import Application
-from collie.workloads.perftest import read as read_perftest
 from collie.workloads.reference import FixStatus, ReferenceAnomaly
 
 logger = logging.getLogger(__name__)

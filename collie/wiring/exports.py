@@ -12,13 +12,13 @@ from collie.bundle import archive
 from collie.bundle.catalogs import Catalogs
 from collie.bundle.content import Bundle
 from collie.campaign.choice import SearchChoice
-from collie.campaign.perftest import PerftestCase, in_perftest
 from collie.campaign.reproduce import planned
 from collie.content.catalogs import load_catalogs
 from collie.content.recipes import load_recipe
 from collie.detect.bounds import plain_sibling
 from collie.errors import UsageError
 from collie.inventory.hosts import Host
+from collie.perftest.case import PerftestCase, in_perftest
 from collie.report.perftest import perftest_json, render_commands, render_script
 from collie.search.recipe import Recipe
 from collie.wiring.benches import NamedCase, case_named
@@ -124,7 +124,8 @@ def _script(named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
 
 
 def _in_perftest(named: NamedCase) -> PerftestCase:
-    return in_perftest(named.case, _space(named.choice))
+    case = named.case
+    return in_perftest(case.name, case.workload, case.symptom, case.mfs, _space(named.choice))
 
 
 EXPORTS: Mapping[str, Callable[[NamedCase, Mapping[str, Host]], Exported]] = {

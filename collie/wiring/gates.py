@@ -24,10 +24,10 @@ from collie.detect.bounds import Bounds
 from collie.errors import StoreError
 from collie.inventory.safety import SafetyLimits
 from collie.ports import CampaignHeader, CampaignStore, ProgressSink, Testbed
-from collie.report.standing import lost_words
+from collie.report.terminal.progress import lost_words
 from collie.search.anomaly import KnownAnomalies
 from collie.search.resolution import widen_to_untested
-from collie.search.strategy import build
+from collie.search.strategies import build
 from collie.store import fingerprints
 from collie.store.directory import CampaignDirectory
 from collie.store.memory import MemoryStore

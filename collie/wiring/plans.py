@@ -10,7 +10,8 @@ from collie.campaign.choice import SearchChoice
 from collie.campaign.run import strategy_generator
 from collie.campaign.safety import described
 from collie.counters.catalog import Catalog
-from collie.search.strategy import Answer, ProposalOutcome, build
+from collie.search.strategies import build
+from collie.search.strategy import Answer, ProposalOutcome
 from collie.wiring.inventories import first_pairs, open_inventory
 from collie.wiring.parts import Parts, parts_of
 from collie.wiring.testbeds import open_testbed

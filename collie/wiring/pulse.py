@@ -15,7 +15,7 @@ from typing import Self
 from collie.campaign.progress import Follower
 from collie.files import FOR_OTHERS
 from collie.ports import CampaignHeader
-from collie.report.prometheus import render_metrics
+from collie.report.ci.prometheus import render_metrics
 from collie.store.directory import CampaignDirectory, write_whole
 from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, ProcessState, write_heartbeat
 from collie.wiring.parts import system_clock, utc_now

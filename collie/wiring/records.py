@@ -12,7 +12,7 @@ from collie.store.sqlite import SqliteStore
 from collie.wiring.parts import pruned_space_of
 
 if TYPE_CHECKING:
-    from collie.report.view import ReportContext
+    from collie.report.html.view import ReportContext
 
 
 def recorded_choice(directory: Path) -> SearchChoice:
@@ -46,7 +46,7 @@ def write_report(store: SqliteStore, path: Path | None = None, wall_seconds: flo
         UsageError: the user's file cannot be written.
         StoreUnwritable: nor can the campaign's own.
     """
-    from collie.report.html import write_report as write  # templates take a moment to import
+    from collie.report.html.page import write_report as write  # templates take a moment to import
 
     target = path or store.directory.path / "report.html"
     write(store, target, _report_context(store, wall_seconds), follow=path is not None)
@@ -65,8 +65,8 @@ def write_comparison(here: SqliteStore, there: SqliteStore, path: Path | None = 
         UsageError: the user's file cannot be written.
         StoreUnwritable: nor can the campaign's own.
     """
-    from collie.report.comparison import Likeness, compare_campaigns
-    from collie.report.html import render_comparison, write_page
+    from collie.report.html.comparison import Likeness, compare_campaigns
+    from collie.report.html.page import render_comparison, write_page
 
     compared = compare_campaigns(here, _report_context(here), there, _report_context(there))
     target = path or here.directory.path / f"against-{there.directory.path.resolve().name}.html"
@@ -75,7 +75,7 @@ def write_comparison(here: SqliteStore, there: SqliteStore, path: Path | None = 
 
 
 def _report_context(store: SqliteStore, wall_seconds: float | None = None) -> ReportContext:
-    from collie.report.view import ReportContext
+    from collie.report.html.view import ReportContext
 
     choice = SearchChoice.from_settings(store.header.settings)
     space, dropped = pruned_space_of(choice)

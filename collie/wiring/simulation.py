@@ -21,7 +21,7 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from collie.report.severity_map import SeverityMap
+    from collie.report.figures.severity_map import SeverityMap
     from collie.simulator.description import Audit, DescribedPart
 
 
@@ -94,7 +94,7 @@ def severity_map(testbed: TestbedChoice, choice: MapChoice) -> SeverityMap:
         ContentError: a file is wrong or absent.
         UsageError: the dimensions, the fixed values or the workload do not go together.
     """
-    from collie.report.severity_map import MapAxis, SeverityMap
+    from collie.report.figures.severity_map import MapAxis, SeverityMap
     from collie.simulator.survey import survey
     from collie.simulator.truth import Truth
 

@@ -12,7 +12,7 @@ from collie.campaign.progress import CampaignProgress, FoundAnomaly, failure_of
 from collie.errors import StoreError
 from collie.files import FOR_OTHERS
 from collie.ports import CampaignHeader
-from collie.report.prometheus import render_metrics
+from collie.report.ci.prometheus import render_metrics
 from collie.search.anomaly import Anomaly
 from collie.store.directory import write_whole
 from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, ProcessState, read_heartbeat

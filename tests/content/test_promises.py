@@ -21,7 +21,7 @@ from collie.detect import measurement
 from collie.hosts import idle, outage, protocol, run, session, testbed
 from collie.inventory import file as inventory
 from collie.inventory.safety import REAL_HOSTS
-from collie.report import view
+from collie.report.html import view
 from collie.scheduler import distributed, worker
 from collie.ssh import connection, lines
 from collie.store import codec, connections, reading, series, sqlite

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from collie.campaign.perftest import in_perftest
-from collie.campaign.single_run import Case
 from collie.content.spaces import load_space
 from collie.detect.symptom import Symptom
 from collie.inventory.hosts import Host, Pair
+from collie.perftest.case import in_perftest
 from collie.report.perftest import render_script
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Opcode
@@ -21,11 +20,12 @@ from collie.workloads.workload import Opcode
 pytestmark = pytest.mark.lab
 
 SPACE = load_space("soft-roce")
-STORM = Case(
+STORM = in_perftest(
     "storm",
     SPACE.base.with_(opcode=Opcode.SEND, messages=(4096,), send_wq_depth=128, wqe_batch=1, recv_wq_depth=2),
     Symptom.RNR_STORM,
     Mfs((Condition("recv_wq_depth", Op.AT_MOST, 2),)),
+    SPACE,
 )
 """Two receives for 128 messages under way: most are turned away and wait (RNR NAK)."""
 
@@ -39,9 +39,8 @@ def ssh(host: Host, folder: Path) -> str:
 
 
 def test_the_script_shows_the_collapse(pair: Pair, tmp_path: Path) -> None:
-    case = in_perftest(STORM, SPACE)
-    assert not case.anomaly.lacks
-    script = render_script(case, dict(zip("ab", pair.hosts, strict=False)))
+    assert not STORM.anomaly.lacks
+    script = render_script(STORM, dict(zip("ab", pair.hosts, strict=False)))
     reached = [ssh(host, tmp_path) for host in (pair.a, pair.b)]
     gids = {"GID_A": "1", "GID_B": "1"}  # RoCE v2 over IPv4
     environment = {**os.environ, **gids, "SSH": reached[0], "ROUNDS": "1", "DURATION": "3"}

@@ -8,10 +8,10 @@ from random import Random
 from hypothesis import given, strategies as st
 
 from collie.content.spaces import load_space
+from collie.perftest.command import PerftestCommand, PerftestPair, command_of
+from collie.perftest.options import FIXED, PAGE_BYTES, PROGRAMS
+from collie.perftest.parse import workload_of
 from collie.workloads.constraint import VERBS
-from collie.workloads.perftest import workload_of
-from collie.workloads.perftest_command import PerftestCommand, PerftestPair, command_of
-from collie.workloads.perftest_options import FIXED, PAGE_BYTES, PROGRAMS
 from collie.workloads.space import Space
 from collie.workloads.workload import OPCODES_BY_QP_TYPE, Connection, Direction, Memory, QpType, Workload
 

@@ -49,8 +49,8 @@ from collie.readings.policy import WindowPolicy
 from collie.readings.recording import Recording
 from collie.readings.samples import AgentSample, parse_sample
 from collie.readings.window import measurement
-from collie.report.html import render_report
-from collie.report.view import ReportContext
+from collie.report.html.page import render_report
+from collie.report.html.view import ReportContext
 from collie.simulator.subsystem import SubsystemFile
 from collie.store import SqliteStore, schema
 from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured

@@ -24,7 +24,7 @@ from collie.content.locate import ContentKind, available
 from collie.content.spaces import load_space
 from collie.detect.symptom import Outcome
 from collie.errors import ContentError
-from collie.report.advice import render_advice
+from collie.report.terminal.advice import render_advice
 from collie.workloads.application import Application, Sizes, Traffic, Values, reached
 from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Ordered, Vector

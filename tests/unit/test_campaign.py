@@ -21,7 +21,7 @@ from collie.detect.measurement import Measurement, Watch
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, TestbedError, UsageError
 from collie.ports import OUTAGE, CampaignHeader, HostLost, RunResult, SetupFailed
-from collie.report.text import render_summary
+from collie.report.terminal.summary import render_summary
 from collie.search.anomaly import chance_of_next
 from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.store.memory import MemoryStore

@@ -22,7 +22,8 @@ from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Symptom
 from collie.ports import CampaignHeader
 from collie.search.recipe import Step, StrategyName
-from collie.search.strategy import Answer, ProposalOutcome, Strategy, build
+from collie.search.strategies import build
+from collie.search.strategy import Answer, ProposalOutcome, Strategy
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import Truth

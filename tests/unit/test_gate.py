@@ -29,12 +29,12 @@ from collie.errors import UsageError
 from collie.inventory.fingerprint import Difference, Fingerprint, difference
 from collie.inventory.under_test import beyond
 from collie.ports import CampaignHeader, RunResult, SetupFailed
-from collie.report.gate import GateContext, describe_effect, render_gate, render_gate_text
-from collie.report.junit import write_failed_junit, write_junit
-from collie.report.markdown import render_markdown, write_markdown
+from collie.report.ci.junit import write_failed_junit, write_junit
+from collie.report.ci.markdown import render_markdown, write_markdown
+from collie.report.terminal.gate import GateContext, describe_effect, render_gate, render_gate_text
 from collie.search.anomaly import Anomaly, KnownAnomalies, anomaly_id, require_id
 from collie.search.recipe import Extraction, Recipe, StrategyName
-from collie.search.strategy import build
+from collie.search.strategies import build
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
 from collie.wiring.baselines import Baseline, cases_of

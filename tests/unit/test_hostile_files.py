@@ -11,7 +11,7 @@ import pytest
 
 from collie.errors import StoreError
 from collie.inventory.fingerprint import Fingerprint
-from collie.report.html import write_page, write_report
+from collie.report.html.page import write_page, write_report
 from collie.store import SqliteStore, heartbeat
 from collie.store.fingerprints import load as load_fingerprints, save as save_fingerprints
 from collie.store.lock import CampaignLock

@@ -20,9 +20,9 @@ from collie.detect.reading import RunReading
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
 from collie.ports import Measured, SetupFailed, Unsupported
-from collie.report.json_output import plain, render_measure, render_reproduction, render_search
+from collie.report.json.objects import plain, render_measure, render_reproduction, render_search
 from collie.report.quantities import name_testbed, packet_rate, percent, rate as bit_rate, show
-from collie.report.text import render_measurement, render_summary, render_trials
+from collie.report.terminal.summary import render_measurement, render_summary, render_trials
 from collie.search.discovery import DiscoveryEstimate
 from collie.search.discriminating_counters import DiscriminatingCounter
 from collie.store import MemoryStore

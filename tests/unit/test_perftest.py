@@ -11,11 +11,11 @@ from collie.content.anomalies import load_references
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.errors import UsageError
+from collie.perftest.command import command_of
+from collie.perftest.parse import read, workload_of
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import Truth
 from collie.workloads.feature import Condition, Mfs, Op
-from collie.workloads.perftest import read, workload_of
-from collie.workloads.perftest_command import command_of
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Connection, Direction, Memory, Opcode, QpType, Workload
 

@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 
 from collie import wiring
-from collie.campaign.perftest import PerftestCase, in_perftest
 from collie.content.spaces import load_space
+from collie.perftest.case import PerftestCase, in_perftest
+from collie.perftest.parse import workload_of
 from collie.report.perftest import perftest_json, render_commands, render_script
-from collie.workloads.perftest import workload_of
 
 SPACE = load_space("nsdi22")
 
 
 def case(name: str) -> PerftestCase:
-    return in_perftest(wiring.case_named(name).case, SPACE)
+    named = wiring.case_named(name).case
+    return in_perftest(named.name, named.workload, named.symptom, named.mfs, SPACE)
 
 
 @pytest.mark.parametrize("number", ["03", "08", "12", "13", "15", "18"])
@@ -144,6 +145,6 @@ def test_a_rate_that_perftest_could_not_tell_is_measured_again(hosts: dict[str, 
 
 
 def test_a_name_cannot_leave_its_comment() -> None:
-    named = replace(case("nsdi22-03"), case=replace(case("nsdi22-03").case, name="a\nreboot"))
+    named = replace(case("nsdi22-03"), name="a\nreboot")
     assert "a reboot: pause" in render_commands(named)
     assert "\nreboot" not in render_script(named)

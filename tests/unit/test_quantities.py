@@ -10,10 +10,10 @@ from rich.console import Console
 from collie.campaign.progress import CampaignProgress, FailedRun
 from collie.cli.progress import live_view, plain_line
 from collie.detect.compare import Effect, Spread
-from collie.report.gate import _effect, describe_effect
-from collie.report.json_output import plain
+from collie.report.figures.scale import engineering
+from collie.report.json.objects import plain
 from collie.report.quantities import packet_rate, percent, rate
-from collie.report.scale import engineering
+from collie.report.terminal.gate import _effect, describe_effect
 from collie.workloads.units import format_count, format_number
 
 

@@ -16,9 +16,9 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import CollieError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference, Significance
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
-from collie.report.html import render_report, write_page, write_report
-from collie.report.unanswered import unanswered
-from collie.report.view import ReportContext, campaign_view
+from collie.report.html.page import render_report, write_page, write_report
+from collie.report.html.unanswered import unanswered
+from collie.report.html.view import ReportContext, campaign_view
 from collie.search.discriminating_counters import DiscriminatingCounter
 from collie.store import MemoryStore, SqliteStore
 from collie.testing.store_suite import measured

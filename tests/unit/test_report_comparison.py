@@ -9,7 +9,7 @@ import pytest
 
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
-from collie.report.comparison import (
+from collie.report.html.comparison import (
     ComparisonPage,
     Likeness,
     RegionRuns,
@@ -17,8 +17,8 @@ from collie.report.comparison import (
     compare_campaigns,
     same_anomaly,
 )
-from collie.report.html import render_comparison
-from collie.report.view import ReportContext
+from collie.report.html.page import render_comparison
+from collie.report.html.view import ReportContext
 from collie.search.anomaly import Anomaly
 from collie.store import MemoryStore
 from collie.workloads.feature import Mfs

@@ -8,9 +8,18 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from collie.report.chart import AnomalyMarker, Driven, Point, Trace, driven_chart, found_chart, thinned, trace_chart
-from collie.report.scale import Scale, engineering, scale_of
-from collie.report.strip import steps_of, strips_of
+from collie.report.figures.chart import (
+    AnomalyMarker,
+    Driven,
+    Point,
+    Trace,
+    driven_chart,
+    found_chart,
+    thinned,
+    trace_chart,
+)
+from collie.report.figures.scale import Scale, engineering, scale_of
+from collie.report.figures.strip import steps_of, strips_of
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Opcode, Workload
 from tests.support.campaigns import PAUSING, SPACE

@@ -10,7 +10,7 @@ import pytest
 
 from collie.detect.symptom import Outcome, Verdict
 from collie.ports import CampaignStore, Measured, RunRecord, SetupFailed
-from collie.report.runs import COLUMNS, Row, run_rows, write_csv
+from collie.report.terminal.runs import COLUMNS, Row, run_rows, write_csv
 from collie.store.codec import encode_verdict
 from collie.store.jsonl import run_line
 from collie.store.memory import MemoryStore

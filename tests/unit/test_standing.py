@@ -29,8 +29,8 @@ from collie.detect.measurement import HostMeasurement, Measurement
 from collie.errors import HostUnreachable, StoreError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, TestbedInfo, Unsupported
-from collie.report.prometheus import render_metrics
-from collie.report.standing import hosts
+from collie.report.ci.prometheus import render_metrics
+from collie.report.terminal.progress import hosts
 from collie.store.directory import CampaignDirectory
 from collie.store.heartbeat import Heartbeat, ProcessState, read_heartbeat, write_heartbeat
 from collie.store.sqlite import SqliteStore

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from collie.ports import RunRecord
+from collie.report.html.representative_runs import measurement_of
 from collie.report.quantities import packet_rate, percent, rate
-from collie.report.representative_runs import measurement_of
 from collie.workloads.plan import sinks
 
 

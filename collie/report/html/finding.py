@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from collie.detect.measurement import Sample, Victim
 from collie.ports import RunRecord
-from collie.report.chart import Trace, hosts_of
-from collie.report.quantities import show
-from collie.report.readings import CounterComparison, Rise, readings_of, rises_of
-from collie.report.representative_runs import (
+from collie.report.figures.chart import Trace, hosts_of
+from collie.report.figures.strip import Strips, strips_of
+from collie.report.html.readings import CounterComparison, Rise, readings_of, rises_of
+from collie.report.html.representative_runs import (
     confirming_run,
     is_plain,
     measurement_of,
@@ -20,7 +20,7 @@ from collie.report.representative_runs import (
     simplest_run,
     typical,
 )
-from collie.report.strip import Strips, strips_of
+from collie.report.quantities import show
 from collie.search.anomaly import Anomaly
 from collie.search.discriminating_counters import MAX_TELLING, DiscriminatingCounter
 from collie.workloads.feature import Condition, feature_value

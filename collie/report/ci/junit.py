@@ -18,7 +18,7 @@ from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
 from collie.files import FOR_OTHERS, open_output
-from collie.report.gate import GateContext, confidence, describe_effect, effort
+from collie.report.terminal.gate import GateContext, confidence, describe_effect, effort
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collie.workloads import perftest_options as table
+from collie.perftest import options as table
+from collie.perftest.parse import option_name, workload_of
 from collie.workloads.feature import Mfs
-from collie.workloads.perftest import option_name, workload_of
 from collie.workloads.plan import Flow, flows, is_peer
 from collie.workloads.workload import FIELD_NAMES, Connection, Memory, Opcode, QpType, Workload
 

@@ -17,9 +17,9 @@ from enum import StrEnum
 
 from collie.inventory.fingerprint import HostDifference, compare
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
-from collie.report.chart import AnomalyMarker
-from collie.report.finding import kinds_of
-from collie.report.view import ReportContext, elapsed_seconds
+from collie.report.figures.chart import AnomalyMarker
+from collie.report.html.finding import kinds_of
+from collie.report.html.view import ReportContext, elapsed_seconds
 from collie.search.anomaly import Anomaly
 
 _ALIKE_SEVERITY = 0.1

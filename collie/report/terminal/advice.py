@@ -9,7 +9,7 @@ from collie.advise.change import SettingChange
 from collie.advise.check import Advice, Hit, OpenHit
 from collie.advise.overlap import is_ordered
 from collie.campaign.single_run import JudgedRun
-from collie.report.json_output import SCHEMA_VERSION, Json, features, plain
+from collie.report.json.objects import SCHEMA_VERSION, Json, features, plain
 from collie.report.quantities import show
 from collie.workloads.application import Application, Sizes, Values
 from collie.workloads.feature import DERIVED

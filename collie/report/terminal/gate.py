@@ -12,7 +12,7 @@ from collie.campaign.safety import SafetyRecord
 from collie.detect.compare import Change, Comparison, Effect, Spread
 from collie.detect.reading import RunReading, Sign
 from collie.inventory.fingerprint import HostDifference
-from collie.report.json_output import SCHEMA_VERSION, Json, features, plain, render_differences, render_safety
+from collie.report.json.objects import SCHEMA_VERSION, Json, features, plain, render_differences, render_safety
 from collie.report.quantities import percent, runs
 from collie.workloads.units import format_count, format_number, format_seconds
 from collie.workloads.workload import render

@@ -11,7 +11,7 @@ from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.detect.compare import Change
 from collie.errors import UsageError
 from collie.files import FOR_OTHERS, open_output
-from collie.report.gate import (
+from collie.report.terminal.gate import (
     ORDER,
     GateContext,
     anomalies,

@@ -12,11 +12,11 @@ from collie.detect.measurement import Sample
 from collie.detect.symptom import Outcome
 from collie.inventory.fingerprint import Fingerprint, HostDifference
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
-from collie.report.chart import AnomalyMarker, Driven, Point
-from collie.report.coverage import DimensionCoverage, coverage_of
-from collie.report.finding import AnomalyView, SeriesOf, findings_of
-from collie.report.representative_runs import is_plain, measurement_of
-from collie.report.unanswered import FailureGroup, unanswered
+from collie.report.figures.chart import AnomalyMarker, Driven, Point
+from collie.report.html.coverage import DimensionCoverage, coverage_of
+from collie.report.html.finding import AnomalyView, SeriesOf, findings_of
+from collie.report.html.representative_runs import is_plain, measurement_of
+from collie.report.html.unanswered import FailureGroup, unanswered
 from collie.search.anomaly import Anomaly
 from collie.workloads.pruning import Drop
 from collie.workloads.space import Space

@@ -16,9 +16,9 @@ from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
 from collie.inventory.fingerprint import HostDifference
 from collie.ports import CampaignHeader, HostLost, Measured, SetupFailed, Unsupported
-from collie.report.json_output import ScoreView
+from collie.report.json.objects import ScoreView
 from collie.report.quantities import name_testbed, packet_rate, percent, rate, runs, show, times, victim_kept
-from collie.report.trials import trial_lines
+from collie.report.terminal.trials import trial_lines
 from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count, format_number, format_seconds
 from collie.workloads.workload import FIELD_NAMES

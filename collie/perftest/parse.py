@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collie.errors import UsageError
-from collie.workloads import perftest_options as table
+from collie.perftest import options as table
 from collie.workloads.constraint import VERBS
 from collie.workloads.workload import FIELD_NAMES, Direction, Memory, Opcode, QpType, Workload
 

@@ -17,13 +17,13 @@ from collie.errors import StoreUnwritable, UsageError
 from collie.files import Folder, is_odd_output, open_output
 from collie.inventory.fingerprint import show as show_fingerprint
 from collie.ports import CampaignHeader, CampaignStore
-from collie.report.chart import MAX_PANELS, MAX_POINTS, Driven, driven_chart, found_chart, trace_chart
-from collie.report.comparison import ComparisonPage
-from collie.report.json_output import plain
-from collie.report.page_data import page_data
+from collie.report.figures.chart import MAX_PANELS, MAX_POINTS, Driven, driven_chart, found_chart, trace_chart
+from collie.report.figures.scale import engineering
+from collie.report.html.comparison import ComparisonPage
+from collie.report.html.page_data import page_data
+from collie.report.html.view import CampaignView, ReportContext, campaign_view
+from collie.report.json.objects import plain
 from collie.report.quantities import name_testbed, percent, rate, runs, times
-from collie.report.scale import engineering
-from collie.report.view import CampaignView, ReportContext, campaign_view
 from collie.workloads.units import format_count, format_seconds
 
 _SYMPTOMS: Mapping[Symptom, str] = {

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from collie.errors import UsageError
 from collie.files import FOR_OTHERS, open_output
+from collie.report.figures.severity_map import Cell, Region, SeverityMap, fixed_text, regions, ticks, title
 from collie.report.quantities import percent
-from collie.report.severity_map import Cell, Region, SeverityMap, fixed_text, regions, ticks, title
 from collie.workloads.units import format_number
 
 if TYPE_CHECKING:

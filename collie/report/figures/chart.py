@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from collie.report.figures.scale import Scale, Tick, engineering, scale_of
 from collie.report.quantities import percent
-from collie.report.scale import Scale, Tick, engineering, scale_of
 from collie.workloads.units import format_count, format_seconds
 
 MAX_PANELS = 8

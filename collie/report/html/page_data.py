@@ -10,9 +10,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from collie.report.chart import MAX_PANELS, Driven, Trace, thinned
-from collie.report.coverage import DimensionCoverage
-from collie.report.view import CampaignView
+from collie.report.figures.chart import MAX_PANELS, Driven, Trace, thinned
+from collie.report.html.coverage import DimensionCoverage
+from collie.report.html.view import CampaignView
 
 SCHEMA_VERSION = 1
 

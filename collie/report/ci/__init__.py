@@ -1,0 +1,1 @@
+"""Formats that a CI or a monitor reads: JUnit, Markdown, Prometheus."""

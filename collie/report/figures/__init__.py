@@ -1,0 +1,1 @@
+"""Pictures as geometry: charts, strips, maps of severity."""

@@ -1,0 +1,27 @@
+"""Random search: the baseline that learns nothing (paper, section 7.2)."""
+
+from __future__ import annotations
+
+from random import Random
+
+from collie.search.strategy import Answer
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+
+class RandomSearch:
+    """Draws every workload afresh: the baseline that any other strategy has to beat."""
+
+    driven: str | None = None
+    temperature: float | None = None
+
+    def __init__(self, space: Space, rng: Random) -> None:
+        self._space = space
+        self._rng = rng
+
+    def ask(self) -> Workload:
+        """Draw a workload."""
+        return self._space.sample(self._rng)
+
+    def tell(self, workload: Workload, answer: Answer) -> None:
+        """Learn nothing."""
