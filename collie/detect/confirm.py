@@ -12,7 +12,7 @@ the suspicion is put aside: not confirmed, not refuted, and the workload may be 
 The arithmetic. A run shows the symptom with chance s and shows it clearly with chance c <= s, independently of others:
 `odds` sums over all ways that the test can go. For 2 of 3 with c = 0 it is s^2 (3 - 2 s). With a real anomaly s is the
 chance that its reading lies above the threshold; with a healthy workload it is the share of runs
-that a disturbance makes look anomalous. docs/explanation/verdicts.md has the figures.
+that a disturbance makes look anomalous. docs/evidence/verdicts.md has the figures.
 """
 
 from __future__ import annotations

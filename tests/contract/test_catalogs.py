@@ -196,7 +196,7 @@ def test_a_driver_that_nobody_described_is_taken_as_it_is() -> None:
 
 
 def row(catalog: Catalog) -> str:
-    """A line of the table in docs/explanation/counters.md."""
+    """A line of the table in docs/reference/counter-catalogs.md."""
 
     def first(*roles: Role) -> str:
         return f"`{catalog.of_role(*roles)[0].name}`, ..." if catalog.of_role(*roles) else ""
@@ -219,5 +219,5 @@ def row(catalog: Catalog) -> str:
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_the_manual_says_of_each_driver_what_its_catalog_says(driver: str) -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "explanation" / "counters.md").read_text().splitlines()
+    manual = (Path(__file__).parents[2] / "docs" / "reference" / "counter-catalogs.md").read_text().splitlines()
     assert row(load(driver)) in manual
