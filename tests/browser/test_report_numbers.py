@@ -33,7 +33,7 @@ def written(campaign: Path) -> Page:
 
 
 class Record:
-    """Looks up in a campaign what a `data-source` names (docs/how-to/read-a-report.md)."""
+    """Looks up in a campaign what a `data-source` names (docs/reference/report-data.md)."""
 
     def __init__(self, store: SqliteStore) -> None:
         self._header = store.header

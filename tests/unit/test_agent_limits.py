@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from collie.agent import objects
 from collie.agent.faults import AgentFault
-from collie.agent.workload import parse_workload
+from collie.agent.workload import IGNORED, Workload, parse_workload
+from collie.workloads.workload import FIELD_NAMES
 
 ENUMS = SimpleNamespace(IBV_ATOMIC_NONE=0, IBV_DEVICE_XRC=1 << 20)
 ATTRIBUTES: dict[str, int] = {
@@ -72,3 +74,8 @@ def test_objects_of_all_flows_together_are_limited(monkeypatch: pytest.MonkeyPat
         limits.check_totals(101, 1)
     with pytest.raises(AgentFault, match="memory regions 201"):
         limits.check_totals(1, 201)
+
+
+def test_an_agent_knows_every_field_that_a_controller_sends() -> None:
+    by_flows = {"requesters", "responders", "remote"}
+    assert set(FIELD_NAMES) - by_flows == {field.name for field in fields(Workload)} | set(IGNORED)

@@ -16,10 +16,10 @@ from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.errors import CollieError
 from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference, Significance
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
-from collie.report.html.page import render_report, write_page, write_report
+from collie.report.html.page import environment, render_report, write_page, write_report
 from collie.report.html.unanswered import unanswered
 from collie.report.html.view import ReportContext, campaign_view
-from collie.search.discriminating_counters import DiscriminatingCounter
+from collie.search.discriminating_counters import DiscriminatingCounter, hint
 from collie.store import MemoryStore, SqliteStore
 from collie.testing.store_suite import measured
 from collie.workloads.feature import Condition, Mfs, Op
@@ -55,6 +55,14 @@ def test_the_page_needs_nothing_else(html: str) -> None:
     assert all(reference.startswith("#") for reference in page.references)
     assert {reference[1:] for reference in page.references} <= set(page.ids)
     assert set(re.findall(r"url\(#([^)]+)\)", html)) <= set(page.ids)
+
+
+@pytest.mark.parametrize("symptom", list(Symptom))
+def test_every_symptom_has_a_name_and_an_effect(symptom: Symptom) -> None:
+    assert environment().filters["symptom"](symptom)
+    assert hint(symptom, DiscriminatingCounter("context_miss", "context cache", 3.0, "")).startswith(
+        "queue pair contexts"
+    )
 
 
 def test_the_page_says_what_was_found(html: str) -> None:
