@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from itertools import repeat
 from random import Random
 
-from collie import wiring
+from collie.app import fleets
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.simulator.faults import COMPONENTS, Fault, FaultKind
+from collie.fleet.fault import Fault, FaultKind
+from collie.simulator.faults import COMPONENTS
+from collie.wiring import ADAPTERS
 
 HOSTS, FAULTY = 40, 2
 SIZES = {
@@ -57,10 +59,10 @@ def cases() -> Iterator[Case]:
 
 def judged(case: Case, seed: int) -> Found:
     """Judge one fleet."""
-    hosts = Random(f"sensitivity {seed}").sample(wiring.simulated_names(HOSTS), FAULTY)
+    hosts = Random(f"sensitivity {seed}").sample(fleets.simulated_names(HOSTS), FAULTY)
     search = SearchChoice(TestbedChoice(noise=case.noise), seed=seed)
-    choice = wiring.FleetChoice(search, HOSTS, dict.fromkeys(hosts, case.fault))
-    verdict = wiring.fleet(choice, lambda _text: None).verdict
+    choice = fleets.FleetChoice(search, HOSTS, dict.fromkeys(hosts, case.fault))
+    verdict = fleets.fleet(ADAPTERS, choice, lambda _text: None).verdict
     assert verdict is not None
     accused = {standing.host: standing.component for standing in verdict.odd}
     right = COMPONENTS[case.fault.kind]

@@ -20,12 +20,13 @@ from statistics import median
 
 import click
 
-from collie import wiring
+from collie.app import inventories
 from collie.content.catalogs import load_catalog
 from collie.hosts import HostsTestbed, WindowPolicy
 from collie.inventory.hosts import Host
 from collie.ports import Channel, Completed, Measured, Remote
 from collie.ssh.remote import SshRemote
+from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload
 
 WARM_UP_SECONDS = WindowPolicy().warm_up_seconds
@@ -148,7 +149,10 @@ def main(hosts: str, counts: tuple[int, ...], runs: int) -> None:
         return HeardRemote(SshRemote(host), log)
 
     testbed = HostsTestbed(
-        wiring.first_pair(wiring.open_inventory(hosts)), connect, load_catalog, policy=WindowPolicy()
+        inventories.first_pair(inventories.open_inventory(ADAPTERS, hosts)),
+        connect,
+        load_catalog,
+        policy=WindowPolicy(),
     )
     columns = (*STEPS, "window", "settling", "run", "beyond", "set-up")
     click.echo("  ".join(f"{name:>8}" for name in ("QPs", *columns, "worst")))

@@ -32,7 +32,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from collie import wiring
+from collie.app import testbeds
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import TestbedChoice
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained
@@ -48,6 +48,7 @@ from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import Score, Truth
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
+from collie.wiring import ADAPTERS
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 from tests.support.quality import precision, recall, true_region
@@ -143,7 +144,7 @@ def run(task: Task) -> dict[str, Any]:
     budget = parse_budget(task.budget)
     header = CampaignHeader("benchmark", {}, space.name, recipe.name, {}, task.seed, "2026-01-01T00:00:00Z")
     choice = TestbedChoice(subsystem=task.subsystem, noise=task.noise)
-    testbed = wiring.open_testbed(choice, task.seed, task.pairs)
+    testbed = testbeds.open_testbed(ADAPTERS, choice, task.seed, task.pairs)
     truth, store = _truth(task.subsystem, task.space), MemoryStore(header)
     campaign = Campaign(
         testbed=testbed,
@@ -153,7 +154,7 @@ def run(task: Task) -> dict[str, Any]:
         budget=budget,
         seed=task.seed,
         calibration=Calibration(),  # a simulated testbed has a data sheet; `collie search` does not calibrate it either
-        lanes=wiring.lanes_of(testbed),
+        lanes=testbeds.lanes_of(testbed),
     )
     wall, cpu = time.perf_counter(), time.process_time()
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from textwrap import fill
 
-from collie.bundle.content import Bundle
 from collie.bundle.hosts import FORM, OPTIONAL
+from collie.campaign.bundle import Bundle
 from collie.report.quantities import show
 from collie.workloads.workload import FIELD_NAMES, Connection, Workload
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from collie.bundle.catalogs import Catalogs
-from collie.bundle.content import Bundle, decode, encode
+from collie.bundle.content import decode, encode
 from collie.bundle.modules import needed
+from collie.campaign.bundle import Bundle
 from collie.errors import ContentError, Problem
 from collie.files import read_bytes
 
-SUFFIX = ".pyz"
 CONTENT = "collie/bundle/content.json"
 CATALOGS = "collie/bundle/catalogs.json"
 AGENT = "collie/bundle/agent.pyz"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
+from collie.campaign.bundle import Bundle
 from collie.campaign.reproduce import Plan, Then
 from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels, Signature
@@ -18,43 +19,6 @@ from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs
 from collie.workloads.workload import Workload, render
 
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class Bundle:
-    """An anomaly with everything that running and judging it again takes.
-
-    Attributes:
-        name: of the anomaly, as whoever exported it called it.
-        collie_version: of the Collie that exported it.
-        exported: when, RFC 3339.
-        found_on: the testbed, in words.
-        sentence: what was found, for people.
-        likely: what the counters point at; empty where they do not tell.
-        symptom: what has to show.
-        mfs: the conditions, of which breaking any one makes it go.
-        plan: the workload and its controls.
-        siblings: the plain sibling of each of them, which gives the bound.
-        thresholds: from where on a reading is an anomaly.
-        verify: compare what arrives with what was sent.
-        then: what the counters showed; None when that is not on record.
-        fingerprints: of the hosts that it was found on; empty when that is not on record.
-    """
-
-    name: str
-    collie_version: str
-    exported: str
-    found_on: str
-    sentence: str
-    likely: str
-    symptom: Symptom
-    mfs: Mfs
-    plan: Plan
-    siblings: Mapping[Workload, Workload]
-    thresholds: Thresholds
-    verify: bool = False
-    then: Then | None = None
-    fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
 
 
 def encode(bundle: Bundle) -> Json:

@@ -15,9 +15,10 @@ from typing import Any
 
 from collie.bundle.about import about
 from collie.bundle.catalogs import Catalogs
-from collie.bundle.content import Bundle, decode
+from collie.bundle.content import decode
 from collie.bundle.hosts import FORM, pair_of
 from collie.campaign.budget import Budget
+from collie.campaign.bundle import Bundle
 from collie.campaign.events import RunFinished
 from collie.campaign.measure import Measurer
 from collie.campaign.reproduce import Reproduction, reproduce

@@ -241,3 +241,35 @@ class Follower:
 
     def _know(self, **changes: Any) -> None:
         self._known = dataclasses.replace(self._known, **changes)
+
+
+FAILED_OUTCOMES = ("setup_failed", "host_lost", "pair_lost")
+"""Outcomes of runs that gave no measurement because something went wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What is on record, counted.
+
+    Attributes:
+        outcomes: number of runs by what came of them: `measured`, `setup_failed`, `unsupported`, `host_lost`,
+            `pair_lost`.
+        elapsed_seconds: testbed time at the end of the last run.
+        last_run: number of the last one; of several pairs, earlier numbers may be missing while they are under way.
+        last_failure: the last run that failed to set up, or cost a host or a pair.
+    """
+
+    outcomes: Mapping[str, int]
+    elapsed_seconds: float
+    last_run: int
+    last_failure: RunRecord | None
+
+    @property
+    def runs(self) -> int:
+        """Runs of every outcome."""
+        return sum(self.outcomes.values())
+
+    @property
+    def failed_runs(self) -> int:
+        """Runs that gave no measurement because something went wrong."""
+        return sum(self.outcomes.get(outcome, 0) for outcome in FAILED_OUTCOMES)

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from collie import wiring
 from collie.advise.check import Advice, check
+from collie.app.checks import MeasuredHits, application_named, application_of_perftest, known_anomalies, measure_hits
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli import complete
 from collie.cli.commands import CollieCommand
@@ -25,6 +25,7 @@ from collie.content.locate import ContentKind
 from collie.detect.symptom import Outcome
 from collie.errors import UsageError
 from collie.report.terminal.advice import Measured, render_advice, render_checks
+from collie.wiring import ADAPTERS
 from collie.workloads.application import Application
 
 
@@ -67,12 +68,12 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
         raise UsageError("name an application or a workload, or paste a command line after --perftest")
     if options["hosts"] and not options["measure"]:
         raise UsageError("--hosts says where to run examples; give --measure with it")
-    known = wiring.known_anomalies(options["against"], options["subsystem"])
+    known = known_anomalies(ADAPTERS, options["against"], options["subsystem"])
     asked: list[tuple[Application, tuple[str, ...]]] = [
-        (wiring.application_named(name, options["space"]), ()) for name in names
+        (application_named(ADAPTERS, name, options["space"]), ()) for name in names
     ]
     if lines:
-        asked.append(wiring.application_of_perftest(lines, options["space"]))
+        asked.append(application_of_perftest(ADAPTERS, lines, options["space"]))
     checks, left_behind = [], False
     for application, remarks in asked:
         advice = check(application, known)
@@ -92,9 +93,9 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
     return 4 if any(advice.open for advice, _, _ in checks) else 0
 
 
-def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> wiring.MeasuredHits:
+def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> MeasuredHits:
     if not options["measure"] or not advice.hits:
-        return wiring.MeasuredHits({}, ())
+        return MeasuredHits({}, ())
 
     def choose(found_on: TestbedChoice) -> SearchChoice:
         return SearchChoice(
@@ -105,7 +106,7 @@ def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> wi
         )
 
     with ConsoleProgress() as progress:
-        return wiring.measure_hits(advice.hits, choose, progress)
+        return measure_hits(ADAPTERS, advice.hits, choose, progress)
 
 
 def _is_bad(advice: Advice, runs: Measured) -> bool:

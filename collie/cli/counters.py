@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from collie import wiring
+from collie.app import testbeds
+from collie.app.hosts import chosen_hosts
 from collie.cli import commands
 from collie.cli.complete import content
 from collie.cli.options import print_json, testbed_choice, testbed_options
@@ -25,6 +27,7 @@ from collie.counters.unusual import MAX_UNUSUAL
 from collie.errors import UsageError
 from collie.hosts.watch import CounterRates
 from collie.streams import is_unread
+from collie.wiring import ADAPTERS
 from collie.workloads.units import format_count, format_number
 
 _WIDE = 240
@@ -50,7 +53,7 @@ def list_(driver: str | None, output: str, **options: Any) -> int:
     collie counters list --driver mlx5
     collie counters list --hosts hosts.yaml
     """
-    catalog = load_catalog(driver) if driver else wiring.catalog_of(testbed_choice(options))
+    catalog = load_catalog(driver) if driver else testbeds.catalog_of(ADAPTERS, testbed_choice(options))
     if output == "json":
         print_json(
             {
@@ -89,7 +92,7 @@ def watch(
     started: float | None = None
     try:
         with _display(everything, output) as show:
-            for readings in wiring.watch(choice.hosts, period, names):
+            for readings in wiring.watch(chosen_hosts(ADAPTERS, choice.hosts, names), period):
                 show(readings)
                 started = started or time.monotonic()  # connecting is not watching
                 enough = seconds is not None and time.monotonic() - started >= seconds

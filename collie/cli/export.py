@@ -8,18 +8,19 @@ from pathlib import Path
 
 import click
 
-from collie import wiring
+from collie.app import exports
 from collie.cli import complete
 from collie.cli.commands import CollieCommand
 from collie.cli.options import format_option, print_json
 from collie.errors import UsageError
 from collie.files import open_output
+from collie.wiring import ADAPTERS
 
 
 @click.command("export", cls=CollieCommand)
 @click.argument("anomaly", shell_complete=complete.anomalies)
 @click.option(
-    "--as", "form", type=click.Choice(list(wiring.EXPORTS)), default="bundle", show_default=True, help="Form."
+    "--as", "form", type=click.Choice(list(exports.EXPORTS)), default="bundle", show_default=True, help="Form."
 )
 @click.option("--hosts", metavar="FILE", help="For perftest and script: inventory that gives devices and addresses.")
 @click.option("-o", "--output", "file", metavar="FILE", help="Where to.  [default: ID.pyz for a bundle, else stdout]")
@@ -38,7 +39,7 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
       collie export nsdi22-08 --as perftest
       python3 a1.pyz --hosts root@h1,mlx5_0,10.9.0.1 root@h2,mlx5_0,10.9.0.2
     """
-    exported = wiring.export(anomaly, form, hosts)
+    exported = exports.export(ADAPTERS, anomaly, form, hosts)
     path = _place(anomaly, exported, file)
     if path is not None:
         _write(path, exported)
@@ -54,14 +55,14 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
     return 0 if exported.runs else 1
 
 
-def _place(anomaly: str, exported: wiring.Exported, file: str | None) -> Path | None:
+def _place(anomaly: str, exported: exports.Exported, file: str | None) -> Path | None:
     """Return where to write; None for text that is printed."""
     if file is not None:
         return Path(file)
     return None if exported.printable else Path(Path(anomaly.rstrip("/")).name + exported.suffix)
 
 
-def _write(path: Path, exported: wiring.Exported) -> None:
+def _write(path: Path, exported: exports.Exported) -> None:
     try:
         # For its owner alone: a script names the addresses of its hosts. A bundle names none, and is for others.
         mode = 0o600 if exported.printable else 0o777  # a program, as the umask says

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from collie import wiring
+from collie.app import fleets
 from collie.campaign.choice import SearchChoice
 from collie.cli.commands import CollieCommand
 from collie.cli.options import (
@@ -23,31 +23,33 @@ from collie.cli.options import (
 )
 from collie.errors import UsageError
 from collie.fleet.battery import MIN_HOSTS, is_large_enough
+from collie.fleet.fault import Fault, FaultKind
 from collie.fleet.judge import FALSE_ALARM
 from collie.inventory.hosts import host_of
 from collie.report.fleet import FleetReport, fleet_json, fleet_text, render_fleet
 from collie.report.html.page import write_page
 from collie.report.json.objects import render_safety
+from collie.wiring import ADAPTERS
 from collie.workloads.units import format_count
 
 
 @click.command("fleet", cls=CollieCommand)
 @click.option(
     "--count",
-    type=click.IntRange(2, wiring.MAX_SIMULATED),
-    help=f"Hosts of the simulated fleet.  [default: {wiring.SIMULATED_HOSTS}]",
+    type=click.IntRange(2, fleets.MAX_SIMULATED),
+    help=f"Hosts of the simulated fleet.  [default: {fleets.SIMULATED_HOSTS}]",
 )
 @click.option(
     "--fault",
     "faults",
     multiple=True,
     metavar="HOST=KIND[:SIZE]",
-    help=f"Make a simulated host unlike: {', '.join(wiring.FaultKind)}.",
+    help=f"Make a simulated host unlike: {', '.join(FaultKind)}.",
 )
 @click.option("--repeat", type=click.IntRange(min=1), help="Run the battery so often.  [default: by fleet size]")
 @click.option(
     "--pairs",
-    type=click.IntRange(1, wiring.MAX_PAIRS),
+    type=click.IntRange(1, fleets.MAX_PAIRS),
     help="Pairs of real hosts that measure at once.  [default: all that share no host]",
 )
 @click.option(
@@ -84,8 +86,8 @@ def command(
     search = SearchChoice(
         testbed_choice(options), seed=seed, safety=safety_limits(options), shared_port=options["shared_port"]
     )
-    choice = wiring.FleetChoice(search, count, _faults(faults), repeat, pairs, false_alarm)
-    result = wiring.fleet(choice, lambda text: click.echo(text, err=True))
+    choice = fleets.FleetChoice(search, count, _faults(faults), repeat, pairs, false_alarm)
+    result = fleets.fleet(ADAPTERS, choice, lambda text: click.echo(text, err=True))
     survey = result.survey
     report = FleetReport(
         result.name,
@@ -110,7 +112,7 @@ def command(
     return exit_code_of(result)
 
 
-def exit_code_of(result: wiring.FleetResult) -> int:
+def exit_code_of(result: fleets.FleetResult) -> int:
     """Return the exit code: what is odd comes before what could not be measured."""
     if result.safety and result.safety.left_behind:
         return 3
@@ -129,13 +131,13 @@ def _count(endpoints: Sequence[str]) -> str:
     return f"{hosts} with {format_count(len(endpoints), 'device')}" if machines < len(endpoints) else hosts
 
 
-def _faults(words: Iterable[str]) -> dict[str, wiring.Fault]:
+def _faults(words: Iterable[str]) -> dict[str, Fault]:
     """Read `HOST=KIND` and `HOST=KIND:SIZE` words.
 
     Raises:
         UsageError: a word is none, or there is no such fault.
     """
-    found: dict[str, wiring.Fault] = {}
+    found: dict[str, Fault] = {}
     for word in words:
         host, sign, fault = word.partition("=")
         if not sign or not host:
@@ -143,7 +145,7 @@ def _faults(words: Iterable[str]) -> dict[str, wiring.Fault]:
         if host in found:
             raise UsageError(f"--fault {word}: host {host} has a fault already; a host can have one")
         try:
-            found[host] = wiring.Fault.parse(fault)
+            found[host] = Fault.parse(fault)
         except UsageError as error:
             raise UsageError(f"--fault {word}: {error}") from None
     return found

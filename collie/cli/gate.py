@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from collie import wiring
+from collie.app import baselines, gates
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import GateChoice
 from collie.campaign.gate.summary import GateSummary
@@ -37,6 +37,7 @@ from collie.cli.progress import ConsoleProgress
 from collie.errors import LabError, StoreUnwritable, TestbedError, UsageError
 from collie.inventory.fingerprint import compare
 from collie.report.terminal.gate import GateContext, render_gate, render_gate_text
+from collie.wiring import ADAPTERS
 
 _PASS, _FAIL = "pass", "fail"
 
@@ -103,7 +104,10 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
     resumed = {"resumed": bool(options["resume"]), "accept_changes": options["accept_changes"]}
     safety: Mapping[str, SafetyRecord] = {}
     try:
-        with ConsoleProgress() as progress, wiring.gate(choice, baseline, directory, progress, **resumed) as opened:
+        with (
+            ConsoleProgress() as progress,
+            gates.gate(ADAPTERS, choice, baseline, directory, progress, **resumed) as opened,
+        ):
             try:
                 summary = opened.run()
             finally:
@@ -153,16 +157,16 @@ _FREE_ON_RESUME = {
 }
 
 
-def _resumed(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, wiring.Baseline, Path]:
+def _resumed(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, baselines.Baseline, Path]:
     refuse_fixed(ctx, _FREE_ON_RESUME)
     directory = existing_campaign(options["resume"])
-    choice = wiring.recorded_gate(directory)
+    choice = gates.recorded_gate(ADAPTERS, directory)
     safety = replaced(choice.search.safety, safety_limits(options))
     search = dataclasses.replace(choice.search, safety=safety, shared_port=options["shared_port"])
-    return dataclasses.replace(choice, search=search), wiring.read_baseline(choice.baseline), directory
+    return dataclasses.replace(choice, search=search), baselines.read_baseline(ADAPTERS, choice.baseline), directory
 
 
-def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, wiring.Baseline, Path]:
+def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, baselines.Baseline, Path]:
     if options["accept_changes"]:
         raise UsageError("--accept-changes is about a gate that goes on; give it with --resume")
     if not options["baseline"]:
@@ -172,7 +176,7 @@ def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, wi
     under_test = tuple(word.strip() for word in options["under_test"].split(",") if word.strip())
     if not under_test:
         raise UsageError("--under-test names nothing; write --under-test firmware, or leave it out")
-    baseline = wiring.read_baseline(options["baseline"])
+    baseline = baselines.read_baseline(ADAPTERS, options["baseline"])
     search = dataclasses.replace(
         baseline.choice,
         testbed=changed_testbed(baseline.choice.testbed, ctx),

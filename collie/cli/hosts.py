@@ -10,7 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from collie import wiring
+from collie.app import inventories, sessions
+from collie.app.hosts import diff as diff_hosts, take_fingerprints
 from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.safety import tightened
 from collie.cli.commands import CollieGroup
 from collie.cli.options import format_option, print_json, safety_limits, safety_options, say_safety
 from collie.cli.progress import ConsoleProgress
@@ -18,6 +21,7 @@ from collie.detect.bounds import CalibrationPoint
 from collie.hosts.findings import CheckState, Finding
 from collie.inventory.fingerprint import HostDifference, show
 from collie.report.json.objects import render_differences, render_safety
+from collie.wiring import ADAPTERS
 from collie.workloads.units import format_bytes, format_rate
 
 _MARKS = {CheckState.OK: "[green]ok[/]", CheckState.MISSING: "[red]missing[/]", CheckState.ADVICE: "[yellow]advice[/]"}
@@ -43,7 +47,9 @@ def check(hosts: str, no_traffic: bool, output: str, **options: Any) -> int:
     collie hosts check --hosts hosts.yaml
     collie hosts check --hosts hosts.yaml --no-traffic
     """
-    findings = wiring.check(hosts, safety_limits(options), shared_port=options["shared_port"], sends=not no_traffic)
+    inventory = inventories.open_inventory(ADAPTERS, hosts)
+    limits = None if no_traffic else tightened(inventory.safety, safety_limits(options))
+    findings = wiring.check_hosts(inventory, limits, shared_port=options["shared_port"])
     missing = any(finding.state is CheckState.MISSING for finding in findings)
     if output == "json":
         print_json({"schema_version": 1, "ready": not missing, "findings": [_as_json(finding) for finding in findings]})
@@ -68,7 +74,7 @@ def calibrate(hosts: str, space: str | None, repeat: int, output: str, **options
         TestbedChoice(hosts=hosts), space, safety=safety_limits(options), shared_port=options["shared_port"]
     )
     with ConsoleProgress() as progress:
-        made = wiring.calibrate(choice, repeat, progress)
+        made = sessions.calibrate(ADAPTERS, choice, repeat, progress)
     points, safety = made.calibration.points, made.safety
     status = 3 if safety and safety.left_behind else 0 if points else 5
     if output == "json":
@@ -115,7 +121,7 @@ def fingerprint(hosts: str, names: tuple[str, ...], output: str) -> int:
     \b
     collie hosts fingerprint --hosts hosts.yaml --host server-1
     """
-    taken = wiring.take_fingerprints(hosts, names)
+    taken = take_fingerprints(ADAPTERS, hosts, names)
     if output == "json":
         displayed = {name: {"digest": each.digest, "fingerprint": each.values} for name, each in taken.items()}
         print_json({"schema_version": 1, "hosts": displayed})
@@ -142,7 +148,7 @@ def diff(a: str, b: str, hosts: str | None, output: str) -> int:
     collie hosts diff server-1 server-2 --hosts hosts.yaml
     collie hosts diff campaigns/may campaigns/june
     """
-    found = wiring.diff(a, b, hosts)
+    found = diff_hosts(ADAPTERS, a, b, hosts)
     if output == "json":
         print_json({"schema_version": 1, "compared": render_differences(found)})
     else:

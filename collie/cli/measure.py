@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from collie import wiring
+from collie.app import cases, inputs, sessions
 from collie.cli import complete
 from collie.cli.commands import CollieCommand
 from collie.cli.options import (
@@ -22,6 +22,7 @@ from collie.cli.progress import Silence
 from collie.detect.symptom import Outcome
 from collie.report.json.objects import render_measure, render_safety
 from collie.report.terminal.summary import render_measurement
+from collie.wiring import ADAPTERS
 
 
 @click.command("measure", cls=CollieCommand)
@@ -45,17 +46,19 @@ def command(ctx: click.Context, /, workload: str, output: str, **_options: Any) 
     collie measure nsdi22-01
     collie measure my-workload.yaml --hosts hosts.yaml --format json
     """
-    then, load = wiring.workload_named(workload)
+    then, load = cases.workload_named(ADAPTERS, workload)
     choice = rerun_choice(then, ctx)
-    asked = load(wiring.narrowed_space_of(choice))
-    with wiring.bench(choice, Silence()) as bench:
-        measured = bench.measure(asked)
+    asked = load(inputs.narrowed_space_of(ADAPTERS, choice))
+    with sessions.open_session(ADAPTERS, choice, Silence()) as session:
+        measured = session.measure(asked)
     if output == "json":
-        print_json({**render_measure(measured), **({"safety": render_safety(bench.safety)} if bench.safety else {})})
+        print_json(
+            {**render_measure(measured), **({"safety": render_safety(session.safety)} if session.safety else {})}
+        )
     else:
         click.echo(render_measurement(measured))
-    say_safety(bench.safety)
-    if bench.safety and bench.safety.left_behind:
+    say_safety(session.safety)
+    if session.safety and session.safety.left_behind:
         return 3
     if measured.verdict is None:
         return 3

@@ -12,7 +12,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from collie import wiring
 from collie.campaign.events import (
     AnomalyConfirmed,
     AnomalyExplained,
@@ -24,6 +23,7 @@ from collie.campaign.events import (
     SuspicionDropped,
 )
 from collie.campaign.progress import CampaignProgress, Follower
+from collie.clock import SystemClock
 from collie.ports import HostLost
 from collie.report.quantities import percent, runs
 from collie.report.terminal.progress import doing, found, hosts, pace, set_aside, time_left
@@ -43,7 +43,7 @@ class ConsoleProgress:
 
     def __init__(self) -> None:
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-        self._clock = wiring.system_clock()
+        self._clock = SystemClock()
         self._follower = Follower(self._clock)
         self._last_line = self._clock.monotonic()
         self._live: Live | None = None

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from collie import wiring
+from collie.app import reports
 from collie.cli import complete
 from collie.cli.commands import CollieCommand
 from collie.cli.options import existing_campaign, format_option, print_json
+from collie.wiring import ADAPTERS
 
 
 @click.command("report", cls=CollieCommand)
@@ -39,12 +40,12 @@ def command(campaign: str, against: str | None, path: str | None, output: str) -
     wanted = Path(path) if path else None
     reported: dict[str, object] = {}
     if against is None:
-        with wiring.read_campaign(directory) as store:
-            written = wiring.write_report(store, wanted)
+        with reports.read_campaign(ADAPTERS, directory) as store:
+            written = reports.write_report(ADAPTERS, store, wanted)
     else:
         other = existing_campaign(against)
-        with wiring.read_campaign(directory) as store, wiring.read_campaign(other) as there:
-            written, same = wiring.write_comparison(store, there, wanted)
+        with reports.read_campaign(ADAPTERS, directory) as store, reports.read_campaign(ADAPTERS, other) as there:
+            written, same = reports.write_comparison(ADAPTERS, store, there, wanted)
         reported = {"against": there.header.campaign, "same_testbed": same}
         if not same:
             click.echo("collie: the campaigns are not known to be of one testbed; the page says what differs", err=True)

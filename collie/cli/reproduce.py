@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from collie import wiring
+from collie.app import cases, sessions
 from collie.cli import complete
 from collie.cli.commands import CollieCommand
 from collie.cli.options import (
@@ -22,6 +22,7 @@ from collie.cli.progress import ConsoleProgress
 from collie.report.json.objects import render_reproduction, render_safety
 from collie.report.terminal.summary import render_trials
 from collie.report.terminal.trials import NO_CONTROLS
+from collie.wiring import ADAPTERS
 
 
 @click.command("reproduce", cls=CollieCommand)
@@ -49,20 +50,23 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
     collie reproduce campaigns/one/a1 --repeat 5 --controls
     collie reproduce nsdi22-04 --hosts my-hosts.yaml --repeat 10 --controls
     """
-    named = wiring.case_named(anomaly)
+    named = cases.case_named(ADAPTERS, anomaly)
     choice = rerun_choice(named.choice, ctx)
     if controls and not named.case.mfs.conditions:
         click.echo(NO_CONTROLS, err=True)
     ceilings, levels = named.ceilings(choice.testbed), named.case.then.levels if named.case.then else None
-    with ConsoleProgress() as progress, wiring.bench(choice, progress, ceilings, named.fingerprints, levels) as bench:
-        changed = named.difference(bench.testbed.info.fingerprints)
-        found = bench.reproduce(named.case, repeat=repeat, controls=controls)
+    with (
+        ConsoleProgress() as progress,
+        sessions.open_session(ADAPTERS, choice, progress, ceilings, named.fingerprints, levels) as session,
+    ):
+        changed = named.difference(session.testbed.info.fingerprints)
+        found = session.reproduce(named.case, repeat=repeat, controls=controls)
     if output == "json":
-        safety = {"safety": render_safety(bench.safety)} if bench.safety else {}
+        safety = {"safety": render_safety(session.safety)} if session.safety else {}
         print_json({**render_reproduction(named.case.name, found, changed), **safety})
     else:
         click.echo(render_trials(named.case.name, found, changed))
-    say_safety(bench.safety)
-    if bench.safety and bench.safety.left_behind:
+    say_safety(session.safety)
+    if session.safety and session.safety.left_behind:
         return 3
     return found.exit_code

@@ -14,17 +14,18 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from collie import wiring
+from collie.app import inputs, reports
 from collie.cli.commands import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign
 from collie.errors import UsageError
 from collie.files import open_output
+from collie.ports import CampaignStore
 from collie.report.quantities import percent, rate
 from collie.report.terminal.runs import Row, run_rows, write_csv
 from collie.store.codec import dumps
 from collie.store.jsonl import run_line
-from collie.store.sqlite import SqliteStore
+from collie.wiring import ADAPTERS
 from collie.workloads.units import format_seconds
 
 _PIPE_WIDTH = 160
@@ -50,13 +51,13 @@ def command(campaign: str, output: str, last: int | None, path: str | None) -> i
     collie runs campaigns/one --format jsonl | jq .verdict.outcome
     """
     directory = existing_campaign(campaign)
-    with wiring.read_campaign(directory) as store, _target(path) as file:
+    with reports.read_campaign(ADAPTERS, directory) as store, _target(path) as file:
         skipped = max(0, store.tally().runs - last) if last else 0
         if output in {"json", "jsonl"}:
             lines = (dumps(run_line(record)) for record in islice(store.runs(with_series=False), skipped, None))
             _write_json(lines, store, file, one=output == "json")
             return 0
-        rows = run_rows(store, wiring.narrowed_space_of(wiring.recorded_choice(directory)))
+        rows = run_rows(store, inputs.narrowed_space_of(ADAPTERS, reports.recorded_choice(ADAPTERS, directory)))
         if output == "csv":
             write_csv(islice(rows, skipped, None), file)
         else:
@@ -81,7 +82,7 @@ def _target(path: str | None) -> Iterator[TextIO]:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _write_json(lines: Iterator[str], store: SqliteStore, file: TextIO, *, one: bool) -> None:
+def _write_json(lines: Iterator[str], store: CampaignStore, file: TextIO, *, one: bool) -> None:
     if one:
         file.write(f'{{"schema_version":1,"campaign":{dumps(store.header.campaign)},"runs":[')
         file.writelines(line if number == 0 else f",{line}" for number, line in enumerate(lines))

@@ -12,6 +12,8 @@ from typing import Any
 import click
 
 from collie import wiring
+from collie.app import campaigns, inventories, plans, reports
+from collie.app.status import lost_words
 from collie.campaign.choice import MAX_PAIRS, SearchChoice
 from collie.campaign.loop import Summary
 from collie.campaign.safety import SafetyRecord, replaced
@@ -38,8 +40,8 @@ from collie.content.locate import ContentKind
 from collie.errors import StoreError, StoreUnwritable, TestbedError, UsageError
 from collie.report.json.objects import render_search
 from collie.report.quantities import show
-from collie.report.terminal.progress import lost_words
 from collie.report.terminal.summary import render_summary
+from collie.wiring import ADAPTERS
 
 
 @click.command("search", cls=CollieCommand)
@@ -111,10 +113,11 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     return 3 if safety and safety.left_behind else code
 
 
-def _open(choice: SearchChoice, directory: Path, options: dict[str, Any]) -> wiring.OpenCampaign:
+def _open(choice: SearchChoice, directory: Path, options: dict[str, Any]) -> campaigns.OpenCampaign:
     if not options["resume"]:
-        return wiring.begin(choice, directory)
-    return wiring.resume(
+        return campaigns.begin(ADAPTERS, choice, directory)
+    return campaigns.resume(
+        ADAPTERS,
         directory,
         options["budget"],
         scheduler=options["scheduler"],
@@ -124,7 +127,7 @@ def _open(choice: SearchChoice, directory: Path, options: dict[str, Any]) -> wir
     )
 
 
-def _search(opened: wiring.OpenCampaign, directory: Path, options: dict[str, Any]) -> int:
+def _search(opened: campaigns.OpenCampaign, directory: Path, options: dict[str, Any]) -> int:
     started = time.monotonic()
     if opened.lost_runs:
         click.echo(lost_words(opened.lost_runs), err=True)
@@ -146,7 +149,7 @@ def _search(opened: wiring.OpenCampaign, directory: Path, options: dict[str, Any
         return 130
 
 
-def _go_on(opened: wiring.OpenCampaign, directory: Path) -> str:
+def _go_on(opened: campaigns.OpenCampaign, directory: Path) -> str:
     return go_on("search", directory, opened.store.header.settings.get("scheduler"))
 
 
@@ -154,9 +157,9 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
     if options["resume"]:
         refuse_fixed(ctx, _FREE_ON_RESUME)
         directory = existing_campaign(options["resume"])
-        choice = wiring.recorded_choice(directory)
+        choice = reports.recorded_choice(ADAPTERS, directory)
         safety = replaced(choice.safety, safety_limits(options))
-        scheduler = wiring.scheduler_said(directory, choice.scheduler, options["scheduler"])
+        scheduler = campaigns.scheduler_said(directory, choice.scheduler, options["scheduler"])
         budget = options["budget"] or choice.budget
         return dataclasses.replace(choice, budget=budget, safety=safety, scheduler=scheduler), directory
     if options["accept_changes"]:
@@ -174,9 +177,13 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         safety_limits(options),
         options["shared_port"],
         options["pairs"],
-        None if options["scheduler"] == wiring.NO_SCHEDULER else options["scheduler"],
+        None if options["scheduler"] == campaigns.NO_SCHEDULER else options["scheduler"],
     )
-    name = "lab" if (options["hosts"] or "").lower() == wiring.LAB else Path(options["hosts"] or testbed.subsystem).stem
+    name = (
+        "lab"
+        if (options["hosts"] or "").lower() == inventories.LAB
+        else Path(options["hosts"] or testbed.subsystem).stem
+    )
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     return choice, Path(options["directory"] or f"campaigns/{stamp}-{name}-{options['seed']}")
 
@@ -186,7 +193,7 @@ _FREE_ON_RESUME = {"resume", "budget", "scheduler", "score", "dry_run", "prometh
 
 
 def _dry_run(choice: SearchChoice, output: str) -> int:
-    plan = wiring.describe(choice)
+    plan = plans.describe(ADAPTERS, choice)
     if output == "json":
         print_json(plan)
     else:
@@ -218,7 +225,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _finish(
-    opened: wiring.OpenCampaign,
+    opened: campaigns.OpenCampaign,
     summary: Summary,
     safety: SafetyRecord | None,
     wall_seconds: float,
@@ -226,7 +233,7 @@ def _finish(
     options: dict[str, Any],
 ) -> int:
     score = wiring.score(opened.choice, summary) if options["score"] else None
-    report = wiring.write_report(opened.store, wall_seconds=wall_seconds)
+    report = reports.write_report(ADAPTERS, opened.store, wall_seconds=wall_seconds)
     if options["output"] == "json":
         print_json(render_search(opened.store.header, summary, wall_seconds, score, safety, opened.campaign.dropped))
     else:

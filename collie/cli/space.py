@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from collie import wiring
+from collie.app import inputs
 from collie.cli.commands import CollieGroup
 from collie.cli.complete import content
 from collie.cli.options import format_option, print_json
 from collie.content.locate import ContentKind
+from collie.wiring import ADAPTERS
 from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Choice, Dimension, Ordered
 from collie.workloads.space import Space
@@ -33,7 +34,7 @@ def show(space: str, output: str) -> int:
     \b
     collie space show nsdi22
     """
-    loaded = wiring.space_named(space)
+    loaded = inputs.space_named(ADAPTERS, space)
     if output == "json":
         print_json(_as_json(loaded))
         return 0
@@ -61,7 +62,7 @@ def validate(space: str, output: str) -> int:
     \b
     collie space validate my-space.yaml
     """
-    loaded = wiring.space_named(space)
+    loaded = inputs.space_named(ADAPTERS, space)
     if output == "json":
         print_json(_as_json(loaded))
     else:

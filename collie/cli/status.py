@@ -8,17 +8,18 @@ from typing import Any
 
 import click
 
-from collie import wiring
+from collie.app.status import CampaignStatus, Life, lost_words, status as campaign_status, write_status_metrics
 from collie.campaign.choice import GATE
 from collie.cli.commands import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import existing_campaign, format_option, go_on, print_json, textfile
 from collie.errors import UsageError
 from collie.report.quantities import name_testbed, percent
-from collie.report.terminal.progress import doing, found, hosts, lost_words, pace, set_aside, time_left
+from collie.report.terminal.progress import doing, found, hosts, pace, set_aside, time_left
+from collie.wiring import ADAPTERS
 from collie.workloads.units import format_seconds
 
-_BROKEN = {wiring.Life.DIED, wiring.Life.FAILED}
+_BROKEN = {Life.DIED, Life.FAILED}
 _ENDED = {
     "budget": "its budget is spent",
     "pause budget": "the pause that it may cause is spent",
@@ -43,10 +44,10 @@ def command(campaign: str, prometheus: str | None, output: str) -> int:
     """
     directory = existing_campaign(campaign)
     target = textfile(prometheus)
-    status = wiring.status(directory)
+    status = campaign_status(ADAPTERS, directory)
     if target is not None:
         try:
-            wiring.write_status_metrics(status, target)
+            write_status_metrics(ADAPTERS, status, target)
         except OSError as error:
             raise UsageError(f"{target} cannot be written: {error.strerror}") from None
     if output == "json":
@@ -56,9 +57,9 @@ def command(campaign: str, prometheus: str | None, output: str) -> int:
     return 3 if status.life in _BROKEN else 0
 
 
-def _lines(status: wiring.CampaignStatus) -> Iterator[str]:
+def _lines(status: CampaignStatus) -> Iterator[str]:
     header, standing = status.header, status.standing
-    running = status.life is wiring.Life.RUNNING
+    running = status.life is Life.RUNNING
     yield f"{status.directory}: {_life(status)}"
     budget = f", {percent(standing.budget_ratio)} of {standing.budget}" if standing.budget else ""
     for name, text in (
@@ -71,7 +72,7 @@ def _lines(status: wiring.CampaignStatus) -> Iterator[str]:
         ("hosts", hosts(standing)),
         ("aside", set_aside(standing)),
         ("found", found(standing)),
-        ("error" if status.life is wiring.Life.FAILED else "failed", _error(status)),
+        ("error" if status.life is Life.FAILED else "failed", _error(status)),
         ("go on", _go_on(status)),
     ):
         if text:
@@ -81,40 +82,40 @@ def _lines(status: wiring.CampaignStatus) -> Iterator[str]:
             yield f"    {anomaly.id:4} {anomaly.sentence}"
 
 
-def _life(status: wiring.CampaignStatus) -> str:
+def _life(status: CampaignStatus) -> str:
     heartbeat = status.heartbeat
     if heartbeat is None or status.silent_seconds is None:
         return "nobody has said whether it runs (begun by an earlier Collie, or never run)"
     process = f"process {heartbeat.pid} on {heartbeat.machine}"
     ago = f"{format_seconds(round(status.silent_seconds))} ago"
     match status.life:
-        case wiring.Life.RUNNING:
+        case Life.RUNNING:
             return f"running: {process}, last sign of life {ago}"
-        case wiring.Life.DIED:
+        case Life.DIED:
             return f"died: {process} gave its last sign of life {ago} and never said that it ended"
-        case wiring.Life.ENDED:
+        case Life.ENDED:
             return f"ended {ago}: {_ENDED.get(str(heartbeat.ended_by), heartbeat.ended_by)}"
-        case wiring.Life.INTERRUPTED:
+        case Life.INTERRUPTED:
             return f"interrupted {ago}"
         case _:
             return f"failed {ago}"
 
 
-def _error(status: wiring.CampaignStatus) -> str:
-    if status.life is wiring.Life.FAILED and status.heartbeat:
+def _error(status: CampaignStatus) -> str:
+    if status.life is Life.FAILED and status.heartbeat:
         return str(status.heartbeat.error)
     last = status.standing.last_failure
     return f"run {last.run}: {last.message}" if last else ""
 
 
-def _go_on(status: wiring.CampaignStatus) -> str:
-    over = {*_BROKEN, wiring.Life.INTERRUPTED}
+def _go_on(status: CampaignStatus) -> str:
+    over = {*_BROKEN, Life.INTERRUPTED}
     command = "gate" if GATE in status.header.settings else "search"
     settings = status.header.settings
     return go_on(command, status.directory, settings.get("scheduler")) if status.life in over else ""
 
 
-def _as_json(status: wiring.CampaignStatus) -> dict[str, Any]:
+def _as_json(status: CampaignStatus) -> dict[str, Any]:
     header, heartbeat = status.header, status.heartbeat
     figures = dataclasses.asdict(status.standing)
     del figures["anomalies"]

@@ -14,20 +14,25 @@ from rich.table import Table
 from rich.text import Text
 
 from collie import wiring
+from collie.app import severity_map
+from collie.app.inputs import space_named
 from collie.campaign.choice import DEFAULT_SUBSYSTEM, TestbedChoice
 from collie.cli.commands import CollieGroup
 from collie.cli.complete import content
 from collie.cli.options import format_option, parse_settings, print_json
 from collie.content.locate import ContentKind
+from collie.content.subsystems import load_subsystems
 from collie.errors import ContentError, Problem
 from collie.report.figures.severity_map import value_text
 from collie.report.quantities import percent
+from collie.simulator.description import describe
+from collie.simulator.subsystem import SubsystemFile
+from collie.wiring import ADAPTERS
 from collie.workloads.units import format_count
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 if TYPE_CHECKING:
     from collie.simulator.description import Audit, CureCheck, DescribedPart, WitnessCheck
-    from collie.simulator.subsystem import SubsystemFile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,7 +61,7 @@ def list_(output: str) -> int:
     \b
     collie subsystem list
     """
-    found, problems = wiring.subsystems()
+    found, problems = load_subsystems(SubsystemFile)
     if output == "json":
         rows = [
             {
@@ -94,7 +99,7 @@ def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
     collie subsystem show F --set pfc=disabled
     """
     loaded = wiring.subsystem_of(TestbedChoice(subsystem=subsystem, settings=parse_settings(settings)))
-    parts = wiring.describe_subsystem(loaded)
+    parts = describe(loaded)
     if output == "json":
         print_json(_subsystem_json(loaded, parts))
         return 0
@@ -123,7 +128,9 @@ def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int
     \b
     collie subsystem validate my-nic.yaml
     """
-    audits = {name: wiring.audit_subsystem(file, space) for name, file in _load_all(subsystems).items()}
+    files = _load_all(subsystems)
+    terms = space_named(ADAPTERS, space)
+    audits = {name: wiring.audit_subsystem(file, terms) for name, file in files.items()}
     if output == "json":
         checked = [{"subsystem": name, **_audit_json(audit)} for name, audit in audits.items()]
         print_json({"schema_version": 1, "valid": not any(a.problems for a in audits.values()), "subsystems": checked})
@@ -173,8 +180,8 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
     if path is not None:
         check_suffix(Path(path))
     testbed = TestbedChoice(subsystem=subsystem, settings=parse_settings(settings))
-    choice = wiring.MapChoice(said["x"], said["y"], said["space"], said["workload"], said["fixes"])
-    drawn = wiring.severity_map(testbed, choice)
+    choice = severity_map.MapChoice(said["x"], said["y"], said["space"], said["workload"], said["fixes"])
+    drawn = severity_map.severity_map(ADAPTERS, wiring.mapped_subsystem(testbed), choice)
     written = draw_map(drawn, Path(path or drawn.default_name))
     if output == "json":
         print_json({**drawn.as_json(), "path": str(written)})

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from collie.content.document import Document, read_document
-from collie.content.locate import ContentKind, display_path, find
+from collie.content.locate import ContentKind, available, display_path, find
 from collie.content.model import validate
-from collie.errors import ContentError, Problems
+from collie.errors import ContentError, Problem, Problems
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -42,6 +42,33 @@ def load_subsystem(name_or_path: str, kind: type[M], overlay: Path | None = None
     if model is None:
         raise ContentError(problems)
     return model
+
+
+@dataclass(frozen=True)
+class NamedSubsystem(Generic[M]):
+    """A subsystem that a command can name.
+
+    Attributes:
+        name: as `--subsystem` takes it.
+        path: of its file.
+        file: its content.
+    """
+
+    name: str
+    path: Path
+    file: M
+
+
+def load_subsystems(kind: type[M]) -> tuple[tuple[NamedSubsystem[M], ...], tuple[Problem, ...]]:
+    """Load every subsystem of the overlay and of Collie, and the problems of those that are wrong."""
+    found: list[NamedSubsystem[M]] = []
+    problems: list[Problem] = []
+    for name, path in available(ContentKind.SUBSYSTEM).items():
+        try:
+            found.append(NamedSubsystem(name, path, load_subsystem(name, kind)))
+        except ContentError as error:
+            problems.extend(error.problems)
+    return tuple(found), tuple(problems)
 
 
 def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Document:

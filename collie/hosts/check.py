@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from collie.clock import SystemClock
 from collie.hosts.catalogs import CatalogFor
 from collie.hosts.findings import CheckState, Finding
 from collie.hosts.host_check import HostCheck
 from collie.hosts.paths import CheckTraffic, PathCheck, at_once, untested, ways
 from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
-from collie.hosts.testbed import SystemClock
 from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Clock, Remote

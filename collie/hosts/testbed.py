@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,6 +10,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from collie.clock import SystemClock
 from collie.counters.catalog import Catalog
 from collie.counters.discovery import discovered
 from collie.detect.bounds import Bound
@@ -54,18 +53,6 @@ STALE_FAILURES = 4
 such as the index of an address that has gone and come back, may be so no more."""
 ACROSS_PORTS = "loopback across ports"
 """The path of a link whose other end is on the same host."""
-
-
-class SystemClock:
-    """Time as this machine has it."""
-
-    def monotonic(self) -> float:
-        """Seconds since some moment."""
-        return time.monotonic()
-
-    def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
-        """Wait; no longer than until an event is set, where one is given."""
-        (until or threading.Event()).wait(seconds)
 
 
 class HostsTestbed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from collie.clock import SystemClock
 from collie.counters.catalog import Catalog
 from collie.counters.discovery import discovered
 from collie.counters.series import rates
@@ -12,7 +13,6 @@ from collie.counters.unusual import CounterBaseline
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import rdma_port
 from collie.hosts.session import Archive, HostSession
-from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
 from collie.readings.samples import AgentSample, snapshot

@@ -7,11 +7,10 @@ from the model (`model.evaluate_between`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from collie.errors import UsageError
+from collie.fleet.fault import Fault, FaultKind
 from collie.simulator.subsystem import SubsystemFile
 
 MTU_OF_ETHERNET_1500: Final = 1024
@@ -20,25 +19,6 @@ BIT_ERROR_RATIO: Final = 1e-9
 """Of a bad cable after forward error correction, unless said otherwise; IEEE 802.3 allows 1e-12."""
 MEMORY_LEFT: Final = 0.2
 """Share of the memory's bandwidth that a program on a busy channel leaves to the NIC, unless said otherwise."""
-
-
-class FaultKind(StrEnum):
-    """What may be wrong with one host of a simulated fleet."""
-
-    PCIE_HALF_WIDTH = "pcie_half_width"
-    """The slot was trained at half its lanes."""
-    WRONG_MTU = "wrong_mtu"
-    """The port was left at the Ethernet MTU of 1500 bytes."""
-    RELAXED_ORDERING_OFF = "relaxed_ordering_off"
-    """PCIe writes wait for earlier ones."""
-    BIT_ERRORS = "bit_errors"
-    """The cable turns bits over; RC sends again."""
-    PFC_OFF = "pfc_off"
-    """Flow control is off on this side: it neither asks for pause nor heeds it."""
-    BUSY_MEMORY = "busy_memory"
-    """Another program keeps a memory channel busy."""
-    OLD_FIRMWARE = "old_firmware"
-    """The NIC has the firmware before the fleet's."""
 
 
 COMPONENTS: Final[Mapping[FaultKind, str]] = {
@@ -64,43 +44,6 @@ def tuned(subsystem: SubsystemFile) -> SubsystemFile:
     """
     wanted = {name: tuple(subsystem.settings[name].options)[-1] for name in _TUNED if name in subsystem.settings}
     return subsystem.with_settings(wanted)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong with a host.
-
-    Attributes:
-        kind: in which way.
-        size: bit error ratio of `bit_errors`, share that `busy_memory` leaves; None for the usual one.
-
-    Raises:
-        UsageError: a kind has no sizes, or none like that.
-    """
-
-    kind: FaultKind
-    size: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.size is not None and self.kind not in _SIZES:
-            raise UsageError(f"{self.kind} comes in one size; {', '.join(_SIZES)} in others")
-        if self.size is not None and not 0 < self.size < 1:
-            raise UsageError(f"{self.kind}:{self.size:g} is no {_SIZES[self.kind]}; it is above 0 and below 1")
-
-    @classmethod
-    def parse(cls, text: str) -> Fault:
-        """Read `KIND` or `KIND:SIZE`.
-
-        Raises:
-            UsageError: there is no such fault.
-        """
-        kind, colon, size = text.partition(":")
-        if kind not in list(FaultKind):
-            raise UsageError(f"there is no fault {kind!r}; one of {', '.join(FaultKind)}")
-        try:
-            return cls(FaultKind(kind), float(size) if colon else None)
-        except ValueError:
-            raise UsageError(f"{size!r} is no size of {kind}; write a number, as in bit_errors:1e-11") from None
 
 
 def faulty(subsystem: SubsystemFile, fault: Fault) -> SubsystemFile:
@@ -150,8 +93,6 @@ def _without_pfc(subsystem: SubsystemFile) -> SubsystemFile:
         raise UsageError(f"PFC is off on all of subsystem {subsystem.name}; no side of it can lack it")
     return subsystem.with_part("receive_buffer", lossless=False)
 
-
-_SIZES: Final = {FaultKind.BIT_ERRORS: "bit error ratio", FaultKind.BUSY_MEMORY: "share of the memory's bandwidth"}
 
 _CHANGES: Final[Mapping[FaultKind, Callable[[SubsystemFile], SubsystemFile]]] = {
     FaultKind.PCIE_HALF_WIDTH: _narrow,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from collie.campaign.progress import FAILED_OUTCOMES, Tally
 from collie.detect.measurement import Measurement
 from collie.ports import Measured, RunRecord
 from collie.store import codec, schema
@@ -36,37 +37,6 @@ SELECT_BRIEF = "SELECT run, outcome, finished_at_seconds FROM runs ORDER BY run"
 
 _MAX_CHARACTERS = 200
 """Of a purpose, which is a word, and of the name of the counter that a strategy drives."""
-
-FAILED = ("setup_failed", "host_lost", "pair_lost")
-"""Outcomes of runs that gave no measurement because something went wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What is on record, counted.
-
-    Attributes:
-        outcomes: number of runs by what came of them: `measured`, `setup_failed`, `unsupported`, `host_lost`,
-            `pair_lost`.
-        elapsed_seconds: testbed time at the end of the last run.
-        last_run: number of the last one; of several pairs, earlier numbers may be missing while they are under way.
-        last_failure: the last run that failed to set up, or cost a host or a pair.
-    """
-
-    outcomes: Mapping[str, int]
-    elapsed_seconds: float
-    last_run: int
-    last_failure: RunRecord | None
-
-    @property
-    def runs(self) -> int:
-        """Runs of every outcome."""
-        return sum(self.outcomes.values())
-
-    @property
-    def failed_runs(self) -> int:
-        """Runs that gave no measurement because something went wrong."""
-        return sum(self.outcomes.get(outcome, 0) for outcome in FAILED)
 
 
 def to_row(record: RunRecord) -> tuple[Any, ...]:
@@ -102,7 +72,7 @@ def require_digest(values: Sequence[Any], digest: Any) -> None:
         raise ValueError("it is not what was written: its checksum does not fit")
 
 
-OUTCOMES = frozenset({"measured", "unsupported", *FAILED})
+OUTCOMES = frozenset({"measured", "unsupported", *FAILED_OUTCOMES})
 
 
 def tallied(connection: sqlite3.Connection) -> tuple[Tally, int | None]:
@@ -119,7 +89,7 @@ def tallied(connection: sqlite3.Connection) -> tuple[Tally, int | None]:
                 raise ValueError(f"run {run} is none: outcome {outcome!r:.40}, after run {last}")
             outcomes[outcome] += 1
             elapsed_seconds, last = max(elapsed_seconds, typed(float, finished_at_seconds)), run
-            failed = run if outcome in FAILED else failed
+            failed = run if outcome in FAILED_OUTCOMES else failed
     return Tally(outcomes, elapsed_seconds, last, None), failed
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from collie.campaign.progress import Tally
 from collie.detect.bounds import Calibration
 from collie.detect.measurement import Sample
 from collie.detect.symptom import Verdict
@@ -40,7 +41,6 @@ from collie.store.records import (
     INSERT,
     SELECT_BETWEEN,
     SELECT_MEASURED,
-    Tally,
     from_row,
     require_digest,
     tallied,

@@ -19,9 +19,11 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from random import Random
 
-from collie import wiring
+from collie.app import fleets
 from collie.campaign.choice import SearchChoice
-from collie.simulator.faults import COMPONENTS, Fault, FaultKind
+from collie.fleet.fault import Fault, FaultKind
+from collie.simulator.faults import COMPONENTS
+from collie.wiring import ADAPTERS
 
 MAX_FAULTY = 5
 HEALTHY = 500
@@ -66,7 +68,7 @@ class Score:
 def faults_of(seed: int, hosts: int) -> dict[str, FaultKind]:
     """Draw which hosts of a fleet are faulty, and how."""
     rng = Random(f"fleet {seed}")
-    chosen = rng.sample(wiring.simulated_names(hosts), rng.randint(1, MAX_FAULTY))
+    chosen = rng.sample(fleets.simulated_names(hosts), rng.randint(1, MAX_FAULTY))
     kinds = list(FaultKind)
     return {host: kinds[(seed + index * 3) % len(kinds)] for index, host in enumerate(chosen)}
 
@@ -74,7 +76,7 @@ def faults_of(seed: int, hosts: int) -> dict[str, FaultKind]:
 def judged(seed: int, hosts: int, faults: dict[str, FaultKind]) -> dict[str, str]:
     """Return the accused hosts of one fleet, and the component of each."""
     unlike = {host: Fault(kind) for host, kind in faults.items()}
-    result = wiring.fleet(wiring.FleetChoice(SearchChoice(seed=seed), hosts, unlike), lambda _text: None)
+    result = fleets.fleet(ADAPTERS, fleets.FleetChoice(SearchChoice(seed=seed), hosts, unlike), lambda _text: None)
     assert result.verdict is not None
     return {standing.host: str(standing.component) for standing in result.verdict.odd}
 

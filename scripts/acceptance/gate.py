@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from collie import wiring
+from collie.app import baselines, campaigns, gates, inputs, testbeds
 from collie.campaign.choice import GateChoice, SearchChoice, TestbedChoice
 from collie.campaign.gate.cases import CaseOrigin
 from collie.cli.progress import Silence
@@ -30,6 +31,7 @@ from collie.detect.reading import RunReading, Sign, reading_of, resolution, sign
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import Measured
 from collie.simulator.truth import Truth
+from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload
 
 BUDGET = "6h"
@@ -92,21 +94,21 @@ SCENARIOS = (
 )
 
 
-def _campaign(settings: Settings, seed: int, directory: Path) -> wiring.Baseline:
+def _campaign(settings: Settings, seed: int, directory: Path) -> baselines.Baseline:
     choice = SearchChoice(TestbedChoice(settings=settings), budget=BUDGET, seed=seed)
-    opened = wiring.begin(choice, directory)
+    opened = campaigns.begin(ADAPTERS, choice, directory)
     try:
         opened.run(Silence())
     finally:
         opened.close()
-    return wiring.read_baseline(str(directory))
+    return baselines.read_baseline(ADAPTERS, str(directory))
 
 
-def _gate(scenario: Scenario, baseline: wiring.Baseline, seed: int) -> dict[str, Any]:
+def _gate(scenario: Scenario, baseline: baselines.Baseline, seed: int) -> dict[str, Any]:
     testbed = dataclasses.replace(baseline.choice.testbed, settings=dict(scenario.candidate))
     search = dataclasses.replace(baseline.choice, testbed=testbed, seed=seed + 100_000)
     choice = GateChoice(search, str(baseline.path), under_test=("settings",))
-    with wiring.gate(choice, baseline, None, Silence()) as opened:
+    with gates.gate(ADAPTERS, choice, baseline, None, Silence()) as opened:
         summary = opened.run()
     alarmed = {result.case.name: result.case.workload for result in summary.alarms}
     return {
@@ -132,10 +134,10 @@ def _is_true(scenario: Scenario, workload: Workload) -> bool:
 def _noiseless(settings: Settings, workload: Workload) -> RunReading:
     """Return what F shows without noise; anomalous when its ground truth says so."""
     choice = TestbedChoice(settings=settings, noise=0.0)
-    space = wiring.space_of(choice, None)
+    space = inputs.space_of(ADAPTERS, choice, None)
     severity = float(Truth(wiring.subsystem_of(choice), space).severities([workload])[0])
     outcome = Outcome.ANOMALOUS if severity else Outcome.NORMAL
-    displayed = wiring.open_testbed(choice, 0).measure(workload, 1)
+    displayed = testbeds.open_testbed(ADAPTERS, choice, 0).measure(workload, 1)
     assert isinstance(displayed, Measured)
     symptom = Symptom.LOW_THROUGHPUT if severity else None
     return reading_of(Verdict(outcome, "", symptom, severity), displayed.measurement)
@@ -145,7 +147,7 @@ def _seed(seed: int, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return the answers of one seed; scenarios with the same baseline share its campaign."""
     answers = []
     with tempfile.TemporaryDirectory() as folder:
-        campaigns: dict[str, wiring.Baseline] = {}
+        campaigns: dict[str, baselines.Baseline] = {}
         for scenario in (each for each in SCENARIOS if each.name in wanted):
             key = json.dumps(scenario.baseline)
             if key not in campaigns:

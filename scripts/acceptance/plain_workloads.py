@@ -16,12 +16,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from collie import wiring
+from collie.app import sessions
 from collie.campaign.calibrate import plain_traffic
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.single_run import JudgedRun
 from collie.ports import Measured
 from collie.testing.fakes import ListSink
+from collie.wiring import ADAPTERS
 from collie.workloads.space import Space
 from collie.workloads.units import format_bytes
 from collie.workloads.workload import Opcode, QpType, Workload
@@ -50,12 +51,12 @@ def main() -> int:
     choice = SearchChoice(TestbedChoice(hosts=options.hosts), "soft-roce")
     if options.calibrate:
         began = time.monotonic()
-        made = wiring.calibrate(choice, options.calibrate, ListSink(), CALIBRATED_SIZES, OPCODES)
+        made = sessions.calibrate(ADAPTERS, choice, options.calibrate, ListSink(), CALIBRATED_SIZES, OPCODES)
         if made.failure:
             raise made.failure
         print(f"calibrated in {time.monotonic() - began:.0f} s, kept in {made.path}", flush=True)
     outcomes: Counter[str] = Counter()
-    with wiring.bench(choice, ListSink()) as bench:
+    with sessions.open_session(ADAPTERS, choice, ListSink()) as bench:
         workloads = list(plain_workloads(bench.space))[options.first :: options.every]
         for workload in workloads:
             judged = bench.judge(workload)

@@ -19,12 +19,13 @@ from random import Random
 import click
 import numpy as np
 
-from collie import wiring
+from collie.app import testbeds
 from collie.campaign.choice import TestbedChoice
 from collie.content.spaces import load_space
 from collie.detect.measurement import Measurement
 from collie.hosts import WindowPolicy
 from collie.ports import HostLost, Measured, RunResult, SetupFailed
+from collie.wiring import ADAPTERS
 from collie.workloads.pruning import prune
 from collie.workloads.workload import Workload
 
@@ -99,7 +100,7 @@ def settling_seconds(measurement: Measurement) -> float:
 @click.option("--longest", default=60.0, show_default=True, help="Seconds that a run may take.")
 def main(hosts: str, space: str, runs: int, seed: int, longest: float) -> None:
     """Run random workloads and print what came of them."""
-    testbed = wiring.open_testbed(TestbedChoice(hosts=hosts), seed)
+    testbed = testbeds.open_testbed(ADAPTERS, TestbedChoice(hosts=hosts), seed)
     rng, tally = Random(seed), Tally()
     began = ended = time.monotonic()
     try:

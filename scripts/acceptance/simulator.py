@@ -21,7 +21,7 @@ from random import Random
 
 import numpy as np
 
-from collie import wiring
+from collie.app import testbeds
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import TestbedChoice
 from collie.campaign.run import Campaign
@@ -37,6 +37,7 @@ from collie.simulator.subsystem import Subsystem, SubsystemFile
 from collie.simulator.truth import Truth, cured, planted
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
+from collie.wiring import ADAPTERS
 from collie.workloads.reference import ReferenceAnomaly
 from collie.workloads.workload import Memory, Workload
 from tests.support.regions import broken, inside, names
@@ -334,7 +335,7 @@ def _random_search(seed: int) -> tuple[list[str], list[float]]:
     choice = TestbedChoice()
     header = CampaignHeader("difficulty", {}, SPACE.name, "random", {}, seed, "2026-01-01T00:00:00Z")
     campaign = Campaign(
-        testbed=wiring.open_testbed(choice, seed),
+        testbed=testbeds.open_testbed(ADAPTERS, choice, seed),
         store=MemoryStore(header),
         space=SPACE,
         recipe=load_recipe("random"),

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from collie import wiring
+from collie.app import inputs, reports
 from collie.ports import Measured, RunRecord
 from collie.store import SqliteStore
+from collie.wiring import ADAPTERS
 from collie.workloads.dimension import Choice, Vector
 from collie.workloads.space import Space
 from tests.unit.html_page import Page
@@ -23,7 +24,7 @@ from tests.unit.html_page import Page
 
 @pytest.fixture(scope="module")
 def store(campaign: Path) -> Iterator[SqliteStore]:
-    with wiring.read_campaign(campaign) as opened:
+    with SqliteStore.open(campaign, read_only=True) as opened:
         yield opened
 
 
@@ -39,8 +40,8 @@ class Record:
         self._header = store.header
         self._runs = {record.run: record for record in store.runs()}
         self._anomalies = {anomaly.id: anomaly for anomaly in store.anomalies()}
-        choice = wiring.recorded_choice(store.directory.path)
-        self._space: Space = wiring.narrowed_space_of(choice)
+        choice = reports.recorded_choice(ADAPTERS, store.directory.path)
+        self._space: Space = inputs.narrowed_space_of(ADAPTERS, choice)
 
     def value(self, source: str) -> Any:
         match source.split("/"):

@@ -14,6 +14,7 @@ import yaml
 from collie import errors, untrusted
 from collie.agent import loop, pulse, requests
 from collie.agent.lines import LONGEST_LINE_BYTES as LONGEST_REQUEST_BYTES
+from collie.app import status
 from collie.bundle import archive
 from collie.campaign import measure
 from collie.content import catalogs, document
@@ -25,7 +26,6 @@ from collie.report.html import view
 from collie.scheduler import distributed, worker
 from collie.ssh import connection, lines
 from collie.store import codec, connections, reading, series, sqlite
-from collie.wiring import standing
 from collie.workloads import parse
 
 ROOT = Path(__file__).parents[2]
@@ -118,7 +118,7 @@ FIGURES = [
     ("security.md", "draws 50,000 samples", view._MAX_DRAWN_SAMPLES, 50_000),
     ("security.md", "lines of at most 16 MiB, with deadlines", LONGEST_REQUEST_BYTES, 16 * MIB),
     ("faults.md", "a lease of 6 s", session.LEASE_SECONDS, 6.0),
-    ("faults.md", "shows `died` after half a minute", standing._SILENCE_SECONDS, 30.0),
+    ("faults.md", "shows `died` after half a minute", status._SILENCE_SECONDS, 30.0),
     ("faults.md", "idle agents for five minutes", worker._IDLE_SECONDS, 300.0),
     ("faults.md", "hangs for 15 s", sum(distributed._ANSWER_SECONDS), 15.0),
     ("faults.md", "prepare took longer than 15.0 s", run.PREPARE_SECONDS, 15.0),

@@ -12,21 +12,22 @@ from typing import Any
 
 import pytest
 
+from collie.app.cases import case_named
+from collie.app.exports import bundle_of
 from collie.bundle import archive
 from collie.bundle.catalogs import Catalogs
 from collie.content.catalogs import load_catalog
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
 from collie.testing.fake_agent import fake_agent_program
-from collie.wiring.benches import case_named
-from collie.wiring.exports import bundle_of
+from collie.wiring import ADAPTERS
 
 FOUND_ON = {name: Fingerprint({"nic": {"firmware": "0.9"}, "link": {"netdev": "eth1"}}) for name in ("left", "right")}
 
 
 @pytest.fixture(scope="module")
 def built() -> bytes:
-    content = replace(bundle_of(case_named("nsdi22-04")), fingerprints=FOUND_ON)
+    content = replace(bundle_of(ADAPTERS, case_named(ADAPTERS, "nsdi22-04")), fingerprints=FOUND_ON)
     return archive.build(content, Catalogs([load_catalog("rxe")]), fake_agent_program())
 
 

@@ -13,9 +13,10 @@ from collie.detect.bounds import NOTHING_EXPECTED
 from collie.detect.judge import Thresholds, judge
 from collie.detect.symptom import Symptom
 from collie.errors import TestbedError
+from collie.fleet.fault import Fault, FaultKind
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.ports import Measured
-from collie.simulator.faults import Fault, FaultKind, faulty
+from collie.simulator.faults import faulty
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
 from collie.testing.testbed_suite import TestbedSuite

@@ -8,6 +8,7 @@ import distributed
 import pytest
 
 from collie import ports
+from collie.app.testbeds import open_testbed
 from collie.campaign.choice import TestbedChoice
 from collie.detect.bounds import Bounds, Calibration
 from collie.detect.judge import Thresholds, judge
@@ -18,7 +19,7 @@ from collie.scheduler.distributed import DistributedPairs
 from collie.scheduler.local import LocalPairs
 from collie.testing.fakes import FakeTestbed, Planted
 from collie.testing.testbed_suite import TestbedSuite
-from collie.wiring import open_testbed
+from collie.wiring import ADAPTERS
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.space import Space
 from collie.workloads.workload import Memory, Workload
@@ -51,7 +52,7 @@ class TestSimulatedTestbed(TestbedSuite):
 
     @pytest.fixture
     def testbed(self) -> ports.Testbed:
-        return open_testbed(TestbedChoice(subsystem="F"), seed=1)
+        return open_testbed(ADAPTERS, TestbedChoice(subsystem="F"), seed=1)
 
 
 @pytest.mark.parametrize("symptom", list(Symptom))

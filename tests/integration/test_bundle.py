@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from collie.bundle.content import Bundle
 from collie.bundle.controller import Outcome, run
+from collie.campaign.bundle import Bundle
 from collie.campaign.reproduce import Plan, Reproduced, Then
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.judge import Thresholds

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from collie import wiring
+from collie.app import cases, inputs, reports
 from collie.campaign.choice import SearchChoice
 from collie.cli.main import run
 from collie.search.anomaly import Anomaly
+from collie.wiring import ADAPTERS
 
 
 def anomalies(campaign: Path) -> tuple[Anomaly, ...]:
-    with wiring.read_campaign(campaign) as store:
+    with reports.read_campaign(ADAPTERS, campaign) as store:
         return store.anomalies()
 
 
@@ -100,9 +101,9 @@ def test_a_narrowed_space_is_searched_and_its_plain_workload_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["search", "--budget", "40runs", "--campaign", "c", *words]) == 0
-    with wiring.read_campaign(tmp_path / "c") as store:
+    with reports.read_campaign(ADAPTERS, tmp_path / "c") as store:
         choice = SearchChoice.from_settings(store.header.settings)
-    space = wiring.narrowed_space_of(choice)
+    space = inputs.narrowed_space_of(ADAPTERS, choice)
     assert space.complaints(space.base) == []
 
 
@@ -112,7 +113,7 @@ def test_a_reproduction_runs_on_the_campaigns_own_testbed_and_space(
     monkeypatch.chdir(tmp_path)
     words = ["--set", "relaxed_ordering=forced", "--fix", "mtu=1024", "--seed", "1", "--budget", "30m"]
     assert run(["search", "--campaign", "c", *words]) == 0
-    named = wiring.case_named("c/a1")
+    named = cases.case_named(ADAPTERS, "c/a1")
     assert named.choice.testbed.settings == {"relaxed_ordering": "forced"}
-    assert wiring.narrowed_space_of(named.choice).base.mtu == 1024
+    assert inputs.narrowed_space_of(ADAPTERS, named.choice).base.mtu == 1024
     assert run(["reproduce", "c/a1", "--repeat", "3"]) == 0

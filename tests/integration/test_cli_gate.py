@@ -18,7 +18,7 @@ import click
 import pytest
 import yaml
 
-from collie import wiring
+from collie.app import baselines, gates, reports
 from collie.campaign.choice import GateChoice, SearchChoice, TestbedChoice
 from collie.campaign.events import Event, RunFinished
 from collie.cli.main import cli, run
@@ -28,6 +28,7 @@ from collie.inventory.safety import SafetyLimits
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
 from collie.testing.fakes import ListSink
+from collie.wiring import ADAPTERS
 
 CI = Path(__file__).parents[2] / "docs" / "ci"
 
@@ -143,12 +144,12 @@ def test_an_interrupted_gate_goes_on_to_the_same_answer(
     words = ["--subsystem", "F", "--budget", "100runs", "--format", "json"]
     assert gate(baseline, tmp_path / "whole", *words) == 1
     whole = json.loads(capsys.readouterr().out)
-    before, cut = wiring.read_baseline(baseline), tmp_path / "cut"
-    choice = wiring.recorded_gate(tmp_path / "whole" / "gate")
+    before, cut = baselines.read_baseline(ADAPTERS, baseline), tmp_path / "cut"
+    choice = gates.recorded_gate(ADAPTERS, tmp_path / "whole" / "gate")
     for after in (20, whole["candidate_runs"] - 5):  # in the replay, and in the search
         with (
             pytest.raises(KeyboardInterrupt),
-            wiring.gate(choice, before, cut, Interrupting(after), resumed=after > 20) as opened,
+            gates.gate(ADAPTERS, choice, before, cut, Interrupting(after), resumed=after > 20) as opened,
         ):
             opened.run()
     assert run(["status", str(cut)]) == 0
@@ -182,13 +183,13 @@ def test_each_side_of_a_gate_keeps_to_the_limits_of_its_own_hosts(
     here = inventory(tmp_path / "here.yaml", "{pause_ms_per_second: 100, pause_seconds_per_campaign: 60}")
     there = inventory(tmp_path / "there.yaml", "{pause_ms_per_second: 20, pause_seconds_per_campaign: 5}")
     simulated = SimulatedTestbed(load_subsystem("F", SubsystemFile), load_catalog("simulated"), seed=1)
-    monkeypatch.setattr("collie.wiring.gates.open_testbed", lambda _choice, _seed: simulated)
-    before = wiring.read_baseline(baseline)
+    monkeypatch.setattr("collie.app.gates.open_testbed", lambda _adapters, _choice, _seed: simulated)
+    before = baselines.read_baseline(ADAPTERS, baseline)
     before = dataclasses.replace(
         before, choice=dataclasses.replace(before.choice, testbed=TestbedChoice(there)), fingerprints={}
     )
     search = SearchChoice(TestbedChoice(here), budget="1runs")
-    with wiring.gate(GateChoice(search, baseline, there, ("everything",)), before, None, ListSink()) as opened:
+    with gates.gate(ADAPTERS, GateChoice(search, baseline, there, ("everything",)), before, None, ListSink()) as opened:
         opened.release()
     assert opened.safety["candidate"].limits == SafetyLimits(0.1, 60.0)
     assert opened.safety["baseline"].limits == SafetyLimits(0.02, 5.0)
@@ -229,7 +230,7 @@ def test_what_a_campaign_could_not_explain_is_not_passed_over_in_silence(
     baseline: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert run(["check", "rpc-library", "--against", baseline]) in (0, 1)
-    with wiring.read_campaign(Path(baseline)) as store:
+    with reports.read_campaign(ADAPTERS, Path(baseline)) as store:
         unexplained = [each.id for each in store.anomalies() if not each.mfs.conditions and each.same_as is None]
     assert unexplained, "40 runs end before the second anomaly is explained"
     assert all(f"{baseline}/{name}" in caplog.text for name in unexplained)
@@ -240,7 +241,7 @@ def test_a_baseline_that_still_runs_is_named(baseline: str, tmp_path: Path, capl
     shutil.copytree(baseline, running)
     status = json.loads((running / "status.json").read_text())
     (running / "status.json").write_text(json.dumps({**status, "state": "running"}))
-    wiring.read_baseline(str(running))
+    baselines.read_baseline(ADAPTERS, str(running))
     assert f"{running} has not ended" in caplog.text
 
 

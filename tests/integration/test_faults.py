@@ -151,7 +151,7 @@ import atexit, os, signal, sys, time
 from pathlib import Path
 from collie.cli.main import main
 from tests.support.faults.pretended import testbed_of
-from collie.wiring import testbeds
+from collie import wiring
 
 number = int(sys.argv[1])
 
@@ -173,7 +173,7 @@ def hosts_testbed(choice, pair, policy=None):
     testbed.measure, testbed.close = interrupted, closed
     return testbed
 
-testbeds.hosts_testbed = hosts_testbed
+wiring.hosts_testbed = hosts_testbed
 atexit.register(lambda: os.kill(os.getpid(), number))
 main(["search", "--hosts", "hosts.yaml", "--budget", "5runs", "--campaign", "c"])
 """

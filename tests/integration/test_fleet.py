@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from collie import ports, wiring
+from collie import ports
+from collie.app import fleets
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.fleet import ATTEMPTS, Battery, fitted
 from collie.campaign.safety import Guard
@@ -25,15 +26,17 @@ from collie.detect.measurement import Sample, Watch
 from collie.detect.symptom import Symptom
 from collie.errors import AgentError, CommandFailed, CommandTimeout, HostUnreachable, TestbedError
 from collie.fleet.battery import BATTERY, Stage, rounds
+from collie.fleet.fault import Fault, FaultKind
 from collie.fleet.judge import judge
 from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.session import Archive
 from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import SafetyLimits
-from collie.simulator.faults import COMPONENTS, Fault, FaultKind
+from collie.simulator.faults import COMPONENTS
 from collie.ssh import LocalRemote
 from collie.testing.fake_agent import fake_agent_program
 from collie.testing.fakes import FakeTestbed, Planted
+from collie.wiring import ADAPTERS
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.workload import Workload
@@ -43,10 +46,10 @@ PLAIN = BATTERY[:1]
 LOOPBACK = tuple(probe for probe in BATTERY if probe.stage is Stage.LOOPBACK)
 
 
-def _fleet(count: int, faults: Mapping[str, FaultKind], seed: int = 2001, **more: Any) -> wiring.FleetResult:
+def _fleet(count: int, faults: Mapping[str, FaultKind], seed: int = 2001, **more: Any) -> fleets.FleetResult:
     unlike = {host: Fault(kind) for host, kind in faults.items()}
-    choice = wiring.FleetChoice(SearchChoice(seed=seed, **more), count, unlike)
-    return wiring.fleet(choice, lambda _text: None)
+    choice = fleets.FleetChoice(SearchChoice(seed=seed, **more), count, unlike)
+    return fleets.fleet(ADAPTERS, choice, lambda _text: None)
 
 
 @pytest.mark.parametrize("kind", list(FaultKind))

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from collie.clock import SystemClock
 from collie.errors import AgentError, HostUnreachable, TestbedError
 from collie.hosts import HostsTestbed
 from collie.hosts.session import Archive, HostSession
-from collie.hosts.testbed import STALE_FAILURES, SystemClock
+from collie.hosts.testbed import STALE_FAILURES
 from collie.inventory.hosts import Host
 from collie.ports import Channel, Completed, HostLost, Measured, SetupFailed
 from collie.ssh import LocalRemote

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from collie import wiring
+from collie.app import campaigns
 from collie.campaign.choice import SearchChoice
 from collie.ports import TestbedInfo
 from collie.scheduler.local import LocalPairs
 from collie.testing.fakes import FakeTestbed
-from collie.wiring import campaigns
+from collie.wiring import ADAPTERS
 
 
 class Interrupted(FakeTestbed):
@@ -33,11 +33,11 @@ def test_a_campaign_that_is_interrupted_when_it_is_resumed_lets_go_of_its_testbe
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "c"
-    wiring.begin(SearchChoice(budget="2runs"), directory).close()
+    campaigns.begin(ADAPTERS, SearchChoice(budget="2runs"), directory).close()
     testbed = Interrupted()
     with monkeypatch.context() as patched:
         patched.setattr(campaigns, "open_testbed", lambda *_chosen, **_more: testbed)
         with pytest.raises(KeyboardInterrupt):
-            wiring.resume(directory, None)
+            campaigns.resume(ADAPTERS, directory, None)
     assert testbed.closed
-    wiring.resume(directory, None).close()
+    campaigns.resume(ADAPTERS, directory, None).close()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from collie.clock import SystemClock
 from collie.detect.measurement import Sample
 from collie.errors import TestbedError
 from collie.hosts import HostsTestbed
 from collie.hosts.outage import doubtful
-from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host
 from collie.ports import Measured, Reviver, SetupFailed
 from collie.workloads.workload import Workload

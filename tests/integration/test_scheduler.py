@@ -22,7 +22,7 @@ import dask
 import distributed
 import pytest
 
-from collie import wiring
+from collie.app import campaigns, testbeds
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.events import RunBegun
 from collie.campaign.safety import Guard
@@ -35,7 +35,7 @@ from collie.ports import Measured, PairLost, TestbedInfo
 from collie.scheduler import distributed as scheduler, worker as in_worker
 from collie.scheduler.distributed import DistributedPairs
 from collie.testing.fakes import FakeTestbed, ListSink
-from collie.wiring.testbeds import _openers
+from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload
 
 CHOICE = SearchChoice(budget="45runs", seed=1, pairs=3)
@@ -91,7 +91,7 @@ class Killer(ListSink):
 
 
 def searched(choice: SearchChoice, directory: Path, sink: ListSink) -> bytes:
-    opened = wiring.begin(choice, directory)
+    opened = campaigns.begin(ADAPTERS, choice, directory)
     try:
         opened.run(sink)
     finally:
@@ -112,9 +112,9 @@ def test_a_campaign_is_the_same_with_workers_one_of_which_is_killed(
         with pytest.raises(TestbedError, match=r"has had no worker for 0.1 s; start some by: dask worker tcp://"):
             searched(away, tmp_path / "cut", Killer(run=20, processes=started))
     with pytest.raises(UsageError, match="can run code here: say --scheduler tcp://"):
-        wiring.resume(tmp_path / "cut", None)
+        campaigns.resume(ADAPTERS, tmp_path / "cut", None)
     with workers(cluster, 1):
-        opened = wiring.resume(tmp_path / "cut", None, scheduler=cluster.scheduler_address)
+        opened = campaigns.resume(ADAPTERS, tmp_path / "cut", None, scheduler=cluster.scheduler_address)
         opened.run(ListSink())
         opened.close()
     assert (tmp_path / "cut" / "results.jsonl").read_bytes() == alone
@@ -144,7 +144,7 @@ def test_watches_act_in_the_worker_errors_come_as_words_and_pairs_move_to_a_work
     cluster: distributed.LocalCluster,
 ) -> None:
     with workers(cluster, 1):
-        testbed = wiring.open_testbed(CHOICE.testbed, 1, 2, scheduler=cluster.scheduler_address)
+        testbed = testbeds.open_testbed(ADAPTERS, CHOICE.testbed, 1, 2, scheduler=cluster.scheduler_address)
         guard = Guard(SafetyLimits(pause_per_second=0.05))
         run = measured(testbed.measure(load_reference("nsdi22-01").trigger, 1, guard.watch()))
         testbed.close()
@@ -257,7 +257,7 @@ def test_a_worker_that_has_left_its_scheduler_stops_its_run(
 ) -> None:
     worker = SimpleNamespace(status=SimpleNamespace(name=status))
     monkeypatch.setattr(distributed, "get_worker", lambda: worker)
-    testbed = wiring.open_testbed(CHOICE.testbed, 1)
+    testbed = testbeds.open_testbed(ADAPTERS, CHOICE.testbed, 1)
     stopped = measured(in_worker.measure(Workload(), 1, None, testbed)).stopped
     assert stopped == ("the worker has left its scheduler" if stops else None)
 
@@ -267,7 +267,7 @@ def test_what_workers_are_sent_names_a_key_file_and_holds_no_key(tmp_path: Path)
     host = "{{address: 10.0.0.{0}, data_address: 192.0.2.{0}, device: d, identity_file: key}}"
     hosts = tmp_path / "hosts.yaml"
     hosts.write_text(f"version: 1\nhosts:\n  a: {host.format(1)}\n  b: {host.format(2)}\n")
-    sent = dumps(_openers(TestbedChoice(hosts=str(hosts)), 1, 1))
+    sent = dumps(testbeds.openers(ADAPTERS, TestbedChoice(hosts=str(hosts)), 1, 1))
     assert str(tmp_path / "key").encode() in sent
     assert b"PRIVATE KEY" not in sent
 

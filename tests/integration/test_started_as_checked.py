@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from collie.clock import SystemClock
 from collie.errors import AgentError, TestbedError
 from collie.hosts import CheckState, check_hosts
 from collie.hosts.session import Archive, HostSession
-from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host
 from collie.ports import Completed
 from collie.ssh import LocalRemote

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collie import wiring
+from collie.app import testbeds
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import TestbedChoice
 from collie.campaign.loop import Summary
@@ -16,6 +17,7 @@ from collie.ports import CampaignHeader
 from collie.simulator.truth import Score, Truth
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import ListSink
+from collie.wiring import ADAPTERS
 
 CHOICE = TestbedChoice()
 SPACE = load_space("nsdi22")
@@ -24,7 +26,7 @@ TRUTH = Truth(wiring.subsystem_of(CHOICE), SPACE)
 
 def search(recipe: str, seed: int) -> tuple[Summary, Score]:
     campaign = Campaign(
-        testbed=wiring.open_testbed(CHOICE, seed),
+        testbed=testbeds.open_testbed(ADAPTERS, CHOICE, seed),
         store=MemoryStore(CampaignHeader("quality", {}, "nsdi22", recipe, {}, seed, "2026-01-01T00:00:00Z")),
         space=SPACE,
         recipe=load_recipe(recipe),

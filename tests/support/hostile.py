@@ -24,6 +24,9 @@ from collie.agent.faults import AgentFault
 from collie.agent.pattern import send_chains
 from collie.agent.requests import parse_flows, parse_request
 from collie.agent.workload import parse_workload
+from collie.app.cases import case_named
+from collie.app.exports import bundle_of
+from collie.app.report_context import ReportContext
 from collie.bundle import archive
 from collie.bundle.about import about
 from collie.bundle.content import encode
@@ -50,13 +53,11 @@ from collie.readings.recording import Recording
 from collie.readings.samples import AgentSample, parse_sample
 from collie.readings.window import measurement
 from collie.report.html.page import render_report
-from collie.report.html.view import ReportContext
 from collie.simulator.subsystem import SubsystemFile
 from collie.store import SqliteStore, schema
 from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured
 from collie.untrusted import read_json, typed
-from collie.wiring.benches import case_named
-from collie.wiring.exports import bundle_of
+from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload, render
 from tests.support.hostile_campaigns import LIGHT, SPOILERS, Ground, decoys, snapshot
 
@@ -148,7 +149,7 @@ class Bundles(Target):
 
     def seeds(self) -> list[bytes]:
         """Return a bundle of either form."""
-        content = json.dumps(encode(bundle_of(case_named("nsdi22-04")))).encode()
+        content = json.dumps(encode(bundle_of(ADAPTERS, case_named(ADAPTERS, "nsdi22-04")))).encode()
         return [b"\x01" + content, b"\x00" + Path(self._zipped(content)).read_bytes()]
 
     def read(self, data: bytes) -> bool:

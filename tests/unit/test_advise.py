@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from collie import wiring
 from collie.advise.check import Advice, check
 from collie.advise.effort import QUESTION_STEPS, Effort
 from collie.advise.margin import with_margin
 from collie.advise.overlap import Known
 from collie.advise.solver import find
+from collie.app import cases, checks, sessions
 from collie.campaign.choice import SearchChoice
 from collie.cli.main import run
 from collie.cli.progress import Silence
@@ -25,6 +25,7 @@ from collie.content.spaces import load_space
 from collie.detect.symptom import Outcome
 from collie.errors import ContentError
 from collie.report.terminal.advice import render_advice
+from collie.wiring import ADAPTERS
 from collie.workloads.application import Application, Sizes, Traffic, Values, reached
 from collie.workloads.constraint import HostLimits
 from collie.workloads.dimension import Ordered, Vector
@@ -37,12 +38,12 @@ SPACE = load_space("nsdi22")
 
 @cache
 def published(subsystem: str | None = None) -> tuple[Known, ...]:
-    return wiring.known_anomalies("nsdi22", subsystem)
+    return checks.known_anomalies(ADAPTERS, "nsdi22", subsystem)
 
 
 @cache
 def advice(name: str, subsystem: str) -> Advice:
-    return check(wiring.application_named(name), published(subsystem))
+    return check(checks.application_named(ADAPTERS, name), published(subsystem))
 
 
 def hits(found: Advice) -> list[str]:
@@ -50,7 +51,7 @@ def hits(found: Advice) -> list[str]:
 
 
 def ids(*lines: str) -> list[str]:
-    application, _ = wiring.application_of_perftest(lines)
+    application, _ = checks.application_of_perftest(ADAPTERS, lines)
     return hits(check(application, published()))
 
 
@@ -86,8 +87,8 @@ def test_every_change_that_is_advised_is_healthy_on_the_simulator(name: str, sub
 
     for hit in found.hits:
         assert hit.changes or hit.pair
-        choice = SearchChoice(wiring.case_named(hit.known.id).choice.testbed)
-        with wiring.bench(choice, Silence()) as bench:
+        choice = SearchChoice(cases.case_named(ADAPTERS, hit.known.id).choice.testbed)
+        with sessions.open_session(ADAPTERS, choice, Silence()) as bench:
             sick = bench.measure(hit.overlap.example).verdict
             assert sick is not None
             assert sick.outcome is Outcome.ANOMALOUS, f"{hit.known.id} does not show in its example"
@@ -472,7 +473,7 @@ def test_one_effort_bounds_all_questions_together() -> None:
 
 
 def test_hits_are_told_although_their_changes_are_not_decided() -> None:
-    found = check(wiring.application_named("rpc-library"), published("F"), Effort(4000))
+    found = check(checks.application_named(ADAPTERS, "rpc-library"), published("F"), Effort(4000))
 
     undecided = [hit for hit in found.hits if hit.undecided]
     assert undecided

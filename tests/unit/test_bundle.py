@@ -18,20 +18,22 @@ from typing import Any
 import pytest
 
 from collie.agent.build import build as build_agent
+from collie.app.cases import case_named
+from collie.app.exports import bundle_of
 from collie.bundle import archive
 from collie.bundle.about import about
 from collie.bundle.catalogs import Catalogs
-from collie.bundle.content import Bundle, decode, encode
+from collie.bundle.content import decode, encode
 from collie.bundle.hosts import pair_of
 from collie.bundle.modules import imports
+from collie.campaign.bundle import Bundle
 from collie.campaign.reproduce import Then
 from collie.content.catalogs import load_catalogs
 from collie.content.inventory import load_inventory
 from collie.detect.signature import Levels, Signature
 from collie.errors import CollieError, ContentError, InventoryError, UsageError
 from collie.inventory.fingerprint import Fingerprint
-from collie.wiring.benches import case_named
-from collie.wiring.exports import bundle_of
+from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
 
 THEN = Then(Signature((("misses", 3.25), ("stalls", 1.5))), Levels({"misses": 0.125, "stalls": 1e-4}, ("rx_packets",)))
@@ -40,7 +42,7 @@ FINGERPRINTS = {"a": Fingerprint({"nic": {"firmware": "1.0", "psid": None}, "cpu
 
 @cache
 def bundle(name: str = "nsdi22-04") -> Bundle:
-    return bundle_of(case_named(name))
+    return bundle_of(ADAPTERS, case_named(ADAPTERS, name))
 
 
 def through_json(raw: Any) -> Any:
@@ -83,7 +85,9 @@ def test_it_needs_nothing_but_itself_and_the_standard_library() -> None:
         if module.partition(".")[0] not in sys.stdlib_module_names and module not in modules
     }
     assert missing == set()
-    assert not any(name.startswith(("collie/cli", "collie/wiring", "collie/simulator")) for name in members)
+    assert not any(
+        name.startswith(("collie/cli", "collie/app", "collie/wiring", "collie/simulator")) for name in members
+    )
 
 
 # --- Read as data ----------------------------------------------------------------------------------------------------
@@ -111,7 +115,7 @@ def test_a_bundle_is_read_and_nothing_of_it_is_run_or_unpacked(tmp_path: Path) -
     path = written(folder / "a.pyz", changed(lambda raw: None), __up__evil=trap, **{"__main__.py": trap})
     assert archive.read(path).mfs == bundle().mfs
     assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == ["a.pyz"]
-    named = case_named(str(path))
+    named = case_named(ADAPTERS, str(path))
     assert (named.case.workload, named.case.mfs) == (bundle().plan.anomaly, bundle().mfs)
 
 

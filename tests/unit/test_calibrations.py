@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from collie import wiring
 from collie.detect.bounds import Calibration, CalibrationPoint
 from collie.detect.measurement import Watch
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import RunResult
 from collie.store import calibrations
 from collie.testing.fakes import FakeTestbed
-from collie.wiring import testbeds
 from collie.workloads.workload import Opcode, QpType, Workload
 from tests.command import answer, collie
 from tests.support.odd_files import ODDITIES
@@ -77,7 +77,7 @@ def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Breaking:
     )
     (tmp_path / "hosts.yaml").write_text(f"version: 1\nhosts:\n{hosts}")
     made = _Breaking(folder=tmp_path / "state" / "collie" / "calibrations")
-    monkeypatch.setattr(testbeds, "hosts_testbed", lambda choice, pair: made)
+    monkeypatch.setattr(wiring, "hosts_testbed", lambda choice, pair, policy: made)
     return made
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from collie import wiring
+from collie.app import campaigns, reports
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.errors import HostUnreachable, StoreError
 from collie.ports import OtherUse, TestbedInfo
 from collie.store.lock import CampaignLock
 from collie.testing.fakes import FakeTestbed
-from collie.wiring import testbeds
+from collie.wiring import ADAPTERS
 
 
 @dataclass
@@ -51,19 +52,19 @@ def choice(tmp_path: Path) -> SearchChoice:
 
 def be(testbed: FakeTestbed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a testbed take the part of the hosts."""
-    monkeypatch.setattr(testbeds, "hosts_testbed", lambda choice, pair: testbed)
+    monkeypatch.setattr(wiring, "hosts_testbed", lambda choice, pair, policy: testbed)
 
 
 @pytest.fixture
 def begun(choice: SearchChoice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A campaign that has been begun, and no more."""
     be(FakeTestbed(), monkeypatch)
-    wiring.begin(choice, tmp_path / "c").close()
+    campaigns.begin(ADAPTERS, choice, tmp_path / "c").close()
     return tmp_path / "c"
 
 
 def test_what_the_hosts_suggested_is_on_record(begun: Path) -> None:
-    with wiring.read_campaign(begun) as store:
+    with reports.read_campaign(ADAPTERS, begun) as store:
         settings = store.header.settings
     assert [settings[name] for name in ("space", "recipe", "terms")] == ["soft-roce"] * 3
 
@@ -72,7 +73,7 @@ def test_hosts_that_do_not_answer_any_more_leave_nothing_open(begun: Path, monke
     silent = _Silent()
     be(silent, monkeypatch)
     with pytest.raises(HostUnreachable):
-        wiring.resume(begun, None)
+        campaigns.resume(ADAPTERS, begun, None)
     assert silent.closed
     CampaignLock(begun).release()
 
@@ -81,7 +82,7 @@ def test_a_record_that_cannot_be_gone_on_with_leaves_nothing_open(begun: Path, m
     testbed = _Damaging(campaign=begun)
     be(testbed, monkeypatch)
     with pytest.raises(StoreError, match="it holds no campaign"):
-        wiring.resume(begun, None)
+        campaigns.resume(ADAPTERS, begun, None)
     assert testbed.closed
     CampaignLock(begun).release()
 
@@ -94,6 +95,6 @@ def test_a_campaign_that_cannot_be_begun_leaves_nothing_open(
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "fingerprint").write_text("")
     with pytest.raises(StoreError, match=r"fingerprint cannot be read: Not a directory"):
-        wiring.begin(choice, tmp_path / "c")
+        campaigns.begin(ADAPTERS, choice, tmp_path / "c")
     assert testbed.closed
     CampaignLock(tmp_path / "c").release()

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from collie import wiring
+from collie.app import inputs, plans
+from collie.app.inputs import with_defaults
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli import search
 from collie.errors import StoreError
 from collie.inventory.safety import SafetyLimits
-from collie.wiring.parts import with_usual
+from collie.wiring import ADAPTERS
 
 
 @pytest.mark.parametrize(
@@ -47,9 +48,11 @@ pairs: [[a, b]]
 def test_devices_decide_what_hosts_are_searched_with(device: str, space: str, recipe: str, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts.yaml"
     hosts.write_text(_TWO_HOSTS.format(device))
-    plan = wiring.describe(SearchChoice(TestbedChoice(hosts=str(hosts))))
+    plan = plans.describe(ADAPTERS, SearchChoice(TestbedChoice(hosts=str(hosts))))
     assert (plan["space"], plan["recipe"]) == (space, recipe)
-    reported = wiring.describe(SearchChoice(TestbedChoice(hosts=str(hosts)), space="soft-roce", recipe="random"))
+    reported = plans.describe(
+        ADAPTERS, SearchChoice(TestbedChoice(hosts=str(hosts)), space="soft-roce", recipe="random")
+    )
     assert (reported["space"], reported["recipe"]) == ("soft-roce", "random")
 
 
@@ -58,11 +61,11 @@ def test_what_hosts_suggested_is_on_record_and_needs_no_hosts_file_later(tmp_pat
     hosts.write_text(_TWO_HOSTS.format("rxe0"))
     application = tmp_path / "application.yaml"
     application.write_text("title: bulk\ntraffic: {bulk: {qps: {range: [1, 16]}}}\n")
-    choice = with_usual(SearchChoice(TestbedChoice(hosts=str(hosts)), space=str(application)))
-    before = wiring.narrowed_space_of(choice)
+    choice = with_defaults(ADAPTERS, SearchChoice(TestbedChoice(hosts=str(hosts)), space=str(application)))
+    before = inputs.narrowed_space_of(ADAPTERS, choice)
     hosts.unlink()
     again = SearchChoice.from_settings(choice.to_settings())
-    assert wiring.narrowed_space_of(again).dimensions == before.dimensions
+    assert inputs.narrowed_space_of(ADAPTERS, again).dimensions == before.dimensions
     assert before.whole.name == "soft-roce"
 
 

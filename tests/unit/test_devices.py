@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from collie.app.fleets import by_rail
+from collie.app.inventories import first_pairs
 from collie.errors import UsageError
 from collie.inventory.hosts import Host, Inventory, Pair, endpoint_name, host_of, sharing
-from collie.wiring.fleets import by_rail
-from collie.wiring.inventories import first_pairs
 
 
 def endpoint(name: str) -> Host:

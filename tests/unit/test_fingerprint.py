@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from collie import wiring
+from collie.app import campaigns
+from collie.app.hosts import diff
 from collie.errors import HardwareChanged, StoreError, UsageError
 from collie.inventory.fingerprint import Fingerprint, Significance, compare, difference
 from collie.store import fingerprints
+from collie.wiring import ADAPTERS
 
 
 def host(**changes: Any) -> Fingerprint:
@@ -110,16 +112,16 @@ def test_diff_takes_files_and_campaigns_and_says_what_it_cannot_compare(tmp_path
         hosts = {f"lab-{letter}": host(pcie__width=width) for letter, width in zip("ab", widths, strict=True)}
         fingerprints.save(tmp_path / name / "fingerprint", hosts, "2026-01-01T00:00:00Z")
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
-    assert [found.changes_results for found in wiring.diff(one, two, None)] == [False, True]
+    assert [found.changes_results for found in diff(ADAPTERS, one, two, None)] == [False, True]
     file = f"{two}/fingerprint/lab-b.json"
-    [found] = wiring.diff(one, file, None)
+    [found] = diff(ADAPTERS, one, file, None)
     assert (found.a, found.b, found.changes_results) == ("lab-b", "lab-b", True)
-    [found] = wiring.diff(f"{one}/fingerprint/lab-a.json", file, None)
+    [found] = diff(ADAPTERS, f"{one}/fingerprint/lab-a.json", file, None)
     assert (found.a, found.b) == ("lab-a", "lab-b")
     with pytest.raises(UsageError, match="--hosts"):
-        wiring.diff(one, "lab-a", None)
+        diff(ADAPTERS, one, "lab-a", None)
     with pytest.raises(UsageError, match="is it a campaign"):
-        wiring.diff(str(tmp_path), one, None)
+        diff(ADAPTERS, str(tmp_path), one, None)
 
 
 def test_a_campaign_goes_on_only_with_the_hardware_it_began_with(
@@ -129,16 +131,16 @@ def test_a_campaign_goes_on_only_with_the_hardware_it_began_with(
     from collie.testing.fakes import ListSink
 
     directory = tmp_path / "c"
-    opened = wiring.begin(SearchChoice(TestbedChoice(), budget="2runs"), directory)
+    opened = campaigns.begin(ADAPTERS, SearchChoice(TestbedChoice(), budget="2runs"), directory)
     opened.run(ListSink())
     opened.close()
     kept = directory / "fingerprint" / "F.json"
     kept.write_text(kept.read_text().replace('"pfc": "enabled"', '"pfc": "disabled"'))
     with pytest.raises(HardwareChanged, match=r"F: subsystem\.pfc: disabled and enabled(.|\n)*--accept-changes"):
-        wiring.resume(directory, "3runs")
+        campaigns.resume(ADAPTERS, directory, "3runs")
     unlike = SearchChoice(TestbedChoice(), budget="2runs", known=str(directory))
-    wiring.begin(unlike, tmp_path / "d").close()
+    campaigns.begin(ADAPTERS, unlike, tmp_path / "d").close()
     assert "were found on unlike hosts" in caplog.text
-    wiring.resume(directory, "3runs", accept_changes=True).close()
-    wiring.resume(directory, "3runs").close()
+    campaigns.resume(ADAPTERS, directory, "3runs", accept_changes=True).close()
+    campaigns.resume(ADAPTERS, directory, "3runs").close()
     assert (directory / "fingerprint" / "F@2.json").exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from collie.app.baselines import Baseline, cases_of
 from collie.campaign.budget import Budget
 from collie.campaign.choice import SearchChoice
 from collie.campaign.gate.cases import CaseOrigin, GateCase
@@ -37,7 +38,7 @@ from collie.search.recipe import Extraction, Recipe, StrategyName
 from collie.search.strategies import build
 from collie.store.memory import MemoryStore
 from collie.testing.fakes import FakeTestbed, ListSink, Planted
-from collie.wiring.baselines import Baseline, cases_of
+from collie.wiring import ADAPTERS
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.workload import Workload
 
@@ -222,7 +223,8 @@ def test_every_case_of_a_gate_has_a_name_of_its_own(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path / "record")
     anomalies = tuple(map(found, ("nsdi22-01", "record-a1", "a1", "a2")))
     for path in (Path(), Path("record"), tmp_path / "record"):
-        names = [each.name for each in cases_of(Baseline(path, SearchChoice(), anomalies, Record(), Calibration(), {}))]
+        baseline = Baseline(path, SearchChoice(), anomalies, Record(), Calibration(), {})
+        names = [each.name for each in cases_of(ADAPTERS, baseline)]
         assert len(set(names)) == len(names) == 18 + 3
         assert names[-3:] == ["record-a1", "record-record-a1", "record-a2"]
 

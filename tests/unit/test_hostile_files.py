@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from collie.campaign.heartbeat import Heartbeat, ProcessState
 from collie.errors import StoreError
 from collie.inventory.fingerprint import Fingerprint
 from collie.report.html.page import write_page, write_report
@@ -42,9 +43,7 @@ def test_a_link_in_the_place_of_a_file_that_is_written_whole_is_replaced(
     with SqliteStore.open(campaign) as store:
         store.add_anomaly(replace(ANOMALY, found_at_run=1))
         now = "2026-01-01T00:00:00+00:00"
-        heartbeat.write_heartbeat(
-            store.directory.status, heartbeat.Heartbeat(heartbeat.ProcessState.RUNNING, "m", 1, now, now)
-        )
+        heartbeat.write_heartbeat(store.directory.status, Heartbeat(ProcessState.RUNNING, "m", 1, now, now))
         write_report(store, campaign / "report.html")
         write_page("page", campaign / "against-other.html")
     assert outside.read_text() == "as it was"

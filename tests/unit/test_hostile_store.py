@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
+from collie.app.report_context import ReportContext
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.cli.logs import logged_to
 from collie.cli.main import run
 from collie.errors import StoreError
 from collie.ports import RunRecord, SetupFailed
 from collie.report.html.page import render_report, write_report
-from collie.report.html.view import ReportContext
 from collie.store import SqliteStore, codec, heartbeat, schema, series
 from collie.store.connections import MAX_RUNS
 from collie.store.fingerprints import load as load_fingerprints

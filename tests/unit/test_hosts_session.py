@@ -11,12 +11,12 @@ from typing import NoReturn
 
 import pytest
 
+from collie.clock import SystemClock
 from collie.counters.catalog import Catalog
 from collie.errors import HostUnreachable, TestbedError
 from collie.hosts import HostsTestbed, check_hosts
 from collie.hosts.fingerprint import fingerprints
 from collie.hosts.session import Archive, HostSession
-from collie.hosts.testbed import SystemClock
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Channel, Completed
 

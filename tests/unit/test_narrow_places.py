@@ -119,6 +119,6 @@ def test_deadlines_go_by_the_monotonic_clock() -> None:
         "cli/gate.py",
         "report/html.py",
         "store/heartbeat.py",
-        "wiring/parts.py",
-        "wiring/standing.py",
+        "clock.py",
+        "app/status.py",
     }, "stamps of records, names of directories, and how old the stamp of another process is"

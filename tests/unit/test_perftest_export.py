@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from collie import wiring
+from collie.app import cases
 from collie.content.spaces import load_space
 from collie.perftest.case import PerftestCase, in_perftest
 from collie.perftest.parse import workload_of
 from collie.report.perftest import perftest_json, render_commands, render_script
+from collie.wiring import ADAPTERS
 
 SPACE = load_space("nsdi22")
 
 
 def case(name: str) -> PerftestCase:
-    named = wiring.case_named(name).case
+    named = cases.case_named(ADAPTERS, name).case
     return in_perftest(named.name, named.workload, named.symptom, named.mfs, SPACE)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from collie.app.report_context import ReportContext
 from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.detect.symptom import Outcome, Symptom, Verdict
@@ -18,7 +19,7 @@ from collie.inventory.fingerprint import Difference, Fingerprint, HostDifference
 from collie.ports import HostLost, Measured, RunRecord, SetupFailed
 from collie.report.html.page import environment, render_report, write_page, write_report
 from collie.report.html.unanswered import unanswered
-from collie.report.html.view import ReportContext, campaign_view
+from collie.report.html.view import campaign_view
 from collie.search.discriminating_counters import DiscriminatingCounter, hint
 from collie.store import MemoryStore, SqliteStore
 from collie.testing.store_suite import measured

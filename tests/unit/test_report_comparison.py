@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from collie.app.report_context import ReportContext
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
 from collie.report.html.comparison import (
@@ -18,7 +19,6 @@ from collie.report.html.comparison import (
     same_anomaly,
 )
 from collie.report.html.page import render_comparison
-from collie.report.html.view import ReportContext
 from collie.search.anomaly import Anomaly
 from collie.store import MemoryStore
 from collie.workloads.feature import Mfs

@@ -9,7 +9,8 @@ import pytest
 from collie.content.subsystems import load_subsystem
 from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Stage
-from collie.simulator.faults import BIT_ERROR_RATIO, Fault, FaultKind, faulty, tuned
+from collie.fleet.fault import Fault, FaultKind
+from collie.simulator.faults import BIT_ERROR_RATIO, faulty, tuned
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
 from collie.simulator.readings import COUNTERS, UNLIKE_COUNTERS, counters, unlike_counters
 from collie.simulator.subsystem import Subsystem, SubsystemFile

@@ -12,7 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from collie import wiring
+from collie.app import status
+from collie.app.pulse import Pulse
+from collie.app.status import Life
 from collie.campaign.budget import Budget
 from collie.campaign.events import (
     AnomalyConfirmed,
@@ -23,6 +25,7 @@ from collie.campaign.events import (
     RunBegun,
     RunFinished,
 )
+from collie.campaign.heartbeat import Heartbeat, ProcessState
 from collie.campaign.progress import CampaignProgress, FailedRun, Follower, FoundAnomaly, HostStanding
 from collie.cli.progress import ConsoleProgress, live_view, plain_line
 from collie.detect.measurement import HostMeasurement, Measurement
@@ -32,12 +35,11 @@ from collie.ports import HostLost, Measured, PairLost, RunRecord, RunResult, Set
 from collie.report.ci.prometheus import render_metrics
 from collie.report.terminal.progress import hosts
 from collie.store.directory import CampaignDirectory
-from collie.store.heartbeat import Heartbeat, ProcessState, read_heartbeat, write_heartbeat
+from collie.store.heartbeat import read_heartbeat, write_heartbeat
 from collie.store.sqlite import SqliteStore
 from collie.testing.fakes import FAKE_CATALOG, FakeClock
 from collie.testing.store_suite import ANOMALY
-from collie.wiring import Life
-from collie.wiring.pulse import Pulse
+from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload
 from tests.support.campaigns import HEADER, fill
 
@@ -286,7 +288,7 @@ def test_a_campaign_is_alive_as_long_as_its_process_says_so(
     if state is not None:
         said = Heartbeat(state, "server", 17, UPDATED, UPDATED, replace(STANDING, runs=1))
         write_heartbeat(CampaignDirectory(campaign).status, said)
-    found = wiring.status(campaign, datetime.fromisoformat(UPDATED) + timedelta(seconds=silent))
+    found = status.status(ADAPTERS, campaign, datetime.fromisoformat(UPDATED) + timedelta(seconds=silent))
     assert found.life is life
     assert found.standing.runs == len(list(SqliteStore.open(campaign, read_only=True).runs())) > 1
     assert list(found.standing.anomalies) == ["a1", "a2"]
@@ -311,7 +313,10 @@ def test_the_last_words_say_how_it_ended(
     tmp_path: Path, error: BaseException | None, state: ProcessState, said: str | None
 ) -> None:
     directory, metrics = CampaignDirectory(tmp_path), tmp_path / "one.prom"
-    with suppress(KeyboardInterrupt, HostUnreachable, RuntimeError), Pulse(directory, HEADER, metrics) as pulse:
+    with (
+        suppress(KeyboardInterrupt, HostUnreachable, RuntimeError),
+        Pulse(ADAPTERS, tmp_path, HEADER, metrics) as pulse,
+    ):
         begun = read_heartbeat(directory.status)
         assert begun is not None
         assert begun.state is ProcessState.RUNNING
@@ -328,7 +333,7 @@ def test_the_last_words_say_how_it_ended(
 def test_a_textfile_that_cannot_be_written_ends_no_campaign(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     blocked = tmp_path / "file" / "one.prom"
     blocked.parent.touch()
-    with Pulse(CampaignDirectory(tmp_path), HEADER, blocked):
+    with Pulse(ADAPTERS, tmp_path, HEADER, blocked):
         pass
     assert [record.levelname for record in caplog.records] == ["WARNING"], "said once, not every time"
     assert read_heartbeat(tmp_path / "status.json") is not None

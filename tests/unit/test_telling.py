@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from collie import ports, wiring
+from collie.app import testbeds
 from collie.campaign.choice import TestbedChoice
 from collie.content.spaces import load_space
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
@@ -15,6 +16,7 @@ from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Symptom
 from collie.ports import Measured
 from collie.search.discriminating_counters import MAX_TELLING, DiscriminatingCounter, hint, rank
+from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload
 
 CATALOG = Catalog(
@@ -147,7 +149,7 @@ def measure(testbed: ports.Testbed, workload: Workload, first: int) -> Measureme
 @pytest.mark.parametrize(("name", "witnesses"), [("F", 13), ("H", 5)])
 def test_one_of_the_first_two_counters_points_at_the_right_component(name: str, witnesses: int) -> None:
     space, choice = load_space("nsdi22"), TestbedChoice(subsystem=name)
-    testbed = wiring.open_testbed(choice, 1000)
+    testbed = testbeds.open_testbed(ADAPTERS, choice, 1000)
     cases = wiring.subsystem_of(choice).witnesses
     plain = [measure(testbed, plain_sibling(case.trigger, space), 10 * index) for index, case in enumerate(cases)]
     right = 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collie import wiring
+from collie.app import cases, testbeds
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.single_run import Case
 from collie.detect.bounds import Calibration, CalibrationPoint
@@ -15,6 +15,7 @@ from collie.detect.symptom import Symptom
 from collie.readings.victim import NAME, victim, victim_flow, why_none
 from collie.store import calibrations
 from collie.testing.fakes import FakeTestbed
+from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
 from collie.workloads.plan import flows
 from collie.workloads.workload import Opcode, QpType, Workload
@@ -52,15 +53,15 @@ def test_ceilings_that_were_measured_alone_say_nothing_beside_a_victim(
     kept = Calibration((CalibrationPoint(QpType.RC, Opcode.WRITE, 65536, 1e9),))
     calibrations.save(kept, calibrations.name_of(testbed.info.name, testbed.info.fingerprints, SPACE.base))
     alone, beside = TestbedChoice(hosts="h.yaml"), TestbedChoice(hosts="h.yaml", victim=True)
-    assert wiring.kept_calibration(alone, testbed, SPACE) == kept
-    assert wiring.kept_calibration(beside, testbed, SPACE) is None
+    assert testbeds.kept_calibration(ADAPTERS, alone, testbed, SPACE) == kept
+    assert testbeds.kept_calibration(ADAPTERS, beside, testbed, SPACE) is None
 
 
 @pytest.mark.parametrize("then", [True, False])
 @pytest.mark.parametrize("now", [True, False])
 def test_an_anomaly_is_reproduced_under_ceilings_of_runs_like_its_own(then: bool, now: bool) -> None:
     case = Case("c/a1", Workload(), Symptom.LOW_THROUGHPUT, Mfs(()))
-    named = wiring.NamedCase(case, SearchChoice(TestbedChoice(hosts="h.yaml", victim=then)), Calibration())
+    named = cases.NamedCase(case, SearchChoice(TestbedChoice(hosts="h.yaml", victim=then)), Calibration())
     ceilings = named.ceilings(TestbedChoice(hosts="h.yaml", victim=now))
     assert ceilings == (named.calibration if then == now else None)
 

@@ -3,133 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
+from collie.app.severity_map import MapAxis, SeverityMap
 from collie.report.quantities import show
 from collie.workloads.units import format_bytes
-from collie.workloads.workload import FIELD_NAMES, Workload, render
+from collie.workloads.workload import FIELD_NAMES
 
-UNEXPLAINED: Final = "unexplained"
 _MAX_TICKS: Final = 9
 
 Cell = tuple[int, int]
 """Row, column."""
-
-
-@dataclass(frozen=True, slots=True)
-class MapAxis:
-    """One axis.
-
-    Attributes:
-        dimension: its name; `message_bytes` for the size of all messages.
-        values: ascending when ordered.
-        ordered: whether the values are numbers in order.
-        position: the base workload's own value, or None when it has none here.
-    """
-
-    dimension: str
-    values: tuple[Any, ...]
-    ordered: bool
-    position: Any
-
-    @property
-    def logarithmic(self) -> bool:
-        """Whether positions are logarithms; else each value has the same room."""
-        return self.ordered and self.values[0] > 0
-
-    def place(self, value: Any) -> float:
-        """Return where a value lies along the axis."""
-        return math.log2(value) if self.logarithmic else float(self.values.index(value))
-
-    def places(self) -> list[float]:
-        """Return where all values lie."""
-        return [self.place(value) for value in self.values]
-
-    def edges(self) -> list[float]:
-        """Return the limits between the cells of neighbouring values, and both ends."""
-        centres = self.places()
-        if len(centres) == 1:
-            return [centres[0] - 0.5, centres[0] + 0.5]
-        middles = [(low + high) / 2 for low, high in pairwise(centres)]
-        return [2 * centres[0] - middles[0], *middles, 2 * centres[-1] - middles[-1]]
-
-    def text(self, value: Any) -> str:
-        """Write one value."""
-        if isinstance(value, int) and not isinstance(value, bool) and not self.dimension.endswith("_bytes"):
-            return f"{value:,d}" if value >= 10_000 else str(value)
-        return show(self.dimension, value)
-
-
-@dataclass(frozen=True, slots=True)
-class SeverityMap:
-    """Severity over two dimensions, and what everything else is.
-
-    Attributes:
-        subsystem, settings: what was judged; `settings` are those that differ from the file.
-        space: gives the dimensions.
-        base, base_name: what every point differs from in the two dimensions.
-        fixed: dimensions that the user fixed.
-        base_severity: of the base workload itself; None when it cannot run.
-        plain: the space's plain workload.
-        severity: by y, then x: 0 is normal, None no workload that could run.
-        mechanisms: likewise; None where nothing is credited.
-        followed: other dimensions that made room for the axes at some points.
-    """
-
-    subsystem: str
-    settings: Mapping[str, str]
-    space: str
-    base: Workload
-    base_name: str
-    fixed: tuple[str, ...]
-    base_severity: float | None
-    plain: Workload
-    x: MapAxis
-    y: MapAxis
-    severity: tuple[tuple[float | None, ...], ...]
-    mechanisms: tuple[tuple[str | None, ...], ...]
-    followed: tuple[str, ...]
-
-    @property
-    def default_name(self) -> str:
-        """The name of its file unless the user gives one."""
-        words = (self.subsystem, self.x.dimension, self.y.dimension)
-        return f"map-{'-'.join(re.sub(r'[^A-Za-z0-9_.-]+', '_', word) for word in words)}.svg"
-
-    def kinds(self) -> list[list[str | None]]:
-        """Return what each cell shows: a mechanism's name, an empty text where normal, None where nothing can run."""
-        return [
-            [
-                None if value is None else (name or UNEXPLAINED) if value > 0 else ""
-                for value, name in zip(*row, strict=True)
-            ]
-            for row in zip(self.severity, self.mechanisms, strict=True)
-        ]
-
-    def counts(self) -> dict[str, int]:
-        """Return how many points each mechanism has, most first."""
-        names = [kind for row in self.kinds() for kind in row if kind]
-        return dict(sorted(((name, names.count(name)) for name in set(names)), key=lambda item: (-item[1], item[0])))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return everything as plain values; sizes in bytes, severity 0..1."""
-        return {
-            "schema_version": 1,
-            "subsystem": self.subsystem,
-            "settings": dict(self.settings),
-            "space": self.space,
-            "base": {"name": self.base_name, "severity": self.base_severity, "workload": render(self.base)},
-            "followed": list(self.followed),
-            "x": {"dimension": self.x.dimension, "values": [_plain(value) for value in self.x.values]},
-            "y": {"dimension": self.y.dimension, "values": [_plain(value) for value in self.y.values]},
-            "severity": [[None if value is None else round(value, 6) + 0.0 for value in row] for row in self.severity],
-            "mechanism": [list(row) for row in self.mechanisms],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,24 +71,27 @@ def _exact_bytes(size: int) -> str:
     return f"{size} B" if size % 1024 else format_bytes(size)
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def tick_text(axis: MapAxis, value: Any) -> str:
+    """Write one value of an axis."""
+    if isinstance(value, int) and not isinstance(value, bool) and not axis.dimension.endswith("_bytes"):
+        return f"{value:,d}" if value >= 10_000 else str(value)
+    return show(axis.dimension, value)
 
 
 def ticks(axis: MapAxis) -> tuple[list[tuple[float, str]], list[float]]:
     """Return the labelled ticks of an axis as (place, label), and the places of its unlabelled ones."""
     if not axis.logarithmic:
         every = -(-len(axis.values) // _MAX_TICKS)
-        return [(axis.place(value), axis.text(value)) for value in axis.values[::every]], []
+        return [(axis.place(value), tick_text(axis, value)) for value in axis.values[::every]], []
     low, high = axis.values[0], axis.values[-1]
     if _is_power_of_two(low) and _is_power_of_two(high):
         powers = [1 << exponent for exponent in range(low.bit_length() - 1, high.bit_length())]
         every = -(-len(powers) // _MAX_TICKS)
-        return [(math.log2(value), axis.text(value)) for value in powers[::every]], [math.log2(v) for v in powers]
+        return [(math.log2(value), tick_text(axis, value)) for value in powers[::every]], [math.log2(v) for v in powers]
     decades = [10**exponent for exponent in range(len(str(low)) - 1, len(str(high)))]
     steps = [digit * decade for decade in decades for digit in range(1, 10) if low <= digit * decade <= high]
     labelled = [step for step in steps if str(step)[0] in ("1" if high > 100 * low else "125")]
-    return [(math.log2(value), axis.text(value)) for value in labelled], [math.log2(step) for step in steps]
+    return [(math.log2(value), tick_text(axis, value)) for value in labelled], [math.log2(step) for step in steps]
 
 
 def _is_power_of_two(value: int) -> bool:

@@ -16,9 +16,10 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from collie.app.severity_map import SeverityMap
 from collie.errors import UsageError
 from collie.files import FOR_OTHERS, open_output
-from collie.report.figures.severity_map import Cell, Region, SeverityMap, fixed_text, regions, ticks, title
+from collie.report.figures.severity_map import Cell, Region, fixed_text, regions, ticks, title
 from collie.report.quantities import percent
 from collie.workloads.units import format_number
 

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from collie.app.report_context import ReportContext
 from collie.inventory.fingerprint import HostDifference, compare
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
 from collie.report.figures.chart import AnomalyMarker
 from collie.report.html.finding import kinds_of
-from collie.report.html.view import ReportContext, elapsed_seconds
+from collie.report.html.view import elapsed_seconds
 from collie.search.anomaly import Anomaly
 
 _ALIKE_SEVERITY = 0.1

@@ -12,6 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from collie import __version__
+from collie.app.report_context import ReportContext
 from collie.detect.symptom import Symptom
 from collie.errors import StoreUnwritable, UsageError
 from collie.files import Folder, is_odd_output, open_output
@@ -19,9 +20,9 @@ from collie.inventory.fingerprint import show as show_fingerprint
 from collie.ports import CampaignHeader, CampaignStore
 from collie.report.figures.chart import MAX_PANELS, MAX_POINTS, Driven, driven_chart, found_chart, trace_chart
 from collie.report.figures.scale import engineering
-from collie.report.html.comparison import ComparisonPage
+from collie.report.html.comparison import ComparisonPage, Likeness, compare_campaigns
 from collie.report.html.page_data import page_data
-from collie.report.html.view import CampaignView, ReportContext, campaign_view
+from collie.report.html.view import CampaignView, campaign_view
 from collie.report.json.objects import plain
 from collie.report.quantities import name_testbed, percent, rate, runs, times
 from collie.workloads.units import format_count, format_seconds
@@ -53,6 +54,20 @@ def write_report(
         UsageError, StoreUnwritable: as `write_page`.
     """
     write_page(render_report(store, context or ReportContext()), path, follow=follow)
+
+
+def write_comparison(
+    here: CampaignStore,
+    here_context: ReportContext,
+    there: CampaignStore,
+    there_context: ReportContext,
+    path: Path,
+    follow: bool,
+) -> bool:
+    """Write the page of two campaigns beside each other; return whether both are known to be of one testbed."""
+    compared = compare_campaigns(here, here_context, there, there_context)
+    write_page(render_comparison(compared), path, follow=follow)
+    return compared.likeness is Likeness.SAME
 
 
 def write_page(text: str, path: Path, *, follow: bool = False) -> None:

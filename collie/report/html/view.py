@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from collie.app.report_context import ReportContext
 from collie.detect.measurement import Sample
 from collie.detect.symptom import Outcome
-from collie.inventory.fingerprint import Fingerprint, HostDifference
+from collie.inventory.fingerprint import Fingerprint
 from collie.ports import CampaignHeader, CampaignStore, Measured, RunRecord
 from collie.report.figures.chart import AnomalyMarker, Driven, Point
 from collie.report.html.coverage import DimensionCoverage, coverage_of
@@ -18,36 +19,11 @@ from collie.report.html.finding import AnomalyView, SeriesOf, findings_of
 from collie.report.html.representative_runs import is_plain, measurement_of
 from collie.report.html.unanswered import FailureGroup, unanswered
 from collie.search.anomaly import Anomaly
-from collie.workloads.pruning import Drop
-from collie.workloads.space import Space
 
 _MAX_READINGS = 500_000
 """Of counters, of all runs on a page: five thousand runs of anomalies and plain traffic have 300,000."""
 _MAX_DRAWN_SAMPLES = 50_000
 """Of all runs on a page: a hundred anomalies on eight hosts have 30,000."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReportContext:
-    """What the record does not hold.
-
-    Attributes:
-        place: the campaign directory, as the reader of the report would name it on a command line.
-        space: that the campaign searched; gives plain values and siblings. None compares with Collie's defaults.
-        wall_seconds: how long the search took on the reader's clock, if anybody knows.
-        dropped: what was left out of the space because the testbed cannot do it.
-        fingerprints: of the testbed by host, host A first, as the campaign ended; empty when none was kept.
-        changes: how the testbed changed while the campaign was resumed, as the user accepted.
-        search: words of the command that begins the same search or gate again; empty when nobody knows.
-    """
-
-    place: str = "CAMPAIGN"
-    space: Space | None = None
-    wall_seconds: float | None = None
-    dropped: tuple[Drop, ...] = ()
-    fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
-    changes: tuple[HostDifference, ...] = ()
-    search: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,17 +55,6 @@ def found(standing: CampaignProgress) -> str:
     return f"{format_count(count, 'anomaly')}, {explained} explained; {best}"
 
 
-def lost_words(runs: int) -> str:
-    """Say that the record lacks runs that were told of, and what becomes of them."""
-    if not runs:
-        return ""
-    return (
-        f"{format_count(runs, 'run')} that the last process told of {'is' if runs == 1 else 'are'} on "
-        "record no more (was campaign.sqlite-wal deleted, or an older copy put in place?); a campaign that goes on "
-        "makes them again"
-    )
-
-
 def hosts(standing: CampaignProgress) -> str:
     """Say how each host is."""
     aside = {host for pair in standing.pairs_set_aside for host in pair.split(",")}  # as `Pair.name` joins them

@@ -67,8 +67,8 @@ def testbed_of(pair: Pair, folder: Path) -> Testbed:
 
 
 if __name__ == "__main__":
+    from collie import wiring
     from collie.cli.main import main
-    from collie.wiring import testbeds
 
-    testbeds.hosts_testbed = lambda choice, pair, policy=None: testbed_of(pair, Path(sys.argv[1]))
+    wiring.hosts_testbed = lambda choice, pair, policy=None: testbed_of(pair, Path(sys.argv[1]))
     main(sys.argv[2:])

@@ -9,32 +9,20 @@ from functools import partial
 from operator import itemgetter
 from typing import Final
 
-from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.app.adapters import Adapters
+from collie.app.inputs import limits_of
+from collie.app.inventories import open_inventory
+from collie.app.testbeds import require_idle_ports
+from collie.campaign.choice import SearchChoice
 from collie.campaign.fleet import Battery, BatteryResults, OpenGroup, Told
 from collie.campaign.safety import Guard, SafetyRecord, record_of
-from collie.content.catalogs import load_catalog
 from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Probe, Stage, is_large_enough, repeats, rounds
+from collie.fleet.fault import Fault
 from collie.fleet.judge import FALSE_ALARM, FleetVerdict, judge
 from collie.inventory.hosts import Pair, host_of
 from collie.ports import Testbed
-from collie.simulator.faults import Fault, FaultKind, faulty, tuned
-from collie.simulator.testbed import SimulatedTestbed
-from collie.wiring.inventories import open_inventory
-from collie.wiring.parts import limits_of
-from collie.wiring.testbeds import hosts_testbed, require_idle_ports, subsystem_of
-
-__all__ = [
-    "MAX_PAIRS",
-    "MAX_SIMULATED",
-    "SIMULATED_HOSTS",
-    "Fault",
-    "FaultKind",
-    "FleetChoice",
-    "FleetResult",
-    "fleet",
-    "simulated_names",
-]
+from collie.readings.policy import WindowPolicy
 
 SIMULATED_HOSTS: Final = 16
 MAX_SIMULATED: Final = 10_000
@@ -91,7 +79,7 @@ def simulated_names(count: int) -> tuple[str, ...]:
     return tuple(f"host-{number:03d}" for number in range(1, count + 1))
 
 
-def fleet(choice: FleetChoice, tell: Told) -> FleetResult:
+def fleet(adapters: Adapters, choice: FleetChoice, tell: Told) -> FleetResult:
     """Run the battery on a fleet and judge every host.
 
     Raises:
@@ -99,10 +87,10 @@ def fleet(choice: FleetChoice, tell: Told) -> FleetResult:
         ContentError: a subsystem or inventory file is wrong.
     """
     if choice.search.testbed.is_simulated:
-        name, hosts, battery, open_group, lanes = _simulated(choice)
+        name, hosts, battery, open_group, lanes = _simulated(adapters, choice)
     else:
-        name, hosts, battery, open_group, lanes = _real(choice)
-    guard = Guard(limits_of(choice.search))
+        name, hosts, battery, open_group, lanes = _real(adapters, choice)
+    guard = Guard(limits_of(adapters, choice.search))
     if not is_large_enough(hosts):
         return FleetResult(name, hosts, battery, BatteryResults(), None, None)
     plan = rounds(hosts, battery) * (choice.repeat or repeats(hosts))
@@ -115,7 +103,7 @@ def fleet(choice: FleetChoice, tell: Told) -> FleetResult:
 _Opened = tuple[str, tuple[str, ...], tuple[Probe, ...], OpenGroup, int]
 
 
-def _simulated(choice: FleetChoice) -> _Opened:
+def _simulated(adapters: Adapters, choice: FleetChoice) -> _Opened:
     if choice.pairs is not None:
         raise UsageError("--pairs says how many pairs of real hosts measure at once; leave it out or add --hosts FILE")
     testbed = choice.search.testbed
@@ -123,33 +111,25 @@ def _simulated(choice: FleetChoice) -> _Opened:
     hosts = simulated_names(count)
     if strangers := [host for host in choice.faults if host not in hosts]:
         raise UsageError(f"the simulated fleet has no host {strangers[0]}; it has {hosts[0]} to {hosts[-1]}")
-    plain = tuned(subsystem_of(TestbedChoice(subsystem=testbed.subsystem))).with_settings(testbed.settings)
-    unlike = {fault: faulty(plain, fault) for fault in set(choice.faults.values())}
-    catalog = load_catalog("simulated")
-
-    def open_group(group: tuple[str, ...]) -> Testbed:
-        a, b = (unlike[choice.faults[host]] if host in choice.faults else plain for host in group)
-        return SimulatedTestbed(a, catalog, seed=choice.search.seed, noise=testbed.noise, peer=b)
-
+    name, open_group = adapters.testbeds.simulated_fleet(testbed, choice.faults, choice.search.seed)
     # The simulator has two hosts at a time and a network that is never congested: nothing for several to meet in.
     battery = tuple(probe for probe in BATTERY if probe.stage is not Stage.ALL_TO_ONE)
-    return f"simulated subsystem {plain.name}, {count} hosts", hosts, battery, open_group, 1
+    return f"simulated subsystem {name}, {count} hosts", hosts, battery, open_group, 1
 
 
-def _real(choice: FleetChoice) -> _Opened:
+def _real(adapters: Adapters, choice: FleetChoice) -> _Opened:
     testbed = choice.search.testbed
     if choice.simulated_hosts is not None or choice.faults:
         raise UsageError("--count and --fault are about simulated fleets; the inventory names the real hosts")
     if testbed.settings:
         raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
-    from collie.readings.policy import WindowPolicy
-
     assert testbed.hosts is not None
-    inventory = open_inventory(testbed.hosts)
+    inventory = open_inventory(adapters, testbed.hosts)
 
     def open_group(group: tuple[str, ...]) -> Testbed:
         a, b, *others = (inventory.host(name) for name in group)
-        return hosts_testbed(testbed, Pair(a, b, tuple(others)), WindowPolicy(window_seconds=_WINDOW_SECONDS))
+        policy = WindowPolicy(window_seconds=_WINDOW_SECONDS)
+        return adapters.testbeds.on_hosts(testbed, Pair(a, b, tuple(others)), policy)()
 
     hosts = by_rail(host.name for host in inventory.hosts)
     lanes = choice.pairs or min(MAX_PAIRS, max(1, len(hosts) // 2))

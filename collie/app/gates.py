@@ -11,6 +11,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from collie.app.adapters import Adapters
+from collie.app.baselines import Baseline, cases_of, require_alike, testbed_of
+from collie.app.campaigns import new_header, require_same_hardware
+from collie.app.inputs import SearchInputs, limits_of, search_inputs
+from collie.app.pulse import Pulse
+from collie.app.reports import read_campaign
+from collie.app.status import lost_runs, lost_words
+from collie.app.testbeds import kept_calibration, open_testbed, require_idle_ports
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, GateChoice, TestbedChoice
 from collie.campaign.events import Both, Event
@@ -24,21 +32,9 @@ from collie.detect.bounds import Bounds
 from collie.errors import StoreError
 from collie.inventory.safety import SafetyLimits
 from collie.ports import CampaignHeader, CampaignStore, ProgressSink, Testbed
-from collie.report.terminal.progress import lost_words
 from collie.search.anomaly import KnownAnomalies
 from collie.search.resolution import widen_to_untested
 from collie.search.strategies import build
-from collie.store import fingerprints
-from collie.store.directory import CampaignDirectory
-from collie.store.memory import MemoryStore
-from collie.store.sqlite import SqliteStore
-from collie.wiring.baselines import Baseline, cases_of, require_alike, testbed_of
-from collie.wiring.campaigns import require_same_hardware
-from collie.wiring.parts import Parts, limits_of, parts_of, utc_now
-from collie.wiring.pulse import Pulse
-from collie.wiring.records import read_campaign
-from collie.wiring.standing import lost_runs
-from collie.wiring.testbeds import kept_calibration, open_testbed, require_idle_ports
 from collie.workloads.feature import Mfs
 
 logger = logging.getLogger(__name__)
@@ -54,13 +50,13 @@ class _Unwatched:
         """Show nothing."""
 
 
-def recorded_gate(directory: Path) -> GateChoice:
+def recorded_gate(adapters: Adapters, directory: Path) -> GateChoice:
     """Return what a gate was begun with.
 
     Raises:
         StoreError: there is no such campaign, or it is no gate.
     """
-    with read_campaign(directory) as store:
+    with read_campaign(adapters, directory) as store:
         if GATE not in store.header.settings:
             raise StoreError(
                 f"{directory} is no gate, or one of a Collie that could not resume it; a search goes on with "
@@ -113,6 +109,7 @@ class OpenGate:
 
 @contextmanager
 def gate(
+    adapters: Adapters,
     choice: GateChoice,
     baseline: Baseline,
     directory: Path | None,
@@ -124,6 +121,7 @@ def gate(
     """Open a gate, and close its testbeds and its record.
 
     Args:
+        adapters: the world.
         choice: what the user says.
         baseline: what to compare with.
         directory: for the record of the candidate, a campaign of its own; None keeps none.
@@ -138,45 +136,47 @@ def gate(
     choice = choice.with_absolute_paths()
     search = choice.search
     # What is wrong with the choice is said before any host is asked.
-    parts_of(search)
+    search_inputs(adapters, search)
     there = testbed_of(baseline, search.testbed, choice.baseline_hosts)
-    limits_there = limits_of(dataclasses.replace(search, testbed=there)) if there else None
+    limits_there = limits_of(adapters, dataclasses.replace(search, testbed=there)) if there else None
     with ExitStack() as stack:
-        candidate = stack.enter_context(_opened(search.testbed, search.seed, shared_port=search.shared_port))
+        candidate = stack.enter_context(_opened(adapters, search.testbed, search.seed, shared_port=search.shared_port))
         testbed = None
         if there is not None:
             seed = Random(f"{search.seed}/baseline").getrandbits(31)  # noise of its own
-            testbed = stack.enter_context(_opened(there, seed, shared_port=search.shared_port))
-        require_alike(baseline, testbed, search.testbed, candidate, choice.under_test)
+            testbed = stack.enter_context(_opened(adapters, there, seed, shared_port=search.shared_port))
+        require_alike(adapters, baseline, testbed, search.testbed, candidate, choice.under_test)
         if not resumed:
             search = dataclasses.replace(search, capabilities=candidate.capabilities)
         choice = dataclasses.replace(choice, search=search)
-        parts = parts_of(search)
+        inputs = search_inputs(adapters, search)
 
         def lane(
             tested: Testbed, limits: SafetyLimits | None, settings: Mapping[str, Any], folder: Path | None
         ) -> _Lane:
-            header = _header(folder.name if folder else "gate", tested, parts, settings, search.seed)
-            store = stack.enter_context(_store(folder, header, tested, resumed, accept_changes))
+            header = new_header(folder.name if folder else "gate", tested, inputs, settings, search.seed)
+            store = stack.enter_context(_store(adapters, folder, header, tested, resumed, accept_changes))
             return _Lane(tested, store, Guard(limits))
 
-        lanes = [lane(candidate, parts.limits, choice.to_settings(), directory)]
+        lanes = [lane(candidate, inputs.limits, choice.to_settings(), directory)]
         if testbed is not None and there is not None:
             settings = dataclasses.replace(search, testbed=there).to_settings()
             lanes.append(lane(testbed, limits_there, settings, directory / _BESIDE if directory else None))
         pulse = None
-        if isinstance(store := lanes[0].store, SqliteStore):
-            pulse = stack.enter_context(Pulse(store.directory, store.header))
+        if directory is not None:
+            pulse = stack.enter_context(Pulse(adapters, directory, lanes[0].store.header))
             sink = Both(pulse.follower, sink)
-        yield _ready(choice, baseline, parts, lanes, sink, pulse)
+        yield _ready(adapters, choice, baseline, inputs, lanes, sink, directory, pulse)
 
 
 def _ready(
+    adapters: Adapters,
     choice: GateChoice,
     baseline: Baseline,
-    parts: Parts,
+    inputs: SearchInputs,
     lanes: Sequence[_Lane],
     sink: ProgressSink,
+    directory: Path | None,
     pulse: Pulse | None,
 ) -> OpenGate:
     search = choice.search
@@ -186,39 +186,39 @@ def _ready(
         begun = next(iter(lane.store.runs()), None) is not None  # what it has was judged by the ceilings on record
         if not begun:
             lane.store.set_calibration(
-                kept_calibration(search.testbed, lane.testbed, parts.space) or baseline.calibration
+                kept_calibration(adapters, search.testbed, lane.testbed, inputs.space) or baseline.calibration
             )
-        bounds = Bounds(lane.testbed.specification, lane.store.calibration(), parts.space)
-        return Measurer(lane.testbed, lane.store, bounds, parts.recipe.thresholds, parts.budget, watching, lane.guard)
+        bounds = Bounds(lane.testbed.specification, lane.store.calibration(), inputs.space)
+        return Measurer(lane.testbed, lane.store, bounds, inputs.recipe.thresholds, inputs.budget, watching, lane.guard)
 
     measured = measurer(candidate, sink)
     catalog = candidate.testbed.info.catalog
 
     def engine(known: Sequence[Mfs]) -> SearchLoop:
-        strategy = build(parts.recipe, parts.space, catalog, strategy_generator(search.seed))
-        wide = KnownAnomalies([widen_to_untested(mfs, parts.space) for mfs in known])
-        return SearchLoop(measured, candidate.store, strategy, parts.space, parts.recipe, sink, wide, catalog)
+        strategy = build(inputs.recipe, inputs.space, catalog, strategy_generator(search.seed))
+        wide = KnownAnomalies([widen_to_untested(mfs, inputs.space) for mfs in known])
+        return SearchLoop(measured, candidate.store, strategy, inputs.space, inputs.recipe, sink, wide, catalog)
 
-    where = f"{candidate.store.directory.path}/" if isinstance(candidate.store, SqliteStore) else ""
+    where = f"{directory}/" if directory else ""
     gate_parts = GateParts(
         candidate=measured,
         baseline=measurer(others[0], _Unwatched()) if others else None,
         record=baseline.record,
         store=candidate.store,
-        cases=cases_of(baseline),
-        space=parts.space,
-        recipe=parts.recipe,
-        budget=parts.budget,
+        cases=cases_of(adapters, baseline),
+        space=inputs.space,
+        recipe=inputs.recipe,
+        budget=inputs.budget,
         false_alarm=choice.false_alarm,
         engine=engine,
         name_found=lambda identifier: f"{where}{identifier}",
     )
-    return OpenGate(candidate.testbed, parts.budget, Gate(gate_parts), lanes, pulse)
+    return OpenGate(candidate.testbed, inputs.budget, Gate(gate_parts), lanes, pulse)
 
 
 @contextmanager
-def _opened(choice: TestbedChoice, seed: int, *, shared_port: bool) -> Iterator[Testbed]:
-    testbed = open_testbed(choice, seed)
+def _opened(adapters: Adapters, choice: TestbedChoice, seed: int, *, shared_port: bool) -> Iterator[Testbed]:
+    testbed = open_testbed(adapters, choice, seed)
     try:
         require_idle_ports(testbed, shared_port=shared_port)
         yield testbed
@@ -226,35 +226,26 @@ def _opened(choice: TestbedChoice, seed: int, *, shared_port: bool) -> Iterator[
         testbed.close()
 
 
-def _header(name: str, testbed: Testbed, parts: Parts, settings: Mapping[str, Any], seed: int) -> CampaignHeader:
-    return CampaignHeader(
-        campaign=name,
-        testbed={"kind": testbed.info.kind, "name": testbed.info.name, **testbed.info.description},
-        space=parts.space.name,
-        recipe=parts.recipe.name,
-        settings=settings,
-        seed=seed,
-        started=utc_now(),
-    )
-
-
 @contextmanager
 def _store(
-    directory: Path | None, header: CampaignHeader, testbed: Testbed, resumed: bool, accept_changes: bool
+    adapters: Adapters,
+    directory: Path | None,
+    header: CampaignHeader,
+    testbed: Testbed,
+    resumed: bool,
+    accept_changes: bool,
 ) -> Iterator[CampaignStore]:
     if directory is None:
-        yield MemoryStore(header)
+        yield adapters.records.in_memory(header)
         return
-    if not (resumed and CampaignDirectory(directory).database.exists()):  # a kill may have been quicker than the second
-        with SqliteStore.create(directory, header) as store:
-            fingerprints.save(store.directory.fingerprints, testbed.info.fingerprints, utc_now())
+    if not (resumed and adapters.records.exists(directory)):  # a kill may have been quicker than the second
+        with adapters.records.create(directory, header, None) as store:
+            adapters.records.keep_fingerprints(directory, testbed.info.fingerprints)
             yield store
         return
-    with SqliteStore.open(directory) as store:
-        if lost := lost_runs(store):
+    with adapters.records.open(directory) as store:
+        if lost := lost_runs(adapters, store):
             logger.warning("%s: %s", directory, lost_words(lost))
-        require_same_hardware(
-            directory, store.directory.fingerprints, testbed.info.fingerprints, accept_changes=accept_changes
-        )
+        require_same_hardware(adapters, directory, testbed.info.fingerprints, accept_changes=accept_changes)
         store.replace_settings(header.settings)
         yield store

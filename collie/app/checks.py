@@ -10,20 +10,17 @@ from pathlib import Path
 
 from collie.advise.check import Hit
 from collie.advise.overlap import Known
+from collie.app.adapters import Adapters
+from collie.app.cases import case_named
+from collie.app.reports import read_campaign
+from collie.app.sessions import open_session
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import SafetyRecord
 from collie.campaign.single_run import JudgedRun
-from collie.content.anomalies import load_reference, load_references
-from collie.content.applications import is_application, load_application
-from collie.content.locate import ContentKind, available, find
-from collie.content.spaces import load_space
-from collie.content.workload_files import load_workload
 from collie.errors import UsageError
 from collie.files import is_file_name
 from collie.perftest.parse import read as read_perftest
 from collie.ports import ProgressSink
-from collie.wiring.benches import bench, case_named
-from collie.wiring.records import read_campaign
 from collie.workloads.application import Application
 from collie.workloads.reference import FixStatus, ReferenceAnomaly
 
@@ -33,10 +30,11 @@ _TERMS = "nsdi22"
 """The space in whose terms single workloads are checked."""
 
 
-def known_anomalies(against: str, subsystem: str | None = None) -> tuple[Known, ...]:
+def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = None) -> tuple[Known, ...]:
     """Load what an application is compared with.
 
     Args:
+        adapters: the world.
         against: a collection of published anomalies, or the directory of a campaign.
         subsystem: a name or a file; only those published for this one, or all when none were.
 
@@ -45,7 +43,7 @@ def known_anomalies(against: str, subsystem: str | None = None) -> tuple[Known, 
         StoreError: there is no such campaign.
     """
     if os.path.isdir(against):
-        with read_campaign(Path(against)) as store:
+        with read_campaign(adapters, Path(against)) as store:
             kinds = [anomaly for anomaly in store.anomalies() if anomaly.same_as is None]
         folder = against.rstrip("/")
         if unexplained := [f"{folder}/{each.id}" for each in kinds if not each.mfs.conditions]:
@@ -54,8 +52,8 @@ def known_anomalies(against: str, subsystem: str | None = None) -> tuple[Known, 
             logger.warning("campaign %s has found nothing that an application could hit", against)
         found = [anomaly for anomaly in kinds if anomaly.mfs.conditions]
         return tuple(Known(f"{folder}/{each.id}", each.sentence, each.mfs, each.workload) for each in found)
-    references = load_references(against)
-    shown_on = find(ContentKind.SUBSYSTEM, subsystem).stem if subsystem else None
+    references = adapters.content.references(against)
+    shown_on = adapters.content.subsystem_name(subsystem) if subsystem else None
     own = [each for each in references if each.subsystem == shown_on]
     return tuple(_published(each) for each in own or references)
 
@@ -73,10 +71,11 @@ def _published(reference: ReferenceAnomaly) -> Known:
     )
 
 
-def application_named(name: str, space: str | None = None) -> Application:
+def application_named(adapters: Adapters, name: str, space: str | None = None) -> Application:
     """Load an application, or what does one workload only: a workload file, or the trigger of an anomaly.
 
     Args:
+        adapters: the world.
         name: a file, the id of an application, or the id of an anomaly.
         space: in whose terms; without it an application's own, and `nsdi22` for a workload.
 
@@ -84,22 +83,24 @@ def application_named(name: str, space: str | None = None) -> Application:
         ContentError: there is none, or every problem of the file.
     """
     path = Path(name)
-    if is_file_name(path) and not is_application(path):
-        terms = load_space(space or _TERMS)
-        return Application.of(path.stem, load_workload(path, terms), terms)
-    if not is_file_name(path) and name in available(ContentKind.ANOMALY):
-        return Application.of(name, load_reference(name).trigger, load_space(space or _TERMS))
-    return load_application(name, space)
+    if is_file_name(path) and not adapters.content.is_application(path):
+        terms = adapters.content.space(space or _TERMS)
+        return Application.of(path.stem, adapters.content.workload(path, terms), terms)
+    if not is_file_name(path) and adapters.content.names_reference(name):
+        return Application.of(name, adapters.content.reference(name).trigger, adapters.content.space(space or _TERMS))
+    return adapters.content.application(name, space, _TERMS)
 
 
-def application_of_perftest(lines: Sequence[str], space: str | None = None) -> tuple[Application, tuple[str, ...]]:
+def application_of_perftest(
+    adapters: Adapters, lines: Sequence[str], space: str | None = None
+) -> tuple[Application, tuple[str, ...]]:
     """Read perftest command lines that run at the same time as one workload; return what was assumed as well.
 
     Raises:
         UsageError: what is wrong with a line, or what no host of the space could run.
     """
     reading = read_perftest(*lines)
-    terms = load_space(space or _TERMS)
+    terms = adapters.content.space(space or _TERMS)
     if wrong := terms.violations(reading.workload):
         raise UsageError("--perftest: " + "; ".join(complaint for _, complaint in wrong))
     return Application.of("perftest", reading.workload, terms), reading.remarks
@@ -119,11 +120,12 @@ class MeasuredHits:
 
 
 def measure_hits(
-    hits: Sequence[Hit], choose: Callable[[TestbedChoice], SearchChoice], sink: ProgressSink
+    adapters: Adapters, hits: Sequence[Hit], choose: Callable[[TestbedChoice], SearchChoice], sink: ProgressSink
 ) -> MeasuredHits:
     """Run the example of each hit, and the same after the cheapest change.
 
     Args:
+        adapters: the world.
         hits: of one application.
         choose: given the testbed that an anomaly was found on, the one to run on and the rest of a choice.
         sink: who watches.
@@ -131,14 +133,14 @@ def measure_hits(
     Raises:
         CollieError: a testbed cannot be opened, or is gone.
     """
-    choices = [choose(case_named(hit.known.id).choice.testbed) for hit in hits]
+    choices = [choose(case_named(adapters, hit.known.id).choice.testbed) for hit in hits]
     places: dict[str, list[int]] = {}
     for place, choice in enumerate(choices):
         places.setdefault(repr(choice.testbed), []).append(place)
     runs: dict[int, tuple[JudgedRun, JudgedRun | None]] = {}
     safety = []
     for same in places.values():
-        with bench(choices[same[0]], sink) as opened:
+        with open_session(adapters, choices[same[0]], sink) as opened:
             for place in same:
                 hit = hits[place]
                 example = opened.measure(hit.overlap.example)

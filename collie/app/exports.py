@@ -7,23 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import collie
-from collie.agent.build import build as build_agent
-from collie.bundle import archive
-from collie.bundle.catalogs import Catalogs
-from collie.bundle.content import Bundle
+from collie.app.adapters import Adapters
+from collie.app.cases import NamedCase, case_named
+from collie.app.inputs import narrowed_space_of, recipe_of, space_named
+from collie.app.inventories import first_pair, open_inventory
+from collie.campaign.bundle import BUNDLE_SUFFIX, Bundle
 from collie.campaign.choice import SearchChoice
 from collie.campaign.reproduce import planned
-from collie.content.catalogs import load_catalogs
-from collie.content.recipes import load_recipe
+from collie.clock import utc_now
 from collie.detect.bounds import plain_sibling
 from collie.errors import UsageError
 from collie.inventory.hosts import Host
 from collie.perftest.case import PerftestCase, in_perftest
-from collie.report.perftest import perftest_json, render_commands, render_script
 from collie.search.recipe import Recipe
-from collie.wiring.benches import NamedCase, case_named
-from collie.wiring.inventories import first_pair, open_inventory
-from collie.wiring.parts import narrowed_space_of, recipe_of, space_named, utc_now
 from collie.workloads.plan import ROLES
 from collie.workloads.space import Space
 
@@ -47,10 +43,11 @@ class Exported:
     reported: Mapping[str, Any] = field(default_factory=dict)
 
 
-def export(name: str, form: str, hosts: str | None = None) -> Exported:
+def export(adapters: Adapters, name: str, form: str, hosts: str | None = None) -> Exported:
     """Return an anomaly in one of `EXPORTS`.
 
     Args:
+        adapters: the world.
         name: of the anomaly.
         form: one of `EXPORTS`.
         hosts: inventory of the hosts that it is for, where the form can name them.
@@ -58,17 +55,19 @@ def export(name: str, form: str, hosts: str | None = None) -> Exported:
     Raises:
         CollieError: there is no such anomaly, or that form cannot express it.
     """
-    pair = first_pair(open_inventory(hosts)) if hosts else None
-    return EXPORTS[form](case_named(name), dict(zip(ROLES, pair.hosts, strict=False)) if pair else {})
+    pair = first_pair(open_inventory(adapters, hosts)) if hosts else None
+    return EXPORTS[form](
+        adapters, case_named(adapters, name), dict(zip(ROLES, pair.hosts, strict=False)) if pair else {}
+    )
 
 
-def _bundle(named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
+def _bundle(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
     if hosts:
         raise UsageError("a bundle is told its hosts when it is run; leave --hosts out")
-    return Exported(archive.build(bundle_of(named), Catalogs(load_catalogs()), build_agent()), archive.SUFFIX, False)
+    return Exported(adapters.reports.bundle(bundle_of(adapters, named)), BUNDLE_SUFFIX, False)
 
 
-def bundle_of(named: NamedCase) -> Bundle:
+def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
     """Return what a bundle of an anomaly holds.
 
     It runs on real hosts, so it is judged and controlled by what suits these wherever the campaign does not say.
@@ -77,7 +76,7 @@ def bundle_of(named: NamedCase) -> Bundle:
         ContentError: the campaign's space or recipe is gone.
     """
     chosen = named.choice
-    space = _space(chosen)
+    space = _space(adapters, chosen)
     plan = planned(named.case.workload, named.case.mfs, space)
     workloads = [plan.anomaly, *(workload for workload, _condition in plan.controls)]
     return Bundle(
@@ -91,44 +90,46 @@ def bundle_of(named: NamedCase) -> Bundle:
         mfs=named.case.mfs,
         plan=plan,
         siblings={workload: plain_sibling(workload, space) for workload in workloads},
-        thresholds=_recipe(chosen).thresholds,
+        thresholds=_recipe(adapters, chosen).thresholds,
         verify=chosen.testbed.verify,
         then=named.case.then,
         fingerprints=named.fingerprints,
     )
 
 
-def _space(chosen: SearchChoice) -> Space:
+def _space(adapters: Adapters, chosen: SearchChoice) -> Space:
     """Return the space of a campaign, on hosts as narrow as it was; limits of the simulator are not those of a NIC."""
-    return space_named(chosen.space) if chosen.testbed.is_simulated else narrowed_space_of(chosen)
+    return space_named(adapters, chosen.space) if chosen.testbed.is_simulated else narrowed_space_of(adapters, chosen)
 
 
-def _recipe(chosen: SearchChoice) -> Recipe:
+def _recipe(adapters: Adapters, chosen: SearchChoice) -> Recipe:
     """Return the recipe of a campaign; unless it was named, that of real NICs for what the simulator found."""
     if chosen.testbed.is_simulated:
-        return load_recipe(chosen.recipe or "hosts")
-    return recipe_of(chosen.testbed, chosen.recipe)
+        return adapters.content.recipe(chosen.recipe or "hosts")
+    return recipe_of(adapters, chosen.testbed, chosen.recipe)
 
 
-def _perftest(named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
-    case = _in_perftest(named)
-    text = render_commands(case, hosts)
-    return Exported(text.encode(), ".sh", runs=case.anomaly.is_faithful, reported=perftest_json(case, hosts))
+def _perftest(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
+    case = _in_perftest(adapters, named)
+    text = adapters.reports.perftest_commands(case, hosts)
+    return Exported(
+        text.encode(), ".sh", runs=case.anomaly.is_faithful, reported=adapters.reports.perftest_json(case, hosts)
+    )
 
 
-def _script(named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
-    case = _in_perftest(named)
+def _script(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> Exported:
+    case = _in_perftest(adapters, named)
     if not case.anomaly.is_faithful:
-        raise UsageError(render_commands(case).replace("# ", ""))
-    return Exported(render_script(case, hosts).encode(), ".sh")
+        raise UsageError(adapters.reports.perftest_commands(case, {}).replace("# ", ""))
+    return Exported(adapters.reports.perftest_script(case, hosts).encode(), ".sh")
 
 
-def _in_perftest(named: NamedCase) -> PerftestCase:
+def _in_perftest(adapters: Adapters, named: NamedCase) -> PerftestCase:
     case = named.case
-    return in_perftest(case.name, case.workload, case.symptom, case.mfs, _space(named.choice))
+    return in_perftest(case.name, case.workload, case.symptom, case.mfs, _space(adapters, named.choice))
 
 
-EXPORTS: Mapping[str, Callable[[NamedCase, Mapping[str, Host]], Exported]] = {
+EXPORTS: Mapping[str, Callable[[Adapters, NamedCase, Mapping[str, Host]], Exported]] = {
     "bundle": _bundle,
     "perftest": _perftest,
     "script": _script,

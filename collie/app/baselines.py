@@ -10,10 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from collie.app.adapters import Adapters
+from collie.app.reports import read_campaign
+from collie.app.testbeds import open_testbed
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.gate.cases import CaseOrigin, GateCase
 from collie.campaign.gate.record import Record
-from collie.content.anomalies import load_references
+from collie.campaign.heartbeat import ProcessState
 from collie.detect.bounds import Calibration
 from collie.detect.symptom import Symptom
 from collie.errors import StoreError, UsageError
@@ -21,10 +24,6 @@ from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
 from collie.inventory.under_test import ALIASES, EVERYTHING, beyond, known_words
 from collie.ports import Testbed
 from collie.search.anomaly import Anomaly
-from collie.store import fingerprints
-from collie.store.heartbeat import ProcessState, read_heartbeat
-from collie.wiring.records import read_campaign
-from collie.wiring.testbeds import open_testbed
 
 logger = logging.getLogger(__name__)
 
@@ -57,10 +56,11 @@ class Baseline:
         return {host: self.fingerprints[host] for host in hosts} if known else self.fingerprints
 
 
-def read_baseline(name: str) -> Baseline:
+def read_baseline(adapters: Adapters, name: str) -> Baseline:
     """Read a campaign as a baseline.
 
     Args:
+        adapters: the world.
         name: its directory, or the file `campaign.sqlite` in it.
 
     Raises:
@@ -68,11 +68,11 @@ def read_baseline(name: str) -> Baseline:
     """
     path = Path(name)
     directory = path.parent if path.name == "campaign.sqlite" else path
-    with read_campaign(directory) as store:
-        said = read_heartbeat(store.directory.status)
+    with read_campaign(adapters, directory) as store:
+        said = adapters.records.heartbeat(directory)
         if said is not None and said.state is ProcessState.RUNNING:
             logger.warning("%s has not ended; the gate compares with what is on record so far", directory)
-        kept = fingerprints.load(store.directory.fingerprints)
+        kept = adapters.records.fingerprints(directory)
         if not kept:
             raise StoreError(
                 f"{directory} kept no fingerprints, so nobody can say whether it may be compared with; begin a new one"
@@ -87,7 +87,7 @@ def read_baseline(name: str) -> Baseline:
         )
 
 
-def cases_of(baseline: Baseline, collection: str = "nsdi22") -> tuple[GateCase, ...]:
+def cases_of(adapters: Adapters, baseline: Baseline, collection: str = "nsdi22") -> tuple[GateCase, ...]:
     """Return what a gate replays: the known anomalies, then the baseline's own."""
     known = [
         GateCase(
@@ -99,7 +99,7 @@ def cases_of(baseline: Baseline, collection: str = "nsdi22") -> tuple[GateCase, 
             anomaly=reference.id,
             symptom=Symptom(reference.symptom),
         )
-        for reference in load_references(collection)
+        for reference in adapters.content.references(collection)
     ]
     published = {case.name for case in known}
     own = [anomaly for anomaly in baseline.anomalies if anomaly.same_as is None and anomaly.id not in published]
@@ -152,7 +152,12 @@ def testbed_of(baseline: Baseline, candidate: TestbedChoice, hosts: str | None) 
 
 
 def require_alike(
-    baseline: Baseline, testbed: Testbed | None, chosen: TestbedChoice, candidate: Testbed, under_test: Sequence[str]
+    adapters: Adapters,
+    baseline: Baseline,
+    testbed: Testbed | None,
+    chosen: TestbedChoice,
+    candidate: Testbed,
+    under_test: Sequence[str],
 ) -> None:
     """Refuse to compare hosts that differ in more than what is under test.
 
@@ -160,6 +165,7 @@ def require_alike(
     excused where the candidate with the settings of the baseline is the baseline.
 
     Args:
+        adapters: the world.
         baseline: as its campaign found it.
         testbed: where it is measured now; None when its record answers.
         chosen: how the user chose the candidate.
@@ -181,7 +187,7 @@ def require_alike(
         )
     if before.is_simulated and before.subsystem == chosen.subsystem:  # another one may not know these settings
         set_back = dataclasses.replace(chosen, settings=before.settings, noise=before.noise)
-        found = compare(baseline.fingerprints, _fingerprints_of(set_back))
+        found = compare(baseline.fingerprints, _fingerprints_of(adapters, set_back))
         follows = () if any(host.changes_results for host in found) else ("subsystem.hardware",)
     _refuse(
         "baseline and candidate differ in more than what is under test",
@@ -212,8 +218,8 @@ def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str
         )
 
 
-def _fingerprints_of(choice: TestbedChoice) -> Mapping[str, Fingerprint]:
-    testbed = open_testbed(choice, 0)
+def _fingerprints_of(adapters: Adapters, choice: TestbedChoice) -> Mapping[str, Fingerprint]:
+    testbed = open_testbed(adapters, choice, 0)
     try:
         return testbed.info.fingerprints
     finally:

@@ -1,4 +1,4 @@
-"""Which hosts a user named: an inventory file, or the lab's; and the pairs of them that measure."""
+"""Hosts that a choice names, by an inventory file or as the lab, and the pairs of them that measure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
+from collie.app.adapters import Adapters
 from collie.errors import LabError, UsageError
 from collie.inventory.hosts import Inventory, Pair
 
@@ -50,16 +51,14 @@ def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
     return chosen
 
 
-def open_inventory(hosts: str) -> Inventory:
+def open_inventory(adapters: Adapters, hosts: str) -> Inventory:
     """Load an inventory file; `lab` is the one that `collie lab up` wrote.
 
     Raises:
         InventoryError: the file is wrong.
         LabError: no lab is up.
     """
-    from collie.content.inventory import load_inventory
-
-    return load_inventory(lab_inventory() if is_lab(hosts) else Path(hosts))
+    return adapters.content.inventory(_lab_inventory(adapters) if is_lab(hosts) else Path(hosts))
 
 
 def is_lab(hosts: str) -> bool:
@@ -67,15 +66,8 @@ def is_lab(hosts: str) -> bool:
     return hosts.lower() == LAB and not os.path.exists(hosts)
 
 
-def lab_inventory() -> Path:
-    """Return the inventory of the lab.
-
-    Raises:
-        LabError: no lab is up.
-    """
-    from collie.lab.lab import status
-
-    inventory = status().inventory
+def _lab_inventory(adapters: Adapters) -> Path:
+    inventory = adapters.testbeds.lab_inventory()
     if inventory is None:
         raise LabError("no lab is up; start one with `collie lab up`")
     return inventory

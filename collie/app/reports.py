@@ -1,43 +1,43 @@
-"""Records of campaigns, read and told of; nothing here touches a host."""
+"""Reports of campaigns, written from their records. No host is contacted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from collie.app.adapters import Adapters, CampaignRecord
+from collie.app.inputs import pruned_space_of
+from collie.app.report_context import ReportContext
 from collie.campaign.choice import GATE, GateChoice, SearchChoice
-from collie.store import fingerprints
-from collie.store.sqlite import SqliteStore
-from collie.wiring.parts import pruned_space_of
-
-if TYPE_CHECKING:
-    from collie.report.html.view import ReportContext
 
 
-def recorded_choice(directory: Path) -> SearchChoice:
+def recorded_choice(adapters: Adapters, directory: Path) -> SearchChoice:
     """Return what a campaign was begun with.
 
     Raises:
         StoreError: there is no such campaign, or it is of a newer schema.
     """
-    with read_campaign(directory) as store:
+    with read_campaign(adapters, directory) as store:
         return SearchChoice.from_settings(store.header.settings)
 
 
-def read_campaign(directory: Path) -> SqliteStore:
+def read_campaign(adapters: Adapters, directory: Path) -> CampaignRecord:
     """Open a campaign to look at it, also while another process writes it.
 
     Raises:
         StoreError: there is no such campaign, or it is of a newer schema.
     """
-    return SqliteStore.open(directory, read_only=True)
+    return adapters.records.read(directory)
 
 
-def write_report(store: SqliteStore, path: Path | None = None, wall_seconds: float | None = None) -> Path:
+def write_report(
+    adapters: Adapters, store: CampaignRecord, path: Path | None = None, wall_seconds: float | None = None
+) -> Path:
     """Write the HTML report of a campaign.
 
     Args:
+        adapters: the world.
         store: the campaign.
         path: where the user wants it; None for its own folder.
         wall_seconds: that the campaign has taken, if known.
@@ -46,17 +46,19 @@ def write_report(store: SqliteStore, path: Path | None = None, wall_seconds: flo
         UsageError: the user's file cannot be written.
         StoreUnwritable: nor can the campaign's own.
     """
-    from collie.report.html.page import write_report as write  # templates take a moment to import
-
     target = path or store.directory.path / "report.html"
-    write(store, target, _report_context(store, wall_seconds), follow=path is not None)
+    context = _report_context(adapters, store, wall_seconds)
+    adapters.reports.campaign_page(store, target, context, path is not None)
     return target
 
 
-def write_comparison(here: SqliteStore, there: SqliteStore, path: Path | None = None) -> tuple[Path, bool]:
+def write_comparison(
+    adapters: Adapters, here: CampaignRecord, there: CampaignRecord, path: Path | None = None
+) -> tuple[Path, bool]:
     """Write the page of two campaigns beside each other; return where, and whether they are known to be of one testbed.
 
     Args:
+        adapters: the world.
         here: one campaign.
         there: the other.
         path: where the user wants it; None for the folder of the first.
@@ -65,27 +67,22 @@ def write_comparison(here: SqliteStore, there: SqliteStore, path: Path | None = 
         UsageError: the user's file cannot be written.
         StoreUnwritable: nor can the campaign's own.
     """
-    from collie.report.html.comparison import Likeness, compare_campaigns
-    from collie.report.html.page import render_comparison, write_page
-
-    compared = compare_campaigns(here, _report_context(here), there, _report_context(there))
     target = path or here.directory.path / f"against-{there.directory.path.resolve().name}.html"
-    write_page(render_comparison(compared), target, follow=path is not None)
-    return target, compared.likeness is Likeness.SAME
+    contexts = _report_context(adapters, here), _report_context(adapters, there)
+    is_same = adapters.reports.comparison_page(here, contexts[0], there, contexts[1], target, path is not None)
+    return target, is_same
 
 
-def _report_context(store: SqliteStore, wall_seconds: float | None = None) -> ReportContext:
-    from collie.report.html.view import ReportContext
-
+def _report_context(adapters: Adapters, store: CampaignRecord, wall_seconds: float | None = None) -> ReportContext:
     choice = SearchChoice.from_settings(store.header.settings)
-    space, dropped = pruned_space_of(choice)
+    space, dropped = pruned_space_of(adapters, choice)
     return ReportContext(
         place=str(store.directory.path),
         space=space,
         wall_seconds=wall_seconds,
         dropped=dropped,
-        fingerprints=fingerprints.load(store.directory.fingerprints),
-        changes=fingerprints.changes(store.directory.fingerprints),
+        fingerprints=adapters.records.fingerprints(store.directory.path),
+        changes=adapters.records.accepted_changes(store.directory.path),
         search=("collie", *_command(store.header.settings)),
     )
 

@@ -8,16 +8,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from collie.campaign.progress import CampaignProgress, FoundAnomaly, failure_of
+from collie.app.adapters import Adapters, CampaignRecord
+from collie.campaign.heartbeat import PERIOD_SECONDS, Heartbeat, ProcessState
+from collie.campaign.progress import CampaignProgress, FoundAnomaly, Tally, failure_of
 from collie.errors import StoreError
-from collie.files import FOR_OTHERS
 from collie.ports import CampaignHeader
-from collie.report.ci.prometheus import render_metrics
 from collie.search.anomaly import Anomaly
-from collie.store.directory import write_whole
-from collie.store.heartbeat import PERIOD_SECONDS, Heartbeat, ProcessState, read_heartbeat
-from collie.store.records import Tally
-from collie.store.sqlite import SqliteStore
+from collie.workloads.units import format_count
 
 _SILENCE_SECONDS = 10 * PERIOD_SECONDS
 """A process that says nothing for that long is taken for dead: a busy machine, or a file server, may hold up a few."""
@@ -61,19 +58,20 @@ class CampaignStatus:
     lost_runs: int = 0
 
 
-def status(directory: Path, now: datetime | None = None) -> CampaignStatus:
+def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> CampaignStatus:
     """Return how a campaign stands; reads only, also while another process writes.
 
     Args:
+        adapters: the world.
         directory: of the campaign.
         now: the time of day; None for this machine's.
 
     Raises:
         StoreError: it holds no campaign, or what it holds cannot be read.
     """
-    with SqliteStore.open(directory, read_only=True) as store:
-        heartbeat = read_heartbeat(store.directory.status)
-        tally, anomalies, lost = store.tally(), store.anomalies(), lost_runs(store)
+    with adapters.records.read(directory) as store:
+        heartbeat = adapters.records.heartbeat(store.directory.path)
+        tally, anomalies, lost = store.tally(), store.anomalies(), lost_runs(adapters, store)
     silent = _silence(heartbeat, now or datetime.now(UTC)) if heartbeat else None
     said = heartbeat.standing if heartbeat else CampaignProgress()
     return CampaignStatus(
@@ -88,7 +86,7 @@ def status(directory: Path, now: datetime | None = None) -> CampaignStatus:
     )
 
 
-def lost_runs(store: SqliteStore) -> int:
+def lost_runs(adapters: Adapters, store: CampaignRecord) -> int:
     """Count the runs that a process has told of and that its record lacks: somebody took files of it away.
 
     A run is on record before anybody hears of it, so a record that is whole is never behind. What a process that died
@@ -98,21 +96,32 @@ def lost_runs(store: SqliteStore) -> int:
         StoreError: the record cannot be read.
     """
     try:
-        heartbeat = read_heartbeat(store.directory.status)
+        heartbeat = adapters.records.heartbeat(store.directory.path)
     except StoreError:
         return 0  # about a process, not about the record
     return max(0, heartbeat.standing.runs - store.tally().last_run) if heartbeat else 0
 
 
-def write_status_metrics(found: CampaignStatus, path: Path) -> None:
+def lost_words(runs: int) -> str:
+    """Return the warning about runs that the record lacks; empty without any."""
+    if not runs:
+        return ""
+    return (
+        f"{format_count(runs, 'run')} that the last process told of {'is' if runs == 1 else 'are'} on "
+        "record no more (was campaign.sqlite-wal deleted, or an older copy put in place?); a campaign that goes on "
+        "makes them again"
+    )
+
+
+def write_status_metrics(adapters: Adapters, found: CampaignStatus, path: Path) -> None:
     """Write the textfile for Prometheus.
 
     Raises:
         OSError: it cannot be written.
     """
     updated = found.heartbeat.updated if found.heartbeat else found.header.started
-    text = render_metrics(found.header, found.standing, updated, running=found.life is Life.RUNNING)
-    write_whole(path, [text], FOR_OTHERS)
+    is_running = found.life is Life.RUNNING
+    adapters.reports.metrics(path, found.header, found.standing, updated, is_running)
 
 
 def _life(heartbeat: Heartbeat | None, silent_seconds: float | None) -> Life:

@@ -10,38 +10,25 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from collie.app.adapters import Adapters, CampaignRecord
+from collie.app.inputs import SearchInputs, search_inputs, with_defaults
+from collie.app.pulse import Pulse
+from collie.app.status import lost_runs, lost_words
+from collie.app.testbeds import absent_of, kept_calibration, lanes_of, open_testbed, require_idle_ports, unlike
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, SearchChoice
 from collie.campaign.events import Both
 from collie.campaign.loop import Summary
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard, SafetyRecord, record_of, replaced
+from collie.clock import utc_now
 from collie.errors import HardwareChanged, StoreError, UsageError
 from collie.inventory.fingerprint import Fingerprint, compare
 from collie.inventory.safety import SafetyLimits
 from collie.ports import CampaignHeader, ProgressSink, Testbed
-from collie.report.terminal.progress import lost_words
-from collie.store import fingerprints
-from collie.store.directory import CampaignDirectory
-from collie.store.sqlite import SqliteStore
-from collie.wiring.parts import Parts, narrowed_space_of, parts_of, utc_now, with_usual
-from collie.wiring.pulse import Pulse
-from collie.wiring.standing import lost_runs
-from collie.wiring.testbeds import (
-    absent_of,
-    kept_calibration,
-    lanes_of,
-    open_testbed,
-    require_idle_ports,
-    subsystem_of,
-    unlike,
-)
 from collie.workloads.units import format_count, format_seconds
-
-if TYPE_CHECKING:
-    from collie.simulator.truth import Score
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +44,7 @@ class OpenCampaign:
 
     Attributes:
         choice: what the user said, now or when the campaign began.
-        campaign: the parts.
+        campaign: the inputs.
         testbed, store: to be closed.
         lost_runs: that an earlier process has told of, and that are on record no more.
     """
@@ -65,7 +52,8 @@ class OpenCampaign:
     choice: SearchChoice
     campaign: Campaign
     testbed: Testbed
-    store: SqliteStore
+    store: CampaignRecord
+    _adapters: Adapters
     lost_runs: int = 0
 
     def release(self) -> SafetyRecord | None:
@@ -81,7 +69,7 @@ class OpenCampaign:
         """
         if self.lost_runs:
             logger.warning("%s", lost_words(self.lost_runs))
-        with Pulse(self.store.directory, self.store.header, metrics) as pulse:
+        with Pulse(self._adapters, self.store.directory.path, self.store.header, metrics) as pulse:
             summary = self.campaign.run(Both(pulse.follower, sink))
             pulse.ended_by = summary.ended_by
             return summary
@@ -94,37 +82,44 @@ class OpenCampaign:
             self.store.close()
 
 
-def begin(choice: SearchChoice, directory: Path) -> OpenCampaign:
+def begin(adapters: Adapters, choice: SearchChoice, directory: Path) -> OpenCampaign:
     """Begin a campaign in a new directory.
 
     Raises:
         CollieError: anything that the user chose is wrong, before anything is written.
     """
-    choice = with_usual(choice.with_absolute_paths())
-    parts_of(choice)  # what is wrong with the choice is said before any host is asked
+    choice = with_defaults(adapters, choice.with_absolute_paths())
+    search_inputs(adapters, choice)  # what is wrong with the choice is said before any host is asked
     with ExitStack() as on_failure:
-        testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler)
+        testbed = open_testbed(adapters, choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler)
         on_failure.callback(testbed.close)
         choice = dataclasses.replace(choice, capabilities=testbed.capabilities)
-        parts = parts_of(choice)
+        inputs = search_inputs(adapters, choice)
         require_idle_ports(testbed, shared_port=choice.shared_port)
-        _warn_of_unlike_known(choice.known, testbed)
-        kept = kept_calibration(choice.testbed, testbed, parts.space)
+        _warn_of_unlike_known(adapters, choice.known, testbed)
+        kept = kept_calibration(adapters, choice.testbed, testbed, inputs.space)
         choice = dataclasses.replace(choice, calibrated=kept is not None)
-        header = CampaignHeader(
-            campaign=directory.name,
-            testbed={"kind": testbed.info.kind, "name": testbed.info.name, **testbed.info.description},
-            space=parts.space.name,
-            recipe=parts.recipe.name,
-            settings=choice.to_settings(),
-            seed=choice.seed,
-            started=utc_now(),
-        )
-        store = on_failure.enter_context(SqliteStore.create(directory, header, kept))
-        fingerprints.save(store.directory.fingerprints, testbed.info.fingerprints, utc_now())
-        opened = _open(choice, parts, testbed, store)
+        header = new_header(directory.name, testbed, inputs, choice.to_settings(), choice.seed)
+        store = on_failure.enter_context(adapters.records.create(directory, header, kept))
+        adapters.records.keep_fingerprints(directory, testbed.info.fingerprints)
+        opened = _open(adapters, choice, inputs, testbed, store)
         on_failure.pop_all()
         return opened
+
+
+def new_header(
+    name: str, testbed: Testbed, inputs: SearchInputs, settings: Mapping[str, Any], seed: int
+) -> CampaignHeader:
+    """Return the header of a campaign that begins now."""
+    return CampaignHeader(
+        campaign=name,
+        testbed={"kind": testbed.info.kind, "name": testbed.info.name, **testbed.info.description},
+        space=inputs.space.name,
+        recipe=inputs.recipe.name,
+        settings=settings,
+        seed=seed,
+        started=utc_now(),
+    )
 
 
 def scheduler_said(directory: Path, began_with: str | None, said: str | None) -> str | None:
@@ -141,11 +136,11 @@ def scheduler_said(directory: Path, began_with: str | None, said: str | None) ->
     return None if said == NO_SCHEDULER else said
 
 
-def _warn_of_unlike_known(known: str | None, testbed: Testbed) -> None:
+def _warn_of_unlike_known(adapters: Adapters, known: str | None, testbed: Testbed) -> None:
     """Say so when the anomalies that need not be found again were found on hosts unlike these."""
     if known is None or not os.path.isdir(known):
         return
-    then = fingerprints.load(CampaignDirectory(Path(known)).fingerprints)
+    then = adapters.records.fingerprints(Path(known))
     if then and unlike(then, testbed):
         logger.warning(
             "the anomalies of %s, which are not looked for again, were found on unlike hosts; to see how they differ: "
@@ -155,6 +150,7 @@ def _warn_of_unlike_known(known: str | None, testbed: Testbed) -> None:
 
 
 def resume(
+    adapters: Adapters,
     directory: Path,
     budget: str | None,
     *,
@@ -166,6 +162,7 @@ def resume(
     """Go on with a campaign.
 
     Args:
+        adapters: the world.
         directory: of the campaign.
         budget: a new one; None for the one it began with.
         scheduler: whose workers are to drive the pairs, `NO_SCHEDULER` for none; has to be said where it began with
@@ -178,7 +175,7 @@ def resume(
         CollieError: the campaign or something that it was begun with is gone or has changed.
     """
     with ExitStack() as on_failure:
-        store = on_failure.enter_context(SqliteStore.open(directory))
+        store = on_failure.enter_context(adapters.records.open(directory))
         if GATE in store.header.settings:
             raise StoreError(f"{directory} is the record of a gate; go on with it by: collie gate --resume {directory}")
         choice = SearchChoice.from_settings(store.header.settings)
@@ -189,24 +186,26 @@ def resume(
             safety=choice.safety if safety is None else replaced(choice.safety, safety),
             shared_port=shared_port,
         )
-        parts = parts_of(choice)
+        inputs = search_inputs(adapters, choice)
         if budget is not None:
-            _refuse_less_than_used(parts.budget, store)
-        lost = lost_runs(store)
-        testbed = open_testbed(choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler, absent_ok=True)
+            _refuse_less_than_used(inputs.budget, store)
+        lost = lost_runs(adapters, store)
+        testbed = open_testbed(
+            adapters, choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler, absent_ok=True
+        )
         on_failure.callback(testbed.close)
         if not _is_of(store.header, testbed):
             raise StoreError(f"{directory} was begun on {store.header.testbed['name']}, not on {testbed.info.name}")
         require_same_hardware(
+            adapters,
             directory,
-            store.directory.fingerprints,
             testbed.info.fingerprints,
             accept_changes=accept_changes,
             absent=bool(absent_of(testbed)),
         )
         require_idle_ports(testbed, shared_port=choice.shared_port)
         store.replace_settings(choice.to_settings())
-        opened = dataclasses.replace(_open(choice, parts, testbed, store), lost_runs=lost)
+        opened = dataclasses.replace(_open(adapters, choice, inputs, testbed, store), lost_runs=lost)
         on_failure.pop_all()
         return opened
 
@@ -220,13 +219,13 @@ def _is_of(header: CampaignHeader, testbed: Testbed) -> bool:
 
 
 def require_same_hardware(
-    directory: Path, folder: Path, now: Mapping[str, Fingerprint], *, accept_changes: bool, absent: bool = False
+    adapters: Adapters, directory: Path, now: Mapping[str, Fingerprint], *, accept_changes: bool, absent: bool = False
 ) -> None:
     """Refuse hosts that are not what they were when a campaign began; keep an accepted change beside what was.
 
     Args:
+        adapters: the world.
         directory: of the campaign.
-        folder: where it keeps fingerprints.
         now: what the hosts are, by name.
         accept_changes: go on with changed ones.
         absent: some of the hosts do not answer, and are left out.
@@ -234,9 +233,9 @@ def require_same_hardware(
     Raises:
         HardwareChanged: something that changes results is not known to be equal, and nobody accepts that.
     """
-    then = fingerprints.load(folder)
+    then = adapters.records.fingerprints(directory)
     if not then:  # begun by a Collie that kept none
-        fingerprints.save(folder, now, utc_now())
+        adapters.records.keep_fingerprints(directory, now)
         return
     if absent:
         then = {host: fingerprint for host, fingerprint in then.items() if host in now}
@@ -245,10 +244,10 @@ def require_same_hardware(
         said = [f"{found.b}: {each}" for found in changed for each in found.differences if each.changes_results]
         raise HardwareChanged(str(directory), said)
     if changed:
-        fingerprints.save(folder, now, utc_now())
+        adapters.records.keep_fingerprints(directory, now)
 
 
-def _refuse_less_than_used(budget: Budget, store: SqliteStore) -> None:
+def _refuse_less_than_used(budget: Budget, store: CampaignRecord) -> None:
     """Refuse a budget under which some of the recorded runs would not have been begun: they cannot be undone."""
     ends = {
         record.run: (record.finished_at_seconds, record.result.elapsed_seconds)
@@ -267,27 +266,21 @@ def _refuse_less_than_used(budget: Budget, store: SqliteStore) -> None:
         )
 
 
-def _open(choice: SearchChoice, parts: Parts, testbed: Testbed, store: SqliteStore) -> OpenCampaign:
+def _open(
+    adapters: Adapters, choice: SearchChoice, inputs: SearchInputs, testbed: Testbed, store: CampaignRecord
+) -> OpenCampaign:
     campaign = Campaign(
         testbed=testbed,
         store=store,
-        space=parts.space,
-        recipe=parts.recipe,
-        budget=parts.budget,
+        space=inputs.space,
+        recipe=inputs.recipe,
+        budget=inputs.budget,
         seed=choice.seed,
-        known=parts.known,
-        dropped=parts.dropped,
+        known=inputs.known,
+        dropped=inputs.dropped,
         # A data sheet is ceiling enough; a device without one is measured first, unless it has been.
         calibration=store.calibration() if choice.testbed.is_simulated or choice.calibrated else None,
-        guard=Guard(parts.limits),
+        guard=Guard(inputs.limits),
         lanes=lanes_of(testbed),
     )
-    return OpenCampaign(choice, campaign, testbed, store)
-
-
-def score(choice: SearchChoice, summary: Summary) -> Score:
-    """Compare what was found with what is planted in the simulated subsystem."""
-    from collie.simulator.truth import Truth
-
-    subsystem = subsystem_of(choice.testbed)
-    return Truth(subsystem, narrowed_space_of(choice)).score(summary.anomalies)
+    return OpenCampaign(choice, campaign, testbed, store, adapters)

@@ -1,0 +1,166 @@
+"""Workloads and anomalies that a command names."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from collie.app.adapters import Adapters
+from collie.app.reports import read_campaign
+from collie.campaign.bundle import BUNDLE_SUFFIX
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.reproduce import remembered
+from collie.campaign.single_run import Case
+from collie.counters.catalog import Catalog
+from collie.detect.bounds import Calibration
+from collie.detect.symptom import Symptom
+from collie.errors import StoreError, UsageError
+from collie.files import is_file_name
+from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
+from collie.workloads.feature import Mfs
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload
+
+logger = logging.getLogger(__name__)
+
+_YAML = frozenset({".yaml", ".yml"})
+
+
+def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice, Callable[[Space], Workload]]:
+    """Find a workload file, a point of the released prototype, or the workload of an anomaly as `case_named` does.
+
+    Returns:
+        The search that it comes from, the usual one where it comes from none, and what gives the workload once its
+        space is known.
+
+    Raises:
+        CollieError: there is none, or it is wrong.
+    """
+    if Path(name).suffix in _YAML:
+        return SearchChoice(TestbedChoice()), partial(adapters.content.workload, Path(name))
+    if _is_prototype(name):
+        workload, _ = _prototype(adapters, name)
+        return SearchChoice(TestbedChoice()), lambda _space: workload
+    named = case_named(adapters, name)
+    return named.choice, lambda _space: named.case.workload
+
+
+@dataclass(frozen=True)
+class NamedCase:
+    """An anomaly that a user named, with the search it comes from.
+
+    Attributes:
+        case: what to run.
+        choice: of the campaign that found it; for one of the paper's, its subsystem and the usual rest.
+        calibration: of that campaign.
+        fingerprints: of its hosts; empty where none were kept.
+        found_on: where it was found, in words.
+        sentence: what was found, for people.
+        likely: what the counters point at; empty where they do not tell.
+    """
+
+    case: Case
+    choice: SearchChoice
+    calibration: Calibration
+    fingerprints: Mapping[str, Fingerprint] = dataclasses.field(default_factory=dict)
+    found_on: str = ""
+    sentence: str = ""
+    likely: str = ""
+
+    def ceilings(self, testbed: TestbedChoice) -> Calibration | None:
+        """Return the calibration of the campaign if it holds here: with a victim beside every run, or without one."""
+        return self.calibration if self.choice.testbed.victim == testbed.victim else None
+
+    def difference(self, now: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...] | None:
+        """Return how a testbed differs from the one that the anomaly was found on; None when that is not on record."""
+        return compare(self.fingerprints, now) if self.fingerprints else None
+
+
+def case_named(adapters: Adapters, name: str) -> NamedCase:
+    """Find an anomaly: an id such as `nsdi22-01`, `CAMPAIGN/ID`, a bundle file, or a file of the released prototype.
+
+    Raises:
+        ContentError: there is no such anomaly, or the file is none of these.
+        StoreError: there is no such campaign, or it has no such anomaly.
+        UsageError: the file does not tell what to look for.
+    """
+    if name.endswith(BUNDLE_SUFFIX):
+        return _bundled(adapters, Path(name))
+    if _is_prototype(name):
+        return _found_by_prototype(adapters, name)
+    if os.path.lexists(Path(name) / "campaign.sqlite"):
+        with read_campaign(adapters, Path(name)) as store:
+            found = ", ".join(anomaly.id for anomaly in store.anomalies()) or "none"
+        raise UsageError(f"{name} is a whole campaign; name one of its anomalies as {name.rstrip('/')}/ID: {found}")
+    return _found(adapters, name) if "/" in name else _published(adapters, name)
+
+
+def _published(adapters: Adapters, name: str) -> NamedCase:
+    reference = adapters.content.reference(name)
+    case = Case(name, reference.trigger, Symptom(reference.symptom), reference.conditions)
+    choice = SearchChoice(TestbedChoice(subsystem=reference.subsystem, settings=reference.settings))
+    sentence = f"{reference.title}: {reference.severity.text} ({reference.source})"
+    return NamedCase(
+        case, choice, Calibration(), {}, f"subsystem {reference.subsystem} of the paper", sentence, reference.cause
+    )
+
+
+def _bundled(adapters: Adapters, path: Path) -> NamedCase:
+    bundle = adapters.reports.read_bundle(path)
+    case = Case(bundle.name, bundle.plan.anomaly, bundle.symptom, bundle.mfs, bundle.then)
+    choice = SearchChoice(TestbedChoice(verify=bundle.verify))
+    known = (bundle.fingerprints, bundle.found_on, bundle.sentence, bundle.likely)
+    return NamedCase(case, choice, Calibration(), *known)
+
+
+def _is_prototype(name: str) -> bool:
+    path = Path(name.partition("#")[0])
+    return is_file_name(path) and path.suffix not in {*_YAML, BUNDLE_SUFFIX}
+
+
+def _prototype(adapters: Adapters, name: str) -> tuple[Workload, Symptom | None]:
+    workload, symptom, remarks = adapters.content.prototype(name)
+    for remark in remarks:
+        logger.warning("%s: %s", name, remark)
+    return workload, symptom
+
+
+def _found_by_prototype(adapters: Adapters, name: str) -> NamedCase:
+    workload, symptom = _prototype(adapters, name)
+    if symptom is None:
+        raise UsageError(
+            f"{name} has no readings that tell what to look for; `collie measure {name}` runs it and says what it shows"
+        )
+    case = Case(name, workload, symptom, Mfs(()))
+    return NamedCase(case, SearchChoice(TestbedChoice()), Calibration(), sentence="a point of the released prototype")
+
+
+def _found(adapters: Adapters, name: str) -> NamedCase:
+    directory, _, identifier = name.rstrip("/").rpartition("/")
+    # Both CAMPAIGN/a1 and the path of its folder, CAMPAIGN/anomalies/a1, name it.
+    campaign = Path(directory).parent if Path(directory).name == "anomalies" else Path(directory)
+    with read_campaign(adapters, campaign) as store:
+        choice = SearchChoice.from_settings(store.header.settings)
+        found = {anomaly.id: anomaly for anomaly in store.anomalies()}
+        if identifier not in found:
+            raise StoreError(f"campaign {campaign} has no anomaly {identifier!r}; it has {', '.join(found) or 'none'}")
+        anomaly, calibration = found[identifier], store.calibration()
+        hardware = adapters.records.fingerprints(campaign)
+        catalog = _catalog_of(adapters, choice.testbed, hardware)
+        then = remembered(store.runs(with_series=False), anomaly, catalog) if catalog else None
+        testbed = adapters.reports.testbed_name(store.header.testbed)
+    case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, then)
+    return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint)
+
+
+def _catalog_of(adapters: Adapters, choice: TestbedChoice, hardware: Mapping[str, Fingerprint]) -> Catalog | None:
+    """Return the counters of the testbed that a campaign ran on; None when nobody has described its driver."""
+    if choice.is_simulated:
+        return adapters.content.catalog("simulated")
+    drivers = {str(fingerprint.fields.get("nic.driver")) for fingerprint in hardware.values()}
+    return adapters.content.catalog(drivers.pop()) if len(drivers) == 1 else None

@@ -1,0 +1,99 @@
+"""The sign of life of a running campaign, written every few seconds."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from collie.app.adapters import Adapters
+from collie.campaign.heartbeat import PERIOD_SECONDS, Heartbeat, ProcessState
+from collie.campaign.progress import Follower
+from collie.clock import utc_now
+from collie.ports import CampaignHeader
+
+logger = logging.getLogger(__name__)
+
+
+class Pulse:
+    """Writes `status.json`, and a Prometheus textfile if asked for, as long as the context lasts.
+
+    A separate thread writes, because a run on real hosts can take minutes. A file that cannot be written is logged
+    once: a full disk under a monitoring system ends no campaign.
+
+    Args:
+        adapters: the world.
+        directory: of the campaign.
+        header: of the campaign, for labels.
+        metrics: the textfile; None for none.
+    """
+
+    def __init__(
+        self, adapters: Adapters, directory: Path, header: CampaignHeader, metrics: Path | None = None
+    ) -> None:
+        self.follower = Follower(adapters.clock)
+        self.ended_by: str | None = None
+        self._adapters = adapters
+        self._header, self._directory = header, directory
+        self._targets: dict[Path, Callable[[Path], None]] = {directory / "status.json": self._write_status}
+        if metrics is not None:
+            self._targets[metrics] = self._write_metrics
+        now = utc_now()
+        self._heartbeat = Heartbeat(ProcessState.RUNNING, socket.gethostname(), os.getpid(), now, now)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="pulse", daemon=True)
+        self._failed: set[Path] = set()
+
+    def __enter__(self) -> Self:
+        self._write()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        if error is None:
+            self._write(state=ProcessState.ENDED, ended_by=self.ended_by)
+        elif isinstance(error, KeyboardInterrupt):
+            self._write(state=ProcessState.INTERRUPTED)
+        else:
+            self._write(state=ProcessState.FAILED, error=str(error) or type(error).__name__)
+
+    def _beat(self) -> None:
+        while not self._stop.wait(PERIOD_SECONDS):
+            self._write()
+
+    def _write(
+        self, state: ProcessState = ProcessState.RUNNING, ended_by: str | None = None, error: str | None = None
+    ) -> None:
+        self._heartbeat = dataclasses.replace(
+            self._heartbeat,
+            state=state,
+            updated=utc_now(),
+            standing=self.follower.standing(),
+            ended_by=ended_by,
+            error=error,
+        )
+        for path, write in self._targets.items():
+            try:
+                write(path)
+            except OSError as failure:
+                if path not in self._failed:
+                    self._failed.add(path)
+                    logger.warning("%s cannot be written: %s", path, failure.strerror)
+
+    def _write_status(self, _path: Path) -> None:
+        self._adapters.records.write_heartbeat(self._directory, self._heartbeat)
+
+    def _write_metrics(self, path: Path) -> None:
+        last = self._heartbeat
+        is_running = last.state is ProcessState.RUNNING
+        self._adapters.reports.metrics(path, self._header, last.standing, last.updated, is_running)

@@ -1,0 +1,222 @@
+"""A map of severity over two dimensions of a simulated subsystem: the model of the map, and the use case."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from collie.app.adapters import Adapters
+from collie.app.cases import case_named
+from collie.app.inputs import space_of
+from collie.campaign.choice import TestbedChoice
+from collie.errors import UsageError
+from collie.workloads.narrowing import parse_fixes
+from collie.workloads.space import Space
+from collie.workloads.workload import Workload, render
+
+UNEXPLAINED: Final = "unexplained"
+
+
+@dataclass(frozen=True, slots=True)
+class MapAxis:
+    """One axis.
+
+    Attributes:
+        dimension: its name; `message_bytes` for the size of all messages.
+        values: ascending when ordered.
+        ordered: whether the values are numbers in order.
+        position: the base workload's own value, or None when it has none here.
+    """
+
+    dimension: str
+    values: tuple[Any, ...]
+    ordered: bool
+    position: Any
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether positions are logarithms; else each value has the same room."""
+        return self.ordered and self.values[0] > 0
+
+    def place(self, value: Any) -> float:
+        """Return where a value lies along the axis."""
+        return math.log2(value) if self.logarithmic else float(self.values.index(value))
+
+    def places(self) -> list[float]:
+        """Return where all values lie."""
+        return [self.place(value) for value in self.values]
+
+    def edges(self) -> list[float]:
+        """Return the limits between the cells of neighbouring values, and both ends."""
+        centres = self.places()
+        if len(centres) == 1:
+            return [centres[0] - 0.5, centres[0] + 0.5]
+        middles = [(low + high) / 2 for low, high in pairwise(centres)]
+        return [2 * centres[0] - middles[0], *middles, 2 * centres[-1] - middles[-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class SeverityMap:
+    """Severity over two dimensions, and what everything else is.
+
+    Attributes:
+        subsystem, settings: what was judged; `settings` are those that differ from the file.
+        space: gives the dimensions.
+        base, base_name: what every point differs from in the two dimensions.
+        fixed: dimensions that the user fixed.
+        base_severity: of the base workload itself; None when it cannot run.
+        plain: the space's plain workload.
+        severity: by y, then x: 0 is normal, None no workload that could run.
+        mechanisms: likewise; None where nothing is credited.
+        followed: other dimensions that made room for the axes at some points.
+    """
+
+    subsystem: str
+    settings: Mapping[str, str]
+    space: str
+    base: Workload
+    base_name: str
+    fixed: tuple[str, ...]
+    base_severity: float | None
+    plain: Workload
+    x: MapAxis
+    y: MapAxis
+    severity: tuple[tuple[float | None, ...], ...]
+    mechanisms: tuple[tuple[str | None, ...], ...]
+    followed: tuple[str, ...]
+
+    @property
+    def default_name(self) -> str:
+        """The name of its file unless the user gives one."""
+        words = (self.subsystem, self.x.dimension, self.y.dimension)
+        return f"map-{'-'.join(re.sub(r'[^A-Za-z0-9_.-]+', '_', word) for word in words)}.svg"
+
+    def kinds(self) -> list[list[str | None]]:
+        """Return what each cell shows: a mechanism's name, an empty text where normal, None where nothing can run."""
+        return [
+            [
+                None if value is None else (name or UNEXPLAINED) if value > 0 else ""
+                for value, name in zip(*row, strict=True)
+            ]
+            for row in zip(self.severity, self.mechanisms, strict=True)
+        ]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many points each mechanism has, most first."""
+        names = [kind for row in self.kinds() for kind in row if kind]
+        return dict(sorted(((name, names.count(name)) for name in set(names)), key=lambda item: (-item[1], item[0])))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values; sizes in bytes, severity 0..1."""
+        return {
+            "schema_version": 1,
+            "subsystem": self.subsystem,
+            "settings": dict(self.settings),
+            "space": self.space,
+            "base": {"name": self.base_name, "severity": self.base_severity, "workload": render(self.base)},
+            "followed": list(self.followed),
+            "x": {"dimension": self.x.dimension, "values": [_plain(value) for value in self.x.values]},
+            "y": {"dimension": self.y.dimension, "values": [_plain(value) for value in self.y.values]},
+            "severity": [[None if value is None else round(value, 6) + 0.0 for value in row] for row in self.severity],
+            "mechanism": [list(row) for row in self.mechanisms],
+        }
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class MapChoice:
+    """What a user says about a map of severity.
+
+    Attributes:
+        x, y: dimensions.
+        space: name or file; None for the usual one.
+        workload: what the map lies around: a file, an anomaly, a mechanism's witness; None for the plain workload.
+        fix: dimensions with another value, as the user wrote them.
+    """
+
+    x: str
+    y: str
+    space: str | None = None
+    workload: str | None = None
+    fix: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MapBase:
+    """The workload around which a map lies.
+
+    Attributes:
+        name: in words.
+        workload: with the fixed values.
+        fixed: dimensions that the operator fixed.
+    """
+
+    name: str
+    workload: Workload
+    fixed: tuple[str, ...]
+
+
+class MappedSubsystem(Protocol):
+    """A simulated subsystem whose ground truth is known."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def witnesses(self) -> Mapping[str, Workload]:
+        """A workload that shows each planted mechanism, by the mechanism's name."""
+        ...
+
+    def severity_map(self, space: Space, base: MapBase, axes: tuple[str, str]) -> SeverityMap:
+        """Judge, without noise, every workload over two dimensions.
+
+        Raises:
+            UsageError: the dimensions and the base do not go together.
+        """
+        ...
+
+
+def severity_map(adapters: Adapters, subsystem: MappedSubsystem, choice: MapChoice) -> SeverityMap:
+    """Map a subsystem as an operator chose it.
+
+    Raises:
+        ContentError: a file is wrong or absent.
+        UsageError: the dimensions, the fixed values or the workload do not go together.
+    """
+    space = space_of(adapters, TestbedChoice(), choice.space)
+    fixes = parse_fixes(choice.fix)
+    try:
+        plain = space.narrowed(fixes, {}).base if fixes else space.base
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    name, base = _named_base(adapters, choice.workload, subsystem, space) or ("plain workload", plain)
+    name = name if choice.workload is None or not fixes else f"{name}, changed"
+    return subsystem.severity_map(space, MapBase(name, base.with_(**fixes), tuple(fixes)), (choice.x, choice.y))
+
+
+def _named_base(
+    adapters: Adapters, named: str | None, subsystem: MappedSubsystem, space: Space
+) -> tuple[str, Workload] | None:
+    if named is None:
+        return None
+    witnesses = subsystem.witnesses
+    if named in witnesses:
+        return f"witness of {named}", witnesses[named]
+    if Path(named).suffix in {".yaml", ".yml"}:
+        return Path(named).name, adapters.content.workload(Path(named), space)
+    if "/" not in named and not adapters.content.names_reference(named):
+        raise UsageError(
+            f"--workload {named!r} is no file, no anomaly such as nsdi22-01 or CAMPAIGN/a1, and no mechanism that "
+            f"subsystem {subsystem.name} has a witness of; it has {', '.join(witnesses) or 'none'}"
+        )
+    return named, case_named(adapters, named).case.workload

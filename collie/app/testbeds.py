@@ -1,0 +1,117 @@
+"""Testbeds that a choice names: opened, and asked before the first run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from collie.app.adapters import Adapters, OpenTestbed, ParallelPairs
+from collie.app.inventories import first_pairs, open_inventory
+from collie.campaign.choice import TestbedChoice
+from collie.campaign.lanes import Lane
+from collie.campaign.safety import require_unshared
+from collie.counters.catalog import Catalog
+from collie.detect.bounds import Calibration
+from collie.errors import UsageError
+from collie.inventory.fingerprint import Fingerprint, compare
+from collie.ports import Testbed
+from collie.workloads.space import Space
+
+logger = logging.getLogger(__name__)
+
+
+def open_testbed(
+    adapters: Adapters,
+    choice: TestbedChoice,
+    seed: int,
+    pairs: int = 1,
+    *,
+    scheduler: str | None = None,
+    absent_ok: bool = False,
+) -> Testbed:
+    """Open the testbed of a choice. Several pairs of hosts become one testbed, a `ParallelPairs`.
+
+    Args:
+        adapters: the world.
+        choice: of the operator.
+        seed: of simulated noise.
+        pairs: of hosts.
+        scheduler: address of the dask scheduler whose workers drive them; None for this process.
+        absent_ok: go on without pairs that do not answer, as long as one does.
+
+    Raises:
+        ContentError: a subsystem or inventory file is wrong.
+        TestbedError: the hosts cannot be used.
+    """
+    opens = openers(adapters, choice, seed, pairs)
+    if scheduler is not None:
+        return adapters.testbeds.on_workers(scheduler, opens, absent_ok)
+    if len(opens) == 1:
+        return next(iter(opens.values()))()
+    return adapters.testbeds.several({name: opener() for name, opener in opens.items()}, absent_ok)
+
+
+def openers(adapters: Adapters, choice: TestbedChoice, seed: int, pairs: int) -> dict[str, OpenTestbed]:
+    """Return the opener of each pair's testbed, by name. A worker on another machine needs no file of this one."""
+    if choice.hosts is None:
+        if choice.verify:
+            raise UsageError("--verify compares payload, and the simulator carries none; add --hosts FILE")
+        if choice.victim:
+            raise UsageError("--victim runs beside the workload, and the simulator runs one alone; add --hosts FILE")
+        simulated = adapters.testbeds.simulated(choice, seed)
+        return {f"{simulated().info.name}-{number}": simulated for number in range(1, pairs + 1)}
+    if choice.settings:
+        raise UsageError("--set changes a simulated subsystem; Collie never changes settings of real hosts")
+    chosen = first_pairs(open_inventory(adapters, choice.hosts), pairs)
+    return {pair.name: adapters.testbeds.on_hosts(choice, pair, None) for pair in chosen}
+
+
+def lanes_of(testbed: Testbed) -> tuple[Lane, ...]:
+    """Return the lanes of a testbed of several pairs; none of a single one."""
+    return testbed.lanes if isinstance(testbed, ParallelPairs) else ()
+
+
+def absent_of(testbed: Testbed) -> Mapping[str, str]:
+    """Return the pairs of a testbed that do not answer, with the reason."""
+    return testbed.absent if isinstance(testbed, ParallelPairs) else {}
+
+
+def require_idle_ports(testbed: Testbed, *, shared_port: bool) -> None:
+    """Refuse a testbed with a port in other use, unless `shared_port`. Warn of other uses that forbid nothing.
+
+    Raises:
+        PortShared: a port is in other use.
+        TestbedError: a host cannot be asked.
+    """
+    for use in require_unshared(testbed.other_uses(), shared_port=shared_port):
+        logger.warning("%s", use)
+
+
+def unlike(then: Mapping[str, Fingerprint], testbed: Testbed) -> bool:
+    """Whether hosts differ from a testbed in a field that changes results."""
+    return any(found.changes_results for found in compare(then, testbed.info.fingerprints))
+
+
+def kept_calibration(adapters: Adapters, choice: TestbedChoice, testbed: Testbed, space: Space) -> Calibration | None:
+    """Return the calibration that `collie hosts calibrate` kept of these hosts. It does not hold beside a victim."""
+    if choice.is_simulated or choice.victim:
+        return None
+    return adapters.records.calibration(calibration_name(adapters, testbed, space))
+
+
+def calibration_name(adapters: Adapters, testbed: Testbed, space: Space) -> str:
+    """Return the name under which the calibration of these hosts, as they are now, is kept."""
+    return adapters.records.calibration_name(testbed.info.name, testbed.info.fingerprints, space.whole.base)
+
+
+def catalog_of(adapters: Adapters, choice: TestbedChoice) -> Catalog:
+    """Return the counters of a testbed's NIC.
+
+    Raises:
+        TestbedError: the hosts cannot be asked.
+    """
+    testbed = open_testbed(adapters, choice, 0)
+    try:
+        return testbed.info.catalog
+    finally:
+        testbed.close()

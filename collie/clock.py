@@ -1,0 +1,24 @@
+"""Time of this machine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    """A `ports.Clock` of this machine."""
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
+        """Wait, at most until an event is set."""
+        (until or threading.Event()).wait(seconds)
+
+
+def utc_now() -> str:
+    """Return the time of day, RFC 3339, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,45 @@
+"""A simulated fleet: groups of hosts of one subsystem, some with a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from collie.campaign.fleet import OpenGroup
+from collie.counters.catalog import Catalog
+from collie.fleet.fault import Fault
+from collie.ports import Testbed
+from collie.simulator.faults import faulty, tuned
+from collie.simulator.subsystem import SubsystemFile
+from collie.simulator.testbed import SimulatedTestbed
+
+
+def group_opener(
+    subsystem: SubsystemFile,
+    settings: Mapping[str, str],
+    faults: Mapping[str, Fault],
+    catalog: Catalog,
+    *,
+    seed: int,
+    noise: float,
+) -> OpenGroup:
+    """Return the function that opens two hosts of a fleet as a testbed.
+
+    Args:
+        subsystem: of every host, as its file describes it.
+        settings: changes to it, after those that the operator of a fleet makes (`tuned`).
+        faults: by host.
+        catalog: of the simulated counters.
+        seed: of the noise.
+        noise: its size.
+
+    Raises:
+        UsageError: the subsystem cannot have such a fault, or has no such setting.
+    """
+    plain = tuned(subsystem).with_settings(settings)
+    unlike = {fault: faulty(plain, fault) for fault in set(faults.values())}
+
+    def open_group(group: tuple[str, ...]) -> Testbed:
+        a, b = (unlike[faults[host]] if host in faults else plain for host in group)
+        return SimulatedTestbed(a, catalog, seed=seed, noise=noise, peer=b)
+
+    return open_group

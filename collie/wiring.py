@@ -1,0 +1,261 @@
+"""The concrete classes behind the ports. This is the one module that knows them all.
+
+Imports stand inside the functions that need them: `collie status` then loads no simulator, no SSH and no templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collie.app.adapters import Adapters, Content, OpenTestbed, Records, Reports, Testbeds
+from collie.app.inventories import is_lab
+from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.clock import SystemClock, utc_now
+from collie.files import FOR_OTHERS
+
+if TYPE_CHECKING:
+    from collie.app.severity_map import MappedSubsystem
+    from collie.campaign.bundle import Bundle
+    from collie.campaign.fleet import OpenGroup
+    from collie.campaign.loop import Summary
+    from collie.detect.symptom import Symptom
+    from collie.fleet.fault import Fault
+    from collie.hosts.findings import Finding
+    from collie.hosts.watch import CounterRates
+    from collie.inventory.fingerprint import Fingerprint
+    from collie.inventory.hosts import Host, Inventory, Pair
+    from collie.inventory.safety import SafetyLimits
+    from collie.ports import Testbed
+    from collie.readings.policy import WindowPolicy
+    from collie.simulator.description import Audit
+    from collie.simulator.subsystem import SubsystemFile
+    from collie.simulator.truth import Score
+    from collie.workloads.space import Space
+    from collie.workloads.workload import Workload
+
+
+class _Adapters:
+    """An `app.adapters.Adapters`."""
+
+    clock = SystemClock()
+
+    @cached_property
+    def content(self) -> Content:
+        from collie.content.anomalies import load_reference, load_references
+        from collie.content.applications import is_application, load_application, names_application
+        from collie.content.catalogs import find_catalog
+        from collie.content.inventory import load_inventory
+        from collie.content.locate import ContentKind, available, find
+        from collie.content.recipes import load_recipe
+        from collie.content.spaces import load_space
+        from collie.content.workload_files import load_workload
+
+        return Content(
+            space=load_space,
+            recipe=load_recipe,
+            reference=load_reference,
+            references=load_references,
+            names_reference=lambda name: name in available(ContentKind.ANOMALY),
+            application=load_application,
+            is_application=is_application,
+            names_application=names_application,
+            workload=load_workload,
+            prototype=_prototype,
+            catalog=find_catalog,
+            inventory=load_inventory,
+            subsystem_name=lambda name: find(ContentKind.SUBSYSTEM, name).stem,
+        )
+
+    @cached_property
+    def records(self) -> Records:
+        from collie.store import calibrations, fingerprints, heartbeat
+        from collie.store.directory import CampaignDirectory
+        from collie.store.memory import MemoryStore
+        from collie.store.sqlite import SqliteStore
+
+        return Records(
+            create=SqliteStore.create,
+            open=SqliteStore.open,
+            read=partial(SqliteStore.open, read_only=True),
+            in_memory=MemoryStore,
+            exists=lambda directory: CampaignDirectory(directory).database.exists(),
+            fingerprints=lambda directory: fingerprints.load(CampaignDirectory(directory).fingerprints),
+            keep_fingerprints=lambda directory, now: fingerprints.save(
+                CampaignDirectory(directory).fingerprints, now, utc_now()
+            ),
+            accepted_changes=lambda directory: fingerprints.changes(CampaignDirectory(directory).fingerprints),
+            fingerprint_file=_fingerprint_file,
+            heartbeat=lambda directory: heartbeat.read_heartbeat(CampaignDirectory(directory).status),
+            write_heartbeat=lambda directory, now: heartbeat.write_heartbeat(CampaignDirectory(directory).status, now),
+            calibration_name=calibrations.name_of,
+            calibration=calibrations.load,
+            keep_calibration=calibrations.save,
+            require_writable_calibrations=calibrations.require_writable,
+        )
+
+    @cached_property
+    def testbeds(self) -> Testbeds:
+        from collie.scheduler.distributed import DistributedPairs, require_usable
+        from collie.scheduler.local import LocalPairs
+
+        return Testbeds(
+            simulated=_simulated,
+            on_hosts=lambda choice, pair, policy: partial(hosts_testbed, choice, pair, policy),
+            several=lambda opened, absent_ok: LocalPairs(opened, absent_ok=absent_ok),
+            on_workers=lambda address, opens, absent_ok: DistributedPairs(address, opens, absent_ok=absent_ok),
+            require_scheduler=require_usable,
+            simulated_fleet=_simulated_fleet,
+            fingerprints=_fingerprints,
+            lab_inventory=_lab_inventory,
+        )
+
+    @cached_property
+    def reports(self) -> Reports:
+        from collie.bundle import archive
+        from collie.report import perftest
+        from collie.report.ci.prometheus import render_metrics
+        from collie.report.html.page import write_comparison, write_report
+        from collie.report.quantities import name_testbed
+        from collie.store.directory import write_whole
+
+        return Reports(
+            campaign_page=lambda store, path, context, follow: write_report(store, path, context, follow=follow),
+            comparison_page=write_comparison,
+            metrics=lambda path, header, progress, updated, is_running: write_whole(
+                path, [render_metrics(header, progress, updated, running=is_running)], FOR_OTHERS
+            ),
+            testbed_name=name_testbed,
+            perftest_commands=perftest.render_commands,
+            perftest_script=perftest.render_script,
+            perftest_json=perftest.perftest_json,
+            bundle=_bundle,
+            read_bundle=archive.read,
+        )
+
+
+ADAPTERS: Adapters = _Adapters()
+
+
+def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None = None) -> Testbed:
+    """Open the testbed of real hosts. Those of the lab are started again where they lock up."""
+    from collie.content.catalogs import discover_catalog, find_catalog
+    from collie.hosts.testbed import HostsTestbed
+    from collie.lab.reviver import LabReviver
+    from collie.ssh.remote import SshRemote
+
+    return HostsTestbed(
+        pair,
+        connect=SshRemote,
+        catalog_for=find_catalog,
+        discover=discover_catalog,
+        policy=policy,
+        reviver=LabReviver() if choice.hosts is not None and is_lab(choice.hosts) else None,
+        verify=choice.verify,
+        victim=choice.victim,
+    )
+
+
+def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
+    """Load a simulated subsystem with the settings of a choice; raises `ContentError` or `UsageError`."""
+    from collie.content.subsystems import load_subsystem
+    from collie.simulator.subsystem import SubsystemFile
+
+    return load_subsystem(choice.subsystem, SubsystemFile).with_settings(choice.settings)
+
+
+def mapped_subsystem(choice: TestbedChoice) -> MappedSubsystem:
+    """Load a simulated subsystem whose ground truth can be mapped; raises `ContentError` or `UsageError`."""
+    from collie.simulator.severity_map import SurveyedSubsystem
+
+    return SurveyedSubsystem(subsystem_of(TestbedChoice(subsystem=choice.subsystem)), choice.settings)
+
+
+def audit_subsystem(subsystem: SubsystemFile, space: Space) -> Audit:
+    """Check every claim of a subsystem file against ground truth."""
+    from collie.simulator.survey import audit
+
+    return audit(subsystem, space)
+
+
+def score(choice: SearchChoice, summary: Summary) -> Score:
+    """Compare the anomalies of a search with those planted in the simulated subsystem."""
+    from collie.app.inputs import narrowed_space_of
+    from collie.simulator.truth import Truth
+
+    return Truth(subsystem_of(choice.testbed), narrowed_space_of(ADAPTERS, choice)).score(summary.anomalies)
+
+
+def watch(hosts: Sequence[Host], period_seconds: float) -> Iterator[tuple[CounterRates, ...]]:
+    """Yield the speed of the counters of real hosts, each period."""
+    from collie.content.catalogs import discover_catalog, find_catalog
+    from collie.hosts.watch import watch as watch_hosts
+    from collie.ssh.remote import SshRemote
+
+    return watch_hosts(hosts, SshRemote, find_catalog, period_seconds, discover=discover_catalog)
+
+
+def check_hosts(inventory: Inventory, limits: SafetyLimits | None, *, shared_port: bool) -> tuple[Finding, ...]:
+    """Check the hosts of an inventory, and within limits the data paths between them; None sends no traffic."""
+    from collie.content.catalogs import find_catalog
+    from collie.hosts.check import check_hosts as check
+    from collie.hosts.paths import CheckTraffic
+    from collie.ssh.remote import SshRemote
+
+    traffic = None if limits is None else CheckTraffic(limits, shared_port)
+    return check(inventory.hosts, SshRemote, catalog_for=find_catalog, pairs=inventory.pairs, traffic=traffic)
+
+
+def _prototype(name: str) -> tuple[Workload, Symptom | None, tuple[str, ...]]:
+    from collie.content.prototype import load_point
+
+    point = load_point(name)
+    return point.workload, point.symptom, point.remarks
+
+
+def _fingerprint_file(path: Path) -> Mapping[str, Fingerprint]:
+    from collie.store import fingerprints
+
+    kept = fingerprints.read(path)
+    return {kept.host: kept.fingerprint}
+
+
+def _simulated(choice: TestbedChoice, seed: int) -> OpenTestbed:
+    from collie.content.catalogs import load_catalog
+    from collie.simulator.testbed import SimulatedTestbed
+
+    subsystem, catalog = subsystem_of(choice), load_catalog("simulated")
+    return partial(SimulatedTestbed, subsystem, catalog, seed=seed, noise=choice.noise)
+
+
+def _simulated_fleet(choice: TestbedChoice, faults: Mapping[str, Fault], seed: int) -> tuple[str, OpenGroup]:
+    from collie.content.catalogs import load_catalog
+    from collie.simulator.fleet import group_opener
+
+    plain = subsystem_of(TestbedChoice(subsystem=choice.subsystem))
+    catalog = load_catalog("simulated")
+    return plain.name, group_opener(plain, choice.settings, faults, catalog, seed=seed, noise=choice.noise)
+
+
+def _fingerprints(hosts: Sequence[Host]) -> Mapping[str, Fingerprint]:
+    from collie.hosts.fingerprint import fingerprints
+    from collie.ssh.remote import SshRemote
+
+    return fingerprints(hosts, SshRemote, SystemClock())
+
+
+def _lab_inventory() -> Path | None:
+    from collie.lab.lab import status
+
+    return status().inventory
+
+
+def _bundle(bundle: Bundle) -> bytes:
+    from collie.agent.build import build as build_agent
+    from collie.bundle.archive import build
+    from collie.bundle.catalogs import Catalogs
+    from collie.content.catalogs import load_catalogs
+
+    return build(bundle, Catalogs(load_catalogs()), build_agent())
