@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 from collie.app.adapters import Adapters, Content, OpenTestbed, Records, Reports, Testbeds
 from collie.app.inventories import is_lab
-from collie.campaign.choice import SearchChoice, TestbedChoice
+from collie.campaign.choice import TestbedChoice
 from collie.clock import SystemClock, utc_now
 from collie.files import FOR_OTHERS
 
 if TYPE_CHECKING:
-    from collie.app.severity_map import MappedSubsystem
     from collie.campaign.bundle import Bundle
     from collie.campaign.fleet import OpenGroup
-    from collie.campaign.loop import Summary
     from collie.detect.symptom import Symptom
     from collie.fleet.fault import Fault
     from collie.hosts.findings import Finding
@@ -30,10 +28,8 @@ if TYPE_CHECKING:
     from collie.inventory.safety import SafetyLimits
     from collie.ports import Testbed
     from collie.readings.policy import WindowPolicy
-    from collie.simulator.description import Audit
+    from collie.simulator.ground_truth import GroundTruth
     from collie.simulator.subsystem import SubsystemFile
-    from collie.simulator.truth import Score
-    from collie.workloads.space import Space
     from collie.workloads.workload import Workload
 
 
@@ -46,7 +42,7 @@ class _Adapters:
     def content(self) -> Content:
         from collie.content.anomalies import load_reference, load_references
         from collie.content.applications import is_application, load_application, names_application
-        from collie.content.catalogs import find_catalog
+        from collie.content.catalogs import find_catalog, load_catalog
         from collie.content.inventory import load_inventory
         from collie.content.locate import ContentKind, available, find
         from collie.content.recipes import load_recipe
@@ -64,7 +60,8 @@ class _Adapters:
             names_application=names_application,
             workload=load_workload,
             prototype=_prototype,
-            catalog=find_catalog,
+            catalog=load_catalog,
+            find_catalog=find_catalog,
             inventory=load_inventory,
             subsystem_name=lambda name: find(ContentKind.SUBSYSTEM, name).stem,
         )
@@ -163,29 +160,15 @@ def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
     from collie.content.subsystems import load_subsystem
     from collie.simulator.subsystem import SubsystemFile
 
-    return load_subsystem(choice.subsystem, SubsystemFile).with_settings(choice.settings)
+    subsystem = load_subsystem(choice.subsystem, SubsystemFile)
+    return subsystem.with_settings(choice.settings) if choice.settings else subsystem
 
 
-def mapped_subsystem(choice: TestbedChoice) -> MappedSubsystem:
-    """Load a simulated subsystem whose ground truth can be mapped; raises `ContentError` or `UsageError`."""
-    from collie.simulator.severity_map import SurveyedSubsystem
+def ground_truth(choice: TestbedChoice) -> GroundTruth:
+    """Load the truth about a simulated subsystem, for scoring and maps; raises as `subsystem_of`."""
+    from collie.simulator.ground_truth import GroundTruth
 
-    return SurveyedSubsystem(subsystem_of(TestbedChoice(subsystem=choice.subsystem)), choice.settings)
-
-
-def audit_subsystem(subsystem: SubsystemFile, space: Space) -> Audit:
-    """Check every claim of a subsystem file against ground truth."""
-    from collie.simulator.survey import audit
-
-    return audit(subsystem, space)
-
-
-def score(choice: SearchChoice, summary: Summary) -> Score:
-    """Compare the anomalies of a search with those planted in the simulated subsystem."""
-    from collie.app.inputs import narrowed_space_of
-    from collie.simulator.truth import Truth
-
-    return Truth(subsystem_of(choice.testbed), narrowed_space_of(ADAPTERS, choice)).score(summary.anomalies)
+    return GroundTruth(subsystem_of(TestbedChoice(subsystem=choice.subsystem)), choice.settings)
 
 
 def watch(hosts: Sequence[Host], period_seconds: float) -> Iterator[tuple[CounterRates, ...]]:

@@ -50,7 +50,8 @@ class Content:
         names_application: whether a name or path is an application and no space.
         workload: reads a file in the terms of a space.
         prototype: reads a point of the released prototype: workload, symptom if the file has readings, remarks.
-        catalog: loads the counters of a driver; None where the driver has no catalog.
+        catalog: loads the counters of a driver.
+        find_catalog: the same; None where the driver has no catalog.
         inventory: reads a hosts file.
         subsystem_name: returns the name of a subsystem, given by name or path.
     """
@@ -65,7 +66,8 @@ class Content:
     names_application: Callable[[str], bool]
     workload: Callable[[Path, Space], Workload]
     prototype: Callable[[str], tuple[Workload, Symptom | None, tuple[str, ...]]]
-    catalog: Callable[[str], Catalog | None]
+    catalog: Callable[[str], Catalog]
+    find_catalog: Callable[[str], Catalog | None]
     inventory: Callable[[Path], Inventory]
     subsystem_name: Callable[[str], str]
 

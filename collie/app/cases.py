@@ -163,4 +163,4 @@ def _catalog_of(adapters: Adapters, choice: TestbedChoice, hardware: Mapping[str
     if choice.is_simulated:
         return adapters.content.catalog("simulated")
     drivers = {str(fingerprint.fields.get("nic.driver")) for fingerprint in hardware.values()}
-    return adapters.content.catalog(drivers.pop()) if len(drivers) == 1 else None
+    return adapters.content.find_catalog(drivers.pop()) if len(drivers) == 1 else None

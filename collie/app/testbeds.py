@@ -110,6 +110,8 @@ def catalog_of(adapters: Adapters, choice: TestbedChoice) -> Catalog:
     Raises:
         TestbedError: the hosts cannot be asked.
     """
+    if choice.is_simulated:
+        return adapters.content.catalog("simulated")
     testbed = open_testbed(adapters, choice, 0)
     try:
         return testbed.info.catalog

@@ -12,7 +12,9 @@ from typing import Any
 import click
 
 from collie import wiring
-from collie.app import campaigns, inventories, plans, reports
+from collie.app import campaigns, plans, reports
+from collie.app.inputs import narrowed_space_of
+from collie.app.inventories import LAB
 from collie.app.status import lost_words
 from collie.campaign.choice import MAX_PAIRS, SearchChoice
 from collie.campaign.loop import Summary
@@ -179,11 +181,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         options["pairs"],
         None if options["scheduler"] == campaigns.NO_SCHEDULER else options["scheduler"],
     )
-    name = (
-        "lab"
-        if (options["hosts"] or "").lower() == inventories.LAB
-        else Path(options["hosts"] or testbed.subsystem).stem
-    )
+    name = "lab" if (options["hosts"] or "").lower() == LAB else Path(options["hosts"] or testbed.subsystem).stem
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     return choice, Path(options["directory"] or f"campaigns/{stamp}-{name}-{options['seed']}")
 
@@ -232,7 +230,10 @@ def _finish(
     directory: Path,
     options: dict[str, Any],
 ) -> int:
-    score = wiring.score(opened.choice, summary) if options["score"] else None
+    score = None
+    if options["score"]:
+        truth = wiring.ground_truth(opened.choice.testbed)
+        score = truth.score(narrowed_space_of(ADAPTERS, opened.choice), summary.anomalies)
     report = reports.write_report(ADAPTERS, opened.store, wall_seconds=wall_seconds)
     if options["output"] == "json":
         print_json(render_search(opened.store.header, summary, wall_seconds, score, safety, opened.campaign.dropped))

@@ -28,6 +28,7 @@ from collie.report.quantities import percent
 from collie.simulator.description import describe
 from collie.simulator.subsystem import SubsystemFile
 from collie.wiring import ADAPTERS
+from collie.workloads.space import Space
 from collie.workloads.units import format_count
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
@@ -128,9 +129,9 @@ def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int
     \b
     collie subsystem validate my-nic.yaml
     """
-    files = _load_all(subsystems)
+    loaded = _load_all(subsystems)
     terms = space_named(ADAPTERS, space)
-    audits = {name: wiring.audit_subsystem(file, terms) for name, file in files.items()}
+    audits = {name: audit(terms) for name, audit in loaded.items()}
     if output == "json":
         checked = [{"subsystem": name, **_audit_json(audit)} for name, audit in audits.items()]
         print_json({"schema_version": 1, "valid": not any(a.problems for a in audits.values()), "subsystems": checked})
@@ -181,7 +182,7 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
         check_suffix(Path(path))
     testbed = TestbedChoice(subsystem=subsystem, settings=parse_settings(settings))
     choice = severity_map.MapChoice(said["x"], said["y"], said["space"], said["workload"], said["fixes"])
-    drawn = severity_map.severity_map(ADAPTERS, wiring.mapped_subsystem(testbed), choice)
+    drawn = severity_map.severity_map(ADAPTERS, wiring.ground_truth(testbed), choice)
     written = draw_map(drawn, Path(path or drawn.default_name))
     if output == "json":
         print_json({**drawn.as_json(), "path": str(written)})
@@ -193,12 +194,13 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
     return 0
 
 
-def _load_all(names: tuple[str, ...]) -> Mapping[str, SubsystemFile]:
-    loaded: dict[str, SubsystemFile] = {}
+def _load_all(names: tuple[str, ...]) -> Mapping[str, Callable[[Space], Audit]]:
+    """Return the check of each subsystem's file, by name."""
+    loaded: dict[str, Callable[[Space], Audit]] = {}
     problems: list[Problem] = []
     for name in names:
         try:
-            loaded[name] = wiring.subsystem_of(TestbedChoice(subsystem=name))
+            loaded[name] = wiring.ground_truth(TestbedChoice(subsystem=name)).audit
         except ContentError as error:
             problems.extend(error.problems)
     if problems:

@@ -1,20 +1,25 @@
-"""Ground truth of a simulated subsystem as a map of severity. Like `truth`, only `wiring` and tests import this."""
+"""Ground truth of a simulated subsystem: its map, the check of its file, the score of a search.
+
+Like `truth`, only `wiring` and tests may import this module.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isnan
 
 from collie.app.severity_map import MapAxis, MapBase, SeverityMap
+from collie.search.anomaly import Anomaly
+from collie.simulator.description import Audit
 from collie.simulator.subsystem import SubsystemFile
-from collie.simulator.survey import survey
-from collie.simulator.truth import Truth
+from collie.simulator.survey import audit, survey
+from collie.simulator.truth import Score, Truth
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 
-class SurveyedSubsystem:
-    """An `app.severity_map.MappedSubsystem`.
+class GroundTruth:
+    """The truth about one subsystem; an `app.severity_map.MappedSubsystem`.
 
     Args:
         file: the subsystem as its file describes it.
@@ -63,6 +68,14 @@ class SurveyedSubsystem:
             mechanisms=tuple(tuple(name.value if name else None for name in row) for row in judged.mechanisms),
             followed=judged.followed,
         )
+
+    def audit(self, space: Space) -> Audit:
+        """Check every witness and every cure that the file claims."""
+        return audit(self._subsystem, space)
+
+    def score(self, space: Space, anomalies: Sequence[Anomaly]) -> Score:
+        """Compare the anomalies of a search with the planted ones."""
+        return Truth(self._subsystem, space).score(anomalies)
 
     def _changed_settings(self) -> Mapping[str, str]:
         return {
