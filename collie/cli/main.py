@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import collie
 from collie.cli.commands import CollieGroup
@@ -67,6 +68,11 @@ class _LazyGroup(CollieGroup):
             return None
         command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        named = [(name, summary) for name, (_module, summary) in _COMMANDS.items() if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=summary) for name, summary in named), *options]
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
