@@ -156,7 +156,7 @@ def hosts_testbed(choice: TestbedChoice, pair: Pair, policy: WindowPolicy | None
 
 
 def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
-    """Load a simulated subsystem with the settings of a choice; raises `ContentError` or `UsageError`."""
+    """Load a simulated subsystem with the settings of a choice. Raises `ContentError` or `UsageError`."""
     from collie.content.subsystems import load_subsystem
     from collie.simulator.subsystem import SubsystemFile
 
@@ -165,7 +165,7 @@ def subsystem_of(choice: TestbedChoice) -> SubsystemFile:
 
 
 def ground_truth(choice: TestbedChoice) -> GroundTruth:
-    """Load the truth about a simulated subsystem, for scoring and maps; raises as `subsystem_of`."""
+    """Load the truth about a simulated subsystem, for scoring and maps. Raises as `subsystem_of`."""
     from collie.simulator.ground_truth import GroundTruth
 
     return GroundTruth(subsystem_of(TestbedChoice(subsystem=choice.subsystem)), choice.settings)
@@ -181,7 +181,7 @@ def watch(hosts: Sequence[Host], period_seconds: float) -> Iterator[tuple[Counte
 
 
 def check_hosts(inventory: Inventory, limits: SafetyLimits | None, *, shared_port: bool) -> tuple[Finding, ...]:
-    """Check the hosts of an inventory, and within limits the data paths between them; None sends no traffic."""
+    """Check the hosts of an inventory, and within limits the data paths between them. None sends no traffic."""
     from collie.content.catalogs import find_catalog
     from collie.hosts.check import check_hosts as check
     from collie.hosts.paths import CheckTraffic

@@ -51,7 +51,7 @@ class Content:
         workload: reads a file in the terms of a space.
         prototype: reads a point of the released prototype: workload, symptom if the file has readings, remarks.
         catalog: loads the counters of a driver.
-        find_catalog: the same; None where the driver has no catalog.
+        find_catalog: the same, None where the driver has no catalog.
         inventory: reads a hosts file.
         subsystem_name: returns the name of a subsystem, given by name or path.
     """
@@ -119,14 +119,14 @@ class Records:
         read: opens a record to read it, also while another process writes it.
         in_memory: begins a record that is not kept.
         exists: whether a directory holds a record.
-        fingerprints: of a campaign's hosts, the latest of each, host A first; empty without any.
+        fingerprints: of a campaign's hosts, the latest of each, host A first, empty without any.
         keep_fingerprints: keeps those of a campaign's hosts beside earlier ones.
         accepted_changes: how the hosts changed while a campaign was resumed.
         fingerprint_file: reads one file, by host.
-        heartbeat: the last sign of life of a campaign's process; None without one.
-        write_heartbeat: replaces it; raises OSError.
+        heartbeat: the last sign of life of a campaign's process, None without one.
+        write_heartbeat: replaces it. Raises OSError.
         calibration_name: names the calibration of hosts, by testbed name, fingerprints and plain workload.
-        calibration: the one of a name; None without one.
+        calibration: the one of a name, None without one.
         keep_calibration: keeps one under a name and returns its file.
         require_writable_calibrations: refuses a folder of calibrations that cannot be written.
     """
@@ -166,14 +166,14 @@ class Testbeds:
     """Kinds of testbeds.
 
     Attributes:
-        simulated: returns the opener of a simulated testbed with a seed; raises `ContentError`, `UsageError`.
+        simulated: returns the opener of a simulated testbed with a seed. Raises `ContentError`, `UsageError`.
         on_hosts: returns the opener of a testbed of real hosts, with a policy of windows or the usual one.
-        several: joins the testbeds of pairs in this process; the flag goes on without those that do not answer.
+        several: joins the testbeds of pairs in this process. The flag goes on without those that do not answer.
         on_workers: the same, opened on the workers of the dask scheduler at an address.
         require_scheduler: refuses an address that this machine cannot use.
         simulated_fleet: returns the name of a fleet's subsystem, and the opener of each group of its hosts.
-        fingerprints: takes those of real hosts; raises `TestbedError`.
-        lab_inventory: returns the hosts file of the lab; None while no lab is up.
+        fingerprints: takes those of real hosts. Raises `TestbedError`.
+        lab_inventory: returns the hosts file of the lab, None while no lab is up.
     """
 
     __test__ = False
@@ -193,14 +193,14 @@ class Reports:
     """Writers of results.
 
     Attributes:
-        campaign_page: writes the HTML report of a campaign; the flag is for writing through a link.
-        comparison_page: writes the page of two campaigns; returns whether both are known to be of one testbed.
-        metrics: writes a Prometheus textfile as of a time; the flag says whether the campaign runs. Raises OSError.
+        campaign_page: writes the HTML report of a campaign. The flag is for writing through a link.
+        comparison_page: writes the page of two campaigns. Returns whether both are known to be of one testbed.
+        metrics: writes a Prometheus textfile as of a time. The flag is set while the campaign runs. Raises OSError.
         testbed_name: names the testbed of a campaign's header.
         perftest_commands, perftest_script: an anomaly as command lines and as a shell script, for hosts by role.
         perftest_json: the command lines as plain values.
         bundle: an anomaly as a file that runs without Collie.
-        read_bundle: reads such a file as data; raises `ContentError`.
+        read_bundle: reads such a file as data. Raises `ContentError`.
     """
 
     campaign_page: Callable[[CampaignStore, Path, ReportContext, bool], None]

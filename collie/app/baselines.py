@@ -1,4 +1,4 @@
-"""Baselines of gates: what is on record, where it can be measured now, and whether it may be compared."""
+"""Baselines of gates: read, measured again, and compared only with hosts that are alike."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Baseline:
 
     Attributes:
         path: as `collie reproduce` takes it.
-        choice: that it was begun with.
-        anomalies: as it found them.
-        record: what it measured.
-        calibration: that it was judged by.
+        choice: at its begin.
+        anomalies: its finds.
+        record: its runs.
+        calibration: its ceilings.
         fingerprints: of its hosts.
     """
 
@@ -51,7 +51,7 @@ class Baseline:
     fingerprints: Mapping[str, Fingerprint]
 
     def fingerprints_of(self, hosts: Collection[str]) -> Mapping[str, Fingerprint]:
-        """Return those of some hosts: its search may have had several pairs of them, and a gate has one."""
+        """Return the fingerprints of some hosts. A search can have several pairs, and a gate has one."""
         known = all(host in self.fingerprints for host in hosts)
         return {host: self.fingerprints[host] for host in hosts} if known else self.fingerprints
 
@@ -60,7 +60,7 @@ def read_baseline(adapters: Adapters, name: str) -> Baseline:
     """Read a campaign as a baseline.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         name: its directory, or the file `campaign.sqlite` in it.
 
     Raises:
@@ -88,7 +88,7 @@ def read_baseline(adapters: Adapters, name: str) -> Baseline:
 
 
 def cases_of(adapters: Adapters, baseline: Baseline, collection: str = "nsdi22") -> tuple[GateCase, ...]:
-    """Return what a gate replays: the known anomalies, then the baseline's own."""
+    """Return the cases of a gate: the known anomalies, then the baseline's."""
     known = [
         GateCase(
             name=reference.id,
@@ -109,7 +109,7 @@ def cases_of(adapters: Adapters, baseline: Baseline, collection: str = "nsdi22")
 
 def _case_of(anomaly: Anomaly, baseline: Baseline, replayed: Collection[str]) -> GateCase:
     name = anomaly.id
-    # The baseline may be a gate itself, whose own baseline had the same name.
+    # The baseline can be a gate whose baseline had the same name.
     while _OF_A_SEARCH.fullmatch(name) or (name != anomaly.id and name in replayed):
         name = f"{baseline.path.resolve().name}-{name}"
     return GateCase(
@@ -125,15 +125,15 @@ def _case_of(anomaly: Anomaly, baseline: Baseline, replayed: Collection[str]) ->
 
 
 def testbed_of(baseline: Baseline, candidate: TestbedChoice, hosts: str | None) -> TestbedChoice | None:
-    """Return where a baseline can be measured now, None when nowhere; a simulated one always can.
+    """Return the testbed on which a baseline can be measured now, None without one. A simulated one always can.
 
     Args:
-        baseline: which.
-        candidate: what it is compared with.
-        hosts: inventory that has it.
+        baseline: to measure.
+        candidate: the other side.
+        hosts: inventory of the baseline.
 
     Raises:
-        UsageError: one of the two is simulated and the other is not, or a simulated one is said to be on hosts.
+        UsageError: one side is simulated and the other is not, or a simulated baseline is given hosts.
     """
     before = baseline.choice.testbed
     if before.is_simulated != candidate.is_simulated:
@@ -159,21 +159,21 @@ def require_alike(
     candidate: Testbed,
     under_test: Sequence[str],
 ) -> None:
-    """Refuse to compare hosts that differ in more than what is under test.
+    """Refuse to compare hosts that differ in a field that is not under test.
 
-    A simulated subsystem is told by its settings and by a digest of all its quantities, which settings change: it is
-    excused where the candidate with the settings of the baseline is the baseline.
+    The fingerprint of a simulated subsystem holds its settings and a digest of all quantities, which settings change.
+    A different digest is accepted if the candidate with the baseline's settings equals the baseline.
 
     Args:
-        adapters: the world.
-        baseline: as its campaign found it.
-        testbed: where it is measured now; None when its record answers.
-        chosen: how the user chose the candidate.
-        candidate: what was opened for that.
-        under_test: in what the two may differ.
+        adapters: in use.
+        baseline: with the fingerprints of its campaign.
+        testbed: of the baseline now, None when its record answers.
+        chosen: choice of the candidate.
+        candidate: its open testbed.
+        under_test: fields in which the two may differ.
 
     Raises:
-        UsageError: they do; or the baseline is not what it was; or a word of `under_test` means nothing.
+        UsageError: the hosts differ, the baseline has changed, or `under_test` has an unknown word.
     """
     _refuse_unknown(under_test, (*baseline.fingerprints.values(), *candidate.info.fingerprints.values()))
     before = baseline.choice.testbed
@@ -207,7 +207,7 @@ def _refuse_unknown(under_test: Sequence[str], fingerprints: Iterable[Fingerprin
 
 
 def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str], follows: Sequence[str] = ()) -> None:
-    """Refuse differences beyond what is under test, and beyond fields that only follow from others."""
+    """Refuse differences outside the fields under test and outside fields that follow from them."""
     unlike = [(host, each) for host in found for each in beyond(host.differences, (*under_test, *follows))]
     if unlike:
         fields = ",".join(dict.fromkeys(each.field for _, each in unlike))

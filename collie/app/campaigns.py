@@ -40,13 +40,13 @@ NO_SCHEDULER = "none"
 
 @dataclass(frozen=True)
 class OpenCampaign:
-    """A campaign that is ready to run, with what has to be closed after it.
+    """A campaign that is ready to run. The caller closes it.
 
     Attributes:
-        choice: what the user said, now or when the campaign began.
-        campaign: the inputs.
-        testbed, store: to be closed.
-        lost_runs: that an earlier process has told of, and that are on record no more.
+        choice: of the operator, now or when the campaign began.
+        campaign: its parts.
+        testbed, store: closed with it.
+        lost_runs: completed runs that are missing from the record.
     """
 
     choice: SearchChoice
@@ -57,15 +57,15 @@ class OpenCampaign:
     lost_runs: int = 0
 
     def release(self) -> SafetyRecord | None:
-        """Leave nothing behind on the testbed; return what the campaign did to it, if it is real or was limited."""
+        """Leave nothing behind on the testbed. Return the safety record, or None for a simulation without limits."""
         return record_of(self.campaign.guard, self.testbed.close())
 
     def run(self, sink: ProgressSink, metrics: Path | None = None) -> Summary:
-        """Search until the budget is spent; meanwhile others can tell from `status.json` how it goes.
+        """Search until the budget is spent, and keep `status.json` up to date.
 
         Args:
-            sink: who watches.
-            metrics: a textfile for Prometheus to be kept up to date.
+            sink: receives the events.
+            metrics: a textfile for Prometheus to keep up to date.
         """
         if self.lost_runs:
             logger.warning("%s", lost_words(self.lost_runs))
@@ -86,10 +86,10 @@ def begin(adapters: Adapters, choice: SearchChoice, directory: Path) -> OpenCamp
     """Begin a campaign in a new directory.
 
     Raises:
-        CollieError: anything that the user chose is wrong, before anything is written.
+        CollieError: the choice is wrong. Nothing has been written.
     """
     choice = with_defaults(adapters, choice.with_absolute_paths())
-    search_inputs(adapters, choice)  # what is wrong with the choice is said before any host is asked
+    search_inputs(adapters, choice)  # a wrong choice is refused before any host is contacted
     with ExitStack() as on_failure:
         testbed = open_testbed(adapters, choice.testbed, choice.seed, choice.pairs, scheduler=choice.scheduler)
         on_failure.callback(testbed.close)
@@ -123,10 +123,10 @@ def new_header(
 
 
 def scheduler_said(directory: Path, began_with: str | None, said: str | None) -> str | None:
-    """Return the scheduler that a user wants now.
+    """Return the scheduler of a campaign that goes on.
 
     Raises:
-        UsageError: the campaign began with one, and the user has not said a word about it.
+        UsageError: the campaign began with one, and the operator names neither it nor `none`.
     """
     if said is None and began_with is not None:
         raise UsageError(
@@ -137,7 +137,7 @@ def scheduler_said(directory: Path, began_with: str | None, said: str | None) ->
 
 
 def _warn_of_unlike_known(adapters: Adapters, known: str | None, testbed: Testbed) -> None:
-    """Say so when the anomalies that need not be found again were found on hosts unlike these."""
+    """Warn if the known anomalies were found on hosts unlike these."""
     if known is None or not os.path.isdir(known):
         return
     then = adapters.records.fingerprints(Path(known))
@@ -162,17 +162,17 @@ def resume(
     """Go on with a campaign.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         directory: of the campaign.
-        budget: a new one; None for the one it began with.
-        scheduler: whose workers are to drive the pairs, `NO_SCHEDULER` for none; has to be said where it began with
-            one, as that is an address in somebody's file.
-        safety: limits to replace those that the user gave before.
-        shared_port: go on although somebody else uses a port.
-        accept_changes: go on although the hosts are not what they were.
+        budget: a new one, or None for the one it began with.
+        scheduler: address of the one whose workers drive the pairs, `NO_SCHEDULER` for none. Required if the campaign
+            began with one: the address comes from a file that others can write.
+        safety: limits that replace earlier ones of the operator.
+        shared_port: go on although a port is in other use.
+        accept_changes: go on although the hosts have changed.
 
     Raises:
-        CollieError: the campaign or something that it was begun with is gone or has changed.
+        CollieError: the campaign, or an input of it, is gone or has changed.
     """
     with ExitStack() as on_failure:
         store = on_failure.enter_context(adapters.records.open(directory))
@@ -211,7 +211,7 @@ def resume(
 
 
 def _is_of(header: CampaignHeader, testbed: Testbed) -> bool:
-    """Whether a campaign was begun on a testbed; of several pairs the first may be the one that does not answer."""
+    """Whether a campaign was begun on a testbed. Of several pairs, the first may be absent."""
     info = testbed.info
     named = "pairs" if "pairs" in info.description else "name"
     now = {"kind": info.kind, "name": info.name, **info.description}
@@ -221,17 +221,17 @@ def _is_of(header: CampaignHeader, testbed: Testbed) -> bool:
 def require_same_hardware(
     adapters: Adapters, directory: Path, now: Mapping[str, Fingerprint], *, accept_changes: bool, absent: bool = False
 ) -> None:
-    """Refuse hosts that are not what they were when a campaign began; keep an accepted change beside what was.
+    """Refuse hosts that have changed since a campaign began. Keep an accepted change beside the first fingerprints.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         directory: of the campaign.
-        now: what the hosts are, by name.
+        now: fingerprints by host.
         accept_changes: go on with changed ones.
-        absent: some of the hosts do not answer, and are left out.
+        absent: some hosts do not answer and are left out.
 
     Raises:
-        HardwareChanged: something that changes results is not known to be equal, and nobody accepts that.
+        HardwareChanged: a field that changes results is not known to be equal, and the change is not accepted.
     """
     then = adapters.records.fingerprints(directory)
     if not then:  # begun by a Collie that kept none
@@ -248,7 +248,7 @@ def require_same_hardware(
 
 
 def _refuse_less_than_used(budget: Budget, store: CampaignRecord) -> None:
-    """Refuse a budget under which some of the recorded runs would not have been begun: they cannot be undone."""
+    """Refuse a budget under which some recorded runs would not have begun."""
     ends = {
         record.run: (record.finished_at_seconds, record.result.elapsed_seconds)
         for record in store.runs(with_series=False)
@@ -257,7 +257,7 @@ def _refuse_less_than_used(budget: Budget, store: CampaignRecord) -> None:
         return
     last = max(ends)
     finished, took = ends.pop(last)
-    # Other pairs may have gone on beyond it: what counts is the clock when the last run began.
+    # Other pairs may have gone on beyond it, so the clock at the last begin counts.
     began = max((end for end, _ in ends.values() if end <= finished - took + _SAME_MOMENT_SECONDS), default=0.0)
     if budget.spent(began, last - 1):
         raise UsageError(
@@ -278,7 +278,7 @@ def _open(
         seed=choice.seed,
         known=inputs.known,
         dropped=inputs.dropped,
-        # A data sheet is ceiling enough; a device without one is measured first, unless it has been.
+        # A data sheet is a ceiling. A device without one is calibrated first, once.
         calibration=store.calibration() if choice.testbed.is_simulated or choice.calibrated else None,
         guard=Guard(inputs.limits),
         lanes=lanes_of(testbed),

@@ -32,11 +32,10 @@ _YAML = frozenset({".yaml", ".yml"})
 
 
 def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice, Callable[[Space], Workload]]:
-    """Find a workload file, a point of the released prototype, or the workload of an anomaly as `case_named` does.
+    """Find a workload file, a point of the released prototype, or the workload of an anomaly (`case_named`).
 
     Returns:
-        The search that it comes from, the usual one where it comes from none, and what gives the workload once its
-        space is known.
+        The search that it comes from, or the default search, and the function that loads the workload for a space.
 
     Raises:
         CollieError: there is none, or it is wrong.
@@ -52,16 +51,16 @@ def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice, Callabl
 
 @dataclass(frozen=True)
 class NamedCase:
-    """An anomaly that a user named, with the search it comes from.
+    """An anomaly that an operator named, with the search that it comes from.
 
     Attributes:
-        case: what to run.
-        choice: of the campaign that found it; for one of the paper's, its subsystem and the usual rest.
+        case: to run.
+        choice: of its campaign. For one of the paper's, its subsystem and defaults.
         calibration: of that campaign.
-        fingerprints: of its hosts; empty where none were kept.
-        found_on: where it was found, in words.
-        sentence: what was found, for people.
-        likely: what the counters point at; empty where they do not tell.
+        fingerprints: of its hosts, empty without a record of them.
+        found_on: its testbed, in words.
+        sentence: its description.
+        likely: the component that counters point at, empty if unknown.
     """
 
     case: Case
@@ -73,11 +72,11 @@ class NamedCase:
     likely: str = ""
 
     def ceilings(self, testbed: TestbedChoice) -> Calibration | None:
-        """Return the calibration of the campaign if it holds here: with a victim beside every run, or without one."""
+        """Return the calibration of the campaign if it holds on a testbed: both have a victim, or neither has."""
         return self.calibration if self.choice.testbed.victim == testbed.victim else None
 
     def difference(self, now: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...] | None:
-        """Return how a testbed differs from the one that the anomaly was found on; None when that is not on record."""
+        """Return the differences from the testbed of the anomaly, None without a record of it."""
         return compare(self.fingerprints, now) if self.fingerprints else None
 
 
@@ -87,7 +86,7 @@ def case_named(adapters: Adapters, name: str) -> NamedCase:
     Raises:
         ContentError: there is no such anomaly, or the file is none of these.
         StoreError: there is no such campaign, or it has no such anomaly.
-        UsageError: the file does not tell what to look for.
+        UsageError: the file has no symptom to look for.
     """
     if name.endswith(BUNDLE_SUFFIX):
         return _bundled(adapters, Path(name))
@@ -159,7 +158,7 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
 
 
 def _catalog_of(adapters: Adapters, choice: TestbedChoice, hardware: Mapping[str, Fingerprint]) -> Catalog | None:
-    """Return the counters of the testbed that a campaign ran on; None when nobody has described its driver."""
+    """Return the counters of a campaign's testbed, None if its driver has no catalog."""
     if choice.is_simulated:
         return adapters.content.catalog("simulated")
     drivers = {str(fingerprint.fields.get("nic.driver")) for fingerprint in hardware.values()}

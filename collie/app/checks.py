@@ -31,12 +31,12 @@ _TERMS = "nsdi22"
 
 
 def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = None) -> tuple[Known, ...]:
-    """Load what an application is compared with.
+    """Load the anomalies that an application is compared with.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         against: a collection of published anomalies, or the directory of a campaign.
-        subsystem: a name or a file; only those published for this one, or all when none were.
+        subsystem: name or file. Only anomalies published for it count, or all if there are none.
 
     Raises:
         ContentError: there is no such collection, or no such subsystem.
@@ -72,12 +72,12 @@ def _published(reference: ReferenceAnomaly) -> Known:
 
 
 def application_named(adapters: Adapters, name: str, space: str | None = None) -> Application:
-    """Load an application, or what does one workload only: a workload file, or the trigger of an anomaly.
+    """Load an application, or an application of one workload: a workload file, or the trigger of an anomaly.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         name: a file, the id of an application, or the id of an anomaly.
-        space: in whose terms; without it an application's own, and `nsdi22` for a workload.
+        space: in whose terms, or None for an application's space, and `nsdi22` for a workload.
 
     Raises:
         ContentError: there is none, or every problem of the file.
@@ -94,10 +94,10 @@ def application_named(adapters: Adapters, name: str, space: str | None = None) -
 def application_of_perftest(
     adapters: Adapters, lines: Sequence[str], space: str | None = None
 ) -> tuple[Application, tuple[str, ...]]:
-    """Read perftest command lines that run at the same time as one workload; return what was assumed as well.
+    """Read perftest command lines that run at the same time as one workload. Return the assumptions, too.
 
     Raises:
-        UsageError: what is wrong with a line, or what no host of the space could run.
+        UsageError: a line is wrong, or the space cannot hold the workload.
     """
     reading = read_perftest(*lines)
     terms = adapters.content.space(space or _TERMS)
@@ -108,11 +108,11 @@ def application_of_perftest(
 
 @dataclass(frozen=True)
 class MeasuredHits:
-    """What runs showed of hits.
+    """Runs of hits.
 
     Attributes:
-        runs: by the place of the hit, its example and the changed one; None where no change was found.
-        safety: what was done to networks; empty on simulations.
+        runs: by the position of the hit: its example, and the changed one or None.
+        safety: records of the runs, empty on simulations.
     """
 
     runs: Mapping[int, tuple[JudgedRun, JudgedRun | None]]
@@ -125,13 +125,13 @@ def measure_hits(
     """Run the example of each hit, and the same after the cheapest change.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         hits: of one application.
         choose: given the testbed that an anomaly was found on, the one to run on and the rest of a choice.
-        sink: who watches.
+        sink: receives the events.
 
     Raises:
-        CollieError: a testbed cannot be opened, or is gone.
+        CollieError: a testbed cannot be opened or is lost.
     """
     choices = [choose(case_named(adapters, hit.known.id).choice.testbed) for hit in hits]
     places: dict[str, list[int]] = {}

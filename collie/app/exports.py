@@ -26,14 +26,14 @@ from collie.workloads.space import Space
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """An anomaly in some form.
+    """An anomaly in one form.
 
     Attributes:
         data: of the file.
-        suffix: that its name usually has.
-        printable: whether it is text for people.
-        runs: whether it runs the anomaly; else it says why that form cannot.
-        reported: the same, for programs.
+        suffix: of its default name.
+        printable: whether it is text.
+        runs: whether it runs the anomaly. Otherwise it gives the reason why that form cannot.
+        reported: the same as plain values.
     """
 
     data: bytes
@@ -47,7 +47,7 @@ def export(adapters: Adapters, name: str, form: str, hosts: str | None = None) -
     """Return an anomaly in one of `EXPORTS`.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         name: of the anomaly.
         form: one of `EXPORTS`.
         hosts: inventory of the hosts that it is for, where the form can name them.
@@ -68,9 +68,9 @@ def _bundle(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> 
 
 
 def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
-    """Return what a bundle of an anomaly holds.
+    """Return the content of an anomaly's bundle.
 
-    It runs on real hosts, so it is judged and controlled by what suits these wherever the campaign does not say.
+    It runs on real hosts, so the defaults of real hosts apply wherever the campaign names nothing.
 
     Raises:
         ContentError: the campaign's space or recipe is gone.
@@ -98,12 +98,12 @@ def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
 
 
 def _space(adapters: Adapters, chosen: SearchChoice) -> Space:
-    """Return the space of a campaign, on hosts as narrow as it was; limits of the simulator are not those of a NIC."""
+    """Return the space of a campaign, narrowed if it ran on hosts. Limits of the simulator are not those of a NIC."""
     return space_named(adapters, chosen.space) if chosen.testbed.is_simulated else narrowed_space_of(adapters, chosen)
 
 
 def _recipe(adapters: Adapters, chosen: SearchChoice) -> Recipe:
-    """Return the recipe of a campaign; unless it was named, that of real NICs for what the simulator found."""
+    """Return the recipe of a campaign. An anomaly of the simulator gets the recipe `hosts` by default."""
     if chosen.testbed.is_simulated:
         return adapters.content.recipe(chosen.recipe or "hosts")
     return recipe_of(adapters, chosen.testbed, chosen.recipe)
@@ -134,4 +134,4 @@ EXPORTS: Mapping[str, Callable[[Adapters, NamedCase, Mapping[str, Host]], Export
     "perftest": _perftest,
     "script": _script,
 }
-"""By what `collie export --as` calls them."""
+"""By the names of `collie export --as`."""

@@ -27,22 +27,22 @@ from collie.readings.policy import WindowPolicy
 SIMULATED_HOSTS: Final = 16
 MAX_SIMULATED: Final = 10_000
 _WINDOW_SECONDS: Final = 5.0
-"""Of runs on real hosts: a deviation has to last, so a window has to be longer than that (`judge.LASTING`)."""
+"""Of runs on real hosts: longer than a deviation must last (`judge.LASTING`)."""
 MAX_PAIRS: Final = 64
 """Groups of real hosts that measure at once: each has a thread and two SSH connections of this computer."""
 
 
 @dataclass(frozen=True)
 class FleetChoice:
-    """What a user says about a fleet.
+    """An operator's choice of a fleet.
 
     Attributes:
         search: the testbed, the seed of its noise, the safety limits.
-        simulated_hosts: how many, on the simulator; None for `SIMULATED_HOSTS`.
+        simulated_hosts: their number, or None for `SIMULATED_HOSTS`.
         faults: of simulated hosts, by name.
-        repeat: times that the battery is run; None for as often as a fleet of that size needs.
-        pairs: groups of real hosts that measure at once; None for all that share no host.
-        false_alarm: chance that a fleet with nothing odd is accused, at most.
+        repeat: times that the battery runs, or None for the number that the size needs.
+        pairs: groups of real hosts that measure at once, or None for all that share no host.
+        false_alarm: upper bound of the chance that a healthy fleet is accused.
     """
 
     search: SearchChoice = field(default_factory=SearchChoice)
@@ -55,15 +55,15 @@ class FleetChoice:
 
 @dataclass(frozen=True)
 class FleetResult:
-    """What came of a fleet.
+    """Result of a fleet.
 
     Attributes:
         name: of the fleet, in words.
-        hosts: all of it, in order of the ring.
+        hosts: in order of the ring.
         battery: the probes.
-        survey: what was read.
-        verdict: of it; None when nothing was read at all.
-        safety: what was done to the network; None on a simulation without limits.
+        survey: the readings.
+        verdict: None without any reading.
+        safety: record of the runs, None on a simulation without limits.
     """
 
     name: str
@@ -112,7 +112,7 @@ def _simulated(adapters: Adapters, choice: FleetChoice) -> _Opened:
     if strangers := [host for host in choice.faults if host not in hosts]:
         raise UsageError(f"the simulated fleet has no host {strangers[0]}; it has {hosts[0]} to {hosts[-1]}")
     name, open_group = adapters.testbeds.simulated_fleet(testbed, choice.faults, choice.search.seed)
-    # The simulator has two hosts at a time and a network that is never congested: nothing for several to meet in.
+    # The simulator has two hosts at a time and a network that is never congested.
     battery = tuple(probe for probe in BATTERY if probe.stage is not Stage.ALL_TO_ONE)
     return f"simulated subsystem {name}, {count} hosts", hosts, battery, open_group, 1
 
@@ -137,7 +137,7 @@ def _real(adapters: Adapters, choice: FleetChoice) -> _Opened:
 
 
 def by_rail(endpoints: Iterable[str]) -> tuple[str, ...]:
-    """Return the ring: the first device of every host, then the second ones. So neighbours are on different hosts."""
+    """Return the ring: the first device of every host, then the second ones. Neighbours are on different hosts."""
     number: Counter[str] = Counter()
     placed = []
     for endpoint in endpoints:

@@ -1,4 +1,4 @@
-"""Gates: a baseline, what is under test, and the loop that compares the two."""
+"""Gates: a baseline, a candidate, and the loop that compares them."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ from collie.workloads.feature import Mfs
 logger = logging.getLogger(__name__)
 _SIDES = ("candidate", "baseline")
 _BESIDE = "baseline"
-"""Directory in that of the gate: what the baseline showed beside the candidate, a campaign of its own."""
+"""Directory in the gate's, with the baseline's runs as a separate campaign."""
 
 
 class _Unwatched:
-    """A `ProgressSink` for the baseline's runs: people watch the candidate's."""
+    """A `ProgressSink` for the baseline's runs. The terminal shows only the candidate's."""
 
     def on_event(self, event: Event) -> None:
         """Show nothing."""
 
 
 def recorded_gate(adapters: Adapters, directory: Path) -> GateChoice:
-    """Return what a gate was begun with.
+    """Return the choice of a gate on record.
 
     Raises:
         StoreError: there is no such campaign, or it is no gate.
@@ -81,8 +81,7 @@ class OpenGate:
     Attributes:
         candidate: the testbed under test.
         budget: of both sides together.
-        safety: what was done to the network by each side, `candidate` and `baseline`, once `release` was called; empty
-            on a simulation without limits.
+        safety: record of each side, `candidate` and `baseline`, after `release`, empty on a simulation without limits.
     """
 
     candidate: Testbed
@@ -121,21 +120,21 @@ def gate(
     """Open a gate, and close its testbeds and its record.
 
     Args:
-        adapters: the world.
-        choice: what the user says.
-        baseline: what to compare with.
-        directory: for the record of the candidate, a campaign of its own; None keeps none.
-        sink: who watches.
-        resumed: go on with the record that is there.
-        accept_changes: go on although the hosts are not what they were.
+        adapters: in use.
+        choice: of the operator.
+        baseline: to compare with.
+        directory: of the candidate's record, a separate campaign, None keeps none.
+        sink: receives the events of the candidate.
+        resumed: go on with the existing record.
+        accept_changes: go on although the hosts have changed.
 
     Raises:
         UsageError: the two sides differ in more than what is under test.
-        CollieError: anything that the user chose is wrong.
+        CollieError: the choice is wrong.
     """
     choice = choice.with_absolute_paths()
     search = choice.search
-    # What is wrong with the choice is said before any host is asked.
+    # A wrong choice is refused before any host is contacted.
     search_inputs(adapters, search)
     there = testbed_of(baseline, search.testbed, choice.baseline_hosts)
     limits_there = limits_of(adapters, dataclasses.replace(search, testbed=there)) if there else None
@@ -143,7 +142,7 @@ def gate(
         candidate = stack.enter_context(_opened(adapters, search.testbed, search.seed, shared_port=search.shared_port))
         testbed = None
         if there is not None:
-            seed = Random(f"{search.seed}/baseline").getrandbits(31)  # noise of its own
+            seed = Random(f"{search.seed}/baseline").getrandbits(31)  # separate noise
             testbed = stack.enter_context(_opened(adapters, there, seed, shared_port=search.shared_port))
         require_alike(adapters, baseline, testbed, search.testbed, candidate, choice.under_test)
         if not resumed:
@@ -183,7 +182,7 @@ def _ready(
     candidate, *others = lanes
 
     def measurer(lane: _Lane, watching: ProgressSink) -> Measurer:
-        begun = next(iter(lane.store.runs()), None) is not None  # what it has was judged by the ceilings on record
+        begun = next(iter(lane.store.runs()), None) is not None  # its runs were judged by the ceilings on record
         if not begun:
             lane.store.set_calibration(
                 kept_calibration(adapters, search.testbed, lane.testbed, inputs.space) or baseline.calibration
@@ -238,7 +237,7 @@ def _store(
     if directory is None:
         yield adapters.records.in_memory(header)
         return
-    if not (resumed and adapters.records.exists(directory)):  # a kill may have been quicker than the second
+    if not (resumed and adapters.records.exists(directory)):  # a kill may have come before the second record
         with adapters.records.create(directory, header, None) as store:
             adapters.records.keep_fingerprints(directory, testbed.info.fingerprints)
             yield store

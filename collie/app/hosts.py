@@ -38,7 +38,7 @@ def take_fingerprints(adapters: Adapters, hosts: str, names: Sequence[str] = ())
 
 
 def fingerprints_named(adapters: Adapters, name: str, hosts: str | None) -> Mapping[str, Fingerprint]:
-    """Find fingerprints: of a file, of a campaign directory, or of a host of an inventory, as it is now.
+    """Find fingerprints: of a file, of a campaign directory, or of a host of an inventory now.
 
     Raises:
         UsageError: it is none of these.
@@ -59,10 +59,10 @@ def fingerprints_named(adapters: Adapters, name: str, hosts: str | None) -> Mapp
 
 
 def diff(adapters: Adapters, a: str, b: str, hosts: str | None) -> tuple[HostDifference, ...]:
-    """Compare what two names of `fingerprints_named` stand for.
+    """Compare the fingerprints of two names (`fingerprints_named`).
 
     Raises:
-        UsageError: nobody can say which host is to be compared with which.
+        UsageError: the sides have different numbers of hosts.
         CollieError: as `fingerprints_named`.
     """
     left, right = fingerprints_named(adapters, a, hosts), fingerprints_named(adapters, b, hosts)
@@ -71,7 +71,7 @@ def diff(adapters: Adapters, a: str, b: str, hosts: str | None) -> tuple[HostDif
         names = (first, second) if first != second else (a, b)
         return compare({names[0]: one}, {names[1]: other})
     if 1 in (len(left), len(right)) and (shared := set(left) & set(right)):
-        # One host against a campaign: against what that very host was then.
+        # One host against a campaign: against the same host then.
         left, right = ({name: each[name] for name in shared} for each in (left, right))
     if len(left) != len(right):
         raise UsageError(

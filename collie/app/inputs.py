@@ -32,10 +32,10 @@ class Defaults(NamedTuple):
 
 
 def defaults_for(adapters: Adapters, choice: TestbedChoice) -> Defaults:
-    """Return what a testbed is searched with unless the user says something else.
+    """Return the space and the recipe of a testbed for which the operator names none.
 
-    Of hosts the first pair's devices decide, by name, as nobody has been asked yet: `rxe0` and the like are Soft-RoCE,
-    and take a small space and patience. Pairs that measure for one campaign are alike.
+    The device names of the first pair decide, because no host has been contacted yet. A name such as `rxe0` is
+    Soft-RoCE, which needs a small space and long windows. The pairs of a campaign are alike.
 
     Raises:
         InventoryError: the hosts file is wrong.
@@ -49,7 +49,7 @@ def defaults_for(adapters: Adapters, choice: TestbedChoice) -> Defaults:
 
 
 def with_defaults(adapters: Adapters, choice: SearchChoice) -> SearchChoice:
-    """Return a choice for the record: what real hosts suggest is named, and does not change with the hosts file.
+    """Return a choice for the record. It names the defaults of real hosts, which the hosts file can change later.
 
     Raises:
         InventoryError: the hosts file is wrong.
@@ -59,13 +59,13 @@ def with_defaults(adapters: Adapters, choice: SearchChoice) -> SearchChoice:
 
 
 def space_of(adapters: Adapters, choice: TestbedChoice, name: str | None, terms: str | None = None) -> Space:
-    """Load a space, or what an application reaches of one; without a name the space that suits the testbed.
+    """Load a space, or the part that an application reaches. The default suits the testbed.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         choice: the testbed.
-        name: a name or a file of either.
-        terms: space of an application that names none; None for the one that suits the testbed.
+        name: name or file of either.
+        terms: space of an application that names none, or None for the one that suits the testbed.
     """
     if name is None or adapters.content.names_application(name):
         return space_named(adapters, name, terms or defaults_for(adapters, choice).space)
@@ -73,11 +73,11 @@ def space_of(adapters: Adapters, choice: TestbedChoice, name: str | None, terms:
 
 
 def space_named(adapters: Adapters, name: str | None, default: str = "nsdi22") -> Space:
-    """Load a space, or what an application reaches of one.
+    """Load a space, or the part that an application reaches.
 
     Args:
-        adapters: the world.
-        name: a name or a file of either; a space comes first. None for the default.
+        adapters: in use.
+        name: name or file of either. A space comes first. None for the default.
         default: of a name, and the space of an application that names none.
 
     Raises:
@@ -93,7 +93,7 @@ def space_named(adapters: Adapters, name: str | None, default: str = "nsdi22") -
 
 
 def recipe_of(adapters: Adapters, choice: TestbedChoice, name: str | None) -> Recipe:
-    """Load a recipe; without a name the one that suits the testbed."""
+    """Load a recipe. The default suits the testbed."""
     return adapters.content.recipe(name or defaults_for(adapters, choice).recipe)
 
 
@@ -108,19 +108,19 @@ def known_sets(adapters: Adapters, known: str | None) -> tuple[Mfs, ...]:
         return ()
     if os.path.isdir(known):
         with adapters.records.read(Path(known)) as store:
-            # An explanation that is not complete would hide what it does not explain.
+            # An incomplete explanation would hide other anomalies.
             return tuple(each.mfs for each in store.anomalies() if each.complete and each.same_as is None)
     return tuple(reference.conditions for reference in adapters.content.references(known))
 
 
 @dataclass(frozen=True)
 class SearchInputs:
-    """What a search is made of, besides its testbed and its record.
+    """Inputs of a search, besides its testbed and its record.
 
     Attributes:
-        dropped: what was left out of the space because the testbed cannot do it.
+        dropped: parts of the space that the testbed cannot do.
         known: minimal feature sets that need not be found again.
-        limits: of safety, in force.
+        limits: safety limits in force.
     """
 
     space: Space
@@ -132,10 +132,10 @@ class SearchInputs:
 
 
 def limits_of(adapters: Adapters, choice: SearchChoice) -> SafetyLimits:
-    """Return the limits in force: the site's, tightened by the user; a simulation has none of its own.
+    """Return the limits in force: the site's, tightened by the operator. A simulation has only the operator's.
 
     Raises:
-        UsageError: the user wants more than the site allows.
+        UsageError: the operator wants more than the site allows.
         InventoryError: the hosts file is wrong.
     """
     hosts = choice.testbed.hosts
@@ -143,21 +143,21 @@ def limits_of(adapters: Adapters, choice: SearchChoice) -> SafetyLimits:
 
 
 def narrowed_space_of(adapters: Adapters, choice: SearchChoice) -> Space:
-    """Load the space of a search and narrow it: by what the user says, and by what the testbed can do if that is known.
+    """Load the space of a search, narrowed by the operator and by the known capabilities of the testbed.
 
     Raises:
         ContentError: there is no such space, or it is wrong.
-        UsageError: what is fixed, limited and possible leaves nothing.
+        UsageError: no workload is left.
     """
     return pruned_space_of(adapters, choice)[0]
 
 
 def pruned_space_of(adapters: Adapters, choice: SearchChoice) -> tuple[Space, tuple[Drop, ...]]:
-    """Load and narrow the space of a search, and say what was left out of it because the testbed cannot do it.
+    """Load and narrow the space of a search. Return it with the parts that the testbed cannot do.
 
     Raises:
         ContentError: there is no such space, or it is wrong.
-        UsageError: what is fixed, limited and possible leaves nothing.
+        UsageError: no workload is left.
     """
     space = space_of(adapters, choice.testbed, choice.space, choice.terms)
     fixes, limits = parse_fixes(choice.fix), parse_limits(choice.limit)
@@ -172,7 +172,7 @@ def search_inputs(adapters: Adapters, choice: SearchChoice) -> SearchInputs:
     """Load everything that a choice names.
 
     Raises:
-        CollieError: anything that the user chose is wrong.
+        CollieError: some of it is wrong.
     """
     space, dropped = pruned_space_of(adapters, choice)
     recipe = recipe_of(adapters, choice.testbed, choice.recipe)

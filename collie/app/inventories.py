@@ -26,8 +26,7 @@ def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
     """Return the pairs that measure side by side.
 
     Raises:
-        UsageError: the inventory forms fewer; or a host is in two of them, be it with two devices, as what crosses its
-            PCIe and its memory for one is missing to the other; or only some are loopback across ports.
+        UsageError: the inventory forms fewer, a host is in two of them, or only some are loopback across ports.
     """
     if not inventory.pairs:
         raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
@@ -52,7 +51,7 @@ def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
 
 
 def open_inventory(adapters: Adapters, hosts: str) -> Inventory:
-    """Load an inventory file; `lab` is the one that `collie lab up` wrote.
+    """Load an inventory file. `lab` stands for the one that `collie lab up` wrote.
 
     Raises:
         InventoryError: the file is wrong.

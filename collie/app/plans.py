@@ -1,4 +1,4 @@
-"""What a search would do, told without any host being touched."""
+"""The plan of a search, made without contact to any host."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _FIRST_PROPOSALS = 5
 
 
 def describe(adapters: Adapters, choice: SearchChoice) -> dict[str, Any]:
-    """Return what a search would do, without touching any host: what hosts cannot do is left out once they are asked.
+    """Return the plan of a search as plain values. Capabilities of real hosts are not known yet.
 
     Raises:
-        CollieError: anything that the user chose is wrong.
+        CollieError: the choice is wrong.
     """
     if choice.scheduler is not None:
         adapters.testbeds.require_scheduler(choice.scheduler)
@@ -61,7 +61,7 @@ def describe(adapters: Adapters, choice: SearchChoice) -> dict[str, Any]:
 
 
 def _first_proposals(choice: SearchChoice, inputs: SearchInputs) -> Iterator[Workload]:
-    """Yield what a search proposes before any result could change its mind; no counters are known yet."""
+    """Yield the first proposals, without any result. No counters are known yet."""
     strategy = build(inputs.recipe, inputs.space, Catalog("none yet", ()), strategy_generator(choice.seed))
     for _ in range(_FIRST_PROPOSALS):
         workload = strategy.ask()

@@ -28,10 +28,10 @@ class Pulse:
     once: a full disk under a monitoring system ends no campaign.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         directory: of the campaign.
         header: of the campaign, for labels.
-        metrics: the textfile; None for none.
+        metrics: the textfile, or None for none.
     """
 
     def __init__(

@@ -16,12 +16,12 @@ class ReportContext:
 
     Attributes:
         place: the campaign directory, as the reader would write it on a command line.
-        space: of the search; gives plain values and siblings. None compares with Collie's defaults.
+        space: of the search. It gives plain values and siblings. None compares with Collie's defaults.
         wall_seconds: duration of the search on the reader's clock, if known.
         dropped: parts of the space that the testbed cannot do.
-        fingerprints: of the testbed by host, host A first, at the end of the campaign; empty without a record of them.
+        fingerprints: of the testbed by host, host A first, at the end of the campaign, empty without a record of them.
         changes: of the testbed while the campaign was resumed, as the operator accepted them.
-        search: words of the command that begins the same search or gate again; empty if unknown.
+        search: words of the command that begins the same search or gate again, empty if unknown.
     """
 
     place: str = "CAMPAIGN"

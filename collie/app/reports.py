@@ -13,7 +13,7 @@ from collie.campaign.choice import GATE, GateChoice, SearchChoice
 
 
 def recorded_choice(adapters: Adapters, directory: Path) -> SearchChoice:
-    """Return what a campaign was begun with.
+    """Return the choice of a campaign on record.
 
     Raises:
         StoreError: there is no such campaign, or it is of a newer schema.
@@ -23,7 +23,7 @@ def recorded_choice(adapters: Adapters, directory: Path) -> SearchChoice:
 
 
 def read_campaign(adapters: Adapters, directory: Path) -> CampaignRecord:
-    """Open a campaign to look at it, also while another process writes it.
+    """Open a campaign to read it, also while another process writes it.
 
     Raises:
         StoreError: there is no such campaign, or it is of a newer schema.
@@ -37,14 +37,14 @@ def write_report(
     """Write the HTML report of a campaign.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         store: the campaign.
-        path: where the user wants it; None for its own folder.
-        wall_seconds: that the campaign has taken, if known.
+        path: of the page, or None for the campaign's folder.
+        wall_seconds: duration of the campaign, if known.
 
     Raises:
-        UsageError: the user's file cannot be written.
-        StoreUnwritable: nor can the campaign's own.
+        UsageError: the operator's file cannot be written.
+        StoreUnwritable: the campaign's file cannot be written.
     """
     target = path or store.directory.path / "report.html"
     context = _report_context(adapters, store, wall_seconds)
@@ -55,17 +55,17 @@ def write_report(
 def write_comparison(
     adapters: Adapters, here: CampaignRecord, there: CampaignRecord, path: Path | None = None
 ) -> tuple[Path, bool]:
-    """Write the page of two campaigns beside each other; return where, and whether they are known to be of one testbed.
+    """Write the page of two campaigns. Return its path, and whether both are known to be of one testbed.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         here: one campaign.
         there: the other.
-        path: where the user wants it; None for the folder of the first.
+        path: of the page, or None for the folder of the first.
 
     Raises:
-        UsageError: the user's file cannot be written.
-        StoreUnwritable: nor can the campaign's own.
+        UsageError: the operator's file cannot be written.
+        StoreUnwritable: the campaign's file cannot be written.
     """
     target = path or here.directory.path / f"against-{there.directory.path.resolve().name}.html"
     contexts = _report_context(adapters, here), _report_context(adapters, there)

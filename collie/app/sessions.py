@@ -36,14 +36,14 @@ def open_session(
     """Open a testbed for single workloads, and close it.
 
     Args:
-        adapters: the world.
-        choice: testbed, space, recipe (for its thresholds) and seed of a search that would judge alike.
-        sink: who watches.
-        calibration: ceilings that are known already.
-        calibrated_on: fingerprints of the hosts that they were measured on, if known; of other hosts they say nothing.
-        levels: what healthy runs read, where that is known already.
+        adapters: in use.
+        choice: testbed, space, recipe (for its thresholds) and seed, as of a search.
+        sink: receives the events.
+        calibration: known ceilings.
+        calibrated_on: fingerprints of the hosts of that calibration, if known. For other hosts it is not used.
+        levels: known readings of healthy runs.
     """
-    narrowed_space_of(adapters, choice)  # what is wrong with the choice is said before any host is asked
+    narrowed_space_of(adapters, choice)  # a wrong choice is refused before any host is contacted
     recipe = recipe_of(adapters, choice.testbed, choice.recipe)
     guard = Guard(limits_of(adapters, choice))
     testbed = open_testbed(adapters, choice.testbed, choice.seed)
@@ -51,7 +51,7 @@ def open_session(
         require_idle_ports(testbed, shared_port=choice.shared_port)
         able = choice.capabilities or testbed.capabilities
         space = narrowed_space_of(adapters, dataclasses.replace(choice, capabilities=able))
-        header = CampaignHeader("bench", {}, space.name, recipe.name, {}, choice.seed, utc_now())
+        header = CampaignHeader("session", {}, space.name, recipe.name, {}, choice.seed, utc_now())
         if calibrated_on and unlike(calibrated_on, testbed):
             calibration = None
         ceilings = calibration or kept_calibration(adapters, choice.testbed, testbed, space) or Calibration()
@@ -66,13 +66,13 @@ def open_session(
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What calibrating has measured.
+    """Result of a calibration.
 
     Attributes:
         calibration: the ceilings.
-        path: where they are kept; None where they could not be.
-        safety: what the runs did to the network; None where nothing was limited.
-        failure: why they could not be kept.
+        path: of their file, None if it could not be written.
+        safety: record of the runs, None without limits.
+        failure: the reason why the file could not be written.
     """
 
     calibration: Calibration
@@ -89,20 +89,20 @@ def calibrate(
     sizes: Sequence[int] = DENSE_SIZES,
     opcodes: Sequence[Opcode] = (),
 ) -> Calibrated:
-    """Measure what plain traffic achieves on real hosts, and keep it for later searches.
+    """Measure plain traffic on real hosts, and keep its rates as ceilings of later searches.
 
-    Where it cannot be kept in the end, it is returned all the same: hosts have worked for it.
+    If the file cannot be written in the end, the result is still returned.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         choice: hosts, and the space that gives plain values.
         repeats: of each workload.
-        sink: who watches.
+        sink: receives the events.
         sizes: of messages, in bytes.
-        opcodes: only these; all of the space without any.
+        opcodes: only these, empty for all of the space.
 
     Raises:
-        StoreUnwritable: it could not be kept, as is found out before any host is asked.
+        StoreUnwritable: the folder of calibrations cannot be written. No host has been contacted.
         TestbedError: the hosts cannot be used.
     """
     adapters.records.require_writable_calibrations()

@@ -27,10 +27,10 @@ class MapAxis:
     """One axis.
 
     Attributes:
-        dimension: its name; `message_bytes` for the size of all messages.
+        dimension: its name, `message_bytes` for the size of all messages.
         values: ascending when ordered.
         ordered: whether the values are numbers in order.
-        position: the base workload's own value, or None when it has none here.
+        position: the base workload's value, None if it has none on the axis.
     """
 
     dimension: str
@@ -40,7 +40,7 @@ class MapAxis:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether positions are logarithms; else each value has the same room."""
+        """Whether positions are logarithms. Otherwise each value has the same room."""
         return self.ordered and self.values[0] > 0
 
     def place(self, value: Any) -> float:
@@ -62,17 +62,17 @@ class MapAxis:
 
 @dataclass(frozen=True, slots=True)
 class SeverityMap:
-    """Severity over two dimensions, and what everything else is.
+    """Severity over two dimensions around a base workload.
 
     Attributes:
-        subsystem, settings: what was judged; `settings` are those that differ from the file.
+        subsystem, settings: the subsystem. `settings` are those that differ from the file.
         space: gives the dimensions.
-        base, base_name: what every point differs from in the two dimensions.
-        fixed: dimensions that the user fixed.
-        base_severity: of the base workload itself; None when it cannot run.
+        base, base_name: every point differs from it in the two dimensions only.
+        fixed: dimensions that the operator fixed.
+        base_severity: of the base workload, None if it cannot run.
         plain: the space's plain workload.
-        severity: by y, then x: 0 is normal, None no workload that could run.
-        mechanisms: likewise; None where nothing is credited.
+        severity: by y, then x: 0 is normal, None cannot run.
+        mechanisms: likewise, None where nothing is credited.
         followed: other dimensions that made room for the axes at some points.
     """
 
@@ -92,12 +92,12 @@ class SeverityMap:
 
     @property
     def default_name(self) -> str:
-        """The name of its file unless the user gives one."""
+        """The default name of its file."""
         words = (self.subsystem, self.x.dimension, self.y.dimension)
         return f"map-{'-'.join(re.sub(r'[^A-Za-z0-9_.-]+', '_', word) for word in words)}.svg"
 
     def kinds(self) -> list[list[str | None]]:
-        """Return what each cell shows: a mechanism's name, an empty text where normal, None where nothing can run."""
+        """Return the content of each cell: a mechanism's name, an empty text if normal, None if nothing can run."""
         return [
             [
                 None if value is None else (name or UNEXPLAINED) if value > 0 else ""
@@ -112,7 +112,7 @@ class SeverityMap:
         return dict(sorted(((name, names.count(name)) for name in set(names)), key=lambda item: (-item[1], item[0])))
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as plain values; sizes in bytes, severity 0..1."""
+        """Return everything as plain values: sizes in bytes, severity 0..1."""
         return {
             "schema_version": 1,
             "subsystem": self.subsystem,
@@ -133,13 +133,13 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class MapChoice:
-    """What a user says about a map of severity.
+    """An operator's choice of a map of severity.
 
     Attributes:
         x, y: dimensions.
-        space: name or file; None for the usual one.
-        workload: what the map lies around: a file, an anomaly, a mechanism's witness; None for the plain workload.
-        fix: dimensions with another value, as the user wrote them.
+        space: name or file, or None for the default.
+        workload: the base: a file, an anomaly, a mechanism's witness, or None for the plain workload.
+        fix: dimensions with another value, as written.
     """
 
     x: str

@@ -1,4 +1,4 @@
-"""How a campaign stands, asked from elsewhere: what is on record, and what the process that runs it last said."""
+"""The status of a campaign, from its record and the last sign of life of its process."""
 
 from __future__ import annotations
 
@@ -17,35 +17,34 @@ from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count
 
 _SILENCE_SECONDS = 10 * PERIOD_SECONDS
-"""A process that says nothing for that long is taken for dead: a busy machine, or a file server, may hold up a few."""
+"""A process that is silent for that long counts as dead. A busy machine or file server can delay a few signs."""
 
 
 class Life(StrEnum):
-    """Whether anybody is at a campaign."""
+    """Whether a process works on a campaign."""
 
     RUNNING = "running"
     ENDED = "ended"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     DIED = "died"
-    """The process gives no sign of life, and never said that it ended."""
+    """The process gives no sign of life and recorded no end."""
     UNKNOWN = "unknown"
-    """No process has said anything: the campaign is of an earlier Collie, or was never run."""
+    """No process left a sign: the campaign is of an earlier Collie, or was never run."""
 
 
 @dataclass(frozen=True)
 class CampaignStatus:
-    """How a campaign stands, for whoever did not start it.
+    """The status of a campaign.
 
     Attributes:
-        directory: of the campaign.
-        header: of the campaign.
-        life: whether anybody is at it.
-        heartbeat: what the process last said; None when none did.
-        silent_seconds: how long ago that was; None when nobody said anything.
-        standing: figures of the record, and those that only the process knows as it last said them.
+        directory, header: of the campaign.
+        life: whether a process works on it.
+        heartbeat: the last sign of life, None without one.
+        silent_seconds: its age, None without one.
+        standing: figures of the record, completed by the last sign of life.
         anomalies: on record.
-        lost_runs: that a process has told of, and that are on record no more.
+        lost_runs: completed runs that are missing from the record.
     """
 
     directory: Path
@@ -59,15 +58,15 @@ class CampaignStatus:
 
 
 def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> CampaignStatus:
-    """Return how a campaign stands; reads only, also while another process writes.
+    """Return the status of a campaign, also while another process writes it.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         directory: of the campaign.
-        now: the time of day; None for this machine's.
+        now: the time of day, or None for this machine's.
 
     Raises:
-        StoreError: it holds no campaign, or what it holds cannot be read.
+        StoreError: the directory holds no campaign that can be read.
     """
     with adapters.records.read(directory) as store:
         heartbeat = adapters.records.heartbeat(store.directory.path)
@@ -87,10 +86,9 @@ def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> 
 
 
 def lost_runs(adapters: Adapters, store: CampaignRecord) -> int:
-    """Count the runs that a process has told of and that its record lacks: somebody took files of it away.
+    """Count the completed runs that the record lacks, because files of it were removed.
 
-    A run is on record before anybody hears of it, so a record that is whole is never behind. What a process that died
-    did after its last sign of life, nobody had been told.
+    A run is recorded before it is reported, so a complete record is never behind the last sign of life.
 
     Raises:
         StoreError: the record cannot be read.
@@ -103,7 +101,7 @@ def lost_runs(adapters: Adapters, store: CampaignRecord) -> int:
 
 
 def lost_words(runs: int) -> str:
-    """Return the warning about runs that the record lacks; empty without any."""
+    """Return the warning about runs that the record lacks, empty without any."""
     if not runs:
         return ""
     return (
@@ -133,12 +131,12 @@ def _life(heartbeat: Heartbeat | None, silent_seconds: float | None) -> Life:
 
 
 def _silence(heartbeat: Heartbeat, now: datetime) -> float:
-    # The clocks of two machines differ: what was said in our future was said just now.
+    # The clocks of two machines differ: a sign from the future counts as new.
     return max(0.0, (now - heartbeat.updated_at).total_seconds())
 
 
 def _standing(said: CampaignProgress, tally: Tally, anomalies: tuple[Anomaly, ...]) -> CampaignProgress:
-    """Return what was said, with what the record knows better: it is never behind."""
+    """Return the process's figures, with those of the record, which is never behind."""
     return dataclasses.replace(
         said,
         runs=tally.runs,

@@ -32,11 +32,11 @@ def open_testbed(
     """Open the testbed of a choice. Several pairs of hosts become one testbed, a `ParallelPairs`.
 
     Args:
-        adapters: the world.
+        adapters: in use.
         choice: of the operator.
         seed: of simulated noise.
         pairs: of hosts.
-        scheduler: address of the dask scheduler whose workers drive them; None for this process.
+        scheduler: address of the dask scheduler whose workers drive them, or None for this process.
         absent_ok: go on without pairs that do not answer, as long as one does.
 
     Raises:
@@ -67,7 +67,7 @@ def openers(adapters: Adapters, choice: TestbedChoice, seed: int, pairs: int) ->
 
 
 def lanes_of(testbed: Testbed) -> tuple[Lane, ...]:
-    """Return the lanes of a testbed of several pairs; none of a single one."""
+    """Return the lanes of a testbed of several pairs. A single one has none."""
     return testbed.lanes if isinstance(testbed, ParallelPairs) else ()
 
 

@@ -26,15 +26,15 @@ class Bundle:
         exported: when, RFC 3339.
         found_on: the testbed, in words.
         sentence: what was found, for people.
-        likely: what the counters point at; empty where they do not tell.
+        likely: what the counters point at, empty where they do not tell.
         symptom: what has to show.
         mfs: the conditions, of which breaking any one makes it go.
         plan: the workload and its controls.
         siblings: the plain sibling of each of them, which gives the bound.
         thresholds: from where on a reading is an anomaly.
         verify: compare what arrives with what was sent.
-        then: what the counters showed; None when that is not on record.
-        fingerprints: of the hosts that it was found on; empty when that is not on record.
+        then: what the counters showed, None when that is not on record.
+        fingerprints: of the hosts that it was found on, empty when that is not on record.
     """
 
     name: str

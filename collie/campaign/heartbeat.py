@@ -1,4 +1,4 @@
-"""The sign of life of a process that runs a campaign. It concerns the process; the record does not need it."""
+"""The sign of life of a process that runs a campaign. The record does not need it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ProcessState(StrEnum):
     RUNNING = "running"
     ENDED = "ended"
     INTERRUPTED = "interrupted"
-    """By the user; it can be resumed."""
+    """By the operator. It can be resumed."""
     FAILED = "failed"
-    """An error ended it; it can be resumed."""
+    """An error ended it. It can be resumed."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Heartbeat:
         machine, pid: where it runs.
         began, updated: RFC 3339, UTC: when the process began with the campaign, and when it said this.
         standing: how the campaign stood.
-        ended_by: what ended it, `budget` or another; None while it runs or if nothing did.
+        ended_by: what ended it, `budget` or another, None while it runs or if nothing did.
         error: what went wrong, if it failed.
     """
 

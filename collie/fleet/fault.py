@@ -37,7 +37,7 @@ class Fault:
 
     Attributes:
         kind: in which way.
-        size: bit error ratio of `bit_errors`, share that `busy_memory` leaves; None for the usual one.
+        size: bit error ratio of `bit_errors`, share that `busy_memory` leaves, or None for the usual one.
 
     Raises:
         UsageError: a kind has no sizes, or none like that.
