@@ -69,8 +69,8 @@ def read_baseline(adapters: Adapters, name: str) -> Baseline:
     path = Path(name)
     directory = path.parent if path.name == "campaign.sqlite" else path
     with read_campaign(adapters, directory) as store:
-        said = adapters.records.heartbeat(directory)
-        if said is not None and said.state is ProcessState.RUNNING:
+        last = adapters.records.heartbeat(directory)
+        if last is not None and last.state is ProcessState.RUNNING:
             logger.warning("%s has not ended; the gate compares with what is on record so far", directory)
         kept = adapters.records.fingerprints(directory)
         if not kept:
@@ -179,9 +179,9 @@ def require_alike(
     before = baseline.choice.testbed
     follows: tuple[str, ...] = ()
     if testbed is not None:
-        said = f"the baseline is not what it was when {baseline.path} measured it"
+        message = f"the baseline is not what it was when {baseline.path} measured it"
         _refuse(
-            said,
+            message,
             compare(baseline.fingerprints_of(testbed.info.fingerprints), testbed.info.fingerprints),
             under_test if EVERYTHING in under_test else (),
         )

@@ -122,18 +122,18 @@ def new_header(
     )
 
 
-def scheduler_said(directory: Path, began_with: str | None, said: str | None) -> str | None:
+def chosen_scheduler(directory: Path, began_with: str | None, chosen: str | None) -> str | None:
     """Return the scheduler of a campaign that goes on.
 
     Raises:
         UsageError: the campaign began with one, and the operator names neither it nor `none`.
     """
-    if said is None and began_with is not None:
+    if chosen is None and began_with is not None:
         raise UsageError(
             f"{directory} began with --scheduler {began_with}, and whoever answers there can run code here: "
             f"say --scheduler {shlex.quote(began_with)} if you know it, or --scheduler {NO_SCHEDULER} to do without"
         )
-    return None if said == NO_SCHEDULER else said
+    return None if chosen == NO_SCHEDULER else chosen
 
 
 def _warn_of_unlike_known(adapters: Adapters, known: str | None, testbed: Testbed) -> None:
@@ -182,7 +182,7 @@ def resume(
         choice = dataclasses.replace(
             choice,
             budget=budget or choice.budget,
-            scheduler=scheduler_said(directory, choice.scheduler, scheduler),
+            scheduler=chosen_scheduler(directory, choice.scheduler, scheduler),
             safety=choice.safety if safety is None else replaced(choice.safety, safety),
             shared_port=shared_port,
         )
@@ -241,8 +241,8 @@ def require_same_hardware(
         then = {host: fingerprint for host, fingerprint in then.items() if host in now}
     changed = [found for found in compare(then, now) if found.changes_results]
     if changed and not accept_changes:
-        said = [f"{found.b}: {each}" for found in changed for each in found.differences if each.changes_results]
-        raise HardwareChanged(str(directory), said)
+        changes = [f"{found.b}: {each}" for found in changed for each in found.differences if each.changes_results]
+        raise HardwareChanged(str(directory), changes)
     if changed:
         adapters.records.keep_fingerprints(directory, now)
 

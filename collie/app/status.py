@@ -72,14 +72,14 @@ def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> 
         heartbeat = adapters.records.heartbeat(store.directory.path)
         tally, anomalies, lost = store.tally(), store.anomalies(), lost_runs(adapters, store)
     silent = _silence(heartbeat, now or datetime.now(UTC)) if heartbeat else None
-    said = heartbeat.standing if heartbeat else CampaignProgress()
+    last = heartbeat.standing if heartbeat else CampaignProgress()
     return CampaignStatus(
         directory,
         store.header,
         _life(heartbeat, silent),
         heartbeat,
         silent,
-        _standing(said, tally, anomalies),
+        _standing(last, tally, anomalies),
         anomalies,
         lost,
     )
@@ -135,10 +135,10 @@ def _silence(heartbeat: Heartbeat, now: datetime) -> float:
     return max(0.0, (now - heartbeat.updated_at).total_seconds())
 
 
-def _standing(said: CampaignProgress, tally: Tally, anomalies: tuple[Anomaly, ...]) -> CampaignProgress:
+def _standing(last: CampaignProgress, tally: Tally, anomalies: tuple[Anomaly, ...]) -> CampaignProgress:
     """Return the process's figures, with those of the record, which is never behind."""
     return dataclasses.replace(
-        said,
+        last,
         runs=tally.runs,
         failed_runs=tally.failed_runs,
         elapsed_seconds=tally.elapsed_seconds,

@@ -21,7 +21,7 @@ class Bundle:
     """An anomaly with everything that running and judging it again takes.
 
     Attributes:
-        name: of the anomaly, as whoever exported it called it.
+        name: of the anomaly, as its exporter named it.
         collie_version: of the Collie that exported it.
         exported: when, RFC 3339.
         found_on: the testbed, in words.

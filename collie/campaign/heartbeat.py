@@ -12,7 +12,7 @@ PERIOD_SECONDS = 3.0
 
 
 class ProcessState(StrEnum):
-    """What a process says of its campaign."""
+    """State of a campaign in its process."""
 
     RUNNING = "running"
     ENDED = "ended"
@@ -24,15 +24,15 @@ class ProcessState(StrEnum):
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """The last words of a process.
+    """A sign of life of a process.
 
     Attributes:
-        state: what it was doing.
-        machine, pid: where it runs.
-        began, updated: RFC 3339, UTC: when the process began with the campaign, and when it said this.
-        standing: how the campaign stood.
-        ended_by: what ended it, `budget` or another, None while it runs or if nothing did.
-        error: what went wrong, if it failed.
+        state: of the campaign.
+        machine, pid: of the process.
+        began, updated: RFC 3339, UTC: begin of the process, and time of this sign.
+        standing: progress of the campaign.
+        ended_by: `budget` or another reason of the end, None without one.
+        error: message of a failure, None without one.
     """
 
     state: ProcessState
@@ -46,7 +46,7 @@ class Heartbeat:
 
     @property
     def updated_at(self) -> datetime:
-        """When the process said this.
+        """Time of this sign.
 
         Raises:
             ValueError: `updated` is no time of day with its offset from UTC.

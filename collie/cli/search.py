@@ -161,7 +161,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         directory = existing_campaign(options["resume"])
         choice = reports.recorded_choice(ADAPTERS, directory)
         safety = replaced(choice.safety, safety_limits(options))
-        scheduler = campaigns.scheduler_said(directory, choice.scheduler, options["scheduler"])
+        scheduler = campaigns.chosen_scheduler(directory, choice.scheduler, options["scheduler"])
         budget = options["budget"] or choice.budget
         return dataclasses.replace(choice, budget=budget, safety=safety, scheduler=scheduler), directory
     if options["accept_changes"]:
