@@ -1,4 +1,4 @@
-"""Which catalog holds for a port: the driver's, or one made of what its device exposes."""
+"""The catalog of a port: its driver's, or one made from the counters of its device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collie.ports import Clock
 from collie.readings.samples import names_in
 
 CatalogFor = Callable[[str], Catalog | None]
-"""Counters of a driver by its name, such as `rxe` or `mlx5_core`; None when nobody has described it."""
+"""Maps a driver, such as `rxe` or `mlx5_core`, to its catalog. None when there is none."""
 Discover = Callable[[str, Names], Catalog]
 
 FIRST_SAMPLE_SECONDS = 5.0
@@ -26,13 +26,7 @@ Look = tuple[HostSession, RdmaPort]
 def catalog_of(
     looks: Iterable[Look], catalog_for: CatalogFor, clock: Clock, discover: Discover = discovered
 ) -> Catalog:
-    """Return the catalog of hosts with one driver.
-
-    Args:
-        looks: the hosts, with live agents, and their ports.
-        catalog_for: counters of a driver by its name.
-        clock: of the controller.
-        discover: makes a catalog of what devices expose, where there is no other.
+    """Return the catalog of hosts with one driver. Without one, `discover` makes it from their counters.
 
     Raises:
         TestbedError: the hosts have different drivers, or one cannot be asked.
@@ -48,10 +42,10 @@ def catalog_of(
 
 
 def first_names(session: HostSession, port: RdmaPort, clock: Clock) -> dict[str, set[str]]:
-    """Return what a device exposes, by source: from one sample without traffic.
+    """Return the names of a device's counters by source, from one sample without traffic.
 
     Raises:
-        TestbedError: no sample came.
+        TestbedError: no sample arrived.
     """
     client = session.client()
     client.forget_samples()

@@ -1,4 +1,4 @@
-"""What is missing before hosts can measure, and the command that mends it. Changes nothing by itself."""
+"""The check of hosts: what they lack to measure, and the command that adds it. Changes nothing itself."""
 
 from __future__ import annotations
 
@@ -29,20 +29,19 @@ def check_hosts(
     pairs: Sequence[Pair] = (),
     traffic: CheckTraffic | None = TRAFFIC,
 ) -> tuple[Finding, ...]:
-    """Look at every host, many at once, and then at the data paths between those on which an agent starts.
+    """Check hosts in parallel, then the data paths between those whose agent starts.
 
     Args:
         hosts: inventory entries.
         connect: makes the remote of a host.
-        archive: program to run as the agent; Collie's own by default.
-        clock: of the controller.
-        catalog_for: counters of a driver by its name; without it nobody looks at counters.
-        pairs: that measure together, and should be alike; of two devices of one host, that one reaches the other.
-        traffic: what may be sent to test data paths; None to send nothing.
+        archive: the agent program. Collie's by default.
+        clock: the controller's clock.
+        catalog_for: maps a driver to its catalog. Without it counters are not checked.
+        pairs: hosts that measure together and should be alike, or devices of one host that should reach each other.
+        traffic: traffic allowed on data paths. None sends nothing.
 
     Returns:
-        All findings, in the order of the hosts, then of the data paths, then of the pairs. What fails is a finding,
-        never an exception.
+        All findings: of hosts, then data paths, then pairs. A failure is a finding, never an exception.
     """
     if not hosts:
         return ()
@@ -59,9 +58,9 @@ def check_hosts(
         if traffic is None:
             found += untested(among, "--no-traffic")
         else:
-            known = catalog_for or _nobody_knows
+            known = catalog_for or (lambda _driver: None)
             found += PathCheck(sessions, clock, known, traffic, keep=keep).findings(among)
-    finally:  # an interrupt, too, waits for no host that does not answer
+    finally:  # even an interrupt waits for no silent host
         with ThreadPoolExecutor(min(len(sessions), HOSTS_AT_ONCE)) as closing:
             list(closing.map(HostSession.close, sessions.values()))
     taken = {check.host.name: check.fingerprint for check in checks if check.fingerprint is not None}
@@ -70,7 +69,7 @@ def check_hosts(
 
 
 def _of_hosts(checks: Sequence[HostCheck], *, keep: bool) -> list[Finding]:
-    """Look at each host, with its connection left open or ended."""
+    """Check each host. Without `keep`, end its connection afterwards."""
 
     def look(check: HostCheck) -> list[Finding]:
         try:
@@ -83,12 +82,8 @@ def _of_hosts(checks: Sequence[HostCheck], *, keep: bool) -> list[Finding]:
         return [finding for findings in executor.map(look, checks) for finding in findings]
 
 
-def _nobody_knows(_driver: str) -> None:
-    """Describe no driver."""
-
-
 def _alike(a: str, b: str, taken: Mapping[str, Fingerprint]) -> Finding:
-    """Say whether two hosts that measure together are alike: else either may be what an anomaly comes from."""
+    """Compare two hosts that measure together. A difference may be the cause of an anomaly."""
     found = [each for each in difference(taken[a], taken[b]) if each.changes_results]
     names = f"{a},{b}"
     if not found:

@@ -1,12 +1,12 @@
-"""Whether traffic passes from one host to another: little of it first, then a second of each transport.
+"""Whether traffic passes from one host to another.
 
-What runs are ordinary runs, on the agents and by the steps of a measurement (`run.py`): what passes here is what a
-search needs. A proof goes from small to large, and the first step that fails ends it:
+The test uses ordinary runs with the steps of a measurement (`run.py`), so it shows what a search needs. It goes from
+small to large and stops at the first failure:
 
-1. `TRICKLE`: messages of 256 bytes one at a time, for a tenth of a second: nobody's network is disturbed by traffic
-   that cannot arrive. An emulated CPU may need longer for its first message, so that three seconds are tried then.
-2. `RC WRITE` for a second, in packets of the full path MTU. What has arrived is compared at the receiver.
-3. `UD SEND` for a second; its receiver counts.
+1. `TRICKLE`: messages of 256 bytes one at a time for 0.1 s, so that a broken path loads no network. An emulated CPU may
+   need longer for its first message, so 3 s are tried next.
+2. `RC WRITE` for a second, in packets of the full path MTU. The receiver compares the payload.
+3. `UD SEND` for a second, counted by its receiver.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ TRICKLE = Workload(messages=(256,), send_wq_depth=1, recv_wq_depth=1)
 MOMENT = WindowPolicy(0.05, warm_up_seconds=0.0, window_seconds=0.1, patience_seconds=0.0, averaging_seconds=0.0)
 SECOND = replace(MOMENT, period_seconds=0.25, window_seconds=1.0)
 LONG = replace(MOMENT, period_seconds=0.5, window_seconds=3.0)
-"""For hosts that are short of CPU: where nothing arrives at first."""
+"""For hosts short of CPU: tried when nothing arrives at first."""
 _MIN_MTU = 256
 _UNANSWERED = frozenset({"transport retry counter exceeded", "response timeout error"})
-"""Work requests complete so where nothing came back from the peer; with every other error, something did."""
+"""Status of work requests without an answer of the peer. Any other error is an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Passed:
 
     Attributes:
         mtu: path MTU of its packets, in bytes.
-        rc_bps, ud_bps: payload received, in bits/s.
-        stopped: by the safety limits, and why; None when it ran to its end.
+        rc_bps, ud_bps: received payload in bits/s.
+        stopped: why the safety limits stopped it. None when it was complete.
     """
 
     mtu: int
@@ -54,14 +54,14 @@ class Passed:
 
 
 class DataPath:
-    """The way from one host to another.
+    """The path from one host to another.
 
     Args:
-        sender, receiver: with live agents, of which no run is under way.
-        executor: runs the hosts' steps side by side.
-        clock: of the controller.
-        catalog_for: counters of a driver by its name.
-        watch: is shown every sample, and may order a stop.
+        sender, receiver: with live agents and no run.
+        executor: runs the hosts' steps in parallel.
+        clock: the controller's clock.
+        catalog_for: maps a driver to its catalog.
+        watch: receives every sample and may order a stop.
 
     Attributes:
         endpoints: sender and receiver.
@@ -88,7 +88,7 @@ class DataPath:
         self._mtu = min((mtu for mtu in mtus if mtu), default=_MIN_MTU)
 
     def between(self, sender: Endpoint, receiver: Endpoint) -> DataPath:
-        """Return the way between others, tested by the same means."""
+        """Return the path between other endpoints, with the same means."""
         return DataPath(sender, receiver, self._executor, self._clock, self._catalog_for, self._watch)
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class DataPath:
         return f"data path {sender} -> {receiver}"
 
     def trickles(self) -> PathFailure | None:
-        """Send a few small messages; return how that failed, if it did.
+        """Send a few small messages. Return the failure, if any.
 
         Raises:
             TestbedError: a host or an agent is gone.
@@ -124,19 +124,19 @@ class DataPath:
         return Passed(self._mtu, _received(written), _received(sent), stopped)
 
     def diagnosed(self, failed: PathFailure) -> PathFault:
-        """Say why traffic does not pass."""
+        """Return the cause of a failure."""
         sender, receiver = (endpoint.session for endpoint in self.endpoints)
         return diagnose(*look(sender, receiver, self._executor), failed)
 
     @property
     def line_rate_bps(self) -> float:
-        """What the slower port can carry of RC WRITE, in bits/s; infinite where no driver tells."""
+        """RC WRITE payload that the slower port can carry, in bits/s. Infinite when unknown."""
         return line_rate(tuple(endpoint.port for endpoint in self.endpoints), Workload(mtu=self._mtu)).bps
 
     def _try(
         self, stage: ProofStage, workload: Workload, policies: Sequence[WindowPolicy], *, verify: bool = False
     ) -> tuple[Measurement | None, PathFailure | None]:
-        """Run a workload, and where nothing arrives for longer; return what was measured, or how it failed."""
+        """Run a workload, longer when nothing arrives. Return the measurement or the failure."""
         failed = None
         for policy in policies:
             run = Run(self.endpoints, workload.with_(mtu=self._mtu), self._executor, self._clock, verify=verify)
@@ -164,14 +164,14 @@ def _received(measured: Measurement) -> float:
 
 
 def failure_of(stage: ProofStage, measured: Measurement, sender: str) -> PathFailure | None:
-    """Return what shows that nothing passed to host `b`; None where something did, and all of it well."""
+    """Return the failure of a measurement towards host `b`. None where all its traffic passed."""
     why = _why_dead(measured)
     answered = measured.health.completion_errors.keys() - _UNANSWERED
     return PathFailure(stage, why, sender if answered else None) if why else None
 
 
 def _why_dead(measured: Measurement) -> str | None:
-    """Say what shows that nothing passed; None where something did, and all of it well."""
+    """Return the evidence that traffic did not pass. None where all of it did."""
     errors = measured.health.completion_errors
     if errors:
         return "work requests complete with errors: " + ", ".join(f"{count} x {name}" for name, count in errors.items())

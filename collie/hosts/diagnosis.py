@@ -1,11 +1,11 @@
-"""Why a data path carries nothing: from what both ends see to a layer, a host, and the command that mends it. Pure.
+"""Why a data path carries nothing: from both ends' observations to a layer, a host, and a repair command. Pure.
 
-A failure shows far from its cause: without an answer to ARP, a queue pair times out on its way to RTR; behind a filter
-it connects, and its work requests fail. So the layers are looked at from the bottom, `_LAYERS` in this order, and the
-first that is known to be broken is named. What no tool of the hosts could tell apart is said to be so.
+A failure shows far from its cause. Without an answer to ARP, a queue pair times out on its way to RTR. Behind a filter
+it connects, and its work requests fail. So layers are examined from the bottom (`_LAYERS`), and the first one known to
+be broken is named. Layers that the hosts' tools cannot distinguish are reported as such.
 
-The kernel of a host sees RDMA packets of software devices only: those of a NIC pass its firewall by. A host that gives
-a reason of its own has lost no packet: its words are the diagnosis, unless its link or its GID explains them.
+A host's kernel sees RDMA packets of software devices only, as those of a NIC bypass its firewall. A host that reports
+its own error lost no packet: that error is the diagnosis, unless its link or its GID explains it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collie.hosts.facts import ROCE_TYPES, Gid
 from collie.hosts.wire import End
 
 _FRAMES = {4096: 4200, 2048: 2200, 1024: 1500, 512: 700, 256: 400}
-"""MTU of a network device, by the path MTU of RoCE that it is enough for: the payload, and every header around it."""
+"""Smallest MTU of a network device by RoCE path MTU: payload and headers."""
 _UNRESOLVED = frozenset({"NONE", "FAILED", "INCOMPLETE"})
 
 
@@ -44,10 +44,10 @@ class PathFault:
     """Why a data path is broken.
 
     Attributes:
-        layer: that is broken.
-        host: where the command is to be typed, unless it says otherwise.
-        detail: what is wrong there.
-        command: what mends it.
+        layer: the broken layer.
+        host: where the command runs, unless the command names another place.
+        detail: the fault there.
+        command: the repair.
     """
 
     layer: Layer
@@ -60,7 +60,7 @@ class PathFault:
 
 
 class ProofStage(StrEnum):
-    """What of a proof failed."""
+    """Stage of the test that failed."""
 
     SET_UP = "set-up"
     TRICKLE = "small messages"
@@ -73,9 +73,9 @@ class PathFailure:
     """Traffic that did not pass.
 
     Attributes:
-        stage: what was tried; all before it passed.
-        detail: what the agents said.
-        refused_by: host that gave a reason of its own, such as ENOMEM; None where an answer did not come.
+        stage: the failed stage. All before it passed.
+        detail: the agents' messages.
+        refused_by: host that reported its own error, such as ENOMEM. None for a missing answer.
     """
 
     stage: ProofStage
@@ -84,13 +84,7 @@ class PathFailure:
 
 
 def diagnose(sender: End, receiver: End, failure: PathFailure) -> PathFault:
-    """Name the lowest layer that is known to be broken between two ends.
-
-    Args:
-        sender: what this end sees of the path, after the failure.
-        receiver: the same.
-        failure: of traffic from the one to the other.
-    """
+    """Name the lowest layer known to be broken between two ends, as observed after a failure."""
     ends = ((sender, receiver), (receiver, sender))
     for layer in _suspects(sender, failure):
         for own, other in ends:
@@ -104,7 +98,7 @@ def diagnose(sender: End, receiver: End, failure: PathFailure) -> PathFault:
 
 
 def unequal_mtu(sender: End, receiver: End) -> PathFault | None:
-    """Name the end whose network device takes smaller packets than the other one's."""
+    """Return the end whose network device takes smaller packets than its peer's."""
     return _unequal(sender, receiver) or _unequal(receiver, sender)
 
 
@@ -148,7 +142,7 @@ def _gid(own: End, other: End) -> PathFault | None:
 
 
 def _unlike_gids(own: End, gid: Gid, other: End) -> PathFault | None:
-    """Name the end whose GID is of the worse type, where the types differ."""
+    """Name the end whose GID has the worse type, where the types differ."""
     if other.gid is None or other.gid.type == gid.type or gid.type == ROCE_TYPES[0] or own.port is None:
         return None
     better = [each.index for each in own.port.gids if each.type == other.gid.type and each.address == gid.address]
@@ -180,7 +174,7 @@ def _hung(own: End, other: End) -> PathFault | None:
 
 
 def _address(own: End, other: End) -> PathFault | None:
-    """Judge how this end finds the other one."""
+    """Judge an end's address resolution of its peer."""
     known, name, peer = own.neighbour, own.host.name, other.host
     if known is None or own.ping is None or own.ping.passed:
         return None
@@ -216,12 +210,12 @@ def _firewall(own: End, _other: End) -> PathFault | None:
 
 
 def _policy(own: End, _other: End) -> PathFault | None:
-    """Guess at a firewall that drops what it does not accept: it shows no rule about RoCE."""
+    """Guess at a default-drop firewall that shows no rule about RoCE."""
     return next(_dropped(own, Layer.FIREWALL, "UDP 4791", surely=False), None) if own.is_software else None
 
 
 def _mtu(own: End, other: End) -> PathFault | None:
-    """Judge packets of this end to the other."""
+    """Judge full packets from this end to its peer."""
     if own.full_ping is None or own.full_ping.passed or own.port is None:
         return None
     if cause := unequal_mtu(own, other):
@@ -234,7 +228,7 @@ def _mtu(own: End, other: End) -> PathFault | None:
 
 
 def _unequal(own: End, other: End) -> PathFault | None:
-    """Name this end where its network device takes smaller packets than the other one's."""
+    """Name this end if its network device takes smaller packets than its peer's."""
     mtu = own.port.active_mtu if own.port else None
     wanted = other.port.active_mtu if other.port else None
     if mtu is None or wanted is None or mtu >= wanted:
@@ -261,7 +255,7 @@ _LAYERS: tuple[_Suspect, ...] = (
 
 
 def _suspects(sender: End, failure: PathFailure) -> tuple[_Suspect, ...]:
-    """Return the layers that a failure could come from, from the bottom up."""
+    """Return the layers that may explain a failure, from the bottom up."""
     if failure.refused_by is not None:
         return _link, _gid
     if failure.stage in (ProofStage.FULL, ProofStage.DATAGRAM):
@@ -279,12 +273,12 @@ def _of_rule(own: End, layer: Layer, rule: DropRule) -> PathFault:
 
 
 def _silent(other: End) -> bool:
-    """Whether nothing arrived at an end while its peer sent pings, or asked where to send them."""
+    """Whether nothing arrived at an end while its peer sent pings or ARP requests."""
     return other.arrived == 0
 
 
 def _by_stage(sender: End, receiver: End, failure: PathFailure) -> PathFault:
-    """Name what failed where small messages of RC pass."""
+    """Name the failed stage where small RC messages pass."""
     if failure.stage is ProofStage.DATAGRAM:
         detail = f"RC passes from {sender.host.name} to {receiver.host.name}, and UD does not: {failure.detail}"
         command = f"rdma statistic show link {receiver.host.device}/{receiver.host.ib_port}"
@@ -302,13 +296,13 @@ def _by_stage(sender: End, receiver: End, failure: PathFailure) -> PathFault:
 
 
 def _refused(own: End, failure: PathFailure) -> PathFault:
-    """Repeat what a host said of itself."""
+    """Repeat a host's own error."""
     command = f"rdma link show {own.host.device}/{own.host.ib_port}; dmesg | tail -n 20"
     return PathFault(Layer.QUEUE_PAIR, own.host.name, failure.detail, command)
 
 
 def _last(sender: End, receiver: End, failure: PathFailure) -> PathFault:
-    """Name what is left when no layer is known to be broken."""
+    """Name what remains when no layer is known to be broken."""
     answered = [end.ping.passed for end in (sender, receiver) if end.ping is not None]
     if not sender.is_infiniband and (not answered or None in (sender.link, receiver.link)):
         lacking = sender if sender.ping is None or sender.link is None else receiver

@@ -1,4 +1,4 @@
-"""One host: what is missing before it can measure, and the command that mends it. Changes nothing by itself."""
+"""The check of one host: what it lacks to measure, and the command that adds it. Changes nothing itself."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from collie.untrusted import defused, whole_number
 COMMAND_SECONDS = 20.0
 CLOCK_SECONDS = 1.0
 MAX_CLOCK_DRIFT = 0.02
-"""Rates are over a host's own clock, so a clock that runs 2 % fast makes a host 2 % slow; judging tolerates 20 %."""
+"""Rates use a host's clock, so a clock 2 % fast makes its host 2 % slow. Verdicts tolerate 20 %."""
 LARGEST_MTU = 4096
 ENOUGH_LOCKED_KIB = 1 << 20
-"""1 GiB: what the largest workloads of the shipped spaces register, and then some."""
+"""1 GiB: more than the largest workloads of the shipped spaces register."""
 _MAX_CHARACTERS = 80
 
 _INSTALL = {"debian": "apt-get install {}", "rhel": "dnf install {}", "suse": "zypper install {}"}
 _FAMILIES = {"debian": "debian ubuntu", "rhel": "rhel fedora centos rocky almalinux", "suse": "suse opensuse sles"}
 
 _ACROSS_PORTS = {"accept_local": (1,), "rp_filter": (2, 0), "arp_ignore": (1, 2)}
-"""What the kernel's rules of a network device have to be so that another port of the host reaches it; best first."""
+"""Kernel settings of a network device that let another port of the host reach it, best first."""
 
 
 class HostCheck:
-    """The check of one host: what needs only a shell first, then what the agent tells.
+    """The check of one host: by a shell, then by the agent.
 
     Attributes:
-        answered: whether an agent could be started there.
+        answered: an agent started there.
         fingerprint: of a host that lacks nothing.
     """
 
@@ -61,7 +61,7 @@ class HostCheck:
         self._install = _INSTALL["debian"]
 
     def findings(self) -> list[Finding]:
-        """Look at the host; what fails is a finding, never an exception."""
+        """Check the host. A failure is a finding, never an exception."""
         found: list[Finding] = []
         try:
             found += self._shell()
@@ -181,17 +181,17 @@ class HostCheck:
             yield self._ok("mtu", f"{port.active_mtu or 'unknown'}")
         else:
             detail = f"{port.active_mtu}; workloads with a larger MTU will be unsupported"
-            # 4096 of payload and the headers of IPv6, UDP, BTH and the longest extension, rounded up.
+            # 4096 of payload, headers of IPv6, UDP and BTH, and the longest extension, rounded up.
             yield Finding(self.host.name, "mtu", CheckState.ADVICE, detail, f"ip link set {netdev} mtu 4200")
         gid = matching_gid(port, self.host.data_address)
         if self._across_ports and gid is not None and ":" not in self.host.data_address:
             yield from self._other_ports(gid.netdev or netdev)
 
     def _other_ports(self, netdev: str) -> Iterator[Finding]:
-        """Say whether the kernel lets another port of this host reach this one.
+        """Check whether the kernel lets the host's other ports reach this one.
 
-        RoCE finds its peer by ARP. A kernel drops what comes in with an address of its own as the source, requests too;
-        and where both ports are in one segment, either answers for both unless told not to.
+        RoCE finds its peer by ARP. A kernel drops packets from its own addresses, ARP requests included, and where both
+        ports are in one segment, either answers for both by default.
         """
         found = {rule: self._rule(rule, netdev) for rule in _ACROSS_PORTS}
         if None in found.values():
@@ -206,7 +206,7 @@ class HostCheck:
         yield Finding(self.host.name, "other ports", CheckState.ADVICE, detail, f"sysctl -w {settings}")
 
     def _rule(self, rule: str, netdev: str) -> int | None:
-        """Return what holds for a network device: the larger of its own setting and that of all."""
+        """Return a network device's effective setting: the larger of its value and that of all."""
         words = self._run("cat", *(f"/proc/sys/net/ipv4/conf/{each}/{rule}" for each in ("all", netdev))).split()
         found = [number for number in map(whole_number, words) if number is not None]
         return max(found) if len(words) == len(found) == 2 else None
@@ -225,7 +225,7 @@ class HostCheck:
         return Finding(self.host.name, "gid", CheckState.ADVICE, detail, right)
 
     def _no_gid(self, device: DeviceFacts, port: PortFacts, add: str, choose: str) -> Finding:
-        """Say what it means that no GID holds the data address: on InfiniBand none ever does."""
+        """Report that no GID holds the data address, which is normal on InfiniBand."""
         chosen, infiniband = self.host.gid_index, port.link_layer == "InfiniBand"
         if chosen is None and infiniband:
             return self._missing(
@@ -246,11 +246,11 @@ class HostCheck:
         )
 
     def _counters(self, catalog_for: CatalogFor) -> Iterator[Finding]:
-        """Say how many counters are known, and whether the NIC shows pause; nothing while there is no port to ask."""
+        """Report the known counters, and whether the NIC shows pause. Nothing without a port."""
         try:
             port = rdma_port(self.host, self.session.facts)
         except TestbedError:
-            return  # what is missing has been found above
+            return  # reported above
         names = first_names(self.session, port, self._clock)
         catalog = catalog_for(port.driver)
         if catalog is None:
@@ -276,7 +276,7 @@ class HostCheck:
         begin, asked_first, told_first = self._host_clock()
         self._clock.sleep(CLOCK_SECONDS)
         end, asked_last, told_last = self._host_clock()
-        # The host read its clock somewhere between question and answer, so only what lies outside of that is drift.
+        # The host read its clock between question and answer, so only a deviation beyond that is drift.
         elapsed = end - begin
         slowest, fastest = elapsed / (told_last - asked_first), elapsed / max(1e-9, asked_last - told_first)
         drift = min(0.0, fastest - 1) + max(0.0, slowest - 1)
@@ -287,7 +287,7 @@ class HostCheck:
         return Finding(self.host.name, "clock", CheckState.ADVICE, detail, command)
 
     def _host_clock(self) -> tuple[float, float, float]:
-        """Return the host's clock, and the controller's before asking and after hearing."""
+        """Return the host's clock, and the controller's before and after asking."""
         asked = self._clock.monotonic()
         clock = float(self.session.request("ping")["clock"])
         return clock, asked, self._clock.monotonic()

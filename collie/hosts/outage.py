@@ -1,14 +1,13 @@
-"""A data path that dies under a campaign: told from a run that failed, outlasted, and never taken for an anomaly.
+"""Outages of a data path during a campaign: distinguished from failed runs, waited for, and never taken for an anomaly.
 
 Rules:
 
-1. What a run says is doubted where a dead path would say the same: a connection that was not made for want of an
-   answer, work requests that completed with errors, a receiver that got nothing in the end. Then a few small messages
-   are sent.
-2. Where they pass, the run stands. Where they do not, its result is that the path was dead, whatever it was before.
-3. A dead path is waited for, as most outages end by themselves; then it is mended where somebody can. A campaign goes
+1. A run is doubted if a dead path would look the same: a connection failed for want of an answer, work requests
+   completed with errors, or a receiver got nothing in the end. A few small messages then test the path.
+2. If they pass, the result stands. Otherwise the result is a dead path.
+3. A dead path is waited for, as most outages end by themselves. Then it is repaired where possible. The campaign goes
    on in both cases. Otherwise the testbed is gone.
-4. Ports and addresses are read anew for each look, as what comes back may have another index.
+4. Ports and addresses are read again for each test, as indexes may change.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from collie.workloads.workload import Workload
 logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 45.0
-"""For a path to come back by itself: with the spanning tree protocol a switch port takes 30 s to forward again."""
+"""Time for a path to recover. With the spanning tree protocol a switch port needs 30 s to forward again."""
 LOOK_SECONDS = 2.0
 
 
 def doubtful(workload: Workload, result: RunResult) -> bool:
-    """Whether a dead data path would show as what a run has measured."""
+    """Whether a dead data path would look like this result."""
     if not isinstance(result, Measured) or result.measurement.stopped:
         return False
     measured = result.measurement
@@ -45,18 +44,18 @@ def doubtful(workload: Workload, result: RunResult) -> bool:
 
 
 def _last_bps(measured: Measurement, name: str) -> float | None:
-    """Return what a host received at the end of a run, or over all of it where there are no samples."""
+    """Return a host's received rate at the end of a run, or over all of it without samples."""
     own = [sample for sample in measured.series if sample.host == name]
     return own[-1].values.get("delivered_bps") if own else measured.host(name).delivered_bps
 
 
 class Outages:
-    """Tests the data paths of a testbed where a run is doubted, and outlasts their outages.
+    """Tests the data paths of a testbed after a doubted run, and waits for their recovery.
 
     Args:
-        executor: runs the hosts' steps side by side.
-        clock: of the controller.
-        reviver: mends data paths; None where nobody can.
+        executor: runs the hosts' steps in parallel.
+        clock: the controller's clock.
+        reviver: repairs data paths. None where that is impossible.
     """
 
     def __init__(self, executor: Executor, clock: Clock, reviver: Reviver | None) -> None:
@@ -67,17 +66,17 @@ class Outages:
     def settled(
         self, result: RunResult, endpoints: Sequence[Endpoint], catalog: Catalog, watch: Watch | None, started: float
     ) -> RunResult:
-        """Return a doubted result where data paths are alive; else what became of the outage.
+        """Return a doubted result if data paths are alive, otherwise the outcome of the outage.
 
         Args:
-            result: of a run.
-            endpoints: that took part, the one that all others talk to first.
+            result: the doubted result.
+            endpoints: those of the run, the common peer first.
             catalog: their counters.
-            watch: is shown every sample, and may order a stop.
-            started: when the run began, by the clock.
+            watch: receives every sample and may order a stop.
+            started: begin of the run, by the clock.
 
         Raises:
-            TestbedError: a path stays dead, and nobody could mend it; or a host is gone.
+            TestbedError: a path stays dead and cannot be repaired, or a host is gone.
         """
         for other in endpoints[1:]:
             path = self._path(endpoints[0], other, catalog, watch)
@@ -94,10 +93,10 @@ class Outages:
         return DataPath(sender, receiver, self._executor, self._clock, lambda _: catalog, lambda: watch)
 
     def _outlasted(self, path: DataPath, said: str) -> str:
-        """Return how an outage ended.
+        """Describe how an outage ended.
 
         Raises:
-            TestbedError: it has not.
+            TestbedError: it has not ended.
         """
         began = self._clock.monotonic()
         while self._clock.monotonic() - began < PATIENCE_SECONDS:

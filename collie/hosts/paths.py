@@ -1,4 +1,4 @@
-"""The data paths that `collie hosts check` looks at: both ways along a ring over the hosts, and of every pair."""
+"""The data paths that `collie hosts check` tests: along a ring of hosts and in every pair, in both directions."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from collie.ports import Clock
 from collie.workloads.units import format_rate
 
 MIN_SHARE = 0.1
-"""Of the line rate. One queue pair with plain traffic gets most of it on any NIC in good order."""
+"""Share of the line rate. One queue pair of plain traffic gets most of it on any healthy NIC."""
 
 Way = tuple[Host, Host]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckTraffic:
-    """What the check may send.
+    """The traffic that the check may send.
 
     Attributes:
-        limits: that stop it.
-        shared_port: send on ports that somebody else uses, too.
+        limits: safety limits.
+        shared_port: send even on ports in foreign use.
     """
 
     limits: SafetyLimits = REAL_HOSTS
@@ -47,10 +47,9 @@ class CheckTraffic:
 
 
 def ways(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[Way, ...]:
-    """Return which hosts are to reach each other: neighbours in a ring, and the hosts of each pair.
+    """Return the hosts to connect: neighbours in a ring, and the hosts of each pair.
 
-    Hosts with several devices have a ring for the first device of each, one for the second, and so on: such devices are
-    mostly in networks of their own.
+    Hosts with several devices form one ring per rank of device, as such devices are mostly in separate networks.
     """
     by_machine: dict[str, list[Host]] = {}
     for host in hosts:
@@ -68,7 +67,7 @@ def ways(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[Way, ...]:
 
 
 def rounds(among: Sequence[Way]) -> Iterator[tuple[Way, ...]]:
-    """Yield ways that have no host in common, and can be tested at once; as many as hosts may be asked at once."""
+    """Yield groups of paths without a common host, which can be tested in parallel."""
     left = list(among)
     while left:
         busy: set[str] = set()
@@ -84,7 +83,7 @@ def rounds(among: Sequence[Way]) -> Iterator[tuple[Way, ...]]:
 
 @contextmanager
 def at_once(threads: int) -> Iterator[Executor]:
-    """Run things at once; an interrupt waits for none of them."""
+    """Run steps in parallel. An interrupt waits for none of them."""
     executor = ThreadPoolExecutor(threads)
     try:
         yield executor
@@ -93,7 +92,7 @@ def at_once(threads: int) -> Iterator[Executor]:
 
 
 def untested(among: Sequence[Way], reason: str) -> list[Finding]:
-    """Say that no traffic was sent."""
+    """Report that no traffic was sent."""
     return [Finding(f"{a.name},{b.name}", "data path", CheckState.ADVICE, f"not tested: {reason}") for a, b in among]
 
 
@@ -101,11 +100,11 @@ class PathCheck:
     """Tests data paths between hosts.
 
     Args:
-        sessions: of all hosts, by name; agents are started where none runs.
-        clock: of the controller.
-        catalog_for: counters of a driver by its name.
-        traffic: what may be sent.
-        keep: leave connections open for the next way; else they are ended after each.
+        sessions: of all hosts, by name. Agents are started where needed.
+        clock: the controller's clock.
+        catalog_for: maps a driver to its catalog.
+        traffic: the allowed traffic.
+        keep: leave connections open for the next path.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class PathCheck:
         self._lock = threading.Lock()
 
     def findings(self, among: Sequence[Way]) -> list[Finding]:
-        """Test ways, those that have no host in common at once; what fails is a finding, never an exception."""
+        """Test paths, in parallel where they share no host. A failure is a finding, never an exception."""
         found: list[Finding] = []
         for chosen in rounds(among):
             with at_once(len(chosen)) as tests, at_once(2 * len(chosen)) as steps:
@@ -158,7 +157,7 @@ class PathCheck:
             yield _dead(sender, receiver, diagnose(seen[names[0]], seen[names[1]], proof), proof)
 
     def _proof(self, sender: HostSession, receiver: HostSession, executor: Executor) -> Finding | PathFailure:
-        """Return how well traffic passes, that it may not be sent, or how it failed."""
+        """Return the test's finding, a refusal to send, or the failure."""
         ends = (("a", sender), ("b", receiver))
         try:
             a, b = (Endpoint(role, each, rdma_port(each.host, each.facts)) for role, each in ends)
@@ -173,7 +172,7 @@ class PathCheck:
         return _passed(path, result) if isinstance(result, Passed) else result
 
     def _other_uses(self, endpoint: Endpoint) -> tuple[str, ...]:
-        """Return who else uses a port, looked at before the first traffic of ours."""
+        """Return the foreign use of a port before our first traffic."""
         if self._shared_port:
             return ()
         name = endpoint.session.host.name

@@ -2,10 +2,9 @@
 
 Rules:
 
-1. The hosts' steps run side by side where their order does not matter. All are waited for, whatever becomes of one.
-2. Queue pair data goes from agent to agent through here and is not looked at.
-3. Whatever ends a run early, all hosts are told to destroy. A host that cannot be told ends its agent by itself: its
-   input closes, or its lease runs out.
+1. The hosts' steps run in parallel where their order does not matter. A failed step still waits for the others.
+2. Queue pair data passes from agent to agent through the controller, unread.
+3. Every run ends with `destroy` on all hosts. An unreachable agent ends itself: its input closes, or its lease expires.
 """
 
 from __future__ import annotations
@@ -42,27 +41,27 @@ T = TypeVar("T")
 
 LOOK_SECONDS = 0.02
 LATE_SECONDS = 3.0
-"""How long samples may be overdue before a run goes on without them."""
+"""Overdue samples delay a run for so long."""
 DRAIN_SECONDS = 0.1
-"""What is still under way then is flushed; the window does not count it."""
+"""Work requests still outstanding then are flushed. They are outside the window."""
 PREPARE_SECONDS = 15.0
-"""Of few queue pairs."""
+"""For few queue pairs."""
 DESTROY_SECONDS = 10.0
-"""Of few queue pairs. A NIC's firmware takes each back by itself, as it made it."""
+"""For few queue pairs. A NIC's firmware destroys them one by one."""
 VERIFY_SECONDS = 60.0
 """An emulated CPU compares some 50 MB/s."""
 _TOPOLOGY = ("requesters", "responders", "remote")
-"""What an agent is not told: `flows` says it."""
+"""Workload fields that agents do not get, as `flows` covers them."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One host in a run, or one of its devices where it has several.
+    """One host in a run, or one of its several devices.
 
     Attributes:
         role: `a`, `b`, ...
         session: to its agent.
-        port: what its inventory entry means.
+        port: port of its inventory entry.
     """
 
     role: str
@@ -71,18 +70,19 @@ class Endpoint:
 
 
 class Impossible(Exception):
-    """The workload asks for what a host does not have."""
+    """The workload needs something that a host lacks."""
 
 
 class Run:
     """One run of one workload.
 
     Args:
-        endpoints: the hosts that the workload has a part for, with live agents.
-        workload: what to run.
-        executor: runs the hosts' steps side by side.
-        verify: compare what has arrived with what was sent.
-        victim: what runs beside the workload as the flow of that name; None for nothing.
+        endpoints: the hosts of the workload, with live agents.
+        workload: the workload.
+        executor: runs the hosts' steps in parallel.
+        clock: the controller's clock.
+        verify: compare received payload with sent payload.
+        victim: workload of a victim beside it, if any.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Run:
         )
 
     def measure(self, catalog: Catalog, policy: WindowPolicy, watch: Watch | None = None) -> Measurement:
-        """Run from first to last step.
+        """Perform the run.
 
         Raises:
             Impossible: a host cannot do this.
@@ -122,7 +122,7 @@ class Run:
             self._set_up(requests)
             began = self._start(policy)
             measured = self._watch(began, catalog, policy, SampleMonitor(watch, catalog, self._flows))
-            if not measured.stopped:  # else nothing is waited for: queue pairs go to ERR at once
+            if not measured.stopped:  # a stopped run must end at once, so queue pairs go to ERR
                 completed = self._stop()
                 if self._verify:
                     measured = self._compared(measured, completed)
@@ -131,7 +131,7 @@ class Run:
         return measured
 
     def _set_up(self, requests: Mapping[str, dict[str, Any]]) -> None:
-        # Building work requests dominates: some 30 us each on an emulated CPU, 65536 of them at most.
+        # Building work requests dominates: 30 us each on an emulated CPU, at most 65536 of them.
         seconds = PREPARE_SECONDS + self._object_seconds
         prepared = self._all(lambda endpoint: endpoint.session.request("prepare", seconds, **requests[endpoint.role]))
         endpoints = {key: endpoint for answer in prepared.values() for key, endpoint in answer["endpoints"].items()}
@@ -143,7 +143,7 @@ class Run:
 
     @property
     def _object_seconds(self) -> float:
-        """How much longer a step may take for the queue pairs and memory regions that it makes or destroys."""
+        """Extra time of a step that makes or destroys queue pairs and memory regions."""
         qps = self._workload.qps
         return 0.02 * qps * len(self._flows) + 0.001 * qps * self._workload.mrs_per_qp
 
@@ -154,8 +154,7 @@ class Run:
         def start(endpoint: Endpoint) -> None:
             endpoint.session.request("start", period_seconds=policy.period_seconds)
 
-        # Where receives are used the protocol has those that only respond start first. Where all request, one of them
-        # starts last.
+        # With receives, mere responders start first. Where all hosts request, one of them starts last.
         requesters = {flow.requester for flow in self._flows}
         last = requesters if requesters < set(self._endpoints) else {self._flows[0].requester}
         first = set(self._endpoints) - last if self._uses_receives else set()
@@ -164,7 +163,7 @@ class Run:
         return self._clock.monotonic()
 
     def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, lookout: SampleMonitor) -> Measurement:
-        """Wait until the window is full and, within the policy's patience, stable, or the lookout says stop."""
+        """Wait until the window is full and, within the policy's patience, stable, or the monitor orders a stop."""
         victim = self._victim is not None
         wanted = policy.warm_up_seconds + policy.window_seconds
         patient = wanted + policy.patience_seconds
@@ -188,7 +187,7 @@ class Run:
             wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
 
     def _record(self, began: float, wanted: float, lookout: SampleMonitor) -> Recording:
-        """Return the samples once every host has been heard up to a moment of the run, or is too late."""
+        """Return the samples once every host has reached a moment of the run, or is too late."""
         while True:
             samples = {role: self._samples(endpoint) for role, endpoint in self._endpoints.items()}
             recording = Recording(samples, began, self._machines)
@@ -206,10 +205,10 @@ class Run:
         return client.take_samples()
 
     def _stop(self) -> dict[str, int]:
-        """Stop posting where anything is posted. The window is complete, so a stop that fails takes nothing from it.
+        """End posting. The window is complete, so a failure to stop leaves it valid.
 
         Returns:
-            By responder's end, what each queue pair of its requester has completed at least.
+            By responder's end, the minimum of messages completed by its requester's queue pairs.
         """
 
         def stop(endpoint: Endpoint) -> Mapping[str, Any]:
@@ -228,7 +227,7 @@ class Run:
         }
 
     def _compared(self, measured: Measurement, completed: Mapping[str, int]) -> Measurement:
-        """Return the measurement with what every host found of wrong payload."""
+        """Return the measurement with every host's count of wrong bytes."""
 
         def compare(endpoint: Endpoint) -> Mapping[str, Any]:
             return dict(endpoint.session.request("verify", VERIFY_SECONDS, completed=dict(completed))["flows"])
@@ -261,7 +260,7 @@ class Run:
         self._all(destroy)
 
     def _ends(self, role: str) -> list[tuple[str, str, str]]:
-        """Return (flow, this end, the other end) of every end that a host has."""
+        """Return (flow, this end, other end) for each end on a host."""
         ends = [(flow.name, "requester", "responder") for flow in self._flows if flow.requester == role]
         return ends + [(flow.name, "responder", "requester") for flow in self._flows if flow.responder == role]
 
@@ -291,10 +290,10 @@ class Run:
 
 
 def _told(asked: Workload, endpoint: Endpoint) -> dict[str, Any]:
-    """Return a workload as the agent of a host knows it: requester and responder, not A and B.
+    """Return a workload in the agent's terms: requester and responder instead of A and B.
 
     Raises:
-        Impossible: the host has no such memory.
+        Impossible: the host lacks the NUMA node.
     """
     workload = render(asked)
     for name in _TOPOLOGY:
@@ -316,10 +315,10 @@ def _wrong_place(role: str, key: str, first: Mapping[str, Any]) -> str:
 
 
 def side_by_side(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-    """Do steps of several hosts at once and wait for all.
+    """Run steps of several hosts in parallel and wait for all.
 
     Raises:
-        Exception: of those that were raised the gravest: a host that is gone, then an agent, then a step.
+        Exception: the gravest one: a lost host, then a lost agent, then a failed step.
     """
     futures = {name: executor.submit(step) for name, step in steps.items()}
     failures = [failure for future in futures.values() if (failure := future.exception()) is not None]
@@ -331,5 +330,5 @@ def side_by_side(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> di
 def _gravity(failure: BaseException) -> int:
     kinds: tuple[type[BaseException] | tuple[type[BaseException], ...], ...] = (HostUnreachable, AgentGone, StepFailed)
     if not isinstance(failure, TestbedError):
-        return 0  # a mistake of ours, or an interrupt: never hidden behind what it caused
+        return 0  # a defect or an interrupt comes before its consequences
     return next((rank for rank, kind in enumerate(kinds, 1) if isinstance(failure, kind)), len(kinds))

@@ -1,14 +1,14 @@
-"""One host: the agent is shipped once per content, started when needed, and started again when it is gone.
+"""The session with one host: its agent is shipped once per content, and started when needed.
 
 Rules:
 
-1. There is at most one agent of ours per session; a new one is started only after the old conversation has failed, and
-   its channel is closed first, so the old one is ending.
-2. Starting is tried a finite number of times, with growing pauses, and only for what may pass: a host that does not
-   answer, an agent that ends. A wrong host key, a missing interpreter or missing pyverbs are reported at once.
-3. Nothing is written to a host but the agent's archive, under a name made of its content, and the archive unpacked.
-   Nothing is written or started where others on the host could exchange it (`collie/agent/loader.py`).
-4. Closing waits for no host: what is asked of one to start its agent is cut off, and no further attempt is made.
+1. A session has at most one agent. A new one starts only after the old conversation has failed and its channel is
+   closed, so the old agent is ending.
+2. Starting is retried a few times, with growing pauses, and only for transient errors: a silent host, an agent that
+   ends. A wrong host key, a missing interpreter or missing pyverbs are reported at once.
+3. Only the agent's archive, named after its content, is written to a host, and unpacked. Nothing is written or started
+   where other users of the host could replace it (`collie/agent/loader.py`).
+4. Closing waits for no host: a start under way is cut off, and not repeated.
 """
 
 from __future__ import annotations
@@ -34,40 +34,43 @@ from collie.untrusted import read_json, typed, whole_number
 logger = logging.getLogger(__name__)
 
 HOSTS_AT_ONCE = 64
-"""Whoever asks many hosts keeps to this: a connection takes file descriptors, of which a process mostly has 1024."""
+"""Limit of parallel connections, which take file descriptors: a process often has 1024."""
 
 PROTOCOL = 2
 LEASE_SECONDS = 6.0
-"""The dead man's switch: a controller that is stopped or cut off leaves silent hosts within 10 s
-(docs/explanation/safety.md). The agent needs up to a second to have its engine destroy the queue pairs, and two more
-when it has to kill it. Four pings fit into the lease."""
+"""Dead man's switch: after the loss of its controller a host is silent within 10 s (docs/explanation/safety.md). The
+agent needs up to a second to have its engine destroy the queue pairs, and two more to kill it. Four pings fit into
+the lease.
+"""
 HELLO_SECONDS = 40.0
 """Importing pyverbs and opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
 COMMAND_SECONDS = 20.0
 ANSWER_SECONDS = 5.0
-"""For a command that does nothing. With ten seconds of silence before and ten for a channel to open, a host that is
-gone is known to be within 30 s."""
+"""For a command that does nothing. With ten seconds of silence before, and ten to open a channel, a lost host is known
+within 30 s.
+"""
 START_PAUSES_SECONDS = (0.5, 2.0, 6.0)
-"""Between attempts. A host whose one CPU still tears down what a hard workload left behind answers nobody for half a
-minute; one that is gone refuses at once, and is given up after these 8.5 seconds."""
+"""Between attempts. A host whose one CPU still cleans up after a hard workload may be silent for half a minute. A lost
+host refuses at once, and is given up after these 8.5 s.
+"""
 
 ASK_VERSION = ("-c", "import sys; print(*sys.version_info[:2])")
 OLDEST_PYTHON = (3, 9)
 
 LET_GO_SECONDS = 15.0
-"""For the kernel to take back queue pairs whose process was killed."""
+"""For the kernel to release queue pairs of a killed process."""
 LOOK_SECONDS = 0.5
 CUT_OFF_SECONDS = 0.2
-"""Between one cut and the next: an agent's start takes several steps, and the first cut may fall between two."""
+"""Between cuts: an agent's start has several steps, and the first cut may fall between two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The program that is shipped.
+    """The shipped program.
 
     Attributes:
         data: a zip archive, or any Python program.
-        path: on the host, relative to the home directory; names the content.
+        path: on the host, below the home directory. Names the content.
     """
 
     data: bytes
@@ -75,7 +78,7 @@ class Archive:
 
     @property
     def sha256(self) -> str:
-        """Of the data, in hexadecimal digits."""
+        """In hexadecimal digits."""
         return hashlib.sha256(self.data).hexdigest()
 
     @classmethod
@@ -90,13 +93,13 @@ class Archive:
 
 
 class HostSession:
-    """A host and the agent on it. Does nothing until first asked.
+    """A host and its agent. Idle until first used.
 
     Args:
         host: inventory entry.
-        remote: how to reach it.
+        remote: connection to it.
         archive: the agent.
-        clock: for pauses and for the stamps of samples.
+        clock: for pauses and stamps of samples.
     """
 
     def __init__(self, host: Host, remote: Remote, archive: Archive, clock: Clock) -> None:
@@ -114,20 +117,20 @@ class HostSession:
 
     @property
     def facts(self) -> HostFacts:
-        """What the agent says of the host.
+        """The agent's facts of the host.
 
         Raises:
-            TestbedError: there is no agent to ask.
+            TestbedError: no agent can be asked.
         """
         self.client()
         assert self._facts is not None, "a client has said hello"
         return self._facts
 
     def refreshed_facts(self) -> HostFacts:
-        """Ask the agent of its host anew: links, addresses and GIDs come and go. No run may be under way.
+        """Read the facts again, as links, addresses and GIDs may change. No run may be under way.
 
         Raises:
-            TestbedError: it cannot be asked.
+            TestbedError: the agent cannot be asked.
         """
         client = self.client()
         answer = client.request("hello", HELLO_SECONDS, protocol=PROTOCOL)
@@ -141,22 +144,22 @@ class HostSession:
         """Run a command on the host, beside its agent.
 
         Raises:
-            TestbedError: the host does not answer, or the command does not end in time.
+            TestbedError: the host is silent, or the command is late.
         """
         return self._remote.run(argv, timeout_seconds)
 
     def client(self) -> AgentClient:
-        """Return a conversation that was sound when last heard of; starts an agent when there is none.
+        """Return a conversation without a known failure. Start an agent if needed.
 
         Raises:
-            HostUnreachable: the host does not answer, after all attempts.
+            HostUnreachable: the host is silent, after all attempts.
             TestbedError: no agent can be started there, or the session is closed.
         """
         with self._lock:
             if self._client is not None and self._client.failure is None:
                 return self._client
             self._drop()
-            self._is_starting = True  # before the first look at `_closing`: `close` looks the other way round
+            self._is_starting = True  # set before `_closing` is read: `close` uses the opposite order
             try:
                 self._client = self._started()
             finally:
@@ -178,18 +181,18 @@ class HostSession:
 
     @property
     def is_live(self) -> bool:
-        """Whether an agent runs and its conversation is sound."""
+        """Whether an agent runs without a known failure."""
         return self._client is not None and self._client.failure is None
 
     def answers(self) -> bool:
-        """Whether the host itself runs a command, whatever became of its agent."""
+        """Whether the host runs a command, with or without its agent."""
         try:
             return self._remote.run(["true"], ANSWER_SECONDS).status == 0
         except TestbedError:
             return False
 
     def client_under_way(self) -> AgentClient:
-        """Return the conversation of the run under way; unlike `client`, never a new one: a run dies with its agent.
+        """Return the conversation of the present run. Never a new one, as a run ends with its agent.
 
         Raises:
             TestbedError: the conversation has ended.
@@ -202,30 +205,30 @@ class HostSession:
         return client
 
     def request(self, do: str, deadline_seconds: float = 10.0, **fields: Any) -> dict[str, Any]:
-        """Ask the agent of the run under way.
+        """Send a request to the agent of the present run.
 
         Raises:
-            StepFailed: it answered that this failed.
+            StepFailed: the agent reported a failure.
             TestbedError: the conversation has ended.
         """
         return self.client_under_way().request(do, deadline_seconds, **fields)
 
     def abandon(self) -> None:
-        """End the agent, with whatever it holds; the next use starts a new one."""
+        """End the agent. The next use starts a new one."""
         with self._lock:
             self._drop()
 
     def disconnect(self) -> None:
-        """End the agent and the connection; the next use starts both anew."""
+        """End the agent and the connection. The next use starts both again."""
         with self._lock:
             self._drop()
             self._remote.close()
 
     def close(self) -> int | None:
-        """End the agent and the connection for good, and cut off whoever starts one.
+        """End the agent and the connection for good. A start under way is cut off.
 
         Returns:
-            How many of our queue pairs the kernel still lists, if it tells.
+            Number of our queue pairs that the kernel still lists. None when unknown.
         """
         self._closing.set()
         while not self._lock.acquire(timeout=CUT_OFF_SECONDS if self._is_starting else -1):
@@ -240,10 +243,10 @@ class HostSession:
             self._lock.release()
 
     def _let_go(self, left: int) -> int:
-        """Wait until the kernel has taken back what agents left behind; return how many queue pairs it still lists.
+        """Wait until the kernel has released the agents' queue pairs. Return the number still listed.
 
-        A queue pair lives as long as a packet of its own waits in a transmit queue, and so does the process that has
-        it, killed or not. Where the kernel cannot be asked it is what the agents have said.
+        A queue pair and its killed process remain while its packets wait in a transmit queue. Where the kernel cannot
+        be asked, the agents' number is returned.
         """
         late = self._clock.monotonic() + LET_GO_SECONDS
         while True:
@@ -273,7 +276,7 @@ class HostSession:
             return
         last, self._client = self._client.close(), None
         left = last.get("qps_left")
-        # Each agent knows of its own alone: what an earlier one has left is not gone because the next left nothing.
+        # Each agent counts only its own queue pairs, so those of earlier agents are added.
         self._left = (self._left or None) if left is None else (self._left or 0) + left
         if left:
             self._left_pids.update(last.get("pids") or ())
@@ -305,7 +308,7 @@ class HostSession:
         return client
 
     def _running(self) -> Channel:
-        """Start the program, and ship it first where the host does not have it."""
+        """Start the program. Ship it first if the host lacks it."""
         channel, answer = self._loaded()
         if answer == loader.ABSENT:
             logger.info("host %s: shipping %s (%d bytes)", self.host.name, self._archive.path, len(self._archive.data))
@@ -318,12 +321,12 @@ class HostSession:
         raise TestbedError(f"host {self.host.name}: {answer.removeprefix(loader.REFUSED)}")
 
     def _loaded(self) -> tuple[Channel, str]:
-        """Have the host check and start what it has; return the channel, and what the loader answers.
+        """Start the host's copy of the program. Return the channel and the loader's answer.
 
-        A channel of which the answer is not `RUNNING` is closed.
+        The channel is closed unless the answer is `RUNNING`.
 
         Raises:
-            AgentGone: it ends without an answer, or with something else.
+            AgentGone: the loader gave no valid answer.
         """
         argv = [self.host.python, "-c", loader.BOOT, self._archive.path, self._archive.sha256]
         channel = self._remote.open(argv)
@@ -337,14 +340,14 @@ class HostSession:
         if answer in (loader.RUNNING, loader.ABSENT) or (answer or "").startswith(loader.REFUSED):
             return channel, answer or ""
         words = f"the agent ended: {channel.stderr_tail().strip()[-400:] or 'without a word'}"
-        if answer is not None:  # a start-up file of the shell that prints something is the usual reason
+        if answer is not None:  # usually a start-up file of the shell prints something
             words = f"the shell before the agent said `{answer[:80]}`; it has to be silent"
         gone = AgentGone(self.host.name, words)
         self._explain_interpreter(gone)
         raise gone
 
     def _explain_interpreter(self, error: AgentGone) -> None:
-        """Replace "the agent ended" by what is wrong with the interpreter, if that is what is wrong."""
+        """Replace "the agent ended" by the interpreter's fault, if it has one."""
         argv = [self.host.python, *ASK_VERSION]
         answer = self._remote.run(argv, COMMAND_SECONDS)
         version = python_version(answer.stdout)
@@ -357,12 +360,12 @@ class HostSession:
 
 
 def last_line(output: str) -> str:
-    """Return the last line of a command's output: start-up files of a shell may have printed others before it."""
+    """Return the last line of a command's output. A shell's start-up files may have printed others."""
     return "".join(output.splitlines()[-1:])
 
 
 def python_version(output: str) -> tuple[int, int] | None:
-    """Return the version that an interpreter gives for `ASK_VERSION`; None where it is no interpreter of Python."""
+    """Return the version in the answer to `ASK_VERSION`. None where it is no Python interpreter."""
     match [whole_number(word) for word in last_line(output).split()]:
         case [int(major), int(minor)]:
             return major, minor
@@ -371,5 +374,5 @@ def python_version(output: str) -> tuple[int, int] | None:
 
 @cache
 def _loader_source() -> str:
-    """Return the loader as the one line that its `BOOT` reads: hexadecimal digits."""
+    """Return the loader as the line of hexadecimal digits that its `BOOT` reads."""
     return inspect.getsource(loader).encode().hex()

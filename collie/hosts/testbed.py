@@ -1,4 +1,4 @@
-"""Real hosts that measure together, as a testbed."""
+"""Real hosts as a testbed."""
 
 from __future__ import annotations
 
@@ -50,44 +50,45 @@ logger = logging.getLogger(__name__)
 
 AGENT_ATTEMPTS = 2
 STALE_FAILURES = 4
-"""Set-ups that fail one after another, whereupon agents are started anew: what they read of a host when they started,
-such as the index of an address that has gone and come back, may be so no more."""
+"""Consecutive failed set-ups before agents are restarted: their facts, such as the index of an address, may be
+outdated.
+"""
 ACROSS_PORTS = "loopback across ports"
-"""The path of a link whose other end is on the same host."""
+"""`path` of a link between ports of one host."""
 
 
 class SystemClock:
-    """Time as this machine has it."""
+    """Time of this machine."""
 
     def monotonic(self) -> float:
         """Seconds since some moment."""
         return time.monotonic()
 
     def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
-        """Wait; no longer than until an event is set, where one is given."""
+        """Wait, at most until an event is set."""
         (until or threading.Event()).wait(seconds)
 
 
 class HostsTestbed:
-    """`Testbed` over hosts of an inventory. Contacts them when first asked for anything.
+    """`Testbed` over hosts of an inventory. Contacts them when first used.
 
-    An agent that ends during a run is started again and the run repeated, once, and all of them are where one set-up
-    after another fails (`STALE_FAILURES`); a host that is gone is looked for a few times. What still fails then is
-    raised, naming the host. A host too busy to answer in time is another matter: that run could not be set up, and the
-    next one waits for the host to recover. A run that a dead data path may have spoilt is doubted (`outage.py`). Where
-    hosts can be revived, one that runs no command any more is brought back instead, and the run ends as `HostLost`.
+    An agent that ends during a run is restarted and the run repeated, once. All agents are restarted after several
+    failed set-ups (`STALE_FAILURES`). A lost host is retried a few times. A remaining error is raised with the host's
+    name. A host too busy to answer in time fails the set-up of that run only. A run that a dead data path may have
+    spoilt is doubted (`outage.py`). Hosts that can be revived are revived when they run no command, and the run ends as
+    `HostLost`.
 
     Args:
-        pair: hosts A and B, and C, D, ... where there are more; devices of one host have an agent each.
+        pair: hosts A and B, and C, D, ... if any. Devices of one host have an agent each.
         connect: makes the remote of a host.
-        catalog_for: counters of a driver by its name, such as `rxe` or `mlx5_core`; None when nobody has described it.
-        policy: warm-up, window and stability; the window grows where counters are refreshed seldom.
-        clock: of the controller.
-        archive: program to run as the agent; Collie's own by default.
-        reviver: brings back hosts that answer nobody; None where nobody can.
-        discover: makes a catalog of what devices expose, where there is no other.
-        verify: compare what arrives with what was sent, after each run.
-        victim: run a plain flow beside every workload, and say what it loses (`collie/readings/victim.py`).
+        catalog_for: maps a driver, such as `rxe` or `mlx5_core`, to its catalog.
+        policy: warm-up, window and stability. The window grows with slow counters.
+        clock: the controller's clock.
+        archive: the agent program. Collie's by default.
+        reviver: revives silent hosts. None where that is impossible.
+        discover: makes a catalog from a device's counters, where there is no other.
+        verify: compare received payload with sent payload, after each run.
+        victim: run a plain flow beside every workload, and report its loss (`collie/readings/victim.py`).
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class HostsTestbed:
 
     @property
     def info(self) -> TestbedInfo:
-        """What this testbed is.
+        """Description of this testbed.
 
         Raises:
             TestbedError: a host cannot be asked.
@@ -152,7 +153,7 @@ class HostsTestbed:
         return self._info
 
     def specification(self, workload: Workload) -> Bound:
-        """Return what the slowest port can carry; unbounded on a software device.
+        """Return the slowest port's bound, infinite on a software device.
 
         Raises:
             TestbedError: a host cannot be asked.
@@ -163,7 +164,7 @@ class HostsTestbed:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the hosts can do, as far as their agents say.
+        """The hosts' capabilities, as reported by their agents.
 
         Raises:
             TestbedError: a host cannot be asked.
@@ -183,12 +184,12 @@ class HostsTestbed:
                 return SetupFailed("port", why_not, self._clock.monotonic() - started)
             self._failures = 0
         result = self._with_agents(roles, workload, run, started, watch)
-        if not isinstance(result, Unsupported):  # which is often known before anything is set up
+        if not isinstance(result, Unsupported):  # often known before any set-up
             self._failures = self._failures + 1 if isinstance(result, SetupFailed) else 0
         return result
 
     def _begun_anew(self) -> str | None:
-        """Start all agents anew; return what keeps a port from being used at the moment, if anything does.
+        """Restart all agents. Return why a port is unusable now, if one is.
 
         Raises:
             TestbedError: the testbed is closed.
@@ -198,7 +199,7 @@ class HostsTestbed:
         try:
             self._ready(self._sessions)
         except (HostUnreachable, CommandTimeout, AgentError):
-            return None  # which the run meets, too, and knows what to do about
+            return None  # the run handles it
         except TestbedError as error:
             if self._left is not None:
                 raise
@@ -208,7 +209,7 @@ class HostsTestbed:
     def _with_agents(
         self, roles: Sequence[str], workload: Workload, run: int, started: float, watch: Watch | None
     ) -> RunResult:
-        """Run a workload, on new agents where they end; see the class."""
+        """Run a workload, with new agents where they end."""
         for attempt in range(1, AGENT_ATTEMPTS + 1):
             try:
                 endpoints = self._ready(roles)
@@ -221,7 +222,7 @@ class HostsTestbed:
                 return self._lost(roles, "while the run was torn down", started) or result
             except (AgentGone, HostUnreachable) as error:
                 if self._left is not None:
-                    raise  # closed under the run: nothing is to be started again
+                    raise  # closed during the run
                 if lost := self._lost(roles, str(error), started):
                     return lost
                 logger.warning("run %d, attempt %d of %d: %s", run, attempt, AGENT_ATTEMPTS, error)
@@ -235,7 +236,7 @@ class HostsTestbed:
         raise AssertionError("unreachable")
 
     def other_uses(self) -> tuple[OtherUse, ...]:
-        """Watch all ports at once for about a second."""
+        """Watch all ports in parallel for about a second."""
         endpoints = self._ready(self._sessions)
         catalog = self._catalog_of(endpoints)
         steps = {
@@ -250,7 +251,7 @@ class HostsTestbed:
             self._left = {}
             try:
                 steps = {session.host.name: session.close for session in self._sessions.values()}
-                # Not the testbed's own threads: all of them may wait for hosts, which closing makes them cease to.
+                # The testbed's threads may all wait for hosts, until closing ends that.
                 with ThreadPoolExecutor(len(steps), thread_name_prefix=f"close {self._pair.name}") as closing:
                     self._left = side_by_side(closing, steps)
             finally:
@@ -258,15 +259,15 @@ class HostsTestbed:
         return self._left
 
     def _lost(self, roles: Iterable[str], seen: str, started: float) -> HostLost | None:
-        """Bring back the hosts that run no command any more; None when all do, or when nobody could bring them back."""
+        """Revive the hosts that run no command. None when all do, or where that is impossible."""
         suspects = {role: self._sessions[role] for role in roles if not self._sessions[role].is_live}
         if self._reviver is None or self._left is not None or not suspects:
-            return None  # closed under the run, it asks for no host any more
+            return None  # a closed testbed asks for no host
         answers = side_by_side(self._executor, {role: session.answers for role, session in suspects.items()})
         gone = [session for role, session in suspects.items() if not answers[role]]
         if not gone:
             return None
-        lost = {session.host.machine: session.host for session in gone}  # several devices are still one host
+        lost = {session.host.machine: session.host for session in gone}  # one entry for several devices
         names = ", ".join(lost)
         noticed = self._clock.monotonic() - started
         logger.warning("host %s answers nobody (%s); bringing it back", names, seen)
@@ -289,7 +290,7 @@ class HostsTestbed:
     def _run_once(
         self, endpoints: Sequence[Endpoint], workload: Workload, started: float, watch: Watch | None
     ) -> tuple[RunResult, bool]:
-        """Return the result of a run, and whether a dead data path may be behind it."""
+        """Return the result of a run, and whether a dead data path may have caused it."""
         try:
             measured = self._run(endpoints, workload, watch)
         except Impossible as error:
@@ -320,10 +321,10 @@ class HostsTestbed:
         return victim(min((mtu for mtu in known if mtu), default=MIN_MTU), remote=workload.remote)
 
     def _alone(self, endpoints: Sequence[Endpoint], beside: Workload, watch: Watch | None) -> float | None:
-        """Return what a victim delivers alone, measured before the first run that needs it; None when no run told.
+        """Return a victim's throughput alone, measured before its first use. None when no run showed it.
 
         Raises:
-            TestbedError: the safety limits do not even allow the victim.
+            TestbedError: the safety limits stop even the victim.
         """
         if beside in self._alone_bps:
             return self._alone_bps[beside]
@@ -345,7 +346,7 @@ class HostsTestbed:
         return self._alone_bps[beside]
 
     def _ready(self, roles: Iterable[str]) -> tuple[Endpoint, ...]:
-        """Return hosts with live agents, started side by side where needed."""
+        """Return endpoints with live agents, started in parallel where needed."""
         if self._left is not None:
             raise TestbedError(f"the testbed of {self._pair.name} is closed")
         return tuple(side_by_side(self._executor, {role: partial(self._party, role) for role in roles}).values())
@@ -366,5 +367,5 @@ class HostsTestbed:
 
 
 def _across_ports(taken: Fingerprint) -> Fingerprint:
-    """Return a fingerprint that says so: what was measured there must not be taken for traffic between hosts."""
+    """Mark a fingerprint, so that its results are not taken for traffic between hosts."""
     return Fingerprint({**taken.values, "link": {**taken.values.get("link", {}), "path": ACROSS_PORTS}})

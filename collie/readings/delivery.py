@@ -1,4 +1,4 @@
-"""What sinks received between two moments, from the curves of their flows. Pure."""
+"""Payload that sinks received, from the curves of their flows. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from collie.workloads.workload import QpType, Workload
 
 
 def curves_of(sink: str, placed: Mapping[str, Placed], workload: Workload) -> list[Curve | None]:
-    """Return what each stream to a sink delivered over time; None for one that no end of its flow tells of."""
+    """Return a curve per stream to a sink. None where neither end of the flow counts it."""
     return [_curve(stream, placed) for stream in streams(workload) if stream.sink == sink]
 
 
 def _curve(stream: Stream, placed: Mapping[str, Placed]) -> Curve | None:
-    """Return what a stream delivered over time, from the end of its flow that knows."""
     flow = stream.flow
     for role, key in ((flow.responder, f"{flow.name}/responder"), (flow.requester, f"{flow.name}/requester")):
         points = [
@@ -32,7 +31,7 @@ def _curve(stream: Stream, placed: Mapping[str, Placed]) -> Curve | None:
 
 
 def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> float | None:
-    """Return what a sink received over all its curves, in bits/s; None where one of them is not known."""
+    """Return a sink's rate over all its curves, in bits/s. None where one is unknown."""
     advances = [curve.advance(begin, end) if curve else None for curve in curves]
     if end <= begin or not advances or None in advances:
         return None
@@ -40,10 +39,9 @@ def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> fl
 
 
 def received_inside(sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload) -> float:
-    """Return a sink's rate without its first and last step, in bits/s; 0 where that is unknown.
+    """Return a sink's rate without its first and last step, in bits/s. 0 where unknown.
 
-    Hosts are not sampled at the same moments: of traffic that ends with the first step, as when all queue pairs have
-    failed, another host may have no two samples.
+    Hosts are sampled at different moments: of traffic that ends with the first step, another host may lack two samples.
     """
     inner = window[sink][1:-1]
     if len(inner) < 2:
@@ -54,7 +52,7 @@ def received_inside(sink: str, window: Mapping[str, Placed], placed: Mapping[str
 def step_rates(
     sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload
 ) -> list[float] | None:
-    """Return a sink's rates from sample to sample of a window, in bits/s; None where one of them is not known."""
+    """Return a sink's rates from sample to sample of a window, in bits/s. None where one is unknown."""
     curves = curves_of(sink, placed, workload)
     steps = itertools.pairwise(seconds for seconds, _ in window[sink])
     received = [received_bps(curves, begin, end) for begin, end in steps]
@@ -63,9 +61,9 @@ def step_rates(
 
 
 def accounting_step_bytes(workload: Workload, stream: Stream) -> float:
-    """Return by how much the delivered payload of a queue pair moves at once: by what one completion stands for.
+    """Return the payload that one completion of a queue pair stands for, the smallest step of its accounting.
 
-    The requester's stands for all its work requests since the last, a receive's for one message.
+    At the requester these are all work requests since the last completion, at the responder one message.
     """
     brought = [opcode for opcode in workload.opcodes if not opcode.fetches]
     counted_at_responder = not stream.returned and brought and all(opcode.consumes_receive for opcode in brought)

@@ -1,4 +1,4 @@
-"""How the rate of a sink moves in a window, and whether that has one level. Pure."""
+"""Whether the rate of a sink in a window is stable, or varies about one level. Pure."""
 
 from __future__ import annotations
 
@@ -22,21 +22,16 @@ def is_settled(
     *,
     whole: bool,
 ) -> bool:
-    """Whether what every sink receives in a window has one level, known finely enough.
+    """Whether every sink's rate has one level in a window, known finely enough.
 
-    Args:
-        workload: what ran.
-        window: samples of the window, by role.
-        placed: of the whole run.
-        policy: how stable, and how fine.
-        whole: the window is the whole run: its mean is to be known as well as that of a stable window.
+    With `whole` the window is the whole run, whose mean must be known as well as that of a stable window.
     """
     swings = [_swing(sink, window, placed, workload, policy) for sink in sinks(workload)]
     return all(swing is not None and swing.settled(policy, whole=whole) for swing in swings)
 
 
 def may_settle(workload: Workload, recording: Recording, policy: WindowPolicy) -> bool:
-    """Whether the longest run could have one level, if its rate goes on to swing as it did."""
+    """Whether the longest run could settle if rates go on to vary as before."""
     placed = recording.all_placed()
     window = between(placed, policy.warm_up_seconds, recording.end)
     swings = [_swing(sink, window, placed, workload, policy) for sink in sinks(workload)]
@@ -45,13 +40,13 @@ def may_settle(workload: Workload, recording: Recording, policy: WindowPolicy) -
 
 @dataclass(frozen=True, slots=True)
 class _Swing:
-    """How the rate of a sink moves in a window.
+    """The rate of a sink in a window.
 
     Attributes:
-        values: bits/s, per sample.
+        values: bits/s per sample.
         tolerance: largest coefficient of variation of a stable window.
         seconds: length of the window.
-        step_seconds: in which the payload moves by one step of its accounting; infinite where nothing moves.
+        step_seconds: time per step of the payload's accounting. Infinite where nothing moves.
     """
 
     values: Sequence[float]
@@ -60,7 +55,6 @@ class _Swing:
     step_seconds: float
 
     def settled(self, policy: WindowPolicy, *, whole: bool) -> bool:
-        """Whether it has one level, known finely enough."""
         if not any(self.values):
             return is_stable(self.values, self.tolerance)
         if self.step_seconds > policy.resolution * self.seconds:
@@ -70,7 +64,6 @@ class _Swing:
         return is_stable(self.values, self.tolerance)
 
     def may_settle(self, policy: WindowPolicy) -> bool:
-        """Whether the longest window could."""
         wider = math.sqrt(policy.longest_seconds / policy.window_seconds)
         return (
             self.step_seconds <= policy.resolution * policy.longest_seconds
@@ -81,11 +74,10 @@ class _Swing:
 def _swing(
     sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload, policy: WindowPolicy
 ) -> _Swing | None:
-    """Return how a sink's rate moves; None where it is not known throughout.
+    """Return the rate of a sink. None where it is unknown in part of the window.
 
-    A requester's completions come once per chain, so payload moves in steps of a chain. Each difference between two
-    samples is off by the difference of two such roundings, with a variance of step^2 / 6 per queue pair; that much
-    variation is no instability.
+    A requester gets one completion per chain, so payload moves in steps of a chain. Each difference between two samples
+    is off by the difference of two roundings, with variance step^2 / 6 per queue pair, which is no instability.
     """
     received = step_rates(sink, window, placed, workload)
     if received is None:

@@ -1,7 +1,6 @@
 """The samples of a run on one clock. Pure.
 
-Hosts have clocks of their own. A sample is placed on the controller's clock by the host's offset: the least of
-(arrival - clock) over its samples, the one that travelled fastest.
+A host's offset places its samples on the controller's clock: the minimum of (arrival - clock), from the fastest sample.
 """
 
 from __future__ import annotations
@@ -16,18 +15,17 @@ Placed = Sequence[tuple[float, AgentSample]]
 """Samples of one host with their seconds since traffic began."""
 
 SAME_MOMENT_SECONDS = 0.005
-"""Hosts' clocks are compared no better than a message travels."""
+"""Hosts' clocks are compared to within the travel time of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The samples of one run, of every host that has a part in it.
+    """The samples of one run.
 
     Attributes:
         samples: by role, in order of time.
         began: the controller's clock when all hosts had started.
-        machines: by role, the host that it is on: several may be on one, each with a device of its own. Empty where
-            each is on its own.
+        machines: host of each role, several devices having a role each. Empty where each role has its own.
     """
 
     samples: Mapping[str, Sequence[AgentSample]]
@@ -35,18 +33,18 @@ class Recording:
     machines: Mapping[str, str] = field(default_factory=dict)
 
     def placed(self, role: str) -> Placed:
-        """Return a host's samples with their seconds since traffic began."""
+        """Return a host's timeline."""
         samples = self.samples[role]
         offset = min((sample.arrived - sample.clock for sample in samples), default=0.0)
         return [(sample.clock + offset - self.began, sample) for sample in samples]
 
     def all_placed(self) -> dict[str, Placed]:
-        """Return the samples of all hosts with their seconds since traffic began, by role."""
+        """Return the timelines of all hosts, by role."""
         return {role: self.placed(role) for role in self.samples}
 
     @property
     def end(self) -> float:
-        """Seconds since traffic began up to which every host has been heard."""
+        """Seconds since traffic began up to which every host has sent samples."""
         return min((samples[-1][0] if (samples := self.placed(role)) else -math.inf) for role in self.samples)
 
 

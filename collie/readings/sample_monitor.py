@@ -1,11 +1,9 @@
-"""Shows the samples of a run to a `Watch` as they come. Pure.
+"""Shows the samples of a run to a `Watch` as they arrive. Pure.
 
-A host's sample is shown as soon as two of its readings are there, without waiting for the other hosts: a storm may be
-why they are silent. What a host receives and sends is by the newest that is known of each of its flows, as only one end
-of a flow counts it.
+A sample is shown once its host has two, without waiting for other hosts, which a storm may silence. Only one end of a
+flow counts its payload, so a host's rates come from the newest reading of each flow.
 
-A later sample may have travelled faster and show that the first came late. What was shown stays where it was, and the
-host's clock goes on from there: samples come forward in time.
+A later sample may have travelled faster and reduce the offset. Samples already shown keep their time.
 """
 
 from __future__ import annotations
@@ -22,15 +20,10 @@ from collie.workloads.plan import Flow
 
 
 class SampleMonitor:
-    """Shows each sample once.
-
-    Args:
-        watch: who looks; None when nobody does.
-        catalog: counters of the hosts' driver.
-        flows: of the run.
+    """Shows each sample once. Without a `watch` it shows nothing.
 
     Attributes:
-        reason: why the run has to stop; None while it may go on.
+        reason: why the run must stop. None while it may go on.
     """
 
     def __init__(self, watch: Watch | None, catalog: Catalog, flows: Sequence[Flow]) -> None:
@@ -43,7 +36,7 @@ class SampleMonitor:
         self.reason: str | None = None
 
     def show(self, recording: Recording) -> str | None:
-        """Show what is new of each host's samples; return why the run has to stop, if it has to."""
+        """Show new samples. Return why the run must stop, if it must."""
         for role, taken in recording.samples.items() if self._watch else ():
             first = self._shown.get(role, 0)
             if len(taken) > first + 1:
@@ -77,7 +70,7 @@ class SampleMonitor:
 
 
 class _Way(NamedTuple):
-    """One direction of a flow; of loopback both have one source and sink."""
+    """One direction of a flow. Both directions of loopback have the same source and sink."""
 
     flow: str
     returned: bool
@@ -86,7 +79,7 @@ class _Way(NamedTuple):
 
 
 def _delivered(flow: Flow, totals: FlowTotals | None) -> dict[_Way, int]:
-    """Return the bytes that one end of a flow knows to be delivered; nothing where it counts none."""
+    """Return the delivered bytes that one end of a flow counts, per direction."""
     if totals is None:
         return {}
     ways = {_Way(flow.name, False, flow.source, flow.sink): totals.delivered_bytes}

@@ -1,4 +1,4 @@
-"""Samples as agents send them, as typed values. Unknown keys are ignored: a newer agent may say more. Pure."""
+"""The samples of agents as typed values. Unknown keys are ignored: a newer agent may send more. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from collie.untrusted import typed
 
 @dataclass(frozen=True, slots=True)
 class FlowTotals:
-    """One end of a flow, since the engine was prepared; None where this end cannot know.
+    """Totals of one end of a flow since preparation. None where this end cannot count.
 
     Attributes:
-        posted_messages: work requests handed to the device; None at a responder.
-        delivered_bytes: payload that reached the flow's sink; exactly one end of each flow knows.
-        slowest_qp_messages, fastest_qp_messages: of the queue pairs of this end.
+        posted_messages: work requests posted. None at a responder.
+        delivered_bytes: payload that reached the flow's sink. Exactly one end counts it.
+        slowest_qp_messages, fastest_qp_messages, mean_qp_messages: over the queue pairs of this end.
         failed_qps: queue pairs that ended with an error.
-        returned_bytes: payload that besides came back to the requester of a flow with payload both ways.
-        mean_qp_messages: of the queue pairs of this end.
+        returned_bytes: payload that came back to the requester of a flow with payload both ways.
     """
 
     posted_messages: int | None
@@ -35,19 +34,18 @@ class FlowTotals:
 
 @dataclass(frozen=True, slots=True)
 class EngineTotals:
-    """The traffic generator itself, since it was prepared.
+    """Totals of the traffic generator since preparation.
 
     Attributes:
         iterations: rounds over all completion queues.
         idle_polls: rounds that found nothing.
-        queue_empty: times that a send queue was found empty when it was its turn to be filled.
-        errors: completions with an error by status, flushes not included.
+        queue_empty: refills that found the send queue empty.
+        errors: failed completions by status, without flushes.
         post_errors: posts that the device refused.
-        cpu_seconds: CPU time that it took; None when unknown.
-        wait_seconds: for which it was ready to run and had no CPU; None when unknown.
-        data_path: what drives traffic, `native` or `pyverbs`; None where the agent does not say.
-        queue_outstanding, queue_limit: rounds that were outstanding, and that fit, summed over all times that a send
-            queue was filled again.
+        cpu_seconds: its CPU time.
+        wait_seconds: time ready to run without a CPU.
+        data_path: `native` or `pyverbs`.
+        queue_outstanding, queue_limit: rounds outstanding and rounds that fit, summed over all refills.
     """
 
     iterations: int
@@ -68,17 +66,16 @@ class AgentSample:
 
     Attributes:
         clock: the host's monotonic clock at the middle of the reading.
-        arrived: the controller's clock when the sample came.
+        arrived: the controller's clock on arrival.
         flows: by `FLOW/ROLE`.
         engine: None without a run.
-        counters: by source, then by name; None for a counter that could not be read.
-        dropped: samples that the agent could not deliver so far.
-        link: what the port's link is, by the protocol's names; None for what is unknown. Empty without a run.
-        host_cpu_seconds: what all CPUs together spent, by kind, since boot; empty when unknown.
-        agent_cpu_seconds: what the agent itself took, the generator not included; 0 from an agent that does not say.
-        device_cpu_seconds: what kernel threads took in which a software device may work; 0 where that is unknown.
-        softirq_thread_cpu_seconds: what the threads took that handle soft interrupts for a software device, whichever
-            kind the host counts that as; 0 where that is unknown.
+        counters: by source, then by name. None where one could not be read.
+        dropped: samples that the agent could not send so far.
+        link: state of the port's link by the protocol's names. Empty without a run.
+        host_cpu_seconds: time of all CPUs by kind, since boot. Empty when unknown.
+        agent_cpu_seconds: CPU time of the agent without the generator.
+        device_cpu_seconds: CPU time of kernel threads in which a software device may work.
+        softirq_thread_cpu_seconds: CPU time of threads that handle a software device's soft interrupts.
     """
 
     clock: float
@@ -95,7 +92,7 @@ class AgentSample:
 
 
 def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
-    """Return the counters of a sample that a catalog knows; None for those that the sample lacks."""
+    """Return a sample's values of the catalog's counters. None for those that it lacks."""
     values = {}
     for counter in catalog.counters:
         source, name = counter.key
@@ -104,7 +101,7 @@ def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
 
 
 def names_in(samples: Sequence[AgentSample]) -> dict[str, set[str]]:
-    """Return what some samples of one host hold, by source, as the driver spells it."""
+    """Return the counter names in one host's samples, by source."""
     names: dict[str, set[str]] = {}
     for sample in samples:
         for source, counters in sample.counters.items():
@@ -113,14 +110,14 @@ def names_in(samples: Sequence[AgentSample]) -> dict[str, set[str]]:
 
 
 _LATEST_CLOCK = 1e12
-"""Seconds that no host has been up for; beyond, differences of clocks lose what matters, and overflow in the end."""
+"""Longer than any host is up. Beyond, differences of clocks lose precision."""
 
 
 def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
     """Read a sample event.
 
     Raises:
-        ValueError: the agent speaks another protocol, or its clock is none.
+        ValueError: it breaks the protocol, or its clock is impossible.
     """
     said: _Sample = typed(_Sample, raw)
     for name in ("clock", "clock_end"):

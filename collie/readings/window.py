@@ -2,11 +2,10 @@
 
 Rules:
 
-1. The window begins after the warm-up and ends with the last sample of the host whose samples end first. Nothing that
-   came after the decision to stop is in it.
-2. Delivered payload is a curve per flow, known at one end of it and attributed to the flow's sink. What a sink received
-   between two moments is the difference of its curves there, linear between samples.
-3. What is missing is None. A sink without a curve has no throughput, not zero.
+1. The window begins after the warm-up and ends with the last sample of the host whose samples end first. It holds
+   nothing from after the decision to stop.
+2. A flow's payload is counted at one end and attributed to its sink, linear between samples.
+3. A missing value is None. A sink without a curve has an unknown throughput, not zero.
 4. Counters count where they agree with each other and with the traffic (`collie/readings/counter_sanity.py`).
 """
 
@@ -46,16 +45,16 @@ def measurement(
     whole: bool = False,
     with_series: bool = True,
 ) -> Measurement:
-    """Say what a run showed.
+    """Return the measurement of a run.
 
     Args:
-        workload: what ran.
+        workload: the workload that ran.
         recording: all samples until the decision to stop.
         catalog: counters of the hosts' driver.
         policy: warm-up, window and stability.
         victim: a victim ran beside it.
-        whole: the window is all that came after the warm-up, and stable when it has one level.
-        with_series: add every counter from sample to sample; it costs more than all the rest.
+        whole: the window is everything after the warm-up, and stable when it has one level.
+        with_series: add every counter from sample to sample, the most expensive part.
     """
     placed = recording.all_placed()
     series = series_of(workload, recording, catalog) if with_series else ()
@@ -141,7 +140,6 @@ def _there(catalog: Catalog, own: Placed) -> Catalog:
 def _without(
     host: HostMeasurement, unknown: Sequence[str], catalog: Catalog, window: Mapping[str, Placed]
 ) -> HostMeasurement:
-    """Return what a host showed without counters that are not to be believed."""
     if not unknown:
         return host
     counters = {**host.counters, **dict.fromkeys(unknown)}
@@ -151,9 +149,9 @@ def _without(
 def _with_credit_waits(
     hosts: Sequence[HostMeasurement], workload: Workload, catalog: Catalog
 ) -> tuple[HostMeasurement, ...]:
-    """Let InfiniBand's waiting for credits take the place of pause.
+    """Use InfiniBand's credit waits in place of pause.
 
-    Where a sender waits for credits, the receiver of its flows withholds them: what a NIC on Ethernet does by pause.
+    Where a sender waits for credits, the receiver of its flows withholds them, as a NIC on Ethernet does by pause.
     """
     waits = {host.host: pause_ratio(catalog, host.counters, Role.XMIT_WAIT) for host in hosts}
     withheld: dict[str, list[float]] = {}
@@ -178,7 +176,7 @@ def _link_changes(placed: Mapping[str, Placed], catalog: Catalog) -> Iterator[st
 
 def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: bool) -> list[str]:
     problems = []
-    # A level, such as queues in an error state, may have been there before: it does not move by being read.
+    # A gauge, such as queues in an error state, may have had its value before the run.
     moving = (counter for counter in catalog.of_kind(CounterKind.ERROR) if not counter.gauge)
     errors = Catalog(catalog.driver, tuple(counter for counter in moving if counter.canonical != LINK_DOWN))
     for role, samples in window.items():
@@ -189,14 +187,14 @@ def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: b
             problems.append(f"host {role} lost {format_count(lost, 'sample')} in the window")
         problems += [f"host {role}: {text}" for text in broken(_samples(samples), catalog)]
         if errors_reported:
-            continue  # completions with an error explain what error counters say, and are judged themselves
+            continue  # failed completions explain the error counters, and are judged themselves
         moved = rates(errors, [snapshot(sample, catalog) for _, sample in samples])
         problems += [f"host {role}: error counter {name} moved" for name, rate in moved.items() if rate]
     return problems
 
 
 def _across_ports(workload: Workload, machines: Mapping[str, str]) -> Iterator[str]:
-    """Say which flows are between devices of one host: their figures are about its PCIe and memory, too, twice over."""
+    """Name the flows between devices of one host, whose PCIe and memory they cross twice."""
     by_host: dict[str, list[str]] = {}
     for flow in flows(workload):
         if flow.is_across_ports(machines):
@@ -206,7 +204,7 @@ def _across_ports(workload: Workload, machines: Mapping[str, str]) -> Iterator[s
 
 
 def _notes(window: Mapping[str, Placed], catalog: Catalog) -> list[str]:
-    """Say where pause cannot be seen, because a NIC shows its counters only while flow control is on."""
+    """Report invisible pause: some NICs show pause counters only while flow control is on."""
     notes = []
     pausing = catalog.of_role(Role.TX_PAUSE)
     for role, samples in window.items():
@@ -220,7 +218,7 @@ def _notes(window: Mapping[str, Placed], catalog: Catalog) -> list[str]:
 
 
 def series_of(workload: Workload, recording: Recording, catalog: Catalog) -> tuple[Sample, ...]:
-    """Return what every host showed from sample to sample, host after host."""
+    """Return every host's readings from sample to sample, host after host."""
     placed = recording.all_placed()
     return tuple(sample for role in placed for sample in _series(role, placed, workload, catalog))
 
