@@ -58,7 +58,7 @@ def install_handlers() -> None:
     sys.unraisablehook = hook
 
 
-def heed_no_more() -> None:
+def ignore_signals() -> None:
     """Ignore both signals, so that a late one cannot change the exit code."""
     for number in _NUMBERS:
         signal.signal(number, signal.SIG_IGN)

@@ -22,13 +22,15 @@ from enum import Enum
 from functools import cache
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+UNSAFE_CHARACTERS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 """Characters that control a terminal, disguise text, or cannot be printed. Line breaks and tabs are allowed."""
 
-_NOT_IN_A_LINE = re.compile(rf"[\t\n]|{STEERING.pattern}")
+_NOT_IN_A_LINE = re.compile(rf"[\t\n]|{UNSAFE_CHARACTERS.pattern}")
 
 _MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")
-"""JSON text that may contain `STEERING`. Most texts need no second look."""
+"""JSON text that may contain `UNSAFE_CHARACTERS`. Most texts need no second look."""
 
 _DEEPEST = 40
 """Levels of nesting. Collie's files have fewer than ten."""
@@ -37,9 +39,9 @@ _MAX_MAGNITUDE = 1 << 128
 """Whole numbers are counters of 64 bits, sizes, and seeds, which may be longer. All fit into a float."""
 
 
-def defused(text: str) -> str:
+def sanitized(text: str) -> str:
     """Return a text with each character that could control a terminal replaced."""
-    return STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
+    return UNSAFE_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def escaped(text: str) -> str:
@@ -114,9 +116,9 @@ def _finite(text: str) -> float:
 def _defused_in(raw: Any) -> Any:
     match raw:
         case str():
-            return defused(raw)
+            return sanitized(raw)
         case dict():
-            return {defused(key): _defused_in(value) for key, value in raw.items()}
+            return {sanitized(key): _defused_in(value) for key, value in raw.items()}
         case list():
             return [_defused_in(item) for item in raw]
     return raw

@@ -11,7 +11,7 @@ small to large and stops at the first failure:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
@@ -21,17 +21,14 @@ from collie.hosts.catalogs import CatalogFor
 from collie.hosts.diagnosis import PathFailure, PathFault, ProofStage, diagnose
 from collie.hosts.facts import line_rate
 from collie.hosts.protocol import StepFailed
-from collie.hosts.run import Endpoint, Impossible, Run
-from collie.hosts.wire import look
+from collie.hosts.run import Endpoint, MissingCapability, Run
+from collie.hosts.wire import observe_ends
 from collie.ports import Clock
 from collie.readings.policy import WindowPolicy
 from collie.workloads.workload import Opcode, QpType, Workload
 
 TRICKLE = Workload(messages=(256,), send_wq_depth=1, recv_wq_depth=1)
-MOMENT = WindowPolicy(0.05, warm_up_seconds=0.0, window_seconds=0.1, patience_seconds=0.0, averaging_seconds=0.0)
-SECOND = replace(MOMENT, period_seconds=0.25, window_seconds=1.0)
-LONG = replace(MOMENT, period_seconds=0.5, window_seconds=3.0)
-"""For hosts short of CPU: tried when nothing arrives at first."""
+
 _MIN_MTU = 256
 _UNANSWERED = frozenset({"transport retry counter exceeded", "response timeout error"})
 """Status of work requests without an answer of the peer. Any other error is an answer."""
@@ -77,6 +74,7 @@ class DataPath:
         watch: Callable[[], Watch | None] = lambda: None,
     ) -> None:
         self.endpoints = (replace(sender, role="a"), replace(receiver, role="b"))
+        self._timing = sender.session.timing
         self._executor = executor
         self._clock = clock
         self._catalog_for = catalog_for
@@ -101,7 +99,7 @@ class DataPath:
         Raises:
             TestbedError: a host or an agent is gone.
         """
-        return self._try(ProofStage.TRICKLE, TRICKLE, (MOMENT, LONG))[1]
+        return self._try(ProofStage.TRICKLE, TRICKLE, self._timing.small_messages)[1]
 
     def proves(self) -> Passed | PathFailure:
         """Send small messages, then a second of each transport.
@@ -111,12 +109,12 @@ class DataPath:
         """
         if failed := self.trickles():
             return failed
-        written, failed = self._try(ProofStage.FULL, Workload(), (SECOND, LONG), verify=True)
+        written, failed = self._try(ProofStage.FULL, Workload(), self._timing.full_packets, verify=True)
         if written is None:
             assert failed is not None, "one of the two"
             return failed
         datagrams = Workload(qp_type=QpType.UD, opcode=Opcode.SEND, messages=(self._mtu,))
-        sent, failed = self._try(ProofStage.DATAGRAM, datagrams, (SECOND, LONG))
+        sent, failed = self._try(ProofStage.DATAGRAM, datagrams, self._timing.full_packets)
         if sent is None:
             assert failed is not None, "one of the two"
             return failed
@@ -126,7 +124,7 @@ class DataPath:
     def diagnosed(self, failed: PathFailure) -> PathFault:
         """Return the cause of a failure."""
         sender, receiver = (endpoint.session for endpoint in self.endpoints)
-        return diagnose(*look(sender, receiver, self._executor), failed)
+        return diagnose(*observe_ends(sender, receiver, self._executor), failed)
 
     @property
     def line_rate_bps(self) -> float:
@@ -134,22 +132,22 @@ class DataPath:
         return line_rate(tuple(endpoint.port for endpoint in self.endpoints), Workload(mtu=self._mtu)).bps
 
     def _try(
-        self, stage: ProofStage, workload: Workload, policies: Sequence[WindowPolicy], *, verify: bool = False
+        self, stage: ProofStage, workload: Workload, policy: WindowPolicy, *, verify: bool = False
     ) -> tuple[Measurement | None, PathFailure | None]:
         """Run a workload, longer when nothing arrives. Return the measurement or the failure."""
         failed = None
-        for policy in policies:
+        for timing in (policy, self._timing.retry):
             run = Run(self.endpoints, workload.with_(mtu=self._mtu), self._executor, self._clock, verify=verify)
             try:
-                measured = run.measure(self._catalog, policy, self._watch())
-            except (StepFailed, Impossible) as error:
+                measured = run.measure(self._catalog, timing, self._watch())
+            except (StepFailed, MissingCapability) as error:
                 return None, self._not_set_up(ProofStage.SET_UP if stage is ProofStage.TRICKLE else stage, error)
             failed = failure_of(stage, measured, self._sender)
             if failed is None:
                 return measured, None
         return None, failed
 
-    def _not_set_up(self, stage: ProofStage, error: StepFailed | Impossible) -> PathFailure:
+    def _not_set_up(self, stage: ProofStage, error: StepFailed | MissingCapability) -> PathFailure:
         if isinstance(error, StepFailed):
             return PathFailure(stage, str(error), None if error.unanswered else error.host)
         return PathFailure(stage, str(error), self._sender)

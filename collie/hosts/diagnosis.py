@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from collie.hosts.drop_rules import DropRule
 from collie.hosts.facts import ROCE_TYPES, Gid
-from collie.hosts.wire import End
+from collie.hosts.wire import PathEnd
 
 _FRAMES = {4096: 4200, 2048: 2200, 1024: 1500, 512: 700, 256: 400}
 """Smallest MTU of a network device by RoCE path MTU: payload and headers."""
@@ -83,7 +83,7 @@ class PathFailure:
     refused_by: str | None = None
 
 
-def diagnose(sender: End, receiver: End, failure: PathFailure) -> PathFault:
+def diagnose(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
     """Name the lowest layer known to be broken between two ends, as observed after a failure."""
     ends = ((sender, receiver), (receiver, sender))
     for layer in _suspects(sender, failure):
@@ -97,12 +97,12 @@ def diagnose(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     return _last(sender, receiver, failure)
 
 
-def unequal_mtu(sender: End, receiver: End) -> PathFault | None:
+def unequal_mtu(sender: PathEnd, receiver: PathEnd) -> PathFault | None:
     """Return the end whose network device takes smaller packets than its peer's."""
     return _unequal(sender, receiver) or _unequal(receiver, sender)
 
 
-def _link(own: End, _other: End) -> PathFault | None:
+def _link(own: PathEnd, _other: PathEnd) -> PathFault | None:
     name, netdev = own.host.name, own.netdev or "NETDEV"
     if own.link is not None and "UP" not in own.link.flags:
         return PathFault(Layer.LINK, name, f"{netdev} of {name} is down", f"ip link set {netdev} up")
@@ -117,11 +117,11 @@ def _link(own: End, _other: End) -> PathFault | None:
     return None
 
 
-def _loses(own: End, _other: End) -> PathFault | None:
+def _loses(own: PathEnd, _other: PathEnd) -> PathFault | None:
     return next(_dropped(own, Layer.LINK, "everything"), None) if own.is_software else None
 
 
-def _gid(own: End, other: End) -> PathFault | None:
+def _gid(own: PathEnd, other: PathEnd) -> PathFault | None:
     name, matching = own.host.name, own.matching
     if own.port is None or own.is_infiniband:
         return None
@@ -141,7 +141,7 @@ def _gid(own: End, other: End) -> PathFault | None:
     return _unlike_gids(own, own.gid, other)
 
 
-def _unlike_gids(own: End, gid: Gid, other: End) -> PathFault | None:
+def _unlike_gids(own: PathEnd, gid: Gid, other: PathEnd) -> PathFault | None:
     """Name the end whose GID has the worse type, where the types differ."""
     if other.gid is None or other.gid.type == gid.type or gid.type == ROCE_TYPES[0] or own.port is None:
         return None
@@ -157,7 +157,7 @@ def _described(gid: Gid) -> str:
     return f"{gid.address}, {gid.type}"
 
 
-def _resolution_off(own: End, _other: End) -> PathFault | None:
+def _resolution_off(own: PathEnd, _other: PathEnd) -> PathFault | None:
     if own.link is None or "NOARP" not in own.link.flags:
         return None
     name = own.host.name
@@ -165,7 +165,7 @@ def _resolution_off(own: End, _other: End) -> PathFault | None:
     return PathFault(Layer.ADDRESS, name, detail, f"ip link set {own.netdev} arp on")
 
 
-def _hung(own: End, other: End) -> PathFault | None:
+def _hung(own: PathEnd, other: PathEnd) -> PathFault | None:
     if not own.hung_queues or not _silent(other):
         return None
     name, netdev = own.host.name, own.netdev
@@ -173,7 +173,7 @@ def _hung(own: End, other: End) -> PathFault | None:
     return PathFault(Layer.LINK, name, detail, f"ip link set {netdev} down; ip link set {netdev} up")
 
 
-def _address(own: End, other: End) -> PathFault | None:
+def _address(own: PathEnd, other: PathEnd) -> PathFault | None:
     """Judge an end's address resolution of its peer."""
     known, name, peer = own.neighbour, own.host.name, other.host
     if known is None or own.ping is None or own.ping.passed:
@@ -196,7 +196,7 @@ def _address(own: End, other: End) -> PathFault | None:
     return PathFault(Layer.ADDRESS, name, detail, f"ip neigh replace {address} lladdr {mac or 'MAC'} dev {own.netdev}")
 
 
-def _route(own: End, other: End) -> PathFault | None:
+def _route(own: PathEnd, other: PathEnd) -> PathFault | None:
     if own.routed is not False or own.link is None:
         return None
     name, address = own.host.name, other.host.data_address.partition("%")[0]
@@ -205,16 +205,16 @@ def _route(own: End, other: End) -> PathFault | None:
     return PathFault(Layer.ROUTE, name, detail, f"ip route add {address}/{bits} dev {own.netdev}")
 
 
-def _firewall(own: End, _other: End) -> PathFault | None:
+def _firewall(own: PathEnd, _other: PathEnd) -> PathFault | None:
     return next(_dropped(own, Layer.FIREWALL, "UDP 4791"), None) if own.is_software else None
 
 
-def _policy(own: End, _other: End) -> PathFault | None:
+def _policy(own: PathEnd, _other: PathEnd) -> PathFault | None:
     """Guess at a default-drop firewall that shows no rule about RoCE."""
     return next(_dropped(own, Layer.FIREWALL, "UDP 4791", surely=False), None) if own.is_software else None
 
 
-def _mtu(own: End, other: End) -> PathFault | None:
+def _mtu(own: PathEnd, other: PathEnd) -> PathFault | None:
     """Judge full packets from this end to its peer."""
     if own.full_ping is None or own.full_ping.passed or own.port is None:
         return None
@@ -227,7 +227,7 @@ def _mtu(own: End, other: End) -> PathFault | None:
     return PathFault(Layer.MTU, own.host.name, detail, command)
 
 
-def _unequal(own: End, other: End) -> PathFault | None:
+def _unequal(own: PathEnd, other: PathEnd) -> PathFault | None:
     """Name this end if its network device takes smaller packets than its peer's."""
     mtu = own.port.active_mtu if own.port else None
     wanted = other.port.active_mtu if other.port else None
@@ -239,7 +239,7 @@ def _unequal(own: End, other: End) -> PathFault | None:
     return PathFault(Layer.MTU, name, detail, f"ip link set {netdev} mtu {frame}")
 
 
-_Suspect = Callable[[End, End], PathFault | None]
+_Suspect = Callable[[PathEnd, PathEnd], PathFault | None]
 _LAYERS: tuple[_Suspect, ...] = (
     _link,
     _gid,
@@ -254,7 +254,7 @@ _LAYERS: tuple[_Suspect, ...] = (
 )
 
 
-def _suspects(sender: End, failure: PathFailure) -> tuple[_Suspect, ...]:
+def _suspects(sender: PathEnd, failure: PathFailure) -> tuple[_Suspect, ...]:
     """Return the layers that may explain a failure, from the bottom up."""
     if failure.refused_by is not None:
         return _link, _gid
@@ -263,21 +263,21 @@ def _suspects(sender: End, failure: PathFailure) -> tuple[_Suspect, ...]:
     return (_link,) if sender.is_infiniband else _LAYERS
 
 
-def _dropped(own: End, layer: Layer, *what: str, surely: bool = True) -> Iterator[PathFault]:
+def _dropped(own: PathEnd, layer: Layer, *what: str, surely: bool = True) -> Iterator[PathFault]:
     found = (rule for rule in own.rules or () if rule.drops in what and rule.surely is surely)
     yield from (_of_rule(own, layer, rule) for rule in found)
 
 
-def _of_rule(own: End, layer: Layer, rule: DropRule) -> PathFault:
+def _of_rule(own: PathEnd, layer: Layer, rule: DropRule) -> PathFault:
     return PathFault(layer, own.host.name, f"on {own.host.name}, {rule.text}", rule.undo)
 
 
-def _silent(other: End) -> bool:
+def _silent(other: PathEnd) -> bool:
     """Whether nothing arrived at an end while its peer sent pings or ARP requests."""
     return other.arrived == 0
 
 
-def _by_stage(sender: End, receiver: End, failure: PathFailure) -> PathFault:
+def _by_stage(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
     """Name the failed stage where small RC messages pass."""
     if failure.stage is ProofStage.DATAGRAM:
         detail = f"RC passes from {sender.host.name} to {receiver.host.name}, and UD does not: {failure.detail}"
@@ -295,13 +295,13 @@ def _by_stage(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     return PathFault(Layer.MTU, sender.host.name, f"{detail}: {failure.detail}", command)
 
 
-def _refused(own: End, failure: PathFailure) -> PathFault:
+def _refused(own: PathEnd, failure: PathFailure) -> PathFault:
     """Repeat a host's own error."""
     command = f"rdma link show {own.host.device}/{own.host.ib_port}; dmesg | tail -n 20"
     return PathFault(Layer.QUEUE_PAIR, own.host.name, failure.detail, command)
 
 
-def _last(sender: End, receiver: End, failure: PathFailure) -> PathFault:
+def _last(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
     """Name what remains when no layer is known to be broken."""
     answered = [end.ping.passed for end in (sender, receiver) if end.ping is not None]
     if not sender.is_infiniband and (not answered or None in (sender.link, receiver.link)):
@@ -317,7 +317,7 @@ def _last(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     return _filter(sender, receiver, detail, failure) if receiver.is_software else _switch(receiver, detail, failure)
 
 
-def _subnet(sender: End, receiver: End, failure: PathFailure) -> PathFault:
+def _subnet(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
     device, port = receiver.host.device, receiver.host.ib_port
     detail = (
         f"the ports of {sender.host.name} and {receiver.host.name} are ACTIVE, and nothing passes between them: their "
@@ -327,14 +327,14 @@ def _subnet(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     return PathFault(Layer.FABRIC, receiver.host.name, detail, command)
 
 
-def _switch(receiver: End, detail: str, failure: PathFailure) -> PathFault:
+def _switch(receiver: PathEnd, detail: str, failure: PathFailure) -> PathFault:
     netdev = receiver.netdev or "NETDEV"
     command = f"ip -d link show {netdev}; dcb pfc show dev {netdev}; ethtool -S {netdev} | grep -E 'discard|drop|pause'"
     detail = f"{detail}: VLAN, PFC, or an ACL of the switch between them: {failure.detail}"
     return PathFault(Layer.FABRIC, receiver.host.name, detail, command)
 
 
-def _filter(sender: End, receiver: End, detail: str, failure: PathFailure) -> PathFault:
+def _filter(sender: PathEnd, receiver: PathEnd, detail: str, failure: PathFailure) -> PathFault:
     name = receiver.host.name
     hints = [
         cause.detail for end in (sender, receiver) for cause in _dropped(end, Layer.LINK, "everything", surely=False)

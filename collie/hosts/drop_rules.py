@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collie.untrusted import defused
+from collie.untrusted import sanitized
 
 _SHOWN_CHARACTERS = 160
 _PORT = 4791
@@ -270,4 +270,4 @@ def _of_firewall(tool: str, lines: Sequence[_Line]) -> Iterator[DropRule]:
 
 
 def _shown(line: str) -> str:
-    return defused(line[:_SHOWN_CHARACTERS])
+    return sanitized(line[:_SHOWN_CHARACTERS])

@@ -138,38 +138,38 @@ def parse_facts(raw: Mapping[str, Any]) -> HostFacts:
     Raises:
         ValueError: it breaks the protocol.
     """
-    said: _Hello = typed(_Hello, raw)
-    paths = tuple(DataPathFacts(name, path["usable"], path["detail"]) for name, path in said["data_paths"].items())
+    answer: _Hello = typed(_Hello, raw)
+    paths = tuple(DataPathFacts(name, path["usable"], path["detail"]) for name, path in answer["data_paths"].items())
     return HostFacts(
-        kernel=said["kernel"],
-        python=said["python"],
+        kernel=answer["kernel"],
+        python=answer["python"],
         data_paths=paths,
-        numa_nodes=tuple(said["numa_nodes"]),
-        memory_available_bytes=said.get("memory_available_bytes"),
-        devices=tuple(_device(device) for device in said["devices"]),
+        numa_nodes=tuple(answer["numa_nodes"]),
+        memory_available_bytes=answer.get("memory_available_bytes"),
+        devices=tuple(_device(device) for device in answer["devices"]),
         description={key: value for key, value in raw.items() if key not in _VOLATILE},
-        rdma_cm_error=said.get("rdma_cm_error"),
-        usable_cpus=said.get("usable_cpus", 1),
-        numa_cpus={int(node): cpus for node, cpus in said.get("numa_cpus", {}).items()},
+        rdma_cm_error=answer.get("rdma_cm_error"),
+        usable_cpus=answer.get("usable_cpus", 1),
+        numa_cpus={int(node): cpus for node, cpus in answer.get("numa_cpus", {}).items()},
     )
 
 
-class _DataPathSaid(TypedDict):
+class _DataPath(TypedDict):
     usable: bool
     detail: str
 
 
-class _GidSaid(TypedDict):
+class _GidRequired(TypedDict):
     index: int
     address: str | None
     type: str | None
 
 
-class _Gid(_GidSaid, total=False):
+class _Gid(_GidRequired, total=False):
     netdev: str | None
 
 
-class _PortSaid(TypedDict):
+class _PortRequired(TypedDict):
     port: int
     state: str | None
     rate: str | None
@@ -178,11 +178,11 @@ class _PortSaid(TypedDict):
     gids: Sequence[_Gid]
 
 
-class _Port(_PortSaid, total=False):
+class _Port(_PortRequired, total=False):
     link_layer: str | None
 
 
-class _DeviceSaid(TypedDict):
+class _DeviceRequired(TypedDict):
     name: str
     driver: str | None
     numa_node: int | None
@@ -190,37 +190,43 @@ class _DeviceSaid(TypedDict):
     ports: Sequence[_Port]
 
 
-class _Device(_DeviceSaid, total=False):
+class _Device(_DeviceRequired, total=False):
     limits: Mapping[str, int | None] | None
 
 
-class _HelloSaid(TypedDict):
+class _HelloRequired(TypedDict):
     kernel: str
     python: str
-    data_paths: Mapping[str, _DataPathSaid]
+    data_paths: Mapping[str, _DataPath]
     numa_nodes: Sequence[int]
     devices: Sequence[_Device]
 
 
-class _Hello(_HelloSaid, total=False):
+class _Hello(_HelloRequired, total=False):
     memory_available_bytes: int | None
     rdma_cm_error: str | None
     usable_cpus: int
     numa_cpus: Mapping[str, int]
 
 
-def _device(said: _Device) -> DeviceFacts:
-    ports = tuple(_port(port) for port in said["ports"])
-    limits = {name: value for name, value in (said.get("limits") or {}).items() if value is not None}
-    return DeviceFacts(said["name"], said["driver"], said["numa_node"], said["open_error"], ports, limits)
+def _device(answer: _Device) -> DeviceFacts:
+    ports = tuple(_port(port) for port in answer["ports"])
+    limits = {name: value for name, value in (answer.get("limits") or {}).items() if value is not None}
+    return DeviceFacts(answer["name"], answer["driver"], answer["numa_node"], answer["open_error"], ports, limits)
 
 
-def _port(said: _Port) -> PortFacts:
-    gids = tuple(Gid(gid["index"], gid["address"], gid["type"], gid.get("netdev")) for gid in said["gids"])
-    rate = re.match(r"(\d{1,6}(?:\.\d{1,6})?) Gb/sec", said["rate"] or "")
+def _port(answer: _Port) -> PortFacts:
+    gids = tuple(Gid(gid["index"], gid["address"], gid["type"], gid.get("netdev")) for gid in answer["gids"])
+    rate = re.match(r"(\d{1,6}(?:\.\d{1,6})?) Gb/sec", answer["rate"] or "")
     rate_bps = float(rate[1]) * 1e9 if rate else None
     return PortFacts(
-        said["port"], said["state"], said["active_mtu"], rate_bps, said["netdev"], gids, said.get("link_layer")
+        answer["port"],
+        answer["state"],
+        answer["active_mtu"],
+        rate_bps,
+        answer["netdev"],
+        gids,
+        answer.get("link_layer"),
     )
 
 

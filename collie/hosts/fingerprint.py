@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from collie.errors import TestbedError
 from collie.hosts.facts import rdma_port
-from collie.hosts.processes import most_processes
+from collie.hosts.processes import max_processes
 from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
@@ -29,7 +29,7 @@ def fingerprint(session: HostSession) -> Fingerprint:
     chosen = session.facts.data_path(host.data_path)
     generator = {
         "data_path": chosen.name if chosen else None,
-        "most_processes": most_processes(host, session.facts, rdma_port(host, session.facts)),
+        "most_processes": max_processes(host, session.facts, rdma_port(host, session.facts)),
     }
     return Fingerprint({**answer, "generator": generator})
 

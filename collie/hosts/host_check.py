@@ -6,18 +6,19 @@ from collections.abc import Iterator
 
 from collie.counters.catalog import Role
 from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
-from collie.hosts.catalogs import CatalogFor, first_names
+from collie.hosts.catalogs import CatalogFor, exposed_names
 from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, matching_gid, rdma_port
 from collie.hosts.findings import CheckState, Finding
 from collie.hosts.fingerprint import fingerprint
 from collie.hosts.session import ASK_VERSION, OLDEST_PYTHON, Archive, HostSession, last_line, python_version
+from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
-from collie.untrusted import defused, whole_number
+from collie.untrusted import sanitized, whole_number
 
 COMMAND_SECONDS = 20.0
-CLOCK_SECONDS = 1.0
+
 MAX_CLOCK_DRIFT = 0.02
 """Rates use a host's clock, so a clock 2 % fast makes its host 2 % slow. Verdicts tolerate 20 %."""
 LARGEST_MTU = 4096
@@ -49,6 +50,7 @@ class HostCheck:
         catalog_for: CatalogFor | None,
         *,
         across_ports: bool,
+        timing: HostTiming = DEFAULT_TIMING,
     ) -> None:
         self._across_ports = across_ports
         self._catalog_for = catalog_for
@@ -56,7 +58,7 @@ class HostCheck:
         self.answered = False
         self.fingerprint: Fingerprint | None = None
         self._remote = remote
-        self.session = HostSession(host, remote, archive, clock)
+        self.session = HostSession(host, remote, archive, clock, timing)
         self._clock = clock
         self._install = _INSTALL["debian"]
 
@@ -108,7 +110,7 @@ class HostCheck:
         return self._ok("python", said)
 
     def _memlock(self) -> Finding:
-        limit = defused(last_line(self._run("sh", "-c", "ulimit -l"))[:_MAX_CHARACTERS])
+        limit = sanitized(last_line(self._run("sh", "-c", "ulimit -l"))[:_MAX_CHARACTERS])
         if limit == "unlimited" or last_line(self._run("id", "-u")) == "0":
             return self._ok("locked memory", limit or "root has no limit")
         command = "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # then log in again"
@@ -251,7 +253,7 @@ class HostCheck:
             port = rdma_port(self.host, self.session.facts)
         except TestbedError:
             return  # reported above
-        names = first_names(self.session, port, self._clock)
+        names = exposed_names(self.session, port, self._clock)
         catalog = catalog_for(port.driver)
         if catalog is None:
             found = sum(map(len, names.values()))
@@ -274,7 +276,7 @@ class HostCheck:
 
     def _clock_rate(self) -> Finding:
         begin, asked_first, told_first = self._host_clock()
-        self._clock.sleep(CLOCK_SECONDS)
+        self._clock.sleep(self.session.timing.clock_seconds)
         end, asked_last, told_last = self._host_clock()
         # The host read its clock between question and answer, so only a deviation beyond that is drift.
         elapsed = end - begin

@@ -11,11 +11,11 @@ from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 from collie.counters.series import rates
 from collie.hosts.facts import RdmaPort
 from collie.hosts.session import HostSession
-from collie.ports import Clock, OtherUse
+from collie.hosts.timing import DEFAULT_TIMING
+from collie.ports import Clock, ForeignUse
 from collie.readings.samples import AgentSample, snapshot
 from collie.workloads.units import format_count
 
-WINDOW_SECONDS = 1.0
 WINDOW_REFRESHES = 3
 """Refreshes of the slowest counter in the window. Over fewer than two, it would have no rate."""
 PERIOD_SECONDS = 0.25
@@ -27,7 +27,7 @@ _CARRIES = frozenset({"RTR", "RTS", "SQD"})
 _MANAGEMENT = frozenset({"SMI", "GSI"})
 
 
-def other_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Clock) -> tuple[OtherUse, ...]:
+def foreign_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Clock) -> tuple[ForeignUse, ...]:
     """Watch one port for a second, or as long as its counters need.
 
     Raises:
@@ -36,21 +36,21 @@ def other_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Cl
     client = session.client_under_way()
     client.forget_samples()
     session.request("sampling", on=True, device=port.device, port=port.port, period_seconds=PERIOD_SECONDS)
-    clock.sleep(idle_seconds(catalog) + PERIOD_SECONDS)
+    clock.sleep(idle_seconds(catalog, session.timing.idle_seconds) + PERIOD_SECONDS)
     session.request("sampling", on=False)
     samples = client.drain_samples()
     pairs = session.request("resources", device=port.device)["qps"]
-    found = (*moving(samples, catalog), *owners(pairs))
-    return tuple(OtherUse(session.host.name, port.device, detail, forbids) for detail, forbids in found)
+    found = (*packet_activity(samples, catalog), *queue_pair_owners(pairs))
+    return tuple(ForeignUse(session.host.name, port.device, detail, forbids) for detail, forbids in found)
 
 
-def idle_seconds(catalog: Catalog) -> float:
+def idle_seconds(catalog: Catalog, least_seconds: float = DEFAULT_TIMING.idle_seconds) -> float:
     """Return how long a port is watched."""
     refresh_seconds = max((counter.refresh_seconds for counter in _counting(catalog)), default=0.0)
-    return max(WINDOW_SECONDS, WINDOW_REFRESHES * refresh_seconds)
+    return max(least_seconds, WINDOW_REFRESHES * refresh_seconds)
 
 
-def moving(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[tuple[str, bool]]:
+def packet_activity(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[tuple[str, bool]]:
     """Yield the activity of an idle port's packet counters, and whether it forbids a start."""
     counted = replace(catalog, counters=_counting(catalog))
     found = rates(counted, [snapshot(sample, counted) for sample in samples])
@@ -71,7 +71,7 @@ def _counting(catalog: Catalog) -> tuple[Counter, ...]:
     return tuple(counter for counter in packets if counter.source not in _OF_NETWORK_DEVICES)
 
 
-def owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tuple[str, bool]]:
+def queue_pair_owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tuple[str, bool]]:
     """Yield the owners of queue pairs that can carry traffic, and whether they forbid a start.
 
     `pairs` come from the agent's `resources`, None where the kernel does not list them.

@@ -29,12 +29,10 @@ from collie.workloads.workload import Workload
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 45.0
-"""Time for a path to recover. With the spanning tree protocol a switch port needs 30 s to forward again."""
-LOOK_SECONDS = 2.0
+TEST_PERIOD_SECONDS = 2.0
 
 
-def doubtful(workload: Workload, result: RunResult) -> bool:
+def may_be_outage(workload: Workload, result: RunResult) -> bool:
     """Whether a dead data path would look like this result."""
     if not isinstance(result, Measured) or result.measurement.stopped:
         return False
@@ -82,29 +80,30 @@ class Outages:
             path = self._path(endpoints[0], other, catalog, watch)
             failed = path.trickles()
             if failed is not None:
-                said = f"{path}: {path.diagnosed(failed)}"
-                logger.warning("%s; waiting for it", said)
-                ended = self._outlasted(path, said)
+                fault = f"{path}: {path.diagnosed(failed)}"
+                logger.warning("%s; waiting for it", fault)
+                ended = self._await_recovery(path, fault)
                 logger.warning("%s: %s", path, ended)
-                return SetupFailed(f"{OUTAGE} dead", f"{said}. {ended}", self._clock.monotonic() - started)
+                return SetupFailed(f"{OUTAGE} dead", f"{fault}. {ended}", self._clock.monotonic() - started)
         return result
 
     def _path(self, sender: Endpoint, receiver: Endpoint, catalog: Catalog, watch: Watch | None) -> DataPath:
         return DataPath(sender, receiver, self._executor, self._clock, lambda _: catalog, lambda: watch)
 
-    def _outlasted(self, path: DataPath, said: str) -> str:
+    def _await_recovery(self, path: DataPath, fault: str) -> str:
         """Describe how an outage ended.
 
         Raises:
             TestbedError: it has not ended.
         """
         began = self._clock.monotonic()
-        while self._clock.monotonic() - began < PATIENCE_SECONDS:
-            self._clock.sleep(LOOK_SECONDS)
+        patience = path.endpoints[0].session.timing.recovery_seconds
+        while self._clock.monotonic() - began < patience:
+            self._clock.sleep(TEST_PERIOD_SECONDS)
             if self._is_back(path):
                 return f"It was back after {self._clock.monotonic() - began:.0f} s"
         if self._reviver is None:
-            raise TestbedError(f"{said}. It has been dead for {PATIENCE_SECONDS:g} s")
+            raise TestbedError(f"{fault}. It has been dead for {patience:g} s")
         sessions = [endpoint.session for endpoint in path.endpoints]
         restarted = self._reviver.mend([session.host for session in sessions])
         for session in sessions:

@@ -33,13 +33,13 @@ def processes(workload: Workload, hosts: Iterable[tuple[Host, HostFacts, RdmaPor
     wanted = ceil(workload.qps / QPS_PER_PROCESS)
     endpoints = Tally((host.machine, port.numa_nodes[:1]) for host, _, port in hosts)
     allowed = (
-        host.processes or min(wanted, most_processes(host, facts, port) // endpoints[host.machine, port.numa_nodes[:1]])
+        host.processes or min(wanted, max_processes(host, facts, port) // endpoints[host.machine, port.numa_nodes[:1]])
         for host, facts, port in hosts
     )
     return max(1, min(workload.qps, MAX_PROCESSES, *allowed))
 
 
-def most_processes(host: Host, facts: HostFacts, port: RdmaPort) -> int:
+def max_processes(host: Host, facts: HostFacts, port: RdmaPort) -> int:
     """Return the hosts file's number, or the agent's CPUs on the port's NUMA node, or on the host."""
     if host.processes:
         return host.processes

@@ -20,9 +20,10 @@ from typing import Any
 
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.answers import ANSWERS
+from collie.hosts.timing import DEFAULT_TIMING
 from collie.ports import Channel
 from collie.readings.samples import AgentSample, parse_sample
-from collie.untrusted import defused, read_json, typed
+from collie.untrusted import read_json, sanitized, typed
 
 PING_SECONDS = 1.5
 SILENCE_SECONDS = 10.0
@@ -37,8 +38,7 @@ MAX_WORDS = 2000
 """Characters of an agent's message that are repeated."""
 MAX_SAMPLED_BYTES = 128 << 20
 """Limit of a conversation's unread samples: an hour of the richest NIC at four a second."""
-GRACE_SECONDS = 4.0
-"""Travel time of an answer from a host so busy that it misses its own deadline."""
+
 _UNANSWERED = ("ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "timeout")
 
 
@@ -94,10 +94,22 @@ class AgentClient:
         host: name for messages.
         channel: to an agent just started.
         monotonic: the controller's clock, for stamps of samples.
+        grace_seconds: wait for an answer beyond the agent's deadline.
+        max_sampled_bytes: limit of unread samples.
     """
 
-    def __init__(self, host: str, channel: Channel, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        host: str,
+        channel: Channel,
+        monotonic: Callable[[], float],
+        *,
+        grace_seconds: float = DEFAULT_TIMING.grace_seconds,
+        max_sampled_bytes: int = MAX_SAMPLED_BYTES,
+    ) -> None:
         self._host = host
+        self._grace_seconds = grace_seconds
+        self._max_sampled_bytes = max_sampled_bytes
         self._channel = channel
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -146,8 +158,9 @@ class AgentClient:
         except HostUnreachable as error:
             self._fail(error)
             raise
-        if not pending.answered.wait(deadline_seconds + GRACE_SECONDS):
-            self._fail(CommandTimeout(self._host, f"agent step {do}", deadline_seconds + GRACE_SECONDS))
+        patience = deadline_seconds + self._grace_seconds
+        if not pending.answered.wait(patience):
+            self._fail(CommandTimeout(self._host, f"agent step {do}", patience))
         return self._answer(do, number, pending)
 
     def take_samples(self) -> tuple[AgentSample, ...]:
@@ -243,7 +256,7 @@ class AgentClient:
             self._take(typed(Mapping[str, Any], read_json(line)), len(line))
         except ValueError as error:
             # Usually a start-up file of the shell prints something.
-            said = f"the agent, or the shell before it, said `{defused(line[:_SHOWN_CHARACTERS])}`"
+            said = f"the agent, or the shell before it, said `{sanitized(line[:_SHOWN_CHARACTERS])}`"
             raise AgentGone(self._host, f"{said}, which is not of this protocol: {error!s:.300}") from error
 
     def _take(self, message: dict[str, Any], size: int) -> None:
@@ -272,5 +285,5 @@ class AgentClient:
         with self._lock:
             self._samples.append(sample)
             self._sampled_bytes += size
-            if self._sampled_bytes > MAX_SAMPLED_BYTES:
-                raise ValueError(f"more than {MAX_SAMPLED_BYTES >> 20} MiB of samples that nobody asked for")
+            if self._sampled_bytes > self._max_sampled_bytes:
+                raise ValueError(f"more than {self._max_sampled_bytes >> 20} MiB of unread samples")

@@ -40,8 +40,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.02
-LATE_SECONDS = 3.0
-"""Overdue samples delay a run for so long."""
+
 DRAIN_SECONDS = 0.1
 """Work requests still outstanding then are flushed. They are outside the window."""
 PREPARE_SECONDS = 15.0
@@ -69,7 +68,7 @@ class Endpoint:
     port: RdmaPort
 
 
-class Impossible(Exception):
+class MissingCapability(Exception):
     """The workload needs something that a host lacks."""
 
 
@@ -113,7 +112,7 @@ class Run:
         """Perform the run.
 
         Raises:
-            Impossible: a host cannot do this.
+            MissingCapability: a host cannot do this.
             StepFailed: a step failed.
             TestbedError: a host or an agent is gone.
         """
@@ -162,20 +161,20 @@ class Run:
         self._each(set(self._endpoints) - first, start)
         return self._clock.monotonic()
 
-    def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, lookout: SampleMonitor) -> Measurement:
+    def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, monitor: SampleMonitor) -> Measurement:
         """Wait until the window is full and, within the policy's patience, stable, or the monitor orders a stop."""
         victim = self._victim is not None
         wanted = policy.warm_up_seconds + policy.window_seconds
         patient = wanted + policy.patience_seconds
         last = max(patient, wanted + policy.averaging_seconds)
         while True:
-            recording = self._record(began, wanted, lookout)
+            recording = self._record(began, wanted, monitor)
             look = partial(
-                measurement, self._workload, recording, catalog, policy, victim=victim, with_series=bool(lookout.reason)
+                measurement, self._workload, recording, catalog, policy, victim=victim, with_series=bool(monitor.reason)
             )
             measured = look()
-            if lookout.reason:
-                return cut_short(measured, measured.series, lookout.reason)
+            if monitor.reason:
+                return cut_short(measured, measured.series, monitor.reason)
             over = bool(measured.stable or measured.problems)
             if not over and wanted >= patient:
                 whole = look(whole=True)
@@ -186,14 +185,15 @@ class Run:
                 return replace(measured, series=series_of(self._workload, recording, catalog))
             wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
 
-    def _record(self, began: float, wanted: float, lookout: SampleMonitor) -> Recording:
+    def _record(self, began: float, wanted: float, monitor: SampleMonitor) -> Recording:
         """Return the samples once every host has reached a moment of the run, or is too late."""
+        late = began + wanted + max(endpoint.session.timing.late_seconds for endpoint in self._endpoints.values())
         while True:
             samples = {role: self._samples(endpoint) for role, endpoint in self._endpoints.items()}
             recording = Recording(samples, began, self._machines)
-            if lookout.show(recording):
+            if monitor.show(recording):
                 return recording
-            if recording.end >= wanted or self._clock.monotonic() > began + wanted + LATE_SECONDS:
+            if recording.end >= wanted or self._clock.monotonic() > late:
                 return recording
             self._clock.sleep(LOOK_SECONDS)
 
@@ -267,33 +267,33 @@ class Run:
     def _prepare_request(self, endpoint: Endpoint) -> dict[str, Any]:
         ends = self._ends(endpoint.role)
         if len(ends) > MAX_ENDS:
-            raise Impossible(f"host {endpoint.session.host.name} has no room for a victim beside so many flows")
+            raise MissingCapability(f"host {endpoint.session.host.name} has no room for a victim beside so many flows")
         forced = endpoint.session.host.data_path
         return ({"data_path": forced} if forced else {}) | {
             "device": endpoint.port.device,
             "port": endpoint.port.port,
             "gid_index": endpoint.port.gid_index,
-            "workload": _told(self._workload, endpoint),
+            "workload": _for_agent(self._workload, endpoint),
             "flows": [{"flow": flow, "role": end, **self._own_workload(flow, endpoint)} for flow, end, _ in ends],
             "verify": self._verify,
             "processes": self._processes,
         }
 
     def _own_workload(self, flow: str, endpoint: Endpoint) -> dict[str, Any]:
-        return {"workload": _told(self._victim, endpoint)} if self._victim and flow == VICTIM else {}
+        return {"workload": _for_agent(self._victim, endpoint)} if self._victim and flow == VICTIM else {}
 
     def _all(self, step: Callable[[Endpoint], T]) -> dict[str, T]:
         return self._each(self._endpoints, step)
 
     def _each(self, roles: Collection[str], step: Callable[[Endpoint], T]) -> dict[str, T]:
-        return side_by_side(self._executor, {role: partial(step, self._endpoints[role]) for role in roles})
+        return in_parallel(self._executor, {role: partial(step, self._endpoints[role]) for role in roles})
 
 
-def _told(asked: Workload, endpoint: Endpoint) -> dict[str, Any]:
+def _for_agent(asked: Workload, endpoint: Endpoint) -> dict[str, Any]:
     """Return a workload in the agent's terms: requester and responder instead of A and B.
 
     Raises:
-        Impossible: the host lacks the NUMA node.
+        MissingCapability: the host lacks the NUMA node.
     """
     workload = render(asked)
     for name in _TOPOLOGY:
@@ -302,7 +302,7 @@ def _told(asked: Workload, endpoint: Endpoint) -> dict[str, Any]:
     try:
         node = numa_node(endpoint.port, workload[f"{own}numa_node"])
     except ValueError as error:
-        raise Impossible(f"host {endpoint.session.host.name}: {error}") from error
+        raise MissingCapability(f"host {endpoint.session.host.name}: {error}") from error
     memory = workload[f"{own}memory"]  # on each host, both ends are on that host's memory
     return workload | {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
 
@@ -314,7 +314,7 @@ def _wrong_place(role: str, key: str, first: Mapping[str, Any]) -> str:
     )
 
 
-def side_by_side(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+def in_parallel(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:
     """Run steps of several hosts in parallel and wait for all.
 
     Raises:

@@ -27,6 +27,7 @@ from collie.agent.build import build, digest
 from collie.errors import CommandFailed, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.facts import HostFacts, parse_facts
 from collie.hosts.protocol import AgentClient, AgentGone
+from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Channel, Clock, Completed, Remote
 from collie.untrusted import read_json, typed, whole_number
@@ -49,17 +50,11 @@ ANSWER_SECONDS = 5.0
 """For a command that does nothing. With ten seconds of silence before, and ten to open a channel, a lost host is known
 within 30 s.
 """
-START_PAUSES_SECONDS = (0.5, 2.0, 6.0)
-"""Between attempts. A host whose one CPU still cleans up after a hard workload may be silent for half a minute. A lost
-host refuses at once, and is given up after these 8.5 s.
-"""
 
 ASK_VERSION = ("-c", "import sys; print(*sys.version_info[:2])")
 OLDEST_PYTHON = (3, 9)
 
-LET_GO_SECONDS = 15.0
-"""For the kernel to release queue pairs of a killed process."""
-LOOK_SECONDS = 0.5
+
 CUT_OFF_SECONDS = 0.2
 """Between cuts: an agent's start has several steps, and the first cut may fall between two."""
 
@@ -100,10 +95,14 @@ class HostSession:
         remote: connection to it.
         archive: the agent.
         clock: for pauses and stamps of samples.
+        timing: pauses and deadlines.
     """
 
-    def __init__(self, host: Host, remote: Remote, archive: Archive, clock: Clock) -> None:
+    def __init__(
+        self, host: Host, remote: Remote, archive: Archive, clock: Clock, timing: HostTiming = DEFAULT_TIMING
+    ) -> None:
         self.host = host
+        self.timing = timing
         self._remote = remote
         self._archive = archive
         self._clock = clock
@@ -167,7 +166,7 @@ class HostSession:
             return self._client
 
     def _started(self) -> AgentClient:
-        for pause in (*START_PAUSES_SECONDS, None):
+        for pause in (*self.timing.start_pauses_seconds, None):
             if self._closing.is_set():
                 break
             try:
@@ -236,19 +235,19 @@ class HostSession:
         try:
             self._drop()
             if self._left and self._left_pids:
-                self._left = self._let_go(self._left)
+                self._left = self._await_release(self._left)
             self._remote.close()
             return self._left
         finally:
             self._lock.release()
 
-    def _let_go(self, left: int) -> int:
+    def _await_release(self, left: int) -> int:
         """Wait until the kernel has released the agents' queue pairs. Return the number still listed.
 
         A queue pair and its killed process remain while its packets wait in a transmit queue. Where the kernel cannot
         be asked, the agents' number is returned.
         """
-        late = self._clock.monotonic() + LET_GO_SECONDS
+        late = self._clock.monotonic() + self.timing.release_seconds
         while True:
             try:
                 said = self._remote.run(["rdma", "-j", "resource", "show", "qp"], COMMAND_SECONDS)
@@ -260,14 +259,14 @@ class HostSession:
             left = sum(pair.get("pid") in self._left_pids for pair in pairs)
             if not left or self._clock.monotonic() > late:
                 break
-            self._clock.sleep(LOOK_SECONDS)
+            self._clock.sleep(self.timing.release_period_seconds)
         if left:
             logger.warning(
                 "host %s: the kernel has not let go of %d queue pairs of ours within %g s: packets of theirs wait in a "
                 "transmit queue. To drop these: ip link set NETDEV down; ip link set NETDEV up",
                 self.host.name,
                 left,
-                LET_GO_SECONDS,
+                self.timing.release_seconds,
             )
         return left
 
@@ -291,7 +290,7 @@ class HostSession:
 
     def _start(self) -> AgentClient:
         channel = self._running()
-        client = AgentClient(self.host.name, channel, self._clock.monotonic)
+        client = AgentClient(self.host.name, channel, self._clock.monotonic, grace_seconds=self.timing.grace_seconds)
         try:
             answer = client.request("hello", HELLO_SECONDS, protocol=PROTOCOL, lease_seconds=LEASE_SECONDS)
             self._facts = parse_facts(answer)

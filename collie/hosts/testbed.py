@@ -21,18 +21,19 @@ from collie.hosts.capabilities import capabilities
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import RdmaPort, line_rate, rdma_port
 from collie.hosts.fingerprint import fingerprint
-from collie.hosts.idle import other_uses
-from collie.hosts.outage import Outages, doubtful
+from collie.hosts.idle import foreign_uses
+from collie.hosts.outage import Outages, may_be_outage
 from collie.hosts.protocol import AgentGone, StepFailed
-from collie.hosts.run import Endpoint, Impossible, Run, side_by_side
+from collie.hosts.run import Endpoint, MissingCapability, Run, in_parallel
 from collie.hosts.session import Archive, HostSession
+from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host, Pair
 from collie.ports import (
     Clock,
+    ForeignUse,
     HostLost,
     Measured,
-    OtherUse,
     Remote,
     Reviver,
     RunResult,
@@ -89,6 +90,7 @@ class HostsTestbed:
         discover: makes a catalog from a device's counters, where there is no other.
         verify: compare received payload with sent payload, after each run.
         victim: run a plain flow beside every workload, and report its loss (`collie/readings/victim.py`).
+        timing: pauses and deadlines towards hosts.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class HostsTestbed:
         discover: Discover = discovered,
         verify: bool = False,
         victim: bool = False,
+        timing: HostTiming = DEFAULT_TIMING,
     ) -> None:
         self._verify = verify
         self._asks_victim = victim
@@ -116,7 +119,7 @@ class HostsTestbed:
         self._clock = clock or SystemClock()
         archive = archive or Archive.agent()
         self._sessions = {
-            role: HostSession(host, connect(host), archive, self._clock)
+            role: HostSession(host, connect(host), archive, self._clock, timing)
             for role, host in zip(ROLES, pair.hosts, strict=False)
         }
         self._executor = ThreadPoolExecutor(len(self._sessions), thread_name_prefix=f"hosts {pair.name}")
@@ -138,7 +141,7 @@ class HostsTestbed:
         if self._info is None:
             endpoints = self._ready(self._sessions)
             described = {endpoint.session.host.name: dict(endpoint.session.facts.description) for endpoint in endpoints}
-            fingerprints = side_by_side(
+            fingerprints = in_parallel(
                 self._executor,
                 {endpoint.session.host.name: partial(fingerprint, endpoint.session) for endpoint in endpoints},
             )
@@ -235,15 +238,15 @@ class HostsTestbed:
                 return SetupFailed(f"{error.step} timeout", str(error), self._clock.monotonic() - started)
         raise AssertionError("unreachable")
 
-    def other_uses(self) -> tuple[OtherUse, ...]:
+    def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Watch all ports in parallel for about a second."""
         endpoints = self._ready(self._sessions)
         catalog = self._catalog_of(endpoints)
         steps = {
-            endpoint.role: partial(other_uses, endpoint.session, endpoint.port, catalog, self._clock)
+            endpoint.role: partial(foreign_uses, endpoint.session, endpoint.port, catalog, self._clock)
             for endpoint in endpoints
         }
-        return tuple(use for uses in side_by_side(self._executor, steps).values() for use in uses)
+        return tuple(use for uses in in_parallel(self._executor, steps).values() for use in uses)
 
     def close(self) -> Mapping[str, int | None]:
         """Leave nothing behind on any host."""
@@ -253,7 +256,7 @@ class HostsTestbed:
                 steps = {session.host.name: session.close for session in self._sessions.values()}
                 # The testbed's threads may all wait for hosts, until closing ends that.
                 with ThreadPoolExecutor(len(steps), thread_name_prefix=f"close {self._pair.name}") as closing:
-                    self._left = side_by_side(closing, steps)
+                    self._left = in_parallel(closing, steps)
             finally:
                 self._executor.shutdown(wait=False, cancel_futures=True)
         return self._left
@@ -263,7 +266,7 @@ class HostsTestbed:
         suspects = {role: self._sessions[role] for role in roles if not self._sessions[role].is_live}
         if self._reviver is None or self._left is not None or not suspects:
             return None  # a closed testbed asks for no host
-        answers = side_by_side(self._executor, {role: session.answers for role, session in suspects.items()})
+        answers = in_parallel(self._executor, {role: session.answers for role, session in suspects.items()})
         gone = [session for role, session in suspects.items() if not answers[role]]
         if not gone:
             return None
@@ -293,7 +296,7 @@ class HostsTestbed:
         """Return the result of a run, and whether a dead data path may have caused it."""
         try:
             measured = self._run(endpoints, workload, watch)
-        except Impossible as error:
+        except MissingCapability as error:
             return Unsupported(str(error), self._clock.monotonic() - started), False
         except StepFailed as error:
             elapsed = self._clock.monotonic() - started
@@ -301,7 +304,7 @@ class HostsTestbed:
                 return Unsupported(str(error), elapsed), False
             return SetupFailed(error.cause, str(error), elapsed), error.unanswered
         result = Measured(measured, self._clock.monotonic() - started)
-        return result, doubtful(workload, result)
+        return result, may_be_outage(workload, result)
 
     def _run(self, endpoints: Sequence[Endpoint], workload: Workload, watch: Watch | None) -> Measurement:
         why_not = why_none(workload) if self._asks_victim else ""
@@ -349,7 +352,7 @@ class HostsTestbed:
         """Return endpoints with live agents, started in parallel where needed."""
         if self._left is not None:
             raise TestbedError(f"the testbed of {self._pair.name} is closed")
-        return tuple(side_by_side(self._executor, {role: partial(self._party, role) for role in roles}).values())
+        return tuple(in_parallel(self._executor, {role: partial(self._party, role) for role in roles}).values())
 
     def _party(self, role: str) -> Endpoint:
         session = self._sessions[role]
@@ -361,8 +364,8 @@ class HostsTestbed:
 
     def _catalog_of(self, endpoints: Sequence[Endpoint]) -> Catalog:
         if self._catalog is None:
-            looks = ((endpoint.session, endpoint.port) for endpoint in endpoints)
-            self._catalog = catalog_of(looks, self._catalog_for, self._clock, self._discover)
+            ports = ((endpoint.session, endpoint.port) for endpoint in endpoints)
+            self._catalog = catalog_of(ports, self._catalog_for, self._clock, self._discover)
         return self._catalog
 
 

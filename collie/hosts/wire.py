@@ -17,7 +17,7 @@ from collie.counters.catalog import SOFTWARE_DRIVERS
 from collie.errors import TestbedError
 from collie.hosts.drop_rules import DropRule, filters, iptables_rules, losses, nft_rules
 from collie.hosts.facts import Gid, PortFacts, matching_gid
-from collie.hosts.run import side_by_side
+from collie.hosts.run import in_parallel
 from collie.hosts.session import HostSession
 from collie.inventory.hosts import Host
 from collie.untrusted import read_json, typed, whole_number
@@ -71,7 +71,7 @@ class Ping:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class PathEnd:
     """One end of a data path. None is unknown.
 
     Attributes:
@@ -119,7 +119,7 @@ class End:
 
 
 @dataclass
-class _Look:
+class _EndProbe:
     """Observation of one end."""
 
     session: HostSession
@@ -130,7 +130,7 @@ class _Look:
     driver: str | None = None
 
     @classmethod
-    def of(cls, session: HostSession, peer: Host) -> _Look:
+    def of(cls, session: HostSession, peer: Host) -> _EndProbe:
         host, port, driver = session.host, None, None
         with suppress(TestbedError):
             device = session.refreshed_facts().device(host.device)
@@ -161,9 +161,9 @@ class _Look:
 
     def rows(self, *argv: str) -> list[Mapping[str, Any]] | None:
         """Return the objects in a command's JSON list."""
-        said = self.text(*argv)
+        output = self.text(*argv)
         with suppress(ValueError):
-            return None if said is None else list(typed(Sequence[Mapping[str, Any]], read_json(said or "[]")))
+            return None if output is None else list(typed(Sequence[Mapping[str, Any]], read_json(output or "[]")))
         return None
 
     def link(self) -> Link | None:
@@ -196,12 +196,12 @@ class _Look:
         return Ping(done[0] == 0, int(limit[1]) if limit else None)
 
     def received_packets(self) -> int | None:
-        said = self.text("cat", f"/sys/class/net/{self.netdev}/statistics/rx_packets") if self.netdev else None
-        return whole_number(said.strip()) if said else None
+        output = self.text("cat", f"/sys/class/net/{self.netdev}/statistics/rx_packets") if self.netdev else None
+        return whole_number(output.strip()) if output else None
 
     def hung_queues(self) -> int | None:
-        said = self.text("sh", "-c", 'cat "/sys/class/net/$1/queues/"tx-*/tx_timeout', "sh", self.netdev or "")
-        counts = [whole_number(word) for word in (said or "").split()]
+        output = self.text("sh", "-c", 'cat "/sys/class/net/$1/queues/"tx-*/tx_timeout', "sh", self.netdev or "")
+        counts = [whole_number(word) for word in (output or "").split()]
         return sum(count or 0 for count in counts) if counts else None
 
     def rules(self) -> tuple[DropRule, ...] | None:
@@ -221,19 +221,19 @@ class _Look:
         return tuple(rule for rules in found for rule in rules) if found else None
 
 
-def look(sender: HostSession, receiver: HostSession, executor: Executor) -> tuple[End, End]:
+def observe_ends(sender: HostSession, receiver: HostSession, executor: Executor) -> tuple[PathEnd, PathEnd]:
     """Return both ends' observations. Pings run one after the other, the rest in parallel."""
     sessions = {"sender": sender, "receiver": receiver}
     peers = {"sender": receiver.host, "receiver": sender.host}
-    looks = side_by_side(executor, {end: partial(_Look.of, sessions[end], peers[end]) for end in sessions})
-    a, b = looks["sender"], looks["receiver"]
+    probes = in_parallel(executor, {end: partial(_EndProbe.of, sessions[end], peers[end]) for end in sessions})
+    a, b = probes["sender"], probes["receiver"]
     pings = {"sender": _pinged(a, b), "receiver": _pinged(b, a)}
     arrived = {"sender": pings["receiver"][2], "receiver": pings["sender"][2]}
-    ends = side_by_side(executor, {end: partial(_end, looks[end], pings[end][:2], arrived[end]) for end in sessions})
+    ends = in_parallel(executor, {end: partial(_end, probes[end], pings[end][:2], arrived[end]) for end in sessions})
     return ends["sender"], ends["receiver"]
 
 
-def _pinged(one: _Look, other: _Look) -> tuple[Ping | None, Ping | None, int | None]:
+def _pinged(one: _EndProbe, other: _EndProbe) -> tuple[Ping | None, Ping | None, int | None]:
     """Return the results of small and of full pings, and the packets that arrived at the other end."""
     before = other.received_packets()
     small = one.ping()
@@ -244,8 +244,8 @@ def _pinged(one: _Look, other: _Look) -> tuple[Ping | None, Ping | None, int | N
     return small, full, None if before is None or after is None else after - before
 
 
-def _end(one: _Look, pings: tuple[Ping | None, Ping | None], arrived: int | None) -> End:
-    return End(
+def _end(one: _EndProbe, pings: tuple[Ping | None, Ping | None], arrived: int | None) -> PathEnd:
+    return PathEnd(
         one.session.host,
         one.port,
         one.gid,

@@ -106,7 +106,7 @@ class HostEntry(BaseModel):
     processes: _Processes | None = None
     specification: SpecificationEntry = SpecificationEntry()
 
-    def party_names(self, name: str) -> list[str]:
+    def endpoint_names(self, name: str) -> list[str]:
         """Return the names of the endpoints: the host of this name, or each of its devices."""
         return [name] if self.devices is None else [endpoint_name(name, key) for key in self.devices]
 
@@ -132,7 +132,7 @@ class HostEntry(BaseModel):
                     "specification": HostSpecification(**(port.specification or self.specification).model_dump()),
                 }
             )
-            for endpoint, (where, port) in zip(self.party_names(name), self.ports(), strict=True)
+            for endpoint, (where, port) in zip(self.endpoint_names(name), self.ports(), strict=True)
         ]
 
     @model_validator(mode="after")
@@ -180,7 +180,7 @@ class SafetyEntry(BaseModel):
 
 
 Location = tuple[str | int, ...]
-Misfit = tuple[Location, str]
+Contradiction = tuple[Location, str]
 _OWN = {
     "address": "each host has its own",
     "data_address": "each port has its own",
@@ -205,11 +205,11 @@ class InventoryFile(BaseModel):
     safety: SafetyEntry = SafetyEntry()
     """Limits on the use of these hosts' network. Null lifts a limit."""
 
-    def misfits(self) -> list[Misfit]:
+    def contradictions(self) -> list[Contradiction]:
         """Return contradictions: the place in the file, and the remedy."""
         return [*self._claimed_twice(), *self._wrong_pairs()]
 
-    def _claimed_twice(self) -> Iterator[Misfit]:
+    def _claimed_twice(self) -> Iterator[Contradiction]:
         owners: dict[tuple[str, ...], str] = {}
         for place, claim, owner in self._claims():
             other = owners.setdefault(claim, owner)
@@ -221,36 +221,36 @@ class InventoryFile(BaseModel):
         """Yield unique values: place, value and owner."""
         for name, entry in self.hosts.items():
             yield ("hosts", name, "address"), ("address", entry.address, str(entry.port or 22), entry.jump or ""), name
-            for endpoint, (where, port) in zip(entry.party_names(name), entry.ports(), strict=True):
+            for endpoint, (where, port) in zip(entry.endpoint_names(name), entry.ports(), strict=True):
                 place: Location = ("hosts", name, *where)
                 device = port.device or where[-1]
                 yield (*place, "data_address"), ("data_address", str(port.data_address)), endpoint
                 yield (*place, "device"), ("device", f"{device} port {port.ib_port}", name), endpoint
 
-    def _wrong_pairs(self) -> Iterator[Misfit]:
-        known = {endpoint: None for name, entry in self.hosts.items() for endpoint in entry.party_names(name)}
+    def _wrong_pairs(self) -> Iterator[Contradiction]:
+        known = {endpoint: None for name, entry in self.hosts.items() for endpoint in entry.endpoint_names(name)}
         some = _some(list(known))
         for index, pair in enumerate(self.pairs):
             for position, name in enumerate(pair):
                 if name not in known:
-                    yield ("pairs", index, position), self._stranger(name, some)
+                    yield ("pairs", index, position), self._unknown_endpoint(name, some)
             if twice := next((name for name in pair if pair.count(name) > 1), None):
                 yield ("pairs", index), f"{twice!r} is paired with itself; name each host once"
             if pair in self.pairs[:index]:
                 yield ("pairs", index), f"the pair {', '.join(pair)} is listed twice; once is enough"
 
-    def _stranger(self, name: str, known: str) -> str:
+    def _unknown_endpoint(self, name: str, known: str) -> str:
         """Explain why a name is no endpoint."""
         host = host_of(name)
         if host not in self.hosts:
             return f"{name!r} is not one of the hosts {known}"
-        there = _some(self.hosts[host].party_names(host))
+        there = _some(self.hosts[host].endpoint_names(host))
         if name == host:
             return f"{name!r} has several devices; name one of {there}"
         return f"host {host} lists no device {name!r}; it has {there}"
 
     def inventory(self) -> Inventory:
-        """Return the inventory. There must be no misfits."""
+        """Return the inventory. There must be no contradictions."""
         hosts = {endpoint.name: endpoint for name, entry in self.hosts.items() for endpoint in entry.endpoints(name)}
         pairs = self.pairs or ((tuple(hosts),) if len(hosts) == 2 else ())
         groups = ([hosts[name] for name in pair] for pair in pairs)

@@ -43,7 +43,7 @@ INFORMATIVE = frozenset(
 """Fields that identify hosts without changing results. All others may change them."""
 
 
-NOBODY = "nobody"
+NO_COUNTERPART = "nobody"
 """Stands in for the counterpart of a host without one."""
 
 
@@ -143,7 +143,7 @@ def compare(a: Mapping[str, Fingerprint], b: Mapping[str, Fingerprint]) -> tuple
 
     A host without a counterpart has all its fields unknown on the other side.
     """
-    pairs = zip(a, a, strict=True) if set(a) == set(b) else zip_longest(a, b, fillvalue=NOBODY)
+    pairs = zip(a, a, strict=True) if set(a) == set(b) else zip_longest(a, b, fillvalue=NO_COUNTERPART)
     nothing = Fingerprint({})
     return tuple(
         HostDifference(left, right, difference(a.get(left, nothing), b.get(right, nothing))) for left, right in pairs

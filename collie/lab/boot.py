@@ -17,7 +17,7 @@ POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class BootDeadlines:
     """Deadlines of a boot.
 
     Attributes:
@@ -33,8 +33,8 @@ class Patience:
 
 # Emulated on two idle cores, two machines show a first line after 9 s and are ready after 13 s. Busy computers need
 # more. KVM is faster, so a longer boot with it hangs.
-KVM_PATIENCE = Patience(first_line_seconds=20.0, ready_seconds=60.0, answer_seconds=60.0)
-TCG_PATIENCE = Patience(first_line_seconds=120.0, ready_seconds=240.0, answer_seconds=120.0)
+KVM_DEADLINES = BootDeadlines(first_line_seconds=20.0, ready_seconds=60.0, answer_seconds=60.0)
+TCG_DEADLINES = BootDeadlines(first_line_seconds=120.0, ready_seconds=240.0, answer_seconds=120.0)
 
 
 def banner(port: int, *, timeout_seconds: float = 5.0) -> bool:
@@ -46,7 +46,7 @@ def banner(port: int, *, timeout_seconds: float = 5.0) -> bool:
         return False
 
 
-def wait_until_answering(lab: LabSpec, started: Set[int], state: StateDir, patience: Patience, say: Say) -> None:
+def wait_until_answering(lab: LabSpec, started: Set[int], state: StateDir, deadlines: BootDeadlines, say: Say) -> None:
     """Wait until every machine of a lab answers over SSH and has an active RoCE device.
 
     `started` are the indexes of the machines just started. The others have booted before.
@@ -69,12 +69,12 @@ def wait_until_answering(lab: LabSpec, started: Set[int], state: StateDir, patie
                 waiting.remove(name)
             elif state.label(name) not in running:
                 raise NeverBooted(_never(name, state, "ended while it booted"))
-            elif elapsed > patience.ready_seconds:
-                raise NeverBooted(_never(name, state, f"did not boot within {patience.ready_seconds:.0f} s"))
-            elif not console and elapsed > patience.first_line_seconds:
-                raise NeverBooted(_never(name, state, f"showed nothing for {patience.first_line_seconds:.0f} s"))
+            elif elapsed > deadlines.ready_seconds:
+                raise NeverBooted(_never(name, state, f"did not boot within {deadlines.ready_seconds:.0f} s"))
+            elif not console and elapsed > deadlines.first_line_seconds:
+                raise NeverBooted(_never(name, state, f"showed nothing for {deadlines.first_line_seconds:.0f} s"))
         time.sleep(POLL_SECONDS)
-    _wait_for_ssh(lab, state, patience.answer_seconds)
+    _wait_for_ssh(lab, state, deadlines.answer_seconds)
 
 
 def _never(name: str, state: StateDir, what: str) -> str:

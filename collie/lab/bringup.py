@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collie.errors import LabError
 from collie.lab import acceleration, machine
-from collie.lab.boot import KVM_PATIENCE, TCG_PATIENCE, wait_until_answering
+from collie.lab.boot import KVM_DEADLINES, TCG_DEADLINES, wait_until_answering
 from collie.lab.host import Say
 from collie.lab.image import Image
 from collie.lab.keys import write_known_hosts
@@ -47,8 +47,8 @@ def start_and_wait(
         try:
             spec = _start(spec, asleep, image, state)
             write_known_hosts(spec, state, host_keys)
-            patience = KVM_PATIENCE if spec.accelerator == "kvm" else TCG_PATIENCE
-            wait_until_answering(spec, asleep, state, patience, say)
+            deadlines = KVM_DEADLINES if spec.accelerator == "kvm" else TCG_DEADLINES
+            wait_until_answering(spec, asleep, state, deadlines, say)
             break
         except machine.NeverBooted as error:
             machine.stop(labels)

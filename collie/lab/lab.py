@@ -31,10 +31,10 @@ from collie.lab.spec import (
     MAXIMUM_DEVICES,
     MAXIMUM_MACHINES,
     SOCKET_DIR_PREFIX,
+    LabRequest,
     LabSpec,
     MachineSpec,
     StateDir,
-    Wanted,
     choose_socket_dir,
     load_spec,
     machine_name,
@@ -127,7 +127,7 @@ def up(
     state = StateDir(private_directory(state_dir or default_state_dir()))
     cache = private_directory(cache_dir or default_cache_dir())
     with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
-        wanted = Wanted(machines, release, memory_mib, vcpus, devices)
+        wanted = LabRequest(machines, release, memory_mib, vcpus, devices)
         spec = load_spec(state)
         if spec is not None and (differing := wanted.differing(spec)):
             if _pids(spec, state):
@@ -266,7 +266,7 @@ def _pids(spec: LabSpec, state: StateDir) -> dict[str, int]:
     return {one.name: running[label] for one in spec.machines if (label := state.label(one.name)) in running}
 
 
-def _new_spec(state: StateDir, cache: Path, wanted: Wanted, mirror: str | None, say: Say) -> LabSpec:
+def _new_spec(state: StateDir, cache: Path, wanted: LabRequest, mirror: str | None, say: Say) -> LabSpec:
     """Decide on a new lab and save its specification."""
     count = DEFAULT_MACHINES if wanted.machines is None else wanted.machines
     memory_mib = DEFAULT_MEMORY_MIB if wanted.memory_mib is None else wanted.memory_mib

@@ -92,7 +92,7 @@ class LabSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LabRequest:
     """The requested lab. None accepts any value.
 
     Attributes:

@@ -20,7 +20,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Standstill:
+class StalledCounter:
     """A counter that stood still although traffic should have moved it.
 
     Attributes:
@@ -34,14 +34,14 @@ class Standstill:
     voids: bool
 
 
-def standstills(
+def stalled_counters(
     host: HostMeasurement,
     delivered: Mapping[str, float],
     workload: Workload,
     catalog: Catalog,
     samples: Sequence[AgentSample],
     machines: Mapping[str, str],
-) -> tuple[Standstill, ...]:
+) -> tuple[StalledCounter, ...]:
     """Return a host's RDMA counters that stood still while traffic ran. Their values are unknown, not zero.
 
     `delivered` holds bits/s at each sink over the steps that all hosts' windows share.
@@ -54,7 +54,7 @@ def standstills(
             reading = samples[-1].counters[source][name]
             text = f"{counter.name} stood at {reading} while traffic ran; "
             text += "it has stopped counting" if reading else "the driver does not count it"
-            found.append(Standstill(counter, text, voids=bool(reading)))
+            found.append(StalledCounter(counter, text, voids=bool(reading)))
     return tuple(found)
 
 
@@ -76,7 +76,7 @@ def _moved_by_traffic(
     return moved
 
 
-def broken(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[str]:
+def void_reasons(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[str]:
     """Yield the reasons that void a host's samples: counters that were reset, appeared or disappeared."""
     if names := resets(catalog, [snapshot(sample, catalog) for sample in samples]):
         yield f"{_listed(names)} went backwards: the device or its driver was reset"

@@ -6,22 +6,22 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from collie.readings.curve import Curve
-from collie.readings.recording import Placed
+from collie.readings.recording import Timeline
 from collie.workloads.plan import Stream, streams
 from collie.workloads.workload import QpType, Workload
 
 
-def curves_of(sink: str, placed: Mapping[str, Placed], workload: Workload) -> list[Curve | None]:
+def curves_of(sink: str, timelines: Mapping[str, Timeline], workload: Workload) -> list[Curve | None]:
     """Return a curve per stream to a sink. None where neither end of the flow counts it."""
-    return [_curve(stream, placed) for stream in streams(workload) if stream.sink == sink]
+    return [_curve(stream, timelines) for stream in streams(workload) if stream.sink == sink]
 
 
-def _curve(stream: Stream, placed: Mapping[str, Placed]) -> Curve | None:
+def _curve(stream: Stream, timelines: Mapping[str, Timeline]) -> Curve | None:
     flow = stream.flow
     for role, key in ((flow.responder, f"{flow.name}/responder"), (flow.requester, f"{flow.name}/requester")):
         points = [
             (seconds, delivered)
-            for seconds, sample in placed[role]
+            for seconds, sample in timelines[role]
             if (totals := sample.flows.get(key)) is not None
             and (delivered := totals.returned_bytes if stream.returned else totals.delivered_bytes) is not None
         ]
@@ -38,7 +38,9 @@ def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> fl
     return 8 * sum(advance for advance in advances if advance is not None) / (end - begin)
 
 
-def received_inside(sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload) -> float:
+def received_inside(
+    sink: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload
+) -> float:
     """Return a sink's rate without its first and last step, in bits/s. 0 where unknown.
 
     Hosts are sampled at different moments: of traffic that ends with the first step, another host may lack two samples.
@@ -46,14 +48,14 @@ def received_inside(sink: str, window: Mapping[str, Placed], placed: Mapping[str
     inner = window[sink][1:-1]
     if len(inner) < 2:
         return 0.0
-    return received_bps(curves_of(sink, placed, workload), inner[0][0], inner[-1][0]) or 0.0
+    return received_bps(curves_of(sink, timelines, workload), inner[0][0], inner[-1][0]) or 0.0
 
 
 def step_rates(
-    sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload
+    sink: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload
 ) -> list[float] | None:
     """Return a sink's rates from sample to sample of a window, in bits/s. None where one is unknown."""
-    curves = curves_of(sink, placed, workload)
+    curves = curves_of(sink, timelines, workload)
     steps = itertools.pairwise(seconds for seconds, _ in window[sink])
     received = [received_bps(curves, begin, end) for begin, end in steps]
     known = [value for value in received if value is not None]

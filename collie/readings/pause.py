@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from collie.counters.catalog import Catalog, Role, Unit
 from collie.counters.series import rates
-from collie.readings.recording import SAME_MOMENT_SECONDS, Placed
+from collie.readings.recording import SAME_MOMENT_SECONDS, Timeline
 from collie.readings.samples import snapshot
 
 
@@ -38,19 +38,19 @@ class SentPause:
         self._refresh_seconds = max((counter.refresh_seconds for counter in pausing), default=0.0)
         self._catalog = replace(catalog, counters=tuple(replace(counter, refresh_seconds=0.0) for counter in pausing))
 
-    def ratio(self, placed: Placed, index: int) -> float | None:
+    def ratio(self, timeline: Timeline, index: int) -> float | None:
         """Return the share of time for the sample at this index, at least 1. None where no refresh covers it."""
-        first = index - 1 if not self._refresh_seconds else self._since(placed, index)
+        first = index - 1 if not self._refresh_seconds else self._since(timeline, index)
         if first is None:
             return None
-        seconds = placed[index][0] - placed[first][0]
-        moved = rates(self._catalog, [snapshot(sample, self._catalog) for _, sample in placed[first : index + 1]])
+        seconds = timeline[index][0] - timeline[first][0]
+        moved = rates(self._catalog, [snapshot(sample, self._catalog) for _, sample in timeline[first : index + 1]])
         sent = pause_ratio(self._catalog, moved, Role.TX_PAUSE)
         return None if sent is None else sent * min(1.0, seconds / (self._refresh_seconds or seconds))
 
-    def _since(self, placed: Placed, index: int) -> int | None:
+    def _since(self, timeline: Timeline, index: int) -> int | None:
         """Return the index of the sample from which refreshes count. None while each may cover the run before."""
         begun = self._refresh_seconds - SAME_MOMENT_SECONDS
-        ended = placed[index][0] - begun
-        known = [number for number in range(index) if placed[number][0] >= begun]
-        return max((number for number in known if placed[number][0] <= ended), default=known[0] if known else None)
+        ended = timeline[index][0] - begun
+        known = [number for number in range(index) if timeline[number][0] >= begun]
+        return max((number for number in known if timeline[number][0] <= ended), default=known[0] if known else None)

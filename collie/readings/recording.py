@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from collie.readings.samples import AgentSample
 
-Placed = Sequence[tuple[float, AgentSample]]
+Timeline = Sequence[tuple[float, AgentSample]]
 """Samples of one host with their seconds since traffic began."""
 
 SAME_MOMENT_SECONDS = 0.005
@@ -32,25 +32,25 @@ class Recording:
     began: float
     machines: Mapping[str, str] = field(default_factory=dict)
 
-    def placed(self, role: str) -> Placed:
+    def timeline(self, role: str) -> Timeline:
         """Return a host's timeline."""
         samples = self.samples[role]
         offset = min((sample.arrived - sample.clock for sample in samples), default=0.0)
         return [(sample.clock + offset - self.began, sample) for sample in samples]
 
-    def all_placed(self) -> dict[str, Placed]:
+    def timelines(self) -> dict[str, Timeline]:
         """Return the timelines of all hosts, by role."""
-        return {role: self.placed(role) for role in self.samples}
+        return {role: self.timeline(role) for role in self.samples}
 
     @property
     def end(self) -> float:
         """Seconds since traffic began up to which every host has sent samples."""
-        return min((samples[-1][0] if (samples := self.placed(role)) else -math.inf) for role in self.samples)
+        return min((samples[-1][0] if (samples := self.timeline(role)) else -math.inf) for role in self.samples)
 
 
-def between(placed: Mapping[str, Placed], begin: float, end: float) -> dict[str, Placed]:
+def between(timelines: Mapping[str, Timeline], begin: float, end: float) -> dict[str, Timeline]:
     """Return the samples of a window, by role."""
     return {
         role: [entry for entry in samples if begin <= entry[0] <= end + SAME_MOMENT_SECONDS]
-        for role, samples in placed.items()
+        for role, samples in timelines.items()
     }

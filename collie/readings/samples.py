@@ -119,19 +119,19 @@ def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
     Raises:
         ValueError: it breaks the protocol, or its clock is impossible.
     """
-    said: _Sample = typed(_Sample, raw)
+    fields: _Sample = typed(_Sample, raw)
     for name in ("clock", "clock_end"):
-        if not 0 <= said[name] <= _LATEST_CLOCK:
-            raise ValueError(f"{name} is {said[name]:g} s, which no monotonic clock shows")
-    health, host = said.get("health"), said.get("host", {})
+        if not 0 <= fields[name] <= _LATEST_CLOCK:
+            raise ValueError(f"{name} is {fields[name]:g} s, which no monotonic clock shows")
+    health, host = fields.get("health"), fields.get("host", {})
     return AgentSample(
-        clock=said["clock"] / 2 + said["clock_end"] / 2,
+        clock=fields["clock"] / 2 + fields["clock_end"] / 2,
         arrived=arrived,
-        flows={key: _flow(flow) for key, flow in said.get("flows", {}).items()},
+        flows={key: _flow(flow) for key, flow in fields.get("flows", {}).items()},
         engine=_engine(health) if health else None,
-        counters=said.get("counters", {}),
-        dropped=said.get("dropped_samples", 0),
-        link=said.get("link", {}),
+        counters=fields.get("counters", {}),
+        dropped=fields.get("dropped_samples", 0),
+        link=fields.get("link", {}),
         host_cpu_seconds=host.get("cpu_seconds", {}),
         agent_cpu_seconds=host.get("agent_cpu_seconds", 0.0),
         device_cpu_seconds=host.get("device_cpu_seconds", 0.0),
@@ -145,18 +145,18 @@ class _QpMessages(TypedDict):
     max: float
 
 
-class _FlowSaid(TypedDict):
+class _FlowRequired(TypedDict):
     posted_messages: int | None
     delivered_bytes: int | None
     qp_messages: _QpMessages
     failed_qps: int
 
 
-class _Flow(_FlowSaid, total=False):
+class _Flow(_FlowRequired, total=False):
     returned_bytes: int | None
 
 
-class _HealthSaid(TypedDict):
+class _HealthRequired(TypedDict):
     iterations: int
     idle_polls: int
     queue_empty: int
@@ -164,7 +164,7 @@ class _HealthSaid(TypedDict):
     post_errors: int
 
 
-class _Health(_HealthSaid, total=False):
+class _Health(_HealthRequired, total=False):
     cpu_seconds: float | None
     wait_seconds: float | None
     data_path: str | None
@@ -179,12 +179,12 @@ class _Host(TypedDict, total=False):
     softirq_thread_cpu_seconds: float
 
 
-class _SampleSaid(TypedDict):
+class _SampleRequired(TypedDict):
     clock: float
     clock_end: float
 
 
-class _Sample(_SampleSaid, total=False):
+class _Sample(_SampleRequired, total=False):
     flows: Mapping[str, _Flow]
     health: _Health | None
     counters: Mapping[str, Mapping[str, int | None]]

@@ -61,11 +61,11 @@ def why_none(workload: Workload) -> str:
     return ""
 
 
-def beside(placed: Sequence[tuple[float, AgentSample]], begin: float, end: float) -> Victim:
+def beside(timeline: Sequence[tuple[float, AgentSample]], begin: float, end: float) -> Victim:
     """Return the victim's throughput beside a workload, from host A's samples in its window."""
     points = [
         (seconds, totals.delivered_bytes)
-        for seconds, sample in placed
+        for seconds, sample in timeline
         if (totals := sample.flows.get(REQUESTER)) is not None and totals.delivered_bytes is not None
     ]
     advance = Curve(points).advance(begin, end) if len(points) > 1 and end > begin else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from collie.untrusted import defused
+from collie.untrusted import sanitized
 
 KEPT_STDERR_LINES = 50
 MAX_OUTPUT_BYTES = 16 << 20
@@ -66,4 +66,4 @@ class Tail:
     def text(self) -> str:
         """Return the last lines, the unfinished one included."""
         partial = self._partial.decode("utf-8", errors="replace")
-        return defused("\n".join([*self._lines, partial] if partial else self._lines))
+        return sanitized("\n".join([*self._lines, partial] if partial else self._lines))

@@ -27,7 +27,7 @@ from collie.ports import Completed
 from collie.ssh.lines import MAX_OUTPUT_BYTES
 from collie.ssh.local import CLOSE_SECONDS, LocalChannel
 from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
-from collie.untrusted import defused
+from collie.untrusted import sanitized
 
 CONNECT_SECONDS = 10
 OPENING_SECONDS = 25.0
@@ -146,7 +146,7 @@ class OpenSshRemote:
             raise self._failure(stderr)
         if status in TIMED_OUT and time.monotonic() - started >= timeout_seconds:
             raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds)
-        return Completed(status, stdout, defused(stderr))
+        return Completed(status, stdout, sanitized(stderr))
 
     def _communicate(
         self, process: subprocess.Popen[bytes], data: bytes | None, timeout_seconds: float
@@ -235,7 +235,7 @@ class OpenSshRemote:
     def _failure(self, stderr: str) -> TestbedError:
         """Return the error that ssh's own messages describe."""
         host = self._host
-        lines = (line.strip() for line in defused(stderr.replace("\r", "")).splitlines())
+        lines = (line.strip() for line in sanitized(stderr.replace("\r", "")).splitlines())
         reported = [line for line in lines if line and _KEYS_PREFIX not in line]  # our temporary file
         words = " | ".join(reported[-3:]) or "ssh ended without a word"
         if "host key verification failed" not in stderr.lower():

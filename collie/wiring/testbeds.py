@@ -120,7 +120,7 @@ def require_idle_ports(testbed: Testbed, *, shared_port: bool) -> None:
         PortShared: somebody else uses a port.
         TestbedError: a host cannot be asked.
     """
-    for use in require_unshared(testbed.other_uses(), shared_port=shared_port):
+    for use in require_unshared(testbed.foreign_uses(), shared_port=shared_port):
         logger.warning("%s", use)
 
 

@@ -12,6 +12,7 @@ from collie.errors import AgentError, TestbedError
 from collie.hosts import CheckState, check_hosts
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.testbed import SystemClock
+from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Completed
 from collie.ssh import LocalRemote
@@ -92,26 +93,22 @@ class Greeted(LocalRemote):
 SPEAKS = "the shell before the agent said `welcome to node7`; it has to be silent"
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", ())
+AT_ONCE = HostTiming(start_pauses_seconds=())
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_shell_that_speaks_first_is_named(tmp_path: Path) -> None:
-    session = HostSession(HOST, Greeted("left", tmp_path), ARCHIVE, SystemClock())
+    session = HostSession(HOST, Greeted("left", tmp_path), ARCHIVE, SystemClock(), AT_ONCE)
     with pytest.raises(AgentError, match=SPEAKS):
         session.client()
     session.close()
 
 
-@pytest.mark.usefixtures("at_once")
 def test_the_check_of_hosts_names_a_shell_that_speaks_first(tmp_path: Path) -> None:
     class Unlimited(Greeted):
         def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
             return super().run(["echo", "unlimited"] if argv[-1] == "ulimit -l" else argv, timeout_seconds)
 
-    found = check_hosts([HOST], lambda host: Unlimited(host.name, tmp_path), ARCHIVE)
+    found = check_hosts([HOST], lambda host: Unlimited(host.name, tmp_path), ARCHIVE, timing=AT_ONCE)
     (missing,) = (finding for finding in found if finding.state is CheckState.MISSING)
     assert missing.item == "agent"
     assert missing.detail.endswith(SPEAKS)

@@ -12,7 +12,7 @@ import pytest
 from collie import wiring
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.errors import HostUnreachable, StoreError
-from collie.ports import OtherUse, TestbedInfo
+from collie.ports import ForeignUse, TestbedInfo
 from collie.store.lock import CampaignLock
 from collie.testing.fakes import FakeTestbed
 from collie.wiring import testbeds
@@ -33,7 +33,7 @@ class _Damaging(FakeTestbed):
 
     campaign: Path = Path()
 
-    def other_uses(self) -> tuple[OtherUse, ...]:
+    def foreign_uses(self) -> tuple[ForeignUse, ...]:
         with closing(sqlite3.connect(self.campaign / "campaign.sqlite")) as connection, connection:
             connection.execute("DELETE FROM campaign")
         return ()

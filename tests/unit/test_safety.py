@@ -20,7 +20,7 @@ from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, cut_short
 from collie.errors import PortShared, UsageError
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
-from collie.ports import CampaignHeader, Measured, OtherUse
+from collie.ports import CampaignHeader, ForeignUse, Measured
 from collie.search.recipe import Recipe, StrategyName
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
@@ -223,8 +223,8 @@ def test_options_tighten_the_limits_of_a_site_and_loosen_none() -> None:
 
 
 def test_a_port_that_somebody_uses_is_refused_unless_told_otherwise() -> None:
-    busy = OtherUse("left", "mlx5_0", "rcvd_pkts advances by 9,512 packets/s", True)
-    mount = OtherUse("left", "mlx5_0", "the kernel's nvme_rdma has 4 queue pairs", False)
+    busy = ForeignUse("left", "mlx5_0", "rcvd_pkts advances by 9,512 packets/s", True)
+    mount = ForeignUse("left", "mlx5_0", "the kernel's nvme_rdma has 4 queue pairs", False)
     assert require_unshared([mount], shared_port=False) == (mount,)
     assert require_unshared([busy, mount], shared_port=True) == (busy, mount)
     with pytest.raises(PortShared, match=r"host left, mlx5_0: rcvd_pkts(.|\n)*--shared-port"):
