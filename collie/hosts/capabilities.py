@@ -67,7 +67,7 @@ def _of_host(host: Host, facts: HostFacts, port: RdmaPort, endpoints: int) -> It
     for name in ("numa_node", "peer_numa_node"):
         nodes = max(1, len(port.numa_nodes))
         known = f"{host.name} has {nodes} NUMA node{'s' * (nodes > 1)}"
-        yield Restriction(name, known if port.numa_nodes else f"{where} tells no NUMA node", at_most=nodes - 1)
+        yield Restriction(name, known if port.numa_nodes else f"{where} reports no NUMA node", at_most=nodes - 1)
     if facts.rdma_cm_error is not None:
         reason = f"{host.name} has no RDMA-CM: {facts.rdma_cm_error}"
         yield Restriction("connection", reason, only=(Connection.OUT_OF_BAND.value,))

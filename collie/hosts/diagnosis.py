@@ -36,7 +36,7 @@ class Layer(StrEnum):
     QUEUE_PAIR = "queue pair"
     DATAGRAM = "UD"
     THROUGHPUT = "throughput"
-    UNKNOWN = "not told apart"
+    UNKNOWN = "unknown cause"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class PathFault:
     command: str
 
     def __str__(self) -> str:
-        return f"{self.layer}: {self.detail}; mend it on {self.host}: {self.command}"
+        return f"{self.layer}: {self.detail}; repair on {self.host}: {self.command}"
 
 
 class ProofStage(StrEnum):
@@ -161,7 +161,7 @@ def _resolution_off(own: PathEnd, _other: PathEnd) -> PathFault | None:
     if own.link is None or "NOARP" not in own.link.flags:
         return None
     name = own.host.name
-    detail = f"{own.netdev} of {name} neither asks nor answers by ARP"
+    detail = f"{own.netdev} of {name} has ARP switched off"
     return PathFault(Layer.ADDRESS, name, detail, f"ip link set {own.netdev} arp on")
 
 
@@ -306,7 +306,7 @@ def _last(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault
     answered = [end.ping.passed for end in (sender, receiver) if end.ping is not None]
     if not sender.is_infiniband and (not answered or None in (sender.link, receiver.link)):
         lacking = sender if sender.ping is None or sender.link is None else receiver
-        detail = f"{failure.detail}. Its cause could not be told apart: `ip` or `ping` cannot be used"
+        detail = f"{failure.detail}. Its cause is unknown, as `ip` or `ping` cannot be used"
         return PathFault(Layer.UNKNOWN, lacking.host.name, detail, "apt-get install iproute2 iputils-ping")
     if failure.stage is ProofStage.SET_UP:
         return _refused(sender, failure)

@@ -200,10 +200,10 @@ class HostCheck:
             return
         wrong = [rule for rule, value in found.items() if value not in _ACROSS_PORTS[rule]]
         if not wrong:
-            yield self._ok("other ports", f"{netdev} takes what other ports of {self.host.machine} send")
+            yield self._ok("other ports", f"{netdev} accepts packets from other ports of {self.host.machine}")
             return
         said = ", ".join(f"{rule} is {found[rule]}" for rule in wrong)
-        detail = f"{netdev} may not take what other ports of {self.host.machine} send: {said}"
+        detail = f"{netdev} may drop packets from other ports of {self.host.machine}: {said}"
         settings = " ".join(f"net.ipv4.conf.{netdev}.{rule}={_ACROSS_PORTS[rule][0]}" for rule in wrong)
         yield Finding(self.host.name, "other ports", CheckState.ADVICE, detail, f"sysctl -w {settings}")
 
@@ -257,7 +257,7 @@ class HostCheck:
         catalog = catalog_for(port.driver)
         if catalog is None:
             found = sum(map(len, names.values()))
-            detail = f"nobody has described driver {port.driver}; its {found} counters are read under their own names"
+            detail = f"driver {port.driver} has no catalog; its {found} counters keep the driver's names"
             yield Finding(
                 self.host.name, "counters", CheckState.ADVICE, detail, "here: see docs/explanation/counters.md"
             )

@@ -56,10 +56,10 @@ def packet_activity(samples: Sequence[AgentSample], catalog: Catalog) -> Iterato
     found = rates(counted, [snapshot(sample, counted) for sample in samples])
     known = {name: rate for name, rate in found.items() if rate is not None}
     if not known:
-        yield "no counter tells whether other RDMA traffic moves", False
+        yield "no counter shows whether other RDMA traffic moves", False
     for name, rate in known.items():
         if rate > BACKGROUND_PACKETS:
-            yield f"{name} advances by {rate:,.0f} packets/s without a run of ours", True
+            yield f"{name} advances by {rate:,.0f} packets/s without our traffic", True
 
 
 def _counting(catalog: Catalog) -> tuple[Counter, ...]:

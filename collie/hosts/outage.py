@@ -109,7 +109,7 @@ class Outages:
         for session in sessions:
             if session.host.machine in restarted:
                 session.disconnect()
-        return f"It was mended by starting {', '.join(restarted)} again" if restarted else "It was found in order again"
+        return f"It was repaired by a restart of {', '.join(restarted)}" if restarted else "It works again"
 
     def _is_back(self, path: DataPath) -> bool:
         try:

@@ -245,19 +245,19 @@ class AgentClient:
         except ValueError as error:  # a line without an end
             self._fail(self._something_else(error))
         else:
-            words = self._said_bye or self._channel.stderr_tail().strip()[-400:] or "without a word"
+            words = self._said_bye or self._channel.stderr_tail().strip()[-400:] or "without a message"
             self._fail(AgentGone(self._host, f"the agent ended: {words}"))
 
     def _something_else(self, error: ValueError) -> AgentGone:
-        return AgentGone(self._host, f"the agent said something else than the protocol has: {error!s:.300}")
+        return AgentGone(self._host, f"the agent's answer breaks the protocol: {error!s:.300}")
 
     def _hear(self, line: str) -> None:
         try:
             self._take(typed(Mapping[str, Any], read_json(line)), len(line))
         except ValueError as error:
             # Usually a start-up file of the shell prints something.
-            said = f"the agent, or the shell before it, said `{sanitized(line[:_SHOWN_CHARACTERS])}`"
-            raise AgentGone(self._host, f"{said}, which is not of this protocol: {error!s:.300}") from error
+            said = f"the agent, or the shell before it, printed `{sanitized(line[:_SHOWN_CHARACTERS])}`"
+            raise AgentGone(self._host, f"{said}, which breaks the protocol: {error!s:.300}") from error
 
     def _take(self, message: dict[str, Any], size: int) -> None:
         """Handle one message of the agent, of `size` characters.

@@ -136,7 +136,7 @@ class HostSession:
         try:
             self._facts = parse_facts(answer)
         except ValueError as error:
-            raise AgentGone(self.host.name, f"its hello is not of this protocol: {error!s:.300}") from error
+            raise AgentGone(self.host.name, f"its hello breaks the protocol: {error!s:.300}") from error
         return self._facts
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
@@ -262,7 +262,7 @@ class HostSession:
             self._clock.sleep(self.timing.release_period_seconds)
         if left:
             logger.warning(
-                "host %s: the kernel has not let go of %d queue pairs of ours within %g s: packets of theirs wait in a "
+                "host %s: the kernel has not released %d of our queue pairs within %g s: their packets wait in a "
                 "transmit queue. To drop these: ip link set NETDEV down; ip link set NETDEV up",
                 self.host.name,
                 left,
@@ -282,7 +282,7 @@ class HostSession:
             logger.warning("host %s: %d queue pairs of pids %s are left", self.host.name, left, last.get("pids"))
         elif left is None:
             logger.warning(
-                "host %s: its agent gave no account of its queue pairs; without us it ends within %g s. To see: "
+                "host %s: its agent did not report its queue pairs; it ends by itself within %g s. To see: "
                 "rdma resource show qp",
                 self.host.name,
                 LEASE_SECONDS,
@@ -300,7 +300,7 @@ class HostSession:
             raise
         except ValueError as error:
             client.close()
-            raise AgentGone(self.host.name, f"its hello is not of this protocol: {error!s:.300}") from error
+            raise AgentGone(self.host.name, f"its hello breaks the protocol: {error!s:.300}") from error
         except BaseException:
             client.close()
             raise
@@ -316,7 +316,7 @@ class HostSession:
         if answer == loader.RUNNING:
             return channel
         if answer == loader.ABSENT:
-            answer = f"{self._archive.path} is not what was just written to it; see who else writes there"
+            answer = f"{self._archive.path} differs from the data just written to it; another process writes there"
         raise TestbedError(f"host {self.host.name}: {answer.removeprefix(loader.REFUSED)}")
 
     def _loaded(self) -> tuple[Channel, str]:
@@ -338,9 +338,9 @@ class HostSession:
                 channel.close()
         if answer in (loader.RUNNING, loader.ABSENT) or (answer or "").startswith(loader.REFUSED):
             return channel, answer or ""
-        words = f"the agent ended: {channel.stderr_tail().strip()[-400:] or 'without a word'}"
+        words = f"the agent ended: {channel.stderr_tail().strip()[-400:] or 'without a message'}"
         if answer is not None:  # usually a start-up file of the shell prints something
-            words = f"the shell before the agent said `{answer[:80]}`; it has to be silent"
+            words = f"the shell before the agent printed `{answer[:80]}`; it must print nothing"
         gone = AgentGone(self.host.name, words)
         self._explain_interpreter(gone)
         raise gone

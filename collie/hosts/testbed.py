@@ -273,13 +273,13 @@ class HostsTestbed:
         lost = {session.host.machine: session.host for session in gone}  # one entry for several devices
         names = ", ".join(lost)
         noticed = self._clock.monotonic() - started
-        logger.warning("host %s answers nobody (%s); bringing it back", names, seen)
+        logger.warning("host %s does not answer (%s); restarting it", names, seen)
         for session in self._sessions.values():
             if session.host.machine in lost:
                 session.disconnect()
         for host in lost.values():
             self._reviver.revive(host)
-        detail = f"host {names} answers nobody, noticed {noticed:.0f} s after the run began: {seen}"
+        detail = f"host {names} does not answer, noticed {noticed:.0f} s after the run began: {seen}"
         return HostLost(next(iter(lost)), detail, self._clock.monotonic() - started)
 
     def _measure(

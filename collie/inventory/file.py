@@ -139,7 +139,7 @@ class HostEntry(BaseModel):
     def _fits_together(self) -> Self:
         own = [name for name in _OF_THE_ONE_DEVICE if name in self.model_fields_set]
         if self.devices is not None and own:
-            raise ValueError(f"{own[0]} is of one device; give it to each of `devices`, or leave `devices` out")
+            raise ValueError(f"{own[0]} belongs to one device; give it to each of `devices`, or leave `devices` out")
         if self.devices is None and (
             missing := [name for name in ("device", "data_address") if not getattr(self, name)]
         ):

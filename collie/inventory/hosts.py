@@ -79,7 +79,7 @@ class Host:
         address: management address, for SSH.
         data_address: address in the RDMA port's network. Never used for SSH.
         device: RDMA device, as `rdma link` names it.
-        port, user, identity_file: for SSH. None leaves them to `~/.ssh/config` and SSH's defaults.
+        port, user, identity_file: for SSH. None leaves it to `~/.ssh/config` and SSH's defaults.
         host_key: `TYPE BASE64`, the only accepted host key.
         host_key_fingerprint: `SHA256:...` of the host key instead. With neither, `known_hosts` decides.
         jump: `user@host:port`, several separated by commas. None leaves it to `~/.ssh/config`.
@@ -88,7 +88,7 @@ class Host:
         python: interpreter of the agent.
         specification: caps the expected throughput of a healthy port.
         data_path: `native` or `pyverbs`. None selects the best usable one.
-        processes: number that share the queue pairs of a run. None follows from queue pairs and CPUs.
+        processes: number of processes that share the queue pairs of a run. None follows from queue pairs and CPUs.
     """
 
     name: str

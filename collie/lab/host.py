@@ -67,7 +67,7 @@ def private_directory(path: Path) -> Path:
     except OSError as error:
         raise LabError(f"cannot create the directory {path}: {error.strerror}; choose another one") from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise LabError(f"cannot write to the directory {path}; mend its owner or choose another one")
+        raise LabError(f"cannot write to the directory {path}; correct its owner or choose another one")
     return path
 
 

@@ -23,7 +23,7 @@ class LabReviver:
         try:
             lab.restart(host.machine, state_dir=self._state_dir, say=self._say)
         except LabError as error:
-            raise TestbedError(f"host {host.machine} answers nobody and cannot be brought back: {error}") from error
+            raise TestbedError(f"host {host.machine} does not answer and cannot be restarted: {error}") from error
 
     def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
         """Restart machines until all joined machines of the lab reach each other."""
@@ -31,4 +31,4 @@ class LabReviver:
             return lab.mend(state_dir=self._state_dir, say=self._say)
         except LabError as error:
             names = " and ".join(dict.fromkeys(host.machine for host in hosts))
-            raise TestbedError(f"hosts {names} do not reach each other, and that cannot be mended: {error}") from error
+            raise TestbedError(f"hosts {names} do not reach each other, and no restart helps: {error}") from error

@@ -120,7 +120,7 @@ class Offer:
             if self.tried
             else "without a key, and there is none to offer"
         )
-        return "; ".join([f"user {user} is not let in {tried}", *self.unread])
+        return "; ".join([f"user {user} is refused {tried}", *self.unread])
 
 
 def _loaded(path: str) -> paramiko.PKey | None:

@@ -66,7 +66,7 @@ class OpenSshRemote:
     def __init__(self, host: Host, known_hosts: Path | None = None, config_file: str | None = None) -> None:
         if host.host_key_fingerprint:
             raise TestbedError(
-                f"host {host.name}: ssh cannot be told a fingerprint; give `host_key`, the line that `ssh-keyscan` "
+                f"host {host.name}: ssh takes no fingerprint; give `host_key`, the line that `ssh-keyscan` "
                 "prints, or leave it to known_hosts"
             )
         self._host = host
@@ -237,7 +237,7 @@ class OpenSshRemote:
         host = self._host
         lines = (line.strip() for line in sanitized(stderr.replace("\r", "")).splitlines())
         reported = [line for line in lines if line and _KEYS_PREFIX not in line]  # our temporary file
-        words = " | ".join(reported[-3:]) or "ssh ended without a word"
+        words = " | ".join(reported[-3:]) or "ssh ended without a message"
         if "host key verification failed" not in stderr.lower():
             return HostUnreachable(host.name, host.address, words)
         where = "known_hosts" if self._known_hosts is None else str(self._known_hosts)
@@ -247,7 +247,7 @@ class OpenSshRemote:
         return HostKeyMismatch(
             host.name,
             host.address,
-            f"ssh does not believe that it is {'its jump' if at_jump else 'the'} host: {words}. Compare its key with "
+            f"ssh rejects the host key of {'its jump' if at_jump else 'the'} host: {words}. Compare its key with "
             f"`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on {'that' if at_jump else 'the'} host itself, then "
             f"{mended}",
         )

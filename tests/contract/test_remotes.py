@@ -175,7 +175,7 @@ def test_a_comment_in_another_encoding_does_no_harm(ssh_host: Host, tmp_path: Pa
 
 
 def test_a_user_who_is_not_let_in_is_told_which_keys_were_tried(ssh_host: Host) -> None:
-    with pytest.raises(HostUnreachable, match=r"server .*user you is not let in with any of the keys .*/id"):
+    with pytest.raises(HostUnreachable, match=r"server .*user you is refused with any of the keys .*/id"):
         answer(dataclasses.replace(ssh_host, user="you"))
     with pytest.raises(HostUnreachable, match="none to offer; /lost: No such file or directory"):
         answer(dataclasses.replace(ssh_host, identity_file="/lost"))
@@ -349,7 +349,7 @@ def test_ssh_believes_the_pinned_key_alone(ssh_host: Host) -> None:
     assert openssh(ssh_host) == "hello"
     wrong = with_another_key(ssh_host)
     with pytest.raises(
-        HostKeyMismatch, match=r"server.*does not believe.*change `host_key` in the hosts file"
+        HostKeyMismatch, match=r"server.*ssh rejects the host key of.*change `host_key` in the hosts file"
     ) as caught:
         openssh(wrong)
     assert "known_hosts" not in str(caught.value)

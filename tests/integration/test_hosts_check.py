@@ -145,7 +145,7 @@ def test_check_names_the_way_on_which_nothing_arrives(tmp_path: Path) -> None:
     dead = {item for item, finding in found.items() if finding.state is CheckState.MISSING}
     assert dead == {item for item in found if "third" in item}
     assert len(dead) == 4
-    assert all(found[item].detail.startswith("not told apart: ") for item in dead)
+    assert all(found[item].detail.startswith("unknown cause: ") for item in dead)
     assert all("modify_qp RTR: timed out" in found[item].detail for item in dead)
     assert {found[item].command for item in dead} == {"apt-get install iproute2 iputils-ping"}
 

@@ -115,7 +115,7 @@ def test_a_host_that_locks_up_is_brought_back_and_its_run_is_a_finding(tmp_path:
     lost = testbed.measure(Workload(), 1)
     assert isinstance(lost, HostLost)
     assert (lost.host, right.revived) == ("right", ["right"])
-    assert "host right answers nobody" in lost.detail
+    assert "host right does not answer" in lost.detail
     assert isinstance(testbed.measure(Workload(), 2), Measured)
     testbed.close()
 

@@ -360,7 +360,7 @@ def test_traffic_of_others_and_their_processes_are_seen(rig: Rig) -> None:
     rig.behave("right", idle_counters={"hw_counters": {"rcvd_pkts": 9500}}, qps=[STRANGER, {**STRANGER, "qpn": 18}])
     traffic, owner = rig.testbed.foreign_uses()
     assert (traffic.host, traffic.device, traffic.forbids) == ("right", "rxe0", True)
-    assert re.fullmatch(r"rcvd_pkts advances by 9,[45]\d\d packets/s without a run of ours", traffic.detail)
+    assert re.fullmatch(r"rcvd_pkts advances by 9,[45]\d\d packets/s without our traffic", traffic.detail)
     assert (owner.host, owner.forbids) == ("right", True)
     assert owner.detail == "ib_write_bw (pid 4711) has 2 queue pairs ready to carry traffic"
 

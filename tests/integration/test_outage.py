@@ -90,7 +90,7 @@ def test_an_outage_that_ends_by_itself_costs_one_run(rig: Rig, cut: Path, clock:
     result = rig.testbed.measure(Workload(), 1)
     assert isinstance(result, SetupFailed)
     assert result.of_outage
-    assert "data path left -> right: not told apart: " in result.detail
+    assert "data path left -> right: unknown cause: " in result.detail
     assert "It was back after" in result.detail
     assert isinstance(rig.testbed.measure(Workload(), 2), Measured)
 
@@ -102,7 +102,7 @@ def test_a_dead_data_path_is_mended_where_somebody_can(cut: Path, clock: Impatie
         result = rig.testbed.measure(Workload(), 1)
         assert isinstance(result, SetupFailed)
         assert result.of_outage
-        assert "mended by starting right again" in result.detail
+        assert "repaired by a restart of right" in result.detail
         assert mender.mended == [["left", "right"]]
         assert isinstance(rig.testbed.measure(Workload(), 2), Measured)
         assert [rig.asked(host).count("bye") for host in ("left", "right")] == [0, 1]
@@ -111,7 +111,7 @@ def test_a_dead_data_path_is_mended_where_somebody_can(cut: Path, clock: Impatie
 def test_a_data_path_that_stays_dead_ends_the_testbed_with_its_cause(rig: Rig, cut: Path) -> None:
     cut.touch()
     with pytest.raises(
-        TestbedError, match=r"data path left -> right: .*; mend it on left: .*\. It has been dead for 1 s"
+        TestbedError, match=r"data path left -> right: .*; repair on left: .*\. It has been dead for 1 s"
     ):
         rig.testbed.measure(Workload(), 1)
 

@@ -52,7 +52,7 @@ def _session(remote: LocalRemote) -> Iterator[HostSession]:
 
 
 def test_a_file_that_is_exchanged_again_and_again_never_runs(exchanged: HostSession, tmp_path: Path) -> None:
-    with pytest.raises(TestbedError, match=r"host left: .*\.pyz is not what was just written to it"):
+    with pytest.raises(TestbedError, match=r"host left: .*\.pyz differs from the data just written to it"):
         exchanged.client()
     assert (tmp_path / ARCHIVE.path).read_bytes() == THEIRS
     assert not (tmp_path / "theirs-ran").exists()
@@ -90,7 +90,7 @@ class Greeted(LocalRemote):
         return ["sh", "-c", 'echo welcome to node7; exec "$@"', "sh", *argv]
 
 
-SPEAKS = "the shell before the agent said `welcome to node7`; it has to be silent"
+SPEAKS = "the shell before the agent printed `welcome to node7`; it must print nothing"
 
 
 AT_ONCE = HostTiming(start_pauses_seconds=())

@@ -82,7 +82,7 @@ def asked(do: str, answer: Callable[[dict[str, Any]], str]) -> dict[str, Any]:
 )
 def test_a_line_that_is_none_of_the_protocol_ends_the_conversation(line: str) -> None:
     before = threading.excepthook
-    with pytest.raises(AgentGone, match="which is not of this protocol"):
+    with pytest.raises(AgentGone, match="which breaks the protocol"):
         asked("ping", lambda _: line)
     assert threading.excepthook is before
 
@@ -102,7 +102,7 @@ def test_a_line_that_is_none_of_the_protocol_ends_the_conversation(line: str) ->
     ],
 )
 def test_an_answer_of_another_shape_ends_the_conversation(do: str, wrong: dict[str, Any]) -> None:
-    with pytest.raises(AgentGone, match="something else than the protocol has"):
+    with pytest.raises(AgentGone, match="breaks the protocol"):
         asked(do, lambda request: json.dumps({"id": request["id"], "ok": True, **wrong}))
 
 

@@ -190,7 +190,7 @@ def test_pause_of_a_run_stopped_early_is_judged_beyond_that_of_its_start_up(rati
 
 
 @pytest.mark.parametrize(
-    ("ratios", "shown"), [([0.0] * 12 + [0.7], 0.14), ([0.05] * 15, 0.05), ([0.45] + [0.0] * 11, 0.0)]
+    ("ratios", "displayed"), [([0.0] * 12 + [0.7], 0.14), ([0.05] * 15, 0.05), ([0.45] + [0.0] * 11, 0.0)]
 )
 def test_after_its_start_up_the_pause_of_a_stopped_run_counts_as_ever(ratios: list[float], displayed: float) -> None:
     series = [Sample(0.25 * n, "b", {"tx_pause_ratio": ratio}) for n, ratio in enumerate(ratios, start=1)]
