@@ -1,6 +1,6 @@
 """The shape of an agent's answer to each request. Pure.
 
-Hosts are untrusted: an answer of another shape ends the conversation. Additional keys pass through unchecked.
+An answer of another shape ends the conversation. Additional keys pass through unchecked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 
 class Prepared(TypedDict):
-    """Endpoints by `FLOW/ROLE`, opaque here. Only the other agent reads them."""
+    """Endpoints by `FLOW/ROLE`, for the other agent."""
 
     endpoints: Mapping[str, Any]
 

@@ -1,7 +1,6 @@
 """Whether traffic passes from one host to another.
 
-The test uses ordinary runs with the steps of a measurement (`run.py`), so it shows what a search needs. It goes from
-small to large and stops at the first failure:
+The test uses ordinary runs (`run.py`), goes from small to large, and stops at the first failure:
 
 1. `TRICKLE`: messages of 256 bytes one at a time for 0.1 s, so that a broken path loads no network. An emulated CPU may
    need longer for its first message, so 3 s are tried next.
@@ -51,14 +50,9 @@ class Passed:
 
 
 class DataPath:
-    """The path from one host to another.
+    """The path from one host to another, both with live agents and no run.
 
-    Args:
-        sender, receiver: with live agents and no run.
-        executor: runs the hosts' steps in parallel.
-        clock: the controller's clock.
-        catalog_for: maps a driver to its catalog.
-        watch: receives every sample and may order a stop.
+    A `watch` receives every sample and may order a stop.
 
     Attributes:
         endpoints: sender and receiver.
@@ -134,7 +128,6 @@ class DataPath:
     def _try(
         self, stage: ProofStage, workload: Workload, policy: WindowPolicy, *, verify: bool = False
     ) -> tuple[Measurement | None, PathFailure | None]:
-        """Run a workload, longer when nothing arrives. Return the measurement or the failure."""
         failed = None
         for timing in (policy, self._timing.retry):
             run = Run(self.endpoints, workload.with_(mtu=self._mtu), self._executor, self._clock, verify=verify)
@@ -169,7 +162,6 @@ def failure_of(stage: ProofStage, measured: Measurement, sender: str) -> PathFai
 
 
 def _why_dead(measured: Measurement) -> str | None:
-    """Return the evidence that traffic did not pass. None where all of it did."""
     errors = measured.health.completion_errors
     if errors:
         return "work requests complete with errors: " + ", ".join(f"{count} x {name}" for name, count in errors.items())

@@ -2,7 +2,7 @@
 
 A failure shows far from its cause. Without an answer to ARP, a queue pair times out on its way to RTR. Behind a filter
 it connects, and its work requests fail. So layers are examined from the bottom (`_LAYERS`), and the first one known to
-be broken is named. Layers that the hosts' tools cannot distinguish are reported as such.
+be broken is named.
 
 A host's kernel sees RDMA packets of software devices only, as those of a NIC bypass its firewall. A host that reports
 its own error lost no packet: that error is the diagnosis, unless its link or its GID explains it.
@@ -44,9 +44,8 @@ class PathFault:
     """Why a data path is broken.
 
     Attributes:
-        layer: the broken layer.
         host: where the command runs, unless the command names another place.
-        detail: the fault there.
+        detail: the fault.
         command: the repair.
     """
 
@@ -74,7 +73,6 @@ class PathFailure:
 
     Attributes:
         stage: the failed stage. All before it passed.
-        detail: the agents' messages.
         refused_by: host that reported its own error, such as ENOMEM. None for a missing answer.
     """
 
@@ -174,7 +172,6 @@ def _hung(own: PathEnd, other: PathEnd) -> PathFault | None:
 
 
 def _address(own: PathEnd, other: PathEnd) -> PathFault | None:
-    """Judge an end's address resolution of its peer."""
     known, name, peer = own.neighbour, own.host.name, other.host
     if known is None or own.ping is None or own.ping.passed:
         return None
@@ -215,7 +212,6 @@ def _policy(own: PathEnd, _other: PathEnd) -> PathFault | None:
 
 
 def _mtu(own: PathEnd, other: PathEnd) -> PathFault | None:
-    """Judge full packets from this end to its peer."""
     if own.full_ping is None or own.full_ping.passed or own.port is None:
         return None
     if cause := unequal_mtu(own, other):
@@ -255,7 +251,6 @@ _LAYERS: tuple[_Suspect, ...] = (
 
 
 def _suspects(sender: PathEnd, failure: PathFailure) -> tuple[_Suspect, ...]:
-    """Return the layers that may explain a failure, from the bottom up."""
     if failure.refused_by is not None:
         return _link, _gid
     if failure.stage in (ProofStage.FULL, ProofStage.DATAGRAM):
@@ -278,7 +273,6 @@ def _silent(other: PathEnd) -> bool:
 
 
 def _by_stage(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
-    """Name the failed stage where small RC messages pass."""
     if failure.stage is ProofStage.DATAGRAM:
         detail = f"RC passes from {sender.host.name} to {receiver.host.name}, and UD does not: {failure.detail}"
         command = f"rdma statistic show link {receiver.host.device}/{receiver.host.ib_port}"
@@ -296,13 +290,11 @@ def _by_stage(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathF
 
 
 def _refused(own: PathEnd, failure: PathFailure) -> PathFault:
-    """Repeat a host's own error."""
     command = f"rdma link show {own.host.device}/{own.host.ib_port}; dmesg | tail -n 20"
     return PathFault(Layer.QUEUE_PAIR, own.host.name, failure.detail, command)
 
 
 def _last(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
-    """Name what remains when no layer is known to be broken."""
     answered = [end.ping.passed for end in (sender, receiver) if end.ping is not None]
     if not sender.is_infiniband and (not answered or None in (sender.link, receiver.link)):
         lacking = sender if sender.ping is None or sender.link is None else receiver

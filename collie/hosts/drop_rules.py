@@ -1,9 +1,9 @@
 """Rules that drop packets on a host, from its tools' output: queueing disciplines, filters, firewalls. Pure.
 
-A firewall rule counts when it may match a RoCE packet at one network device: UDP to port 4791, by the protocol, port
-and device in the syntax of `nft` and `iptables`. A rule with other conditions counts only if it names the port. An
-accepting rule overrides later ones of its chain and, in a chain that others jump to, every policy. Netfilter has more
-paths than these, so a policy is only a guess.
+A firewall rule counts when it may match a RoCE packet at one network device, UDP to port 4791, in the syntax of `nft`
+and `iptables`. A rule with other conditions counts only if it names the port. An accepting rule overrides later ones of
+its chain and, in a chain that others jump to, every policy. Netfilter has more paths than these, so a policy is only a
+guess.
 """
 
 from __future__ import annotations
@@ -92,7 +92,6 @@ class _Chain:
     """A chain of a firewall.
 
     Attributes:
-        name: as in commands.
         way: direction of its packets, `i` into the host or `o` out of it. None where other chains jump to it.
         open: command that accepts RoCE first.
     """
@@ -107,7 +106,6 @@ class _Line:
     """A rule of a firewall, or the policy of a chain.
 
     Attributes:
-        chain: as in commands.
         way: direction of its chain.
         accepts: otherwise it drops.
         counts: it may match RoCE at the network device.
@@ -152,7 +150,6 @@ class _Line:
 
 
 def _holds(found: re.Match[str] | None, is_ours: Callable[[str], bool]) -> bool:
-    """Whether RoCE is among a condition's values."""
     if found is None:
         return True
     values = filter(None, re.split(r'[{},"\s]+', found["values"]))
@@ -188,7 +185,6 @@ def nft_rules(netdev: str, ruleset: str) -> Iterator[DropRule]:
 
 
 def _nft_placed(ruleset: str) -> Iterator[tuple[str, str, str]]:
-    """Yield table, chain and text of each line in a chain."""
     table = chain = ""
     for line in map(str.strip, ruleset.splitlines()):
         if found := re.match(r"table (\w{1,8} [\w-]{1,64}) \{", line):
@@ -234,7 +230,6 @@ def iptables_rules(netdev: str, listed: str) -> Iterator[DropRule]:
 
 
 def _iptables_lines(netdev: str, listed: str) -> Iterator[_Line]:
-    """Yield the rules of chains that the host's own packets pass, then their policies."""
     policies = []
     for line in map(str.strip, listed.splitlines()):
         if found := re.fullmatch(r"-P (INPUT|OUTPUT) DROP", line):

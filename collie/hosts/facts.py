@@ -80,10 +80,9 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class DataPathFacts:
-    """One way for a host to drive traffic.
+    """One way for a host to drive traffic, `native` or `pyverbs`.
 
     Attributes:
-        name: `native` or `pyverbs`.
         detail: its origin, or why it is unusable.
     """
 
@@ -97,9 +96,8 @@ class HostFacts:
     """One host.
 
     Attributes:
-        data_paths: ways to drive traffic, best first.
+        data_paths: best first.
         memory_available_bytes: at the agent's start.
-        devices: all RDMA devices.
         rdma_cm_error: why RDMA-CM is unusable. None where it works or is unknown.
         usable_cpus: CPUs that the agent may use.
         numa_cpus: how many of them each NUMA node has. Empty when unknown.
@@ -251,7 +249,6 @@ def matching_gid(port: PortFacts, data_address: str) -> Gid | None:
 
 
 def _address(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, str | None]:
-    """Return an address in its shortest form, and its network device."""
     plain, _, netdev = text.partition("%")
     address = ipaddress.ip_address(plain)
     return getattr(address, "ipv4_mapped", None) or address, netdev or None
@@ -262,11 +259,9 @@ class RdmaPort:
     """The port of an inventory entry, for requests to the agent.
 
     Attributes:
-        netdev: its network device. None when unknown.
         explanation: choice of the GID index, for the log.
         numa_nodes: nodes of the host, the NIC's first. Empty when that is unknown.
         link_layer: `Ethernet` or `InfiniBand`. None when unknown.
-        specification: from the hosts file.
     """
 
     device: str

@@ -21,9 +21,7 @@ class Finding:
     """One checked item of one host.
 
     Attributes:
-        host: its name.
-        item: the item in a word or two.
-        state: ok, missing, advice.
+        item: a word or two.
         detail: the observation.
         command: the repair, to run on the host unless it names another place. Empty when none is needed.
     """

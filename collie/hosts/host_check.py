@@ -192,8 +192,8 @@ class HostCheck:
     def _other_ports(self, netdev: str) -> Iterator[Finding]:
         """Check whether the kernel lets the host's other ports reach this one.
 
-        RoCE finds its peer by ARP. A kernel drops packets from its own addresses, ARP requests included, and where both
-        ports are in one segment, either answers for both by default.
+        A kernel drops packets from its own addresses, ARP requests included. Where both ports are in one segment,
+        either answers for both by default.
         """
         found = {rule: self._rule(rule, netdev) for rule in _ACROSS_PORTS}
         if None in found.values():
@@ -289,7 +289,6 @@ class HostCheck:
         return Finding(self.host.name, "clock", CheckState.ADVICE, detail, command)
 
     def _host_clock(self) -> tuple[float, float, float]:
-        """Return the host's clock, and the controller's before and after asking."""
         asked = self._clock.monotonic()
         clock = float(self.session.request("ping")["clock"])
         return clock, asked, self._clock.monotonic()

@@ -63,10 +63,7 @@ def packet_activity(samples: Sequence[AgentSample], catalog: Catalog) -> Iterato
 
 
 def _counting(catalog: Catalog) -> tuple[Counter, ...]:
-    """Return the counters of a port's RDMA packets.
-
-    Counters of network devices are excluded: on a NIC they include our own conversation with the host.
-    """
+    """Return the counters of a port's RDMA packets. Network devices also count the conversation with the agent."""
     packets = (c for c in catalog.counters if c.kind is CounterKind.PERFORMANCE and c.unit is Unit.PACKETS)
     return tuple(counter for counter in packets if counter.source not in _OF_NETWORK_DEVICES)
 

@@ -5,8 +5,8 @@ Rules:
 1. A run is doubted if a dead path would look the same: a connection failed for want of an answer, work requests
    completed with errors, or a receiver got nothing in the end. A few small messages then test the path.
 2. If they pass, the result stands. Otherwise the result is a dead path.
-3. A dead path is waited for, as most outages end by themselves. Then it is repaired where possible. The campaign goes
-   on in both cases. Otherwise the testbed is gone.
+3. A dead path is waited for, as most outages end by themselves, and then repaired where possible. Otherwise the testbed
+   is gone.
 4. Ports and addresses are read again for each test, as indexes may change.
 """
 
@@ -48,13 +48,7 @@ def _last_bps(measured: Measurement, name: str) -> float | None:
 
 
 class Outages:
-    """Tests the data paths of a testbed after a doubted run, and waits for their recovery.
-
-    Args:
-        executor: runs the hosts' steps in parallel.
-        clock: the controller's clock.
-        reviver: repairs data paths. None where that is impossible.
-    """
+    """Tests data paths after a doubted run, waits for their recovery, and has a `reviver` repair them."""
 
     def __init__(self, executor: Executor, clock: Clock, reviver: Reviver | None) -> None:
         self._executor = executor
@@ -71,10 +65,10 @@ class Outages:
             endpoints: those of the run, the common peer first.
             catalog: their counters.
             watch: receives every sample and may order a stop.
-            started: begin of the run, by the clock.
+            started: begin of the run.
 
         Raises:
-            TestbedError: a path stays dead and cannot be repaired, or a host is gone.
+            TestbedError: a path stays dead, or a host is gone.
         """
         for other in endpoints[1:]:
             path = self._path(endpoints[0], other, catalog, watch)

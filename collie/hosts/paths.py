@@ -35,12 +35,7 @@ HostPath = tuple[Host, Host]
 
 @dataclass(frozen=True, slots=True)
 class CheckTraffic:
-    """The traffic that the check may send.
-
-    Attributes:
-        limits: safety limits.
-        shared_port: send even on ports in foreign use.
-    """
+    """The traffic that the check may send: its limits, and whether even on ports in foreign use."""
 
     limits: SafetyLimits = REAL_HOSTS
     shared_port: bool = False
@@ -97,15 +92,7 @@ def untested(paths: Sequence[HostPath], reason: str) -> list[Finding]:
 
 
 class PathCheck:
-    """Tests data paths between hosts.
-
-    Args:
-        sessions: of all hosts, by name. Agents are started where needed.
-        clock: the controller's clock.
-        catalog_for: maps a driver to its catalog.
-        traffic: the allowed traffic.
-        keep: leave connections open for the next path.
-    """
+    """Tests data paths between hosts. With `keep`, connections stay open for the next path."""
 
     def __init__(
         self,
@@ -172,7 +159,6 @@ class PathCheck:
         return _passed(path, result) if isinstance(result, Passed) else result
 
     def _foreign_uses(self, endpoint: Endpoint) -> tuple[str, ...]:
-        """Return the foreign use of a port before our first traffic."""
         if self._shared_port:
             return ()
         name = endpoint.session.host.name

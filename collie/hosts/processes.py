@@ -1,8 +1,8 @@
 """The number of processes that drive the queue pairs of a run on each host. Pure.
 
-One thread posts for about a hundred queue pairs without falling behind, but sets up a thousand one after the other
-while its NUMA node has idle CPUs. So several processes share many queue pairs, as in applications. All hosts of a run
-use the same number, as queue pair i of a process connects to queue pair i of its peer.
+One thread can post for about a hundred queue pairs, but sets up a thousand one after the other while its NUMA node has
+idle CPUs. So several processes share many queue pairs, as in applications. All hosts of a run use the same number, as
+queue pair i of a process connects to queue pair i of its peer.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ def processes(workload: Workload, hosts: Iterable[tuple[Host, HostFacts, RdmaPor
     """Return the number of processes per host for a workload.
 
     The hosts file decides, otherwise one for every `QPS_PER_PROCESS` queue pairs, limited by the CPUs of the NIC's NUMA
-    node, shared among the devices there. The minimum of all hosts counts, at most the agent's limit. One process with a
-    shared receive queue, which processes cannot share.
+    node, which the devices there share. The minimum of all hosts counts. One where queue pairs share a receive queue.
     """
     if workload.srq:
         return 1

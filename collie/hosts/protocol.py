@@ -5,8 +5,8 @@ Rules:
 1. Every request has a deadline at the agent, and a slightly later one here. An answer that misses both ends the
    conversation, as the agent's state is unknown.
 2. The agent answers a ping every 1.5 s, so silence means a dead agent or a dead host.
-3. A failed conversation stays failed: every pending and later request raises its failure. The channel is closed, so a
-   live agent sees the end of its input and cleans up.
+3. A failed conversation stays failed, and every request raises its failure. The channel is closed, so a live agent sees
+   the end of its input and cleans up.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StepFailed(AgentError):
     Attributes:
         do: the request.
         kind: `unsupported`, `setup`, `timeout`, `died`, `bad_request` or `internal`.
-        cause: short and countable, such as `create_qp ENOMEM`.
+        cause: countable, such as `create_qp ENOMEM`.
     """
 
     def __init__(self, host: str, error: dict[str, Any], do: str) -> None:
@@ -93,7 +93,7 @@ class AgentClient:
     Args:
         host: name for messages.
         channel: to an agent just started.
-        monotonic: the controller's clock, for stamps of samples.
+        monotonic: the controller's clock.
         grace_seconds: wait for an answer beyond the agent's deadline.
         max_sampled_bytes: limit of unread samples.
     """

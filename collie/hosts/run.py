@@ -55,13 +55,7 @@ _TOPOLOGY = ("requesters", "responders", "remote")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One host in a run, or one of its several devices.
-
-    Attributes:
-        role: `a`, `b`, ...
-        session: to its agent.
-        port: port of its inventory entry.
-    """
+    """One host in a run, or one of its several devices, with a role `a`, `b`, ..."""
 
     role: str
     session: HostSession
@@ -78,10 +72,10 @@ class Run:
     Args:
         endpoints: the hosts of the workload, with live agents.
         workload: the workload.
-        executor: runs the hosts' steps in parallel.
+        executor: for steps in parallel.
         clock: the controller's clock.
-        verify: compare received payload with sent payload.
-        victim: workload of a victim beside it, if any.
+        verify: compare received with sent payload.
+        victim: workload of a victim beside it.
     """
 
     def __init__(
@@ -227,7 +221,6 @@ class Run:
         }
 
     def _compared(self, measured: Measurement, completed: Mapping[str, int]) -> Measurement:
-        """Return the measurement with every host's count of wrong bytes."""
 
         def compare(endpoint: Endpoint) -> Mapping[str, Any]:
             return dict(endpoint.session.request("verify", VERIFY_SECONDS, completed=dict(completed))["flows"])

@@ -2,13 +2,12 @@
 
 Rules:
 
-1. A session has at most one agent. A new one starts only after the old conversation has failed and its channel is
-   closed, so the old agent is ending.
-2. Starting is retried a few times, with growing pauses, and only for transient errors: a silent host, an agent that
-   ends. A wrong host key, a missing interpreter or missing pyverbs are reported at once.
-3. Only the agent's archive, named after its content, is written to a host, and unpacked. Nothing is written or started
-   where other users of the host could replace it (`collie/agent/loader.py`).
-4. Closing waits for no host: a start under way is cut off, and not repeated.
+1. A new agent starts only after the old conversation has failed and its channel is closed, so there is at most one.
+2. A start is retried a few times, with growing pauses, after transient errors: a silent host, an agent that ends. A
+   wrong host key, a missing interpreter or missing pyverbs are reported at once.
+3. Only the agent's archive, named after its content, is written to a host, and unpacked. Other users must not be able
+   to replace it (`collie/agent/loader.py`).
+4. Closing waits for no host: a start under way is cut off.
 """
 
 from __future__ import annotations
@@ -39,17 +38,14 @@ HOSTS_AT_ONCE = 64
 
 PROTOCOL = 2
 LEASE_SECONDS = 6.0
-"""Dead man's switch: after the loss of its controller a host is silent within 10 s (docs/explanation/safety.md). The
-agent needs up to a second to have its engine destroy the queue pairs, and two more to kill it. Four pings fit into
-the lease.
+"""Dead man's switch: a host without its controller is silent within 10 s (docs/explanation/safety.md). The agent needs
+up to a second to destroy the queue pairs, and two more to kill its engine. Four pings fit into the lease.
 """
 HELLO_SECONDS = 40.0
 """Importing pyverbs and opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
 COMMAND_SECONDS = 20.0
 ANSWER_SECONDS = 5.0
-"""For a command that does nothing. With ten seconds of silence before, and ten to open a channel, a lost host is known
-within 30 s.
-"""
+"""For a command that does nothing. With 10 s of silence and 10 s to open a channel, a lost host is known in 30 s."""
 
 ASK_VERSION = ("-c", "import sys; print(*sys.version_info[:2])")
 OLDEST_PYTHON = (3, 9)
@@ -61,10 +57,9 @@ CUT_OFF_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The shipped program.
+    """The shipped program: a zip archive, or any Python program.
 
     Attributes:
-        data: a zip archive, or any Python program.
         path: on the host, below the home directory. Names the content.
     """
 
@@ -88,15 +83,7 @@ class Archive:
 
 
 class HostSession:
-    """A host and its agent. Idle until first used.
-
-    Args:
-        host: inventory entry.
-        remote: connection to it.
-        archive: the agent.
-        clock: for pauses and stamps of samples.
-        timing: pauses and deadlines.
-    """
+    """A host and its agent. Idle until first used."""
 
     def __init__(
         self, host: Host, remote: Remote, archive: Archive, clock: Clock, timing: HostTiming = DEFAULT_TIMING
@@ -244,8 +231,8 @@ class HostSession:
     def _await_release(self, left: int) -> int:
         """Wait until the kernel has released the agents' queue pairs. Return the number still listed.
 
-        A queue pair and its killed process remain while its packets wait in a transmit queue. Where the kernel cannot
-        be asked, the agents' number is returned.
+        A queue pair and its killed process remain while its packets wait in a transmit queue. Without the kernel's
+        list, `left` is returned.
         """
         late = self._clock.monotonic() + self.timing.release_seconds
         while True:
@@ -307,7 +294,6 @@ class HostSession:
         return client
 
     def _running(self) -> Channel:
-        """Start the program. Ship it first if the host lacks it."""
         channel, answer = self._loaded()
         if answer == loader.ABSENT:
             logger.info("host %s: shipping %s (%d bytes)", self.host.name, self._archive.path, len(self._archive.data))
@@ -320,9 +306,7 @@ class HostSession:
         raise TestbedError(f"host {self.host.name}: {answer.removeprefix(loader.REFUSED)}")
 
     def _loaded(self) -> tuple[Channel, str]:
-        """Start the host's copy of the program. Return the channel and the loader's answer.
-
-        The channel is closed unless the answer is `RUNNING`.
+        """Start the host's copy of the program. Return the channel, closed unless `RUNNING`, and the loader's answer.
 
         Raises:
             AgentGone: the loader gave no valid answer.
@@ -373,5 +357,4 @@ def python_version(output: str) -> tuple[int, int] | None:
 
 @cache
 def _loader_source() -> str:
-    """Return the loader as the line of hexadecimal digits that its `BOOT` reads."""
     return inspect.getsource(loader).encode().hex()

@@ -74,23 +74,20 @@ class HostsTestbed:
     """`Testbed` over hosts of an inventory. Contacts them when first used.
 
     An agent that ends during a run is restarted and the run repeated, once. All agents are restarted after several
-    failed set-ups (`STALE_FAILURES`). A lost host is retried a few times. A remaining error is raised with the host's
-    name. A host too busy to answer in time fails the set-up of that run only. A run that a dead data path may have
-    spoilt is doubted (`outage.py`). Hosts that can be revived are revived when they run no command, and the run ends as
-    `HostLost`.
+    failed set-ups (`STALE_FAILURES`). A lost host is retried a few times, and then raised. A host too busy to answer in
+    time only fails the set-up of that run. A run that a dead data path may have spoilt is doubted (`outage.py`). With a
+    `reviver`, hosts that run no command are revived, and the run ends as `HostLost`.
 
     Args:
         pair: hosts A and B, and C, D, ... if any. Devices of one host have an agent each.
         connect: makes the remote of a host.
         catalog_for: maps a driver, such as `rxe` or `mlx5_core`, to its catalog.
         policy: warm-up, window and stability. The window grows with slow counters.
-        clock: the controller's clock.
         archive: the agent program. Collie's by default.
-        reviver: revives silent hosts. None where that is impossible.
+        reviver: revives silent hosts.
         discover: makes a catalog from a device's counters, where there is no other.
-        verify: compare received payload with sent payload, after each run.
-        victim: run a plain flow beside every workload, and report its loss (`collie/readings/victim.py`).
-        timing: pauses and deadlines towards hosts.
+        verify: compare received with sent payload, after each run.
+        victim: run a plain flow beside every workload (`collie/readings/victim.py`).
     """
 
     def __init__(
@@ -212,7 +209,6 @@ class HostsTestbed:
     def _with_agents(
         self, roles: Sequence[str], workload: Workload, run: int, started: float, watch: Watch | None
     ) -> RunResult:
-        """Run a workload, with new agents where they end."""
         for attempt in range(1, AGENT_ATTEMPTS + 1):
             try:
                 endpoints = self._ready(roles)
@@ -349,7 +345,6 @@ class HostsTestbed:
         return self._alone_bps[beside]
 
     def _ready(self, roles: Iterable[str]) -> tuple[Endpoint, ...]:
-        """Return endpoints with live agents, started in parallel where needed."""
         if self._left is not None:
             raise TestbedError(f"the testbed of {self._pair.name} is closed")
         return tuple(in_parallel(self._executor, {role: partial(self._party, role) for role in roles}).values())

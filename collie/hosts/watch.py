@@ -26,10 +26,8 @@ class CounterRates:
     """Rates of one host's counters.
 
     Attributes:
-        host: its name.
         rates: per counter, advance per second or mean of a gauge. None when unknown.
         unusual: per counter, deviation from earlier rates, 0 to `unusual.MOST`. None when unknown.
-        catalog: of the host's NIC.
     """
 
     host: str

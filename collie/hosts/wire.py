@@ -32,13 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.:@-]{1,32}")
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A network device.
-
-    Attributes:
-        flags: from `ip link`.
-        mtu: in bytes. None is unknown.
-        mac: its hardware address.
-    """
+    """A network device. Its flags are those of `ip link`."""
 
     flags: frozenset[str]
     mtu: int | None
@@ -47,11 +41,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """The ARP or ND entry of the peer's address.
+    """The ARP or ND entry of the peer.
 
     Attributes:
         state: such as `REACHABLE`, `FAILED`. `NONE` without an entry.
-        mac: of the peer.
     """
 
     state: str
@@ -75,8 +68,6 @@ class PathEnd:
     """One end of a data path. None is unknown.
 
     Attributes:
-        host: inventory entry.
-        port: the port's present facts.
         gid: GID of a run. None where there is none.
         netdev: network device of that GID, or of the port.
         neighbour: ARP or ND entry of the peer.
@@ -85,7 +76,6 @@ class PathEnd:
         arrived: packets received by the network device during the peer's pings.
         hung_queues: how often the kernel found a transmit queue hung.
         rules: rules that drop our packets. None without a tool.
-        driver: driver of the device.
     """
 
     host: Host

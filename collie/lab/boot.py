@@ -83,7 +83,6 @@ def _never(name: str, state: StateDir, what: str) -> str:
 
 
 def _wait_for_ssh(lab: LabSpec, state: StateDir, timeout_seconds: float) -> None:
-    """Run a real command on all machines until it has succeeded everywhere."""
     deadline = time.monotonic() + timeout_seconds
     waiting = lab.machines
     while True:
@@ -101,7 +100,6 @@ def _wait_for_ssh(lab: LabSpec, state: StateDir, timeout_seconds: float) -> None
 
 
 def _try_all(machines: tuple[MachineSpec, ...], state: StateDir, timeout_seconds: float) -> dict[str, str]:
-    """Run the check on all machines. Return the failures by machine."""
     answers = run_on_each({one: _check(one) for one in machines}, state, timeout_seconds)
     return {
         name: "no answer in time"

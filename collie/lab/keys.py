@@ -62,7 +62,6 @@ def _devices(machine: MachineSpec) -> list[str]:
 
 
 def _endpoints(machine: MachineSpec) -> list[str]:
-    """Return the names of a machine's endpoints."""
     if machine.devices == 1:
         return [machine.name]
     return [endpoint_name(machine.name, f"rxe{number}") for number in range(machine.devices)]

@@ -261,13 +261,11 @@ def _machine(name: str, spec: LabSpec) -> MachineSpec:
 
 
 def _pids(spec: LabSpec, state: StateDir) -> dict[str, int]:
-    """Return the process of each running machine."""
     running = machine.find([state.label(one.name) for one in spec.machines])
     return {one.name: running[label] for one in spec.machines if (label := state.label(one.name)) in running}
 
 
 def _new_spec(state: StateDir, cache: Path, wanted: LabRequest, mirror: str | None, say: Say) -> LabSpec:
-    """Decide on a new lab and save its specification."""
     count = DEFAULT_MACHINES if wanted.machines is None else wanted.machines
     memory_mib = DEFAULT_MEMORY_MIB if wanted.memory_mib is None else wanted.memory_mib
     vcpus = DEFAULT_VCPUS if wanted.vcpus is None else wanted.vcpus
@@ -295,7 +293,6 @@ def _new_spec(state: StateDir, cache: Path, wanted: LabRequest, mirror: str | No
 
 
 def _devices(names: Sequence[str], wanted: Mapping[str, int]) -> list[int]:
-    """Return the number of RoCE devices of each machine."""
     for name, number in wanted.items():
         if name not in names:
             raise LabError(f"the lab has no machine {name!r} to give devices to; it has {', '.join(names)}")
@@ -340,7 +337,6 @@ def _complete(spec: LabSpec, state: StateDir, cache: Path, mirror: str | None, s
 def _start(
     spec: LabSpec, names: Collection[str], state: StateDir, cache: Path, mirror: str | None, say: Say
 ) -> LabSpec:
-    """Restart machines, wait until the whole lab answers, and write the hosts file."""
     machine.stop([state.label(name) for name in names], patience_seconds=HUNG_SECONDS)
     private_directory(Path(spec.sockets))
     image = _image_of(spec, cache, mirror, say)

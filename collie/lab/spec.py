@@ -1,10 +1,10 @@
 """The specification of a lab: its machines, their places in the data network, and its files.
 
 Topology: machines 0 and 1, 2 and 3, ... are pairs joined directly, and the even ones are joined to machine 0. A
-machine's RoCE devices share that network, like two ports of a server on one switch. A link is two datagram sockets in
-a private directory. As measured, a TCP stream cannot be joined again after one end was killed, and UDP loses a third
-of large messages for want of back pressure. Datagrams over Unix sockets are as fast as the stream, lose nothing,
-survive a restart and listen on no port. Hung queues came from missing memory barriers, not from the link (ADR 18).
+machine's RoCE devices share that network. A link is two datagram sockets in a private directory. As measured, a TCP
+stream cannot be joined again after one end was killed, and UDP loses a third of large messages. Datagrams over Unix
+sockets are as fast as the stream, lose nothing and survive a restart. Hung queues came from missing memory barriers
+(ADR 18).
 """
 
 from __future__ import annotations

@@ -43,12 +43,11 @@ class Activity:
 
     Attributes:
         idle_poll_ratio: share of polls that found nothing.
-        empty_queue_ratio: share of posted rounds that found the send queue empty. None on a mere responder.
+        empty_queue_ratio: share of posted rounds that found the send queue empty.
         waiting_ratio: share of the time in which it was ready to run and had no CPU.
-        foreign_cpus: CPUs of other processes on average. A lower bound, as some kernel work counts as the generator's.
-        spare_cpus: idle CPUs on average.
-        queue_fill_ratio: fill of send queues when refilled, a victim's included. None on a mere responder.
-        data_path: native or pyverbs.
+        foreign_cpus: CPUs of other processes, a lower bound, as some kernel work counts as the generator's.
+        spare_cpus: idle CPUs.
+        queue_fill_ratio: fill of send queues when refilled, a victim's included.
         posts_receives: messages consume receives that it posts.
     """
 
@@ -170,7 +169,6 @@ def _miscounted(samples: Sequence[AgentSample]) -> float:
 
 
 def _ours(sample: AgentSample) -> float | None:
-    """Return the CPU seconds of the generator and its agent. None when unknown."""
     generator = sample.engine.cpu_seconds if sample.engine else None
     return None if generator is None else generator + sample.agent_cpu_seconds
 

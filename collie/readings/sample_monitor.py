@@ -60,7 +60,6 @@ class SampleMonitor:
         return Sample(sample.clock + self._offsets.setdefault(role, seconds - sample.clock), role, values)
 
     def _counted(self, samples: Timeline, index: int) -> Iterator[tuple[_Direction, float]]:
-        """Yield the payload rates that a host counts, in bits/s."""
         (begin, before), (end, after) = samples[index - 1 : index + 1]
         for flow in self._flows if end > begin else ():
             for key in (f"{flow.name}/responder", f"{flow.name}/requester"):

@@ -16,9 +16,8 @@ class FlowTotals:
     """Totals of one end of a flow since preparation. None where this end cannot count.
 
     Attributes:
-        posted_messages: work requests posted. None at a responder.
+        posted_messages: None at a responder.
         delivered_bytes: payload that reached the flow's sink. Exactly one end counts it.
-        slowest_qp_messages, fastest_qp_messages, mean_qp_messages: over the queue pairs of this end.
         failed_qps: queue pairs that ended with an error.
         returned_bytes: payload that came back to the requester of a flow with payload both ways.
     """
@@ -42,7 +41,6 @@ class EngineTotals:
         queue_empty: refills that found the send queue empty.
         errors: failed completions by status, without flushes.
         post_errors: posts that the device refused.
-        cpu_seconds: its CPU time.
         wait_seconds: time ready to run without a CPU.
         data_path: `native` or `pyverbs`.
         queue_outstanding, queue_limit: rounds outstanding and rounds that fit, summed over all refills.
@@ -62,7 +60,7 @@ class EngineTotals:
 
 @dataclass(frozen=True, slots=True)
 class AgentSample:
-    """One sample of one host.
+    """One sample of one host. CPU times are in seconds, 0 or empty when unknown.
 
     Attributes:
         clock: the host's monotonic clock at the middle of the reading.
@@ -72,10 +70,10 @@ class AgentSample:
         counters: by source, then by name. None where one could not be read.
         dropped: samples that the agent could not send so far.
         link: state of the port's link by the protocol's names. Empty without a run.
-        host_cpu_seconds: time of all CPUs by kind, since boot. Empty when unknown.
-        agent_cpu_seconds: CPU time of the agent without the generator.
-        device_cpu_seconds: CPU time of kernel threads in which a software device may work.
-        softirq_thread_cpu_seconds: CPU time of threads that handle a software device's soft interrupts.
+        host_cpu_seconds: of all CPUs by kind, since boot.
+        agent_cpu_seconds: of the agent without the generator.
+        device_cpu_seconds: of kernel threads in which a software device may work.
+        softirq_thread_cpu_seconds: of threads that handle a software device's soft interrupts.
     """
 
     clock: float

@@ -47,14 +47,8 @@ def measurement(
 ) -> Measurement:
     """Return the measurement of a run.
 
-    Args:
-        workload: the workload that ran.
-        recording: all samples until the decision to stop.
-        catalog: counters of the hosts' driver.
-        policy: warm-up, window and stability.
-        victim: a victim ran beside it.
-        whole: the window is everything after the warm-up, and stable when it has one level.
-        with_series: add every counter from sample to sample, the most expensive part.
+    With `whole` the window is everything after the warm-up, and stable when it has one level. The series, every counter
+    from sample to sample, cost more than the rest.
     """
     timelines = recording.timelines()
     series = series_of(workload, recording, catalog) if with_series else ()

@@ -105,7 +105,6 @@ class SshChannel:
         return b"".join(parts).decode(errors="replace")
 
     def _received(self, wait: _Wait) -> bytes:
-        """Return new data of standard output, empty at its end."""
         while True:
             wait.go_on()
             try:

@@ -235,7 +235,6 @@ class LocalChannel:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End and reap a command with its children."""
     for number, patience_seconds in ((signal.SIGTERM, 0.5), (signal.SIGKILL, 1.0)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

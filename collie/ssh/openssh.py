@@ -233,7 +233,6 @@ class OpenSshRemote:
         }
 
     def _failure(self, stderr: str) -> TestbedError:
-        """Return the error that ssh's own messages describe."""
         host = self._host
         lines = (line.strip() for line in sanitized(stderr.replace("\r", "")).splitlines())
         reported = [line for line in lines if line and _KEYS_PREFIX not in line]  # our temporary file

@@ -142,7 +142,6 @@ def _hop(host: Host, label: str, config: paramiko.SSHConfig) -> Hop:
 
 
 def _identities(host: Host, options: Mapping[str, Any]) -> Identities:
-    """Return the keys to offer: those of the inventory, otherwise of the configuration."""
     if str(options.get("pubkeyauthentication", "yes")).lower() == "no":
         return Identities(named=())
     listed = [host.identity_file] if host.identity_file else options.get("identityfile", [])

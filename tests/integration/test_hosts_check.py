@@ -217,7 +217,7 @@ def test_check_says_nothing_of_flow_control_that_is_on(tmp_path: Path) -> None:
 def test_check_says_that_nobody_has_described_a_driver(tmp_path: Path) -> None:
     found = check_with(tmp_path, {"hw_counters": {"a": 1, "b": 1}}, None)
     assert found["counters"].state is CheckState.ADVICE
-    assert "its 2 counters are read under their own names" in found["counters"].detail
+    assert "its 2 counters keep the driver's names" in found["counters"].detail
 
 
 def test_watching_shows_rates_and_what_is_unusual(tmp_path: Path) -> None:
