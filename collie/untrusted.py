@@ -1,6 +1,6 @@
 """Untrusted text as data: from agents, campaign files and bundles.
 
-Invalid JSON, deep nesting and numbers that are none raise `ValueError` and nothing else. Text that could control a
+Invalid JSON, deep nesting and invalid numbers raise `ValueError` and nothing else. Text that could control a
 terminal is neutralized. Values have the reader's types, or are refused. Standard library only: bundles carry this
 module.
 """

@@ -36,7 +36,7 @@ def catalog_of(
     if len(drivers) > 1:
         names = ",".join(session.host.name for session, _ in ports)
         raise TestbedError(f"hosts {names} have different drivers: {', '.join(drivers)}")
-    found = catalog_for(drivers[0]) or discover(drivers[0], _union(exposed_names(*look, clock) for look in ports))
+    found = catalog_for(drivers[0]) or discover(drivers[0], _union(exposed_names(*port, clock) for port in ports))
     port = ports[0][1]
     return found.on_link(port.link_layer, port.rate_bps)
 

@@ -324,7 +324,7 @@ def _gid_index(host: Host, port: PortFacts, mend: str) -> tuple[int, str]:
 
 
 def numa_node(port: RdmaPort, distance: int) -> int | None:
-    """Return the node at a distance from the NIC. Distance 0 is the NIC's node, None leaves it to the kernel.
+    """Return the node at a distance from the NIC, 0 for its own node. None leaves the choice to the kernel.
 
     Raises:
         ValueError: the host has no node so far away.

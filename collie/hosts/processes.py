@@ -24,7 +24,8 @@ def processes(workload: Workload, hosts: Iterable[tuple[Host, HostFacts, RdmaPor
     """Return the number of processes per host for a workload.
 
     The hosts file decides, otherwise one for every `QPS_PER_PROCESS` queue pairs, limited by the CPUs of the NIC's NUMA
-    node, which the devices there share. The minimum of all hosts counts. One where queue pairs share a receive queue.
+    node, which the devices there share. The minimum of all hosts counts, at most the agent's limit. One where queue
+    pairs share a receive queue.
     """
     if workload.srq:
         return 1

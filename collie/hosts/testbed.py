@@ -74,7 +74,7 @@ class HostsTestbed:
     """`Testbed` over hosts of an inventory. Contacts them when first used.
 
     An agent that ends during a run is restarted and the run repeated, once. All agents are restarted after several
-    failed set-ups (`STALE_FAILURES`). A lost host is retried a few times, and then raised. A host too busy to answer in
+    failed set-ups (`STALE_FAILURES`). A lost host is an error after a few attempts. A host too busy to answer in
     time only fails the set-up of that run. A run that a dead data path may have spoilt is doubted (`outage.py`). With a
     `reviver`, hosts that run no command are revived, and the run ends as `HostLost`.
 

@@ -191,7 +191,7 @@ def _require_labels(name: str) -> None:
 
 
 def check_ip_address(text: str) -> str:
-    """Check the address of an RDMA port, and normalize it."""
+    """Check the address of an RDMA port. Return its canonical form."""
     refused = ValueError(f"{text!r} is no IP address; give the address of the RDMA port, such as 192.168.77.1")
     _, scoped, netdev = text.partition("%")
     if scoped and not re.fullmatch(r"[A-Za-z0-9._-]{1,15}", netdev):

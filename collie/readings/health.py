@@ -161,7 +161,8 @@ def _busy(sample: AgentSample) -> float | None:
 def _miscounted(samples: Sequence[AgentSample]) -> float:
     """Return the CPUs of soft interrupts that the host counts as time of processes.
 
-    A clock tick may find `ksoftirqd` outside a soft interrupt and count its time as `system`.
+    A clock tick may find `ksoftirqd` outside a soft interrupt and count its time as `system`: the time of its threads
+    beyond that of soft interrupts.
     """
     threads = _per_second(lambda sample: sample.softirq_thread_cpu_seconds, samples) or 0.0
     counted = _per_second(lambda sample: sample.host_cpu_seconds.get("softirq"), samples) or 0.0
