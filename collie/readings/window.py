@@ -53,12 +53,7 @@ def measurement(
     timelines = recording.timelines()
     series = series_of(workload, recording, catalog) if with_series else ()
     if not all(timelines.values()):
-        silent = " and ".join(role for role, samples in timelines.items() if not samples)
-        empty = tuple(HostMeasurement(role) for role in timelines)
-        problem = f"host {silent} sent no samples"
-        return Measurement(
-            empty, 0.0, stable=False, problems=(problem,), series=series, victim=Victim() if victim else None
-        )
+        return replace(_without_samples(timelines), series=series, victim=Victim() if victim else None)
     end = recording.end
     begin = policy.warm_up_seconds
     if not whole:
@@ -96,6 +91,12 @@ def measurement(
         series=series,
         victim=victims.beside(timelines[HOST_A], begin, end) if victim else None,
     )
+
+
+def _without_samples(timelines: Mapping[str, Timeline]) -> Measurement:
+    silent = " and ".join(role for role, samples in timelines.items() if not samples)
+    hosts = tuple(HostMeasurement(role) for role in timelines)
+    return Measurement(hosts, 0.0, stable=False, problems=(f"host {silent} sent no samples",))
 
 
 def _samples(timeline: Timeline) -> list[AgentSample]:
