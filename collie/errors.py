@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from collie.untrusted import defused
+from collie.untrusted import sanitized
 
 
 class CollieError(Exception):
@@ -40,7 +40,7 @@ class CollieError(Exception):
     exit_code = 2
 
     def __init__(self, text: str = "") -> None:
-        super().__init__(defused(text))
+        super().__init__(sanitized(text))
 
 
 class UsageError(CollieError):

@@ -1,17 +1,17 @@
-"""Files that somebody else may have put there: opened without waiting, read up to a bound, reached through no link.
+"""Untrusted files: opened without waiting, read up to a limit, reached through no link.
 
 Rules:
 
-1. Only a regular file is opened. A FIFO would wait for ever for its other end, and opening a device may act on it.
-2. The type is checked twice: by name before the file is opened, and on its descriptor afterwards.
-3. Below a folder that others may have filled, no name is followed when it is a symbolic link (`Folder`). Each step
-   starts from the descriptor of the folder above it, so a folder that is exchanged meanwhile changes nothing.
-4. Everything that is read has a bound in bytes.
+1. Only a regular file is opened. A FIFO would block, and opening a device may act on it.
+2. The type is checked twice: by name before opening, and on the descriptor afterwards.
+3. Below an untrusted folder no symbolic link is followed (`Folder`). Each step starts from the descriptor of the folder
+   above, so a folder replaced meanwhile changes nothing.
+4. Every read has a limit in bytes.
 
-A file that the user names to be written may also be a FIFO that is being read or a character device, such as
-`/dev/stdout` (`open_output`).
+An output file named by the user may also be a FIFO with a reader or a character device, such as `/dev/stdout`
+(`open_output`).
 
-Every refusal is an `OSError` whose `strerror` says what stands there. Standard library only: bundles carry this module.
+Every refusal is an `OSError` whose `strerror` names the kind of file. Standard library only: bundles carry this module.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import BinaryIO, Final, Self, TextIO
 
 FOR_OTHERS: Final = 0o666
-"""Mode of files that others are to read: as far as the umask allows."""
+"""Mode of files that others may read, subject to the umask."""
 
 _FLAGS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 _KINDS = (
@@ -42,14 +42,10 @@ _KINDS = (
 
 
 def require_regular(mode: int, path: str | Path) -> None:
-    """Refuse what is no regular file.
-
-    Args:
-        mode: as `stat` returns it.
-        path: for the error.
+    """Refuse anything but a regular file. `mode` is from `stat`.
 
     Raises:
-        OSError: it is something else; `strerror` says what.
+        OSError: `strerror` names the kind of file.
     """
     if stat.S_ISREG(mode):
         return
@@ -62,19 +58,19 @@ def require_regular(mode: int, path: str | Path) -> None:
 def open_regular(
     path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = True, dir_fd: int | None = None
 ) -> int:
-    """Open a regular file and return its descriptor; never waits.
+    """Open a regular file and return its descriptor. Never waits.
 
     Args:
-        path: the file; relative to `dir_fd` when that is given.
+        path: the file, relative to `dir_fd` if given.
         flags: of `os.open`.
-        mode: of a file that is created.
-        follow: whether the last part of the path may be a symbolic link.
-        dir_fd: descriptor of the folder that holds it.
+        mode: of a created file.
+        follow: the last part of the path may be a symbolic link.
+        dir_fd: descriptor of its folder.
 
     Raises:
         OSError: it is no regular file, or cannot be opened.
     """
-    with suppress(FileNotFoundError):  # to be created, or the error of `os.open`
+    with suppress(FileNotFoundError):  # `os.open` creates it or fails
         require_regular(os.stat(path, dir_fd=dir_fd, follow_symlinks=follow).st_mode, path)
     descriptor = os.open(path, flags | _FLAGS | (0 if follow else os.O_NOFOLLOW), mode, dir_fd=dir_fd)
     try:
@@ -87,14 +83,14 @@ def open_regular(
 
 
 def open_output(path: str | Path, mode: int = 0o600, *, append: bool = False) -> int:
-    """Open a file that the user names to be written and return its descriptor; never waits.
+    """Open the user's output file and return its descriptor. Never waits.
 
-    It is a regular file, a character device such as a terminal, or a FIFO that is being read. Links are the user's own.
+    It may be a regular file, a character device such as a terminal, or a FIFO with a reader. Links are followed.
 
     Args:
-        path: the file; made where there is none, else emptied.
-        mode: of a file that is made, as far as the umask allows.
-        append: keep the content of the file, and add to it.
+        path: the file. It is created, or emptied.
+        mode: of a created file, subject to the umask.
+        append: keep the content and add to it.
 
     Raises:
         OSError: it is something else, a FIFO without a reader, or cannot be opened.
@@ -121,10 +117,10 @@ def _open_output(path: str | Path, flags: int, mode: int) -> int:
 
 
 def is_odd_output(path: str | Path) -> bool:
-    """Whether something that is no regular file stands where the user wants a file written, such as /dev/stdout.
+    """Whether the user's output exists and is no regular file, such as /dev/stdout.
 
     Raises:
-        OSError: that cannot be told, as of a link that leads to itself.
+        OSError: unknown, as for a link to itself.
     """
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
@@ -133,12 +129,12 @@ def is_odd_output(path: str | Path) -> bool:
 
 
 def require_output(path: str | Path) -> None:
-    """Refuse a name that `open_output` could not open, long before it is opened.
+    """Refuse an output that `open_output` could not open, long before it is opened.
 
-    A FIFO is opened now, and stays open until this process ends: its reader would take a close for the end of all.
+    A FIFO is opened now and stays open until this process ends, as its reader takes a close for the end.
 
     Raises:
-        OSError: something else stands there, or a FIFO without a reader.
+        OSError: it is another kind of file, or a FIFO without a reader.
     """
     with suppress(FileNotFoundError):
         mode = os.stat(path).st_mode
@@ -153,9 +149,9 @@ def _require_output(mode: int, path: str | Path) -> None:
 
 
 def is_file_name(path: str | Path) -> bool:
-    """Whether a name stands for a file: it leads to something other than a directory, be it to a FIFO or nowhere.
+    """Whether a name exists and is no directory. FIFOs and dangling links count.
 
-    Its reader then says what is wrong with it, which `os.path.isfile` would pass over in silence.
+    `os.path.isfile` would hide those, while reading them reports the error.
     """
     return os.path.lexists(path) and not os.path.isdir(path)
 
@@ -189,12 +185,9 @@ def _size(count: int) -> str:
 
 
 class Folder:
-    """A folder that others may have filled, held by its descriptor. Nothing below it is reached through a link.
+    """An untrusted folder, held by its descriptor. Nothing below it is reached through a link.
 
-    Names are single path components. Use it as a context, or close it.
-
-    Args:
-        path: of the folder; links on the way to it are the caller's own.
+    Names are single path components. Use it as a context, or close it. Links on the way to it are the caller's.
 
     Raises:
         OSError: it is no folder, or cannot be opened.
@@ -207,14 +200,12 @@ class Folder:
         self._descriptor = _descriptor
 
     def below(self, *names: str, create_mode: int | None = None) -> Folder:
-        """Open a folder below this one, step by step.
+        """Open a folder below this one, one step per name.
 
-        Args:
-            names: one for each step.
-            create_mode: mode of folders that are made where there are none; None makes none.
+        Missing folders are created with `create_mode`, if given.
 
         Raises:
-            OSError: a step is a link or no folder, or cannot be opened or made.
+            OSError: a step is a link or no folder, or cannot be opened or created.
         """
         descriptor = os.dup(self._descriptor)
         path = self.path
@@ -256,7 +247,7 @@ class Folder:
             return read_bytes(_component(name), max_bytes, follow=False, dir_fd=self._descriptor)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """Return what stands under a name, be it a link; None for nothing.
+        """Return the status of a name, also of a link. None if absent.
 
         Raises:
             OSError: the folder cannot be searched.
@@ -272,12 +263,12 @@ class Folder:
 
     @contextmanager
     def new(self, name: str, mode: int = 0o600) -> Iterator[TextIO]:
-        """Write a text file that a reader sees either as it was or complete; a link in its place is replaced.
+        """Write a text file. A reader sees the old or the complete one. A link in its place is replaced.
 
         Raises:
-            OSError: it cannot be written; what was there stays.
+            OSError: it cannot be written. The old file stays.
         """
-        # A name of its own: somebody may ask for a report while a search ends and writes it, too.
+        # Unique, as two processes may write the same report.
         unfinished = f".{_component(name)}.{threading.get_native_id()}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with self._naming(name), ExitStack() as on_failure:
@@ -292,7 +283,7 @@ class Folder:
             on_failure.pop_all()
 
     def _remove_abandoned(self, name: str) -> None:
-        """Remove what threads that were killed left of a file, and this one."""
+        """Remove unfinished files of killed threads, and of this one."""
         for found in os.listdir(self._descriptor):
             left = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)\.new", found)
             if left and (left[1] == str(threading.get_native_id()) or not os.path.exists(f"/proc/{left[1]}")):
@@ -304,7 +295,7 @@ class Folder:
 
     @contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """Give errors the whole path of a file in this folder."""
+        """Put the whole path into errors."""
         try:
             yield
         except OSError as error:
@@ -312,7 +303,7 @@ class Folder:
             raise
 
     def write(self, name: str, parts: Iterable[str], mode: int = 0o600) -> None:
-        """Write a text file whole, as `new` does."""
+        """Write a text file as `new` does."""
         with self.new(name, mode) as file:
             for part in parts:
                 file.write(part)
@@ -333,7 +324,7 @@ class Folder:
 
 
 def _component(name: str) -> str:
-    """Refuse a name that would leave its folder."""
+    """Refuse a name that leaves its folder."""
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise OSError(errno.EINVAL, "it is no name of a file in a folder", name)
     return name

@@ -1,13 +1,13 @@
-"""Ctrl-C and SIGTERM, as a `KeyboardInterrupt` that does arrive.
+"""Ctrl-C and SIGTERM as a `KeyboardInterrupt` that is never lost.
 
-Python raises it wherever the main thread is. In a `__del__` or the callback of a weak reference, which garbage
-collection begins between any two instructions, nobody can catch it: Python calls it unraisable and goes on, and whoever
-asked for the end would wait for ever. Standard library only: a bundle takes this along.
+Python raises it wherever the main thread is. In a `__del__` or a weak reference's callback, which garbage collection
+may start at any instruction, it cannot be caught: Python reports it as unraisable and goes on. Standard library only:
+bundles carry this module.
 """
 
 from __future__ import annotations
 
-import _thread  # `threading` takes locks of its own, which the interrupted code may hold
+import _thread  # `threading` takes locks that the interrupted code may hold
 import os
 import signal
 import sys
@@ -18,14 +18,14 @@ from contextlib import suppress
 _AGAIN_SECONDS = 0.01
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 _PATIENT = 2
-"""Which of several signals is no `KeyboardInterrupt`."""
+"""Number of the signal that raises no `KeyboardInterrupt`."""
 
 
 def install_handlers() -> None:
-    """Make SIGTERM a Ctrl-C, as who cancels a job wants it cleaned up; either comes again where it was swallowed.
+    """Handle SIGTERM like Ctrl-C, so that a cancelled job cleans up. Either is repeated where Python swallowed it.
 
-    The second finds the clean-up under way, which it leaves alone; a third one ends that, too. A SIGINT that is
-    ignored, as a shell does for what it runs in the background, stays so.
+    The first signal starts the clean-up, the second lets it continue, the third ends it. An ignored SIGINT, as in a
+    shell's background job, stays ignored.
     """
     count = 0
 
@@ -48,7 +48,7 @@ def install_handlers() -> None:
 
     def hook(unraisable: sys.UnraisableHookArgs) -> None:
         nonlocal count
-        # At the end of the process it means that nobody waits for other threads, and has been heeded.
+        # After the end of the main thread, nothing is left to interrupt.
         if issubclass(unraisable.exc_type, KeyboardInterrupt) and main.is_alive():
             count = 0
             _thread.start_new_thread(again, ())
@@ -58,7 +58,7 @@ def install_handlers() -> None:
     sys.unraisablehook = hook
 
 
-def heed_no_more() -> None:
-    """Let nothing change the exit code that is settled: Python ends by the signal itself where it comes that late."""
+def ignore_signals() -> None:
+    """Ignore both signals, so that a late one cannot change the exit code."""
     for number in _NUMBERS:
         signal.signal(number, signal.SIG_IGN)

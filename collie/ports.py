@@ -118,7 +118,7 @@ class TestbedInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherUse:
+class ForeignUse:
     """A use of a port under test by somebody else.
 
     Attributes:
@@ -167,7 +167,7 @@ class Testbed(Protocol):
         """
         ...
 
-    def other_uses(self) -> tuple[OtherUse, ...]:
+    def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Watch every port for about a second without a run and return who else uses it.
 
         Raises:

@@ -1,7 +1,6 @@
-"""Standard output and standard error, whose readers may leave before a command is done: `| head`, a closed pager.
+"""Standard output and error whose readers may leave early: `| head`, a closed pager.
 
-Who does not read the answer has not changed it: the command goes on in silence, writes its files, and ends with the
-exit code that it would have had.
+The command then continues silently, writes its files, and keeps its exit code.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ class _Descriptor(io.FileIO):
     """A descriptor of this process.
 
     Attributes:
-        unread: its reader has left, or its disk is full; what is written goes nowhere.
+        unread: its reader has left, or its disk is full. Output is dropped.
     """
 
     def __init__(self, number: int) -> None:
@@ -30,23 +29,23 @@ class _Descriptor(io.FileIO):
             try:
                 return super().write(data)
             except OSError as error:
-                self.unread = True  # an error is told once, and not again when Python flushes at its end
+                self.unread = True  # report an error once, and not again at Python's final flush
                 if not isinstance(error, BrokenPipeError):
                     raise
         return memoryview(data).nbytes
 
 
 def outlive_readers() -> None:
-    """Replace both streams by ones that their readers may leave."""
+    """Replace both streams by ones that survive their readers."""
     sys.stdout, sys.stderr = (_outliving(stream) for stream in (sys.stdout, sys.stderr))
 
 
 def _outliving(stream: TextIO) -> TextIO:
-    if stream is None or stream.isatty():  # closed from the beginning; a terminal that goes ends its processes
+    if stream is None or stream.isatty():  # closed at start, or a terminal, which ends its processes
         return stream
     try:
         number = stream.fileno()
-    except OSError:  # in memory, where somebody calls `main` from Python
+    except OSError:  # in memory, where Python code calls `main`
         return stream
     stream.flush()
     return io.TextIOWrapper(
@@ -58,6 +57,6 @@ def _outliving(stream: TextIO) -> TextIO:
 
 
 def is_unread(stream: TextIO) -> bool:
-    """Whether the reader of a stream has left, as far as writing to it has told."""
+    """Whether the reader of a stream has left, as known from writing to it."""
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     return isinstance(raw, _Descriptor) and raw.unread

@@ -1,8 +1,8 @@
-"""What strangers wrote, read as data: agents, campaign files and bundles that somebody else made.
+"""Untrusted text as data: from agents, campaign files and bundles.
 
-JSON that nests too deep, names no number or holds no JSON raises a `ValueError` and nothing else; text that would steer
-a terminal is made harmless; values become the types that the reader says, or are refused. Standard library only: a
-bundle takes this along.
+Invalid JSON, deep nesting and invalid numbers raise `ValueError` and nothing else. Text that could control a
+terminal is neutralized. Values have the reader's types, or are refused. Standard library only: bundles carry this
+module.
 """
 
 from __future__ import annotations
@@ -22,39 +22,40 @@ from enum import Enum
 from functools import cache
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What could steer a terminal, make a line of text read as something else, or cannot be printed at all. Line breaks and
-tabs may stand."""
+UNSAFE_CHARACTERS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Characters that control a terminal, disguise text, or cannot be printed. Line breaks and tabs are allowed."""
 
-_NOT_IN_A_LINE = re.compile(rf"[\t\n]|{STEERING.pattern}")
+_NOT_IN_A_LINE = re.compile(rf"[\t\n]|{UNSAFE_CHARACTERS.pattern}")
 
 _MAYBE_STEERING = re.compile(r"\\[ubfr]|[^\x20-\x7e\n\t\r]")
-"""What JSON text holds wherever one of its values could match `STEERING`: most texts need no second look."""
+"""JSON text that may contain `UNSAFE_CHARACTERS`. Most texts need no second look."""
 
 _DEEPEST = 40
-"""Levels. Nothing that Collie writes has ten."""
+"""Levels of nesting. Collie's files have fewer than ten."""
 _MAX_DIGITS = 20
 _MAX_MAGNITUDE = 1 << 128
-"""Whole numbers are counters of 64 bits, sizes, and seeds, which may be longer; all fit into a float."""
+"""Whole numbers are counters of 64 bits, sizes, and seeds, which may be longer. All fit into a float."""
 
 
-def defused(text: str) -> str:
-    """Return a text with a replacement character in the place of each that could steer a terminal."""
-    return STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
+def sanitized(text: str) -> str:
+    """Return a text with each character that could control a terminal replaced."""
+    return UNSAFE_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def escaped(text: str) -> str:
-    """Return a text on one line: each control character, and each that could steer a terminal, as its escape."""
+    """Return a text on one line, with control characters escaped."""
     return _NOT_IN_A_LINE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 class LineFormatter(logging.Formatter):
-    """Gives each record one line of its own: no message can break it, and a traceback follows indented."""
+    """Formats each record as one line, followed by an indented traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as text."""
         own = copy.copy(record)
-        own.exc_text = None  # another handler may have left a traceback here that is not indented
+        own.exc_text = None  # another handler may have cached an unindented traceback
         return super().format(own)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
@@ -66,7 +67,7 @@ class LineFormatter(logging.Formatter):
         return _indented(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
-        """Return where a record comes from."""
+        """Return the stack of a record."""
         return _indented(super().formatStack(stack_info))
 
 
@@ -75,15 +76,15 @@ def _indented(text: str) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that a text of plain digits is; None of any other, or of one that no setting of a host is."""
+    """Return the number that plain digits spell. None for other text, or more digits than a host's setting has."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 
 def read_json(text: str) -> Any:
-    """Read JSON of a stranger; texts in it are defused.
+    """Read untrusted JSON. Its texts are neutralized.
 
     Raises:
-        ValueError: it is none, nests too deep, or holds NaN, an infinity, or a number too large for a float.
+        ValueError: invalid JSON, deep nesting, NaN, infinity, or a number too large for a float.
     """
     try:
         raw = json.loads(text, parse_constant=_no_number, parse_float=_finite)
@@ -95,7 +96,7 @@ def read_json(text: str) -> Any:
 
 
 def _require_shallow(raw: Any, levels: int) -> None:
-    """Refuse what whoever walks through it later could not get to the bottom of."""
+    """Refuse nesting that later recursion could not handle."""
     if not levels:
         raise ValueError("nested too deep")
     for item in raw.values() if isinstance(raw, dict) else raw:
@@ -115,25 +116,25 @@ def _finite(text: str) -> float:
 def _defused_in(raw: Any) -> Any:
     match raw:
         case str():
-            return defused(raw)
+            return sanitized(raw)
         case dict():
-            return {defused(key): _defused_in(value) for key, value in raw.items()}
+            return {sanitized(key): _defused_in(value) for key, value in raw.items()}
         case list():
             return [_defused_in(item) for item in raw]
     return raw
 
 
 def typed(kind: Any, raw: Any) -> Any:
-    """Return a plain value as a type of Python, or refuse it: nothing is converted but lists to tuples.
+    """Return a plain value as a Python type, or refuse it. Only lists are converted, to tuples.
 
     Args:
-        kind: `bool`, `int`, `float`, `str`, `None`, `Any`, an enumeration of texts, a union, `tuple[X, ...]`,
-            `tuple[X, Y]`, `Sequence[X]`, `Mapping[str, X]`, a dataclass (no other keys than its fields), or a
-            `TypedDict` (other keys are left out). A number is finite, a whole one within 128 bits.
+        kind: `bool`, `int`, `float`, `str`, `None`, `Any`, a string enumeration, a union, `tuple[X, ...]`,
+            `tuple[X, Y]`, `Sequence[X]`, `Mapping[str, X]`, a dataclass (extra keys are refused), or a `TypedDict`
+            (extra keys are dropped). Numbers are finite, integers within 128 bits.
         raw: from `read_json`.
 
     Raises:
-        ValueError: it is of another type; says where.
+        ValueError: names the place and the type of a mismatch.
     """
     return _reader(kind)(raw)
 
@@ -178,7 +179,7 @@ def _mapping(reader: Reader) -> Reader:
         _require(isinstance(raw, Mapping), raw, "keys and values")
         try:
             return {key: reader(value) for key, value in raw.items()}
-        except ValueError:  # once more, to say where: most mappings are of counters, many, and right
+        except ValueError:  # again, to name the place: the quick path serves large mappings of counters
             return {key: _at(key, reader, value) for key, value in raw.items()}
 
     return read
@@ -213,7 +214,7 @@ def _record(kind: Any) -> Reader:
 
 
 def _needed(kind: Any) -> tuple[str, ...]:
-    """Return the keys that a record cannot be without."""
+    """Return the required keys of a record."""
     if is_typeddict(kind):
         return tuple(sorted(kind.__required_keys__))
     return tuple(field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING)

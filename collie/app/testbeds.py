@@ -83,7 +83,7 @@ def require_idle_ports(testbed: Testbed, *, shared_port: bool) -> None:
         PortShared: a port is in other use.
         TestbedError: a host cannot be asked.
     """
-    for use in require_unshared(testbed.other_uses(), shared_port=shared_port):
+    for use in require_unshared(testbed.foreign_uses(), shared_port=shared_port):
         logger.warning("%s", use)
 
 

@@ -37,10 +37,10 @@ import sys
 if sys.version_info < (3, 11):
     sys.exit("this bundle needs Python 3.11 or newer where it is started; this is " + sys.version.split()[0])
 from collie.bundle.controller import main
-from collie.interrupts import heed_no_more
+from collie.interrupts import ignore_signals
 
 code = main()
-heed_no_more()
+ignore_signals()
 sys.exit(code)
 """
 

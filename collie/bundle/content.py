@@ -13,7 +13,7 @@ from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
 from collie.store.codec import Json, decode_mfs, decode_workload, encode_mfs, plain
-from collie.untrusted import STEERING, typed
+from collie.untrusted import UNSAFE_CHARACTERS, typed
 from collie.workloads.constraint import VERBS, HostLimits, within
 from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs
 from collie.workloads.workload import Workload, render
@@ -61,7 +61,7 @@ def decode(raw: Any) -> Bundle:
     try:
         if raw["bundle_version"] != VERSION:
             raise ValueError(f"its version is {raw['bundle_version']!r}; this Collie reads {VERSION}")
-        if wrong := next((text for text in _texts(raw) if STEERING.search(text)), None):
+        if wrong := next((text for text in _texts(raw) if UNSAFE_CHARACTERS.search(text)), None):
             raise ValueError(f"it holds characters that steer a terminal, in {wrong[:40]!a}")
         return _decoded(raw)
     except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:

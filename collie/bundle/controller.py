@@ -39,7 +39,7 @@ from collie.report.terminal.trials import NO_CONTROLS, trial_lines
 from collie.ssh.openssh import OpenSshRemote
 from collie.store.memory import MemoryStore
 from collie.streams import outlive_readers
-from collie.untrusted import LineFormatter, defused
+from collie.untrusted import LineFormatter, sanitized
 
 Outcome = tuple[Reproduction, tuple[HostDifference, ...] | None, SafetyRecord | None]
 
@@ -89,7 +89,7 @@ def run(bundle: Bundle, testbed: HostsTestbed, *, repeat: int, controls: bool, s
     """
     guard = Guard(REAL_HOSTS)
     try:
-        for use in require_unshared(testbed.other_uses(), shared_port=shared_port):
+        for use in require_unshared(testbed.foreign_uses(), shared_port=shared_port):
             logger.warning("%s", use)
         now = testbed.info.fingerprints
         changed = compare(bundle.fingerprints, now) if bundle.fingerprints else None
@@ -205,4 +205,4 @@ class _Lines:
 
 
 def _say(text: str) -> None:
-    print(defused(text), file=sys.stderr, flush=True)
+    print(sanitized(text), file=sys.stderr, flush=True)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from collie.detect.measurement import Sample, Watch
 from collie.errors import PortShared, UsageError
 from collie.inventory.safety import SafetyLimits
-from collie.ports import Measured, OtherUse, RunResult
+from collie.ports import ForeignUse, Measured, RunResult
 from collie.workloads.units import format_rate, format_seconds
 
 OPTIONS = {
@@ -269,7 +269,7 @@ def replaced(before: SafetyLimits, wanted: SafetyLimits) -> SafetyLimits:
     return dataclass_replace(before, **changes)
 
 
-def require_unshared(uses: Iterable[OtherUse], *, shared_port: bool) -> tuple[OtherUse, ...]:
+def require_unshared(uses: Iterable[ForeignUse], *, shared_port: bool) -> tuple[ForeignUse, ...]:
     """Refuse to begin on ports that somebody else uses.
 
     Args:

@@ -16,9 +16,9 @@ from click.shell_completion import CompletionItem
 import collie
 from collie.cli.commands import CollieGroup
 from collie.errors import CollieError
-from collie.interrupts import heed_no_more, install_handlers
+from collie.interrupts import ignore_signals, install_handlers
 from collie.streams import outlive_readers
-from collie.untrusted import LineFormatter, defused
+from collie.untrusted import LineFormatter, sanitized
 
 _COMMANDS = {
     "search": ("collie.cli.search", "Search for anomalies; confirm and explain what is found."),
@@ -96,9 +96,9 @@ def main(argv: list[str] | None = None) -> None:
         logging.lastResort.setFormatter(LineFormatter())
     try:
         code = run(argv)
-        heed_no_more()
+        ignore_signals()
     except KeyboardInterrupt:  # once more, while the first was dealt with
-        heed_no_more()
+        ignore_signals()
         code = 130
     # Of an interrupt that has come through `exec`, as dataclasses are made by, Python ends a `-m` program with SIGINT
     # at its very end, whatever became of it; the next `exec` makes it forget.
@@ -137,7 +137,7 @@ def _unforeseen(error: Exception) -> int:
     if os.environ.get(_DEBUG_VARIABLE):
         traceback.print_exc()
     click.echo(
-        f"collie: unforeseen {type(error).__name__}: {defused(str(error))}\n"
+        f"collie: unforeseen {type(error).__name__}: {sanitized(str(error))}\n"
         f"This is a fault of Collie; {_DEBUG_VARIABLE}=1 shows where. Campaigns are kept and can be resumed.",
         err=True,
     )

@@ -21,7 +21,7 @@ import yaml
 
 from collie.errors import ContentError, Problem, Problems
 from collie.files import open_regular
-from collie.untrusted import STEERING, defused
+from collie.untrusted import UNSAFE_CHARACTERS, sanitized
 
 Location = tuple[str | int, ...]
 """Keys and indices from the top of a document down to one value."""
@@ -219,8 +219,8 @@ def _refused(text: str, name: str, events: deque[yaml.Event]) -> Iterator[Proble
                 anchors.add(anchor)
             if isinstance(event, yaml.AliasEvent):
                 yield Problem(name, line, f"*{event.anchor} is an alias; write the value out")
-            elif isinstance(event, yaml.ScalarEvent) and STEERING.search(event.value):
-                yield Problem(name, line, f"{defused(event.value)[:40]!r} holds characters that steer a terminal")
+            elif isinstance(event, yaml.ScalarEvent) and UNSAFE_CHARACTERS.search(event.value):
+                yield Problem(name, line, f"{sanitized(event.value)[:40]!r} holds characters that steer a terminal")
             elif isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > _DEEPEST:

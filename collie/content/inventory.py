@@ -26,7 +26,7 @@ def load_inventory(path: Path | str) -> Inventory:
         document = read_document(file, display_path(file))
         model = validate(document, InventoryFile, problems)
         if model is not None:
-            problems.extend(document.problem(message, *location) for location, message in model.misfits())
+            problems.extend(document.problem(message, *location) for location, message in model.contradictions())
     except ContentError as failure:
         raise InventoryError(failure.problems) from None
     if model is None or problems:

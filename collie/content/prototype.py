@@ -25,7 +25,7 @@ from collie.content.document import read_text
 from collie.content.locate import display_path
 from collie.detect.symptom import Symptom
 from collie.errors import ContentError, Problem
-from collie.untrusted import defused
+from collie.untrusted import sanitized
 from collie.workloads.constraint import VERBS
 from collie.workloads.units import format_count
 from collie.workloads.workload import EVEN, Direction, Memory, Opcode, QpType, Workload
@@ -118,7 +118,7 @@ def load_point(name: str) -> PrototypePoint:
     except RecursionError:
         message = "no point of the released prototype: nested too deep"
     except ValueError as error:
-        message = defused(str(error))
+        message = sanitized(str(error))
     raise ContentError([Problem(display_path(path), 0, message)])
 
 

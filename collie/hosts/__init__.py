@@ -1,4 +1,4 @@
-"""Real hosts as a testbed: agents that are shipped, started, spoken to and ended, and what their samples mean."""
+"""Real hosts as a testbed: their agents, their data paths, and the check of both."""
 
 from collie.hosts.check import check_hosts
 from collie.hosts.findings import CheckState, Finding

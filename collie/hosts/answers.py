@@ -1,7 +1,6 @@
-"""What an agent has to answer to each request, for whoever reads the answer. Pure.
+"""The shape of an agent's answer to each request. Pure.
 
-A host may lie: an answer of another shape ends the conversation before anybody works with it. Keys that are not named
-here may be there too, and are handed on as they are.
+An answer of another shape ends the conversation. Additional keys pass through unchecked.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from typing import Any, TypedDict
 
 
 class Prepared(TypedDict):
-    """Endpoints by `FLOW/ROLE`, for the other agent alone: nothing here looks into them."""
+    """Endpoints by `FLOW/ROLE`, for the other agent."""
 
     endpoints: Mapping[str, Any]
 
 
 class QpMessages(TypedDict):
-    """Of the queue pairs of one end."""
+    """Messages over the queue pairs of one end."""
 
     min: int
 
@@ -29,7 +28,7 @@ class EndTotals(TypedDict):
 
 
 class Totals(TypedDict, total=False):
-    """A sample as of the end of posting."""
+    """Totals at the end of posting."""
 
     flows: Mapping[str, EndTotals]
 
@@ -51,7 +50,7 @@ class WrongPlace(TypedDict):
 
 
 class ComparedEnd(TypedDict):
-    """What one end found of its payload."""
+    """Result of one end's comparison of payload."""
 
     wrong_bytes: int
     first_wrong: WrongPlace | None
@@ -64,7 +63,7 @@ class Verified(TypedDict):
 
 
 class Left(TypedDict, total=False):
-    """Answer to `destroy` and `bye`: queue pairs that the kernel still lists, and of which processes."""
+    """Answer to `destroy` and `bye`: queue pairs that the kernel still lists, and their processes."""
 
     qps_left: int | None
     pids: Sequence[int] | None
@@ -77,7 +76,7 @@ class Pong(TypedDict):
 
 
 class ListedQp(TypedDict):
-    """One queue pair as the kernel lists it."""
+    """One queue pair in the kernel's list."""
 
     state: str
     type: str
@@ -107,4 +106,4 @@ ANSWERS: Mapping[str, Any] = {
     "resources": Resources,
     "fingerprint": Fingerprinted,
 }
-"""By request; of the others nothing is read, but of `hello`, which `facts` checks."""
+"""By request. `facts` checks `hello`. Other answers are not read."""

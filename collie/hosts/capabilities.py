@@ -1,4 +1,4 @@
-"""What the facts of hosts say that they cannot do. Pure."""
+"""Limits of hosts, from their facts. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BY_LIMIT: Mapping[str, tuple[str, ...]] = {
     "max_qp_init_rd_atom": ("max_rd_atomic",),
     "max_qp_rd_atom": ("max_dest_rd_atomic",),
 }
-"""Limits of `ibv_query_device`, and what of a workload each of them is the most of."""
+"""Limits of `ibv_query_device` and the workload fields that they bound."""
 
 _RC_UD = (QpType.RC, QpType.UD)
 _TRANSPORTS: Mapping[str, tuple[QpType, ...]] = {
@@ -36,17 +36,14 @@ _TRANSPORTS: Mapping[str, tuple[QpType, ...]] = {
     "irdma": _RC_UD,
     "siw": (QpType.RC,),
 }
-"""Queue pair types that the kernel's drivers create, where they lack one (create_qp in drivers/infiniband, Linux 6.12),
-by the driver that an RDMA device's PCI device is bound to: of bnxt_re and irdma that is the network driver.
-EFA's reliable datagrams are a type of its own, which no workload here asks for."""
+"""Queue pair types of those kernel drivers that lack one (create_qp in drivers/infiniband, Linux 6.12), by the driver
+of the PCI device: for bnxt_re and irdma the network driver. EFA's reliable datagrams are a type that no workload
+uses.
+"""
 
 
 def capabilities(group: Sequence[tuple[Host, HostFacts, RdmaPort]]) -> Capabilities:
-    """Return what hosts that measure together can do: what the least of them can.
-
-    Args:
-        group: every host with what its agent says and the port that its inventory entry means.
-    """
+    """Return the common capabilities of hosts that measure together."""
     partners = len(group) - 1
     alone = f"{len(group)} hosts measure together"
     found = [Restriction(name, alone, at_most=partners) for name in ("requesters", "responders")]
@@ -57,7 +54,7 @@ def capabilities(group: Sequence[tuple[Host, HostFacts, RdmaPort]]) -> Capabilit
 
 
 def _of_host(host: Host, facts: HostFacts, port: RdmaPort, endpoints: int) -> Iterator[Restriction]:
-    """Yield what a host cannot do, with so many of its devices in the group: memory is the host's, so they share it."""
+    """Yield the limits of a host that has `endpoints` devices in the group. They share its memory."""
     where = f"{host.device} of {host.name}"
     device = facts.device(host.device)
     if device is not None:
@@ -70,7 +67,7 @@ def _of_host(host: Host, facts: HostFacts, port: RdmaPort, endpoints: int) -> It
     for name in ("numa_node", "peer_numa_node"):
         nodes = max(1, len(port.numa_nodes))
         known = f"{host.name} has {nodes} NUMA node{'s' * (nodes > 1)}"
-        yield Restriction(name, known if port.numa_nodes else f"{where} tells no NUMA node", at_most=nodes - 1)
+        yield Restriction(name, known if port.numa_nodes else f"{where} reports no NUMA node", at_most=nodes - 1)
     if facts.rdma_cm_error is not None:
         reason = f"{host.name} has no RDMA-CM: {facts.rdma_cm_error}"
         yield Restriction("connection", reason, only=(Connection.OUT_OF_BAND.value,))

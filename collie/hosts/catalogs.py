@@ -1,4 +1,4 @@
-"""Which catalog holds for a port: the driver's, or one made of what its device exposes."""
+"""The catalog of a port: its driver's, or one made from the counters of its device."""
 
 from __future__ import annotations
 
@@ -14,44 +14,38 @@ from collie.ports import Clock
 from collie.readings.samples import names_in
 
 CatalogFor = Callable[[str], Catalog | None]
-"""Counters of a driver by its name, such as `rxe` or `mlx5_core`; None when nobody has described it."""
+"""Maps a driver, such as `rxe` or `mlx5_core`, to its catalog. None when there is none."""
 Discover = Callable[[str, Names], Catalog]
 
 FIRST_SAMPLE_SECONDS = 5.0
 _LOOK_SECONDS = 0.05
 
-Look = tuple[HostSession, RdmaPort]
+SessionPort = tuple[HostSession, RdmaPort]
 
 
 def catalog_of(
-    looks: Iterable[Look], catalog_for: CatalogFor, clock: Clock, discover: Discover = discovered
+    ports: Iterable[SessionPort], catalog_for: CatalogFor, clock: Clock, discover: Discover = discovered
 ) -> Catalog:
-    """Return the catalog of hosts with one driver.
-
-    Args:
-        looks: the hosts, with live agents, and their ports.
-        catalog_for: counters of a driver by its name.
-        clock: of the controller.
-        discover: makes a catalog of what devices expose, where there is no other.
+    """Return the catalog of hosts with one driver. Without one, `discover` makes it from their counters.
 
     Raises:
         TestbedError: the hosts have different drivers, or one cannot be asked.
     """
-    looks = tuple(looks)
-    drivers = sorted({port.driver for _, port in looks})
+    ports = tuple(ports)
+    drivers = sorted({port.driver for _, port in ports})
     if len(drivers) > 1:
-        names = ",".join(session.host.name for session, _ in looks)
+        names = ",".join(session.host.name for session, _ in ports)
         raise TestbedError(f"hosts {names} have different drivers: {', '.join(drivers)}")
-    found = catalog_for(drivers[0]) or discover(drivers[0], _union(first_names(*look, clock) for look in looks))
-    port = looks[0][1]
+    found = catalog_for(drivers[0]) or discover(drivers[0], _union(exposed_names(*port, clock) for port in ports))
+    port = ports[0][1]
     return found.on_link(port.link_layer, port.rate_bps)
 
 
-def first_names(session: HostSession, port: RdmaPort, clock: Clock) -> dict[str, set[str]]:
-    """Return what a device exposes, by source: from one sample without traffic.
+def exposed_names(session: HostSession, port: RdmaPort, clock: Clock) -> dict[str, set[str]]:
+    """Return the names of a device's counters by source, from one sample without traffic.
 
     Raises:
-        TestbedError: no sample came.
+        TestbedError: no sample arrived.
     """
     client = session.client()
     client.forget_samples()

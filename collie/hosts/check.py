@@ -1,4 +1,4 @@
-"""What is missing before hosts can measure, and the command that mends it. Changes nothing by itself."""
+"""The check of hosts: what they lack to measure, and the command that adds it. Changes nothing itself."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collie.clock import SystemClock
 from collie.hosts.catalogs import CatalogFor
 from collie.hosts.findings import CheckState, Finding
 from collie.hosts.host_check import HostCheck
-from collie.hosts.paths import CheckTraffic, PathCheck, at_once, untested, ways
+from collie.hosts.paths import CheckTraffic, PathCheck, interruptible_pool, paths_to_test, untested
 from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
+from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Clock, Remote
@@ -28,49 +29,54 @@ def check_hosts(
     catalog_for: CatalogFor | None = None,
     pairs: Sequence[Pair] = (),
     traffic: CheckTraffic | None = TRAFFIC,
+    *,
+    hosts_at_once: int = HOSTS_AT_ONCE,
+    timing: HostTiming = DEFAULT_TIMING,
 ) -> tuple[Finding, ...]:
-    """Look at every host, many at once, and then at the data paths between those on which an agent starts.
+    """Check hosts in parallel, then the data paths between those whose agent starts.
 
     Args:
         hosts: inventory entries.
         connect: makes the remote of a host.
-        archive: program to run as the agent; Collie's own by default.
-        clock: of the controller.
-        catalog_for: counters of a driver by its name; without it nobody looks at counters.
-        pairs: that measure together, and should be alike; of two devices of one host, that one reaches the other.
-        traffic: what may be sent to test data paths; None to send nothing.
+        archive: the agent program. Collie's by default.
+        clock: the controller's clock.
+        catalog_for: maps a driver to its catalog. Without it counters are not checked.
+        pairs: hosts that measure together and should be alike, or devices of one host that should reach each other.
+        traffic: traffic allowed on data paths. None sends nothing.
+        hosts_at_once: hosts checked in parallel.
+        timing: pauses and deadlines.
 
     Returns:
-        All findings, in the order of the hosts, then of the data paths, then of the pairs. What fails is a finding,
-        never an exception.
+        All findings: of hosts, then data paths, then pairs. A failure is a finding, never an exception.
     """
     if not hosts:
         return ()
     archive, clock = archive or Archive.agent(), clock or SystemClock()
     across = {name for pair in pairs for names in pair.shared_hosts.values() for name in names}
     checks = [
-        HostCheck(host, connect(host), archive, clock, catalog_for, across_ports=host.name in across) for host in hosts
+        HostCheck(host, connect(host), archive, clock, catalog_for, across_ports=host.name in across, timing=timing)
+        for host in hosts
     ]
     sessions = {check.host.name: check.session for check in checks}
-    keep = len(checks) <= HOSTS_AT_ONCE
+    keep = len(checks) <= hosts_at_once
     try:
-        found = _of_hosts(checks, keep=keep)
-        among = ways([check.host for check in checks if check.answered], pairs)
+        found = _of_hosts(checks, hosts_at_once, keep=keep)
+        paths = paths_to_test([check.host for check in checks if check.answered], pairs)
         if traffic is None:
-            found += untested(among, "--no-traffic")
+            found += untested(paths, "--no-traffic")
         else:
-            known = catalog_for or _nobody_knows
-            found += PathCheck(sessions, clock, known, traffic, keep=keep).findings(among)
-    finally:  # an interrupt, too, waits for no host that does not answer
-        with ThreadPoolExecutor(min(len(sessions), HOSTS_AT_ONCE)) as closing:
+            known = catalog_for or (lambda _driver: None)
+            found += PathCheck(sessions, clock, known, traffic, keep=keep).findings(paths)
+    finally:  # even an interrupt waits for no silent host
+        with ThreadPoolExecutor(min(len(sessions), hosts_at_once)) as closing:
             list(closing.map(HostSession.close, sessions.values()))
     taken = {check.host.name: check.fingerprint for check in checks if check.fingerprint is not None}
     couples = ((pair.a.name, other.name) for pair in pairs for other in pair.hosts[1:])
     return (*found, *(_alike(a, b, taken) for a, b in couples if {a, b} <= set(taken)))
 
 
-def _of_hosts(checks: Sequence[HostCheck], *, keep: bool) -> list[Finding]:
-    """Look at each host, with its connection left open or ended."""
+def _of_hosts(checks: Sequence[HostCheck], hosts_at_once: int, *, keep: bool) -> list[Finding]:
+    """Check each host. Without `keep`, end its connection afterwards."""
 
     def look(check: HostCheck) -> list[Finding]:
         try:
@@ -79,16 +85,12 @@ def _of_hosts(checks: Sequence[HostCheck], *, keep: bool) -> list[Finding]:
             if not keep:
                 check.session.disconnect()
 
-    with at_once(min(len(checks), HOSTS_AT_ONCE)) as executor:
+    with interruptible_pool(min(len(checks), hosts_at_once)) as executor:
         return [finding for findings in executor.map(look, checks) for finding in findings]
 
 
-def _nobody_knows(_driver: str) -> None:
-    """Describe no driver."""
-
-
 def _alike(a: str, b: str, taken: Mapping[str, Fingerprint]) -> Finding:
-    """Say whether two hosts that measure together are alike: else either may be what an anomaly comes from."""
+    """Compare two hosts that measure together. A difference may be the cause of an anomaly."""
     found = [each for each in difference(taken[a], taken[b]) if each.changes_results]
     names = f"{a},{b}"
     if not found:

@@ -1,11 +1,11 @@
-"""Why a data path carries nothing: from what both ends see to a layer, a host, and the command that mends it. Pure.
+"""Why a data path carries nothing: from both ends' observations to a layer, a host, and a repair command. Pure.
 
-A failure shows far from its cause: without an answer to ARP, a queue pair times out on its way to RTR; behind a filter
-it connects, and its work requests fail. So the layers are looked at from the bottom, `_LAYERS` in this order, and the
-first that is known to be broken is named. What no tool of the hosts could tell apart is said to be so.
+A failure shows far from its cause. Without an answer to ARP, a queue pair times out on its way to RTR. Behind a filter
+it connects, and its work requests fail. So layers are examined from the bottom (`_LAYERS`), and the first one known to
+be broken is named.
 
-The kernel of a host sees RDMA packets of software devices only: those of a NIC pass its firewall by. A host that gives
-a reason of its own has lost no packet: its words are the diagnosis, unless its link or its GID explains them.
+A host's kernel sees RDMA packets of software devices only, as those of a NIC bypass its firewall. A host that reports
+its own error lost no packet: that error is the diagnosis, unless its link or its GID explains it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from enum import StrEnum
 
 from collie.hosts.drop_rules import DropRule
 from collie.hosts.facts import ROCE_TYPES, Gid
-from collie.hosts.wire import End
+from collie.hosts.wire import PathEnd
 
 _FRAMES = {4096: 4200, 2048: 2200, 1024: 1500, 512: 700, 256: 400}
-"""MTU of a network device, by the path MTU of RoCE that it is enough for: the payload, and every header around it."""
+"""Smallest MTU of a network device by RoCE path MTU: payload and headers."""
 _UNRESOLVED = frozenset({"NONE", "FAILED", "INCOMPLETE"})
 
 
@@ -36,7 +36,7 @@ class Layer(StrEnum):
     QUEUE_PAIR = "queue pair"
     DATAGRAM = "UD"
     THROUGHPUT = "throughput"
-    UNKNOWN = "not told apart"
+    UNKNOWN = "unknown cause"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,9 @@ class PathFault:
     """Why a data path is broken.
 
     Attributes:
-        layer: that is broken.
-        host: where the command is to be typed, unless it says otherwise.
-        detail: what is wrong there.
-        command: what mends it.
+        host: where the command runs, unless the command names another place.
+        detail: the fault.
+        command: the repair.
     """
 
     layer: Layer
@@ -56,11 +55,11 @@ class PathFault:
     command: str
 
     def __str__(self) -> str:
-        return f"{self.layer}: {self.detail}; mend it on {self.host}: {self.command}"
+        return f"{self.layer}: {self.detail}; repair on {self.host}: {self.command}"
 
 
 class ProofStage(StrEnum):
-    """What of a proof failed."""
+    """Stage of the test that failed."""
 
     SET_UP = "set-up"
     TRICKLE = "small messages"
@@ -73,9 +72,8 @@ class PathFailure:
     """Traffic that did not pass.
 
     Attributes:
-        stage: what was tried; all before it passed.
-        detail: what the agents said.
-        refused_by: host that gave a reason of its own, such as ENOMEM; None where an answer did not come.
+        stage: the failed stage. All before it passed.
+        refused_by: host that reported its own error, such as ENOMEM. None for a missing answer.
     """
 
     stage: ProofStage
@@ -83,14 +81,8 @@ class PathFailure:
     refused_by: str | None = None
 
 
-def diagnose(sender: End, receiver: End, failure: PathFailure) -> PathFault:
-    """Name the lowest layer that is known to be broken between two ends.
-
-    Args:
-        sender: what this end sees of the path, after the failure.
-        receiver: the same.
-        failure: of traffic from the one to the other.
-    """
+def diagnose(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
+    """Name the lowest layer known to be broken between two ends, as observed after a failure."""
     ends = ((sender, receiver), (receiver, sender))
     for layer in _suspects(sender, failure):
         for own, other in ends:
@@ -103,12 +95,12 @@ def diagnose(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     return _last(sender, receiver, failure)
 
 
-def unequal_mtu(sender: End, receiver: End) -> PathFault | None:
-    """Name the end whose network device takes smaller packets than the other one's."""
+def unequal_mtu(sender: PathEnd, receiver: PathEnd) -> PathFault | None:
+    """Return the end whose network device takes smaller packets than its peer's."""
     return _unequal(sender, receiver) or _unequal(receiver, sender)
 
 
-def _link(own: End, _other: End) -> PathFault | None:
+def _link(own: PathEnd, _other: PathEnd) -> PathFault | None:
     name, netdev = own.host.name, own.netdev or "NETDEV"
     if own.link is not None and "UP" not in own.link.flags:
         return PathFault(Layer.LINK, name, f"{netdev} of {name} is down", f"ip link set {netdev} up")
@@ -123,11 +115,11 @@ def _link(own: End, _other: End) -> PathFault | None:
     return None
 
 
-def _loses(own: End, _other: End) -> PathFault | None:
+def _loses(own: PathEnd, _other: PathEnd) -> PathFault | None:
     return next(_dropped(own, Layer.LINK, "everything"), None) if own.is_software else None
 
 
-def _gid(own: End, other: End) -> PathFault | None:
+def _gid(own: PathEnd, other: PathEnd) -> PathFault | None:
     name, matching = own.host.name, own.matching
     if own.port is None or own.is_infiniband:
         return None
@@ -147,8 +139,8 @@ def _gid(own: End, other: End) -> PathFault | None:
     return _unlike_gids(own, own.gid, other)
 
 
-def _unlike_gids(own: End, gid: Gid, other: End) -> PathFault | None:
-    """Name the end whose GID is of the worse type, where the types differ."""
+def _unlike_gids(own: PathEnd, gid: Gid, other: PathEnd) -> PathFault | None:
+    """Name the end whose GID has the worse type, where the types differ."""
     if other.gid is None or other.gid.type == gid.type or gid.type == ROCE_TYPES[0] or own.port is None:
         return None
     better = [each.index for each in own.port.gids if each.type == other.gid.type and each.address == gid.address]
@@ -163,15 +155,15 @@ def _described(gid: Gid) -> str:
     return f"{gid.address}, {gid.type}"
 
 
-def _resolution_off(own: End, _other: End) -> PathFault | None:
+def _resolution_off(own: PathEnd, _other: PathEnd) -> PathFault | None:
     if own.link is None or "NOARP" not in own.link.flags:
         return None
     name = own.host.name
-    detail = f"{own.netdev} of {name} neither asks nor answers by ARP"
+    detail = f"{own.netdev} of {name} has ARP switched off"
     return PathFault(Layer.ADDRESS, name, detail, f"ip link set {own.netdev} arp on")
 
 
-def _hung(own: End, other: End) -> PathFault | None:
+def _hung(own: PathEnd, other: PathEnd) -> PathFault | None:
     if not own.hung_queues or not _silent(other):
         return None
     name, netdev = own.host.name, own.netdev
@@ -179,8 +171,7 @@ def _hung(own: End, other: End) -> PathFault | None:
     return PathFault(Layer.LINK, name, detail, f"ip link set {netdev} down; ip link set {netdev} up")
 
 
-def _address(own: End, other: End) -> PathFault | None:
-    """Judge how this end finds the other one."""
+def _address(own: PathEnd, other: PathEnd) -> PathFault | None:
     known, name, peer = own.neighbour, own.host.name, other.host
     if known is None or own.ping is None or own.ping.passed:
         return None
@@ -202,7 +193,7 @@ def _address(own: End, other: End) -> PathFault | None:
     return PathFault(Layer.ADDRESS, name, detail, f"ip neigh replace {address} lladdr {mac or 'MAC'} dev {own.netdev}")
 
 
-def _route(own: End, other: End) -> PathFault | None:
+def _route(own: PathEnd, other: PathEnd) -> PathFault | None:
     if own.routed is not False or own.link is None:
         return None
     name, address = own.host.name, other.host.data_address.partition("%")[0]
@@ -211,17 +202,16 @@ def _route(own: End, other: End) -> PathFault | None:
     return PathFault(Layer.ROUTE, name, detail, f"ip route add {address}/{bits} dev {own.netdev}")
 
 
-def _firewall(own: End, _other: End) -> PathFault | None:
+def _firewall(own: PathEnd, _other: PathEnd) -> PathFault | None:
     return next(_dropped(own, Layer.FIREWALL, "UDP 4791"), None) if own.is_software else None
 
 
-def _policy(own: End, _other: End) -> PathFault | None:
-    """Guess at a firewall that drops what it does not accept: it shows no rule about RoCE."""
+def _policy(own: PathEnd, _other: PathEnd) -> PathFault | None:
+    """Guess at a default-drop firewall that shows no rule about RoCE."""
     return next(_dropped(own, Layer.FIREWALL, "UDP 4791", surely=False), None) if own.is_software else None
 
 
-def _mtu(own: End, other: End) -> PathFault | None:
-    """Judge packets of this end to the other."""
+def _mtu(own: PathEnd, other: PathEnd) -> PathFault | None:
     if own.full_ping is None or own.full_ping.passed or own.port is None:
         return None
     if cause := unequal_mtu(own, other):
@@ -233,8 +223,8 @@ def _mtu(own: End, other: End) -> PathFault | None:
     return PathFault(Layer.MTU, own.host.name, detail, command)
 
 
-def _unequal(own: End, other: End) -> PathFault | None:
-    """Name this end where its network device takes smaller packets than the other one's."""
+def _unequal(own: PathEnd, other: PathEnd) -> PathFault | None:
+    """Name this end if its network device takes smaller packets than its peer's."""
     mtu = own.port.active_mtu if own.port else None
     wanted = other.port.active_mtu if other.port else None
     if mtu is None or wanted is None or mtu >= wanted:
@@ -245,7 +235,7 @@ def _unequal(own: End, other: End) -> PathFault | None:
     return PathFault(Layer.MTU, name, detail, f"ip link set {netdev} mtu {frame}")
 
 
-_Suspect = Callable[[End, End], PathFault | None]
+_Suspect = Callable[[PathEnd, PathEnd], PathFault | None]
 _LAYERS: tuple[_Suspect, ...] = (
     _link,
     _gid,
@@ -260,8 +250,7 @@ _LAYERS: tuple[_Suspect, ...] = (
 )
 
 
-def _suspects(sender: End, failure: PathFailure) -> tuple[_Suspect, ...]:
-    """Return the layers that a failure could come from, from the bottom up."""
+def _suspects(sender: PathEnd, failure: PathFailure) -> tuple[_Suspect, ...]:
     if failure.refused_by is not None:
         return _link, _gid
     if failure.stage in (ProofStage.FULL, ProofStage.DATAGRAM):
@@ -269,22 +258,21 @@ def _suspects(sender: End, failure: PathFailure) -> tuple[_Suspect, ...]:
     return (_link,) if sender.is_infiniband else _LAYERS
 
 
-def _dropped(own: End, layer: Layer, *what: str, surely: bool = True) -> Iterator[PathFault]:
+def _dropped(own: PathEnd, layer: Layer, *what: str, surely: bool = True) -> Iterator[PathFault]:
     found = (rule for rule in own.rules or () if rule.drops in what and rule.surely is surely)
     yield from (_of_rule(own, layer, rule) for rule in found)
 
 
-def _of_rule(own: End, layer: Layer, rule: DropRule) -> PathFault:
+def _of_rule(own: PathEnd, layer: Layer, rule: DropRule) -> PathFault:
     return PathFault(layer, own.host.name, f"on {own.host.name}, {rule.text}", rule.undo)
 
 
-def _silent(other: End) -> bool:
-    """Whether nothing arrived at an end while its peer sent pings, or asked where to send them."""
+def _silent(other: PathEnd) -> bool:
+    """Whether nothing arrived at an end while its peer sent pings or ARP requests."""
     return other.arrived == 0
 
 
-def _by_stage(sender: End, receiver: End, failure: PathFailure) -> PathFault:
-    """Name what failed where small messages of RC pass."""
+def _by_stage(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
     if failure.stage is ProofStage.DATAGRAM:
         detail = f"RC passes from {sender.host.name} to {receiver.host.name}, and UD does not: {failure.detail}"
         command = f"rdma statistic show link {receiver.host.device}/{receiver.host.ib_port}"
@@ -301,18 +289,16 @@ def _by_stage(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     return PathFault(Layer.MTU, sender.host.name, f"{detail}: {failure.detail}", command)
 
 
-def _refused(own: End, failure: PathFailure) -> PathFault:
-    """Repeat what a host said of itself."""
+def _refused(own: PathEnd, failure: PathFailure) -> PathFault:
     command = f"rdma link show {own.host.device}/{own.host.ib_port}; dmesg | tail -n 20"
     return PathFault(Layer.QUEUE_PAIR, own.host.name, failure.detail, command)
 
 
-def _last(sender: End, receiver: End, failure: PathFailure) -> PathFault:
-    """Name what is left when no layer is known to be broken."""
+def _last(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
     answered = [end.ping.passed for end in (sender, receiver) if end.ping is not None]
     if not sender.is_infiniband and (not answered or None in (sender.link, receiver.link)):
         lacking = sender if sender.ping is None or sender.link is None else receiver
-        detail = f"{failure.detail}. Its cause could not be told apart: `ip` or `ping` cannot be used"
+        detail = f"{failure.detail}. Its cause is unknown, as `ip` or `ping` cannot be used"
         return PathFault(Layer.UNKNOWN, lacking.host.name, detail, "apt-get install iproute2 iputils-ping")
     if failure.stage is ProofStage.SET_UP:
         return _refused(sender, failure)
@@ -323,7 +309,7 @@ def _last(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     return _filter(sender, receiver, detail, failure) if receiver.is_software else _switch(receiver, detail, failure)
 
 
-def _subnet(sender: End, receiver: End, failure: PathFailure) -> PathFault:
+def _subnet(sender: PathEnd, receiver: PathEnd, failure: PathFailure) -> PathFault:
     device, port = receiver.host.device, receiver.host.ib_port
     detail = (
         f"the ports of {sender.host.name} and {receiver.host.name} are ACTIVE, and nothing passes between them: their "
@@ -333,14 +319,14 @@ def _subnet(sender: End, receiver: End, failure: PathFailure) -> PathFault:
     return PathFault(Layer.FABRIC, receiver.host.name, detail, command)
 
 
-def _switch(receiver: End, detail: str, failure: PathFailure) -> PathFault:
+def _switch(receiver: PathEnd, detail: str, failure: PathFailure) -> PathFault:
     netdev = receiver.netdev or "NETDEV"
     command = f"ip -d link show {netdev}; dcb pfc show dev {netdev}; ethtool -S {netdev} | grep -E 'discard|drop|pause'"
     detail = f"{detail}: VLAN, PFC, or an ACL of the switch between them: {failure.detail}"
     return PathFault(Layer.FABRIC, receiver.host.name, detail, command)
 
 
-def _filter(sender: End, receiver: End, detail: str, failure: PathFailure) -> PathFault:
+def _filter(sender: PathEnd, receiver: PathEnd, detail: str, failure: PathFailure) -> PathFault:
     name = receiver.host.name
     hints = [
         cause.detail for end in (sender, receiver) for cause in _dropped(end, Layer.LINK, "everything", surely=False)

@@ -1,9 +1,9 @@
-"""What drops packets on a host, read from what its tools list: queueing disciplines, filters, firewalls. Pure.
+"""Rules that drop packets on a host, from its tools' output: queueing disciplines, filters, firewalls. Pure.
 
-Of a firewall, a rule counts where it could take a packet of RoCE at one network device: UDP to port 4791, as `nft` and
-`iptables` name protocol, port and device. What else a rule asks for is not understood: such a rule counts only where it
-names the port. A rule that accepts outweighs later ones of its chain, and from a chain that others jump to, every
-policy. Netfilter has more ways than these, so a policy is only a guess.
+A firewall rule counts when it may match a RoCE packet at one network device, UDP to port 4791, in the syntax of `nft`
+and `iptables`. A rule with other conditions counts only if it names the port. An accepting rule overrides later ones of
+its chain and, in a chain that others jump to, every policy. Netfilter has more paths than these, so a policy is only a
+guess.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collie.untrusted import defused
+from collie.untrusted import sanitized
 
 _SHOWN_CHARACTERS = 160
 _PORT = 4791
 _ALL_LOST = 0.99
-"""Of packets: with less loss some of a proof arrive, as RC sends each of them eight times."""
+"""Share of packets. With less loss some of a test's packets arrive, as RC sends each eight times."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropRule:
-    """What drops packets on a host.
+    """A rule that drops packets on a host.
 
     Attributes:
         drops: `UDP 4791`, `ARP` or `everything`.
-        text: as the host shows it.
-        undo: command that takes it back.
-        surely: else it may drop that, or some of it.
+        text: in the host's words.
+        undo: command that removes it.
+        surely: it drops all of that. Otherwise it may, or drops a part.
     """
 
     drops: str
@@ -40,7 +40,7 @@ class DropRule:
 
 
 def losses(netdev: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[DropRule]:
-    """Yield the queueing disciplines that lose packets on purpose, of `tc -j qdisc show`. Pure."""
+    """Yield queueing disciplines that lose packets on purpose, from `tc -j qdisc show`."""
     for row in rows:
         options = row.get("options")
         random = options.get("loss-random") if isinstance(options, Mapping) else None
@@ -51,11 +51,11 @@ def losses(netdev: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[DropRule]
 
 
 def filters(netdev: str, way: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[DropRule]:
-    """Yield the filters that drop RoCE or ARP, of `tc -j filter show`. Pure."""
+    """Yield filters that drop RoCE or ARP, from `tc -j filter show`."""
     for row in rows:
         said, pref = json.dumps(row), row.get("pref")
         drops = re.search(r'"type": "drop"', said)
-        # 0x12b7 is 4791, which a u32 filter shows as a part of four bytes.
+        # 0x12b7 is 4791: a u32 filter shows it as part of four bytes.
         what = "UDP 4791" if re.search(r"\b4791\b|12b7", said) else "ARP" if row.get("protocol") == "arp" else None
         if drops and what and type(pref) is int:
             text = f"a filter of `tc` on {netdev}, {way}, drops {what}"
@@ -64,7 +64,7 @@ def filters(netdev: str, way: str, rows: Sequence[Mapping[str, Any]]) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class _Syntax:
-    """How a tool writes what a rule asks for; in groups: `unless`, `values`, and of a network device `way`."""
+    """A tool's syntax of a rule's conditions. Groups: `unless`, `values`, and `way` for a network device."""
 
     protocol: re.Pattern[str]
     port: re.Pattern[str]
@@ -92,9 +92,8 @@ class _Chain:
     """A chain of a firewall.
 
     Attributes:
-        name: as commands name it.
-        way: of the packets that it sees, `i` into the host or `o` out of it; None where other chains jump to it.
-        open: command that lets RoCE in first.
+        way: direction of its packets, `i` into the host or `o` out of it. None where other chains jump to it.
+        open: command that accepts RoCE first.
     """
 
     name: str
@@ -107,15 +106,14 @@ class _Line:
     """A rule of a firewall, or the policy of a chain.
 
     Attributes:
-        chain: as commands name it.
-        way: of its chain.
-        accepts: what it does; else it drops.
-        counts: whether it could take RoCE of the network device.
-        names_port: whether it asks for the port.
-        aimed: whether it asks for anything.
-        ways: of the packets that it could take.
-        text: as the host shows it.
-        undo: command that takes it back.
+        way: direction of its chain.
+        accepts: otherwise it drops.
+        counts: it may match RoCE at the network device.
+        names_port: it names the port.
+        aimed: it has conditions.
+        ways: directions of the packets that it may match.
+        text: in the host's words.
+        undo: command that removes it.
     """
 
     chain: str
@@ -152,7 +150,6 @@ class _Line:
 
 
 def _holds(found: re.Match[str] | None, is_ours: Callable[[str], bool]) -> bool:
-    """Whether RoCE is among the values that a rule asks for."""
     if found is None:
         return True
     values = filter(None, re.split(r'[{},"\s]+', found["values"]))
@@ -176,7 +173,7 @@ _HOOKS = {"prerouting": "i", "ingress": "i", "input": "i", "output": "o", "postr
 
 
 def nft_rules(netdev: str, ruleset: str) -> Iterator[DropRule]:
-    """Yield the rules that drop RoCE of a network device, or ARP, of `nft -a list ruleset`. Pure."""
+    """Yield rules that drop a network device's RoCE, or ARP, from `nft -a list ruleset`."""
     placed = list(_nft_placed(ruleset))
     yield from _of_firewall("nft", list(_nft_lines(netdev, placed)))
     for table, chain, line in placed:
@@ -188,7 +185,6 @@ def nft_rules(netdev: str, ruleset: str) -> Iterator[DropRule]:
 
 
 def _nft_placed(ruleset: str) -> Iterator[tuple[str, str, str]]:
-    """Yield table, chain and text of each line within a chain."""
     table = chain = ""
     for line in map(str.strip, ruleset.splitlines()):
         if found := re.match(r"table (\w{1,8} [\w-]{1,64}) \{", line):
@@ -200,14 +196,14 @@ def _nft_placed(ruleset: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _nft_verdict(line: str) -> tuple[str, str | None, re.Match[str] | None]:
-    """Return a rule without its comments, its handle, and what it ends with."""
+    """Return a rule without comments, its handle, and its verdict."""
     handle = re.search(r" ?# handle (\d{1,9})$", line)
     said = _NFT.noise.sub("", line[: handle.start()] if handle else line).strip()
     return said, handle and handle[1], re.search(r"\b(accept|drop|reject)\b(?: with [\w -]+)?$", said)
 
 
 def _nft_lines(netdev: str, placed: Sequence[tuple[str, str, str]]) -> Iterator[_Line]:
-    """Yield the rules of all chains that hosts' own packets pass, then the policies."""
+    """Yield the rules of chains that the host's own packets pass, then their policies."""
     base = {(table, name): line for table, name, line in placed if line.startswith("type ")}
     policies = []
     for table, name, line in placed:
@@ -229,12 +225,11 @@ def _nft_lines(netdev: str, placed: Sequence[tuple[str, str, str]]) -> Iterator[
 
 
 def iptables_rules(netdev: str, listed: str) -> Iterator[DropRule]:
-    """Yield the rules that drop RoCE of a network device, of `iptables -S`. Pure."""
+    """Yield rules that drop a network device's RoCE, from `iptables -S`."""
     yield from _of_firewall("iptables", list(_iptables_lines(netdev, listed)))
 
 
 def _iptables_lines(netdev: str, listed: str) -> Iterator[_Line]:
-    """Yield the rules of all chains that hosts' own packets pass, then the policies."""
     policies = []
     for line in map(str.strip, listed.splitlines()):
         if found := re.fullmatch(r"-P (INPUT|OUTPUT) DROP", line):
@@ -253,7 +248,7 @@ def _iptables_chain(name: str) -> _Chain:
 
 
 def _of_firewall(tool: str, lines: Sequence[_Line]) -> Iterator[DropRule]:
-    """Yield the rules that drop RoCE, and the policies that may: those that no rule is seen to outweigh."""
+    """Yield rules that drop RoCE and policies that may, unless an accepting rule overrides them."""
     lines = [line for line in lines if line.counts]
     elsewhere = {way for line in lines if line.accepts and line.way is None for way in line.ways}
     opened: set[str] = set()
@@ -270,4 +265,4 @@ def _of_firewall(tool: str, lines: Sequence[_Line]) -> Iterator[DropRule]:
 
 
 def _shown(line: str) -> str:
-    return defused(line[:_SHOWN_CHARACTERS])
+    return sanitized(line[:_SHOWN_CHARACTERS])

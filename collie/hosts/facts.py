@@ -1,4 +1,4 @@
-"""What an agent says of its host, as typed values, and what follows from it. Pure."""
+"""The facts that an agent reports of its host, as typed values, and their consequences. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from collie.workloads.workload import Workload
 _VOLATILE = frozenset({"id", "ok", "clock", "pid", "memory_available_bytes", "protocol"})
 
 WIRE_OVERHEAD_BYTES = 82
-"""Around the payload of a RoCE v2 packet: preamble and gap 20, Ethernet 14 + 4, IPv4 20, UDP 8, BTH 12, ICRC 4."""
+"""Around a RoCE v2 payload: preamble and gap 20, Ethernet 14 + 4, IPv4 20, UDP 8, BTH 12, ICRC 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Gid:
     """One entry of a port's GID table.
 
     Attributes:
-        netdev: network device that has the address; of a VLAN, its own.
+        netdev: network device with the address, for a VLAN its own.
     """
 
     index: int
@@ -39,13 +39,13 @@ class Gid:
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """One port of an RDMA device; None is unknown.
+    """One port of an RDMA device. None is unknown.
 
     Attributes:
         state: `ACTIVE` when it carries traffic.
         active_mtu: path MTU in bytes.
-        rate_bps: signalling rate; of a software device without meaning.
-        netdev: network device behind it.
+        rate_bps: signalling rate, meaningless for a software device.
+        netdev: its network device.
         link_layer: `Ethernet` or `InfiniBand`.
     """
 
@@ -60,10 +60,10 @@ class PortFacts:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """One RDMA device; None is unknown.
+    """One RDMA device. None is unknown.
 
     Attributes:
-        limits: as `ibv_query_device` names them; those that are known.
+        limits: the known ones, by their names in `ibv_query_device`.
     """
 
     name: str
@@ -80,11 +80,10 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class DataPathFacts:
-    """One way for a host to drive traffic.
+    """One way for a host to drive traffic, `native` or `pyverbs`.
 
     Attributes:
-        name: `native` or `pyverbs`.
-        detail: where it is from, or why it cannot be used.
+        detail: its origin, or why it is unusable.
     """
 
     name: str
@@ -97,14 +96,12 @@ class HostFacts:
     """One host.
 
     Attributes:
-        data_paths: how it can drive traffic, best first.
-        numa_nodes: their numbers.
-        memory_available_bytes: when the agent started; None when unknown.
-        devices: all RDMA devices.
-        rdma_cm_error: why no queue pair can be connected by RDMA-CM; None where it can, or where the agent is silent.
-        usable_cpus: that the agent may run on.
-        numa_cpus: how many of them each NUMA node has, by its number; empty when unknown.
-        description: everything that the agent said and that stays the same from one start to the next; plain values.
+        data_paths: best first.
+        memory_available_bytes: at the agent's start.
+        rdma_cm_error: why RDMA-CM is unusable. None where it works or is unknown.
+        usable_cpus: CPUs that the agent may use.
+        numa_cpus: how many of them each NUMA node has. Empty when unknown.
+        description: the agent's answer without values that change from start to start.
     """
 
     kernel: str
@@ -119,7 +116,7 @@ class HostFacts:
     numa_cpus: Mapping[int, int] = field(default_factory=dict)
 
     def data_path(self, wanted: str | None) -> DataPathFacts | None:
-        """Return the data path that a run will use: the one wanted, or the best; None where it cannot be used."""
+        """Return the wanted data path, or the best. None where it is unusable."""
         return next((path for path in self.data_paths if path.usable and wanted in (None, path.name)), None)
 
     def device(self, name: str) -> DeviceFacts | None:
@@ -127,7 +124,7 @@ class HostFacts:
         return next((device for device in self.devices if device.name == name), None)
 
     def active_mtu(self, port: RdmaPort) -> int | None:
-        """Return the path MTU that a port can have at most; None when unknown."""
+        """Return a port's largest path MTU. None when unknown."""
         device = self.device(port.device)
         facts = device.port(port.port) if device else None
         return facts.active_mtu if facts else None
@@ -137,40 +134,40 @@ def parse_facts(raw: Mapping[str, Any]) -> HostFacts:
     """Read the answer to `hello`.
 
     Raises:
-        ValueError: the agent speaks another protocol.
+        ValueError: it breaks the protocol.
     """
-    said: _Hello = typed(_Hello, raw)
-    paths = tuple(DataPathFacts(name, path["usable"], path["detail"]) for name, path in said["data_paths"].items())
+    answer: _Hello = typed(_Hello, raw)
+    paths = tuple(DataPathFacts(name, path["usable"], path["detail"]) for name, path in answer["data_paths"].items())
     return HostFacts(
-        kernel=said["kernel"],
-        python=said["python"],
+        kernel=answer["kernel"],
+        python=answer["python"],
         data_paths=paths,
-        numa_nodes=tuple(said["numa_nodes"]),
-        memory_available_bytes=said.get("memory_available_bytes"),
-        devices=tuple(_device(device) for device in said["devices"]),
+        numa_nodes=tuple(answer["numa_nodes"]),
+        memory_available_bytes=answer.get("memory_available_bytes"),
+        devices=tuple(_device(device) for device in answer["devices"]),
         description={key: value for key, value in raw.items() if key not in _VOLATILE},
-        rdma_cm_error=said.get("rdma_cm_error"),
-        usable_cpus=said.get("usable_cpus", 1),
-        numa_cpus={int(node): cpus for node, cpus in said.get("numa_cpus", {}).items()},
+        rdma_cm_error=answer.get("rdma_cm_error"),
+        usable_cpus=answer.get("usable_cpus", 1),
+        numa_cpus={int(node): cpus for node, cpus in answer.get("numa_cpus", {}).items()},
     )
 
 
-class _DataPathSaid(TypedDict):
+class _DataPath(TypedDict):
     usable: bool
     detail: str
 
 
-class _GidSaid(TypedDict):
+class _GidRequired(TypedDict):
     index: int
     address: str | None
     type: str | None
 
 
-class _Gid(_GidSaid, total=False):
+class _Gid(_GidRequired, total=False):
     netdev: str | None
 
 
-class _PortSaid(TypedDict):
+class _PortRequired(TypedDict):
     port: int
     state: str | None
     rate: str | None
@@ -179,11 +176,11 @@ class _PortSaid(TypedDict):
     gids: Sequence[_Gid]
 
 
-class _Port(_PortSaid, total=False):
+class _Port(_PortRequired, total=False):
     link_layer: str | None
 
 
-class _DeviceSaid(TypedDict):
+class _DeviceRequired(TypedDict):
     name: str
     driver: str | None
     numa_node: int | None
@@ -191,65 +188,67 @@ class _DeviceSaid(TypedDict):
     ports: Sequence[_Port]
 
 
-class _Device(_DeviceSaid, total=False):
+class _Device(_DeviceRequired, total=False):
     limits: Mapping[str, int | None] | None
 
 
-class _HelloSaid(TypedDict):
+class _HelloRequired(TypedDict):
     kernel: str
     python: str
-    data_paths: Mapping[str, _DataPathSaid]
+    data_paths: Mapping[str, _DataPath]
     numa_nodes: Sequence[int]
     devices: Sequence[_Device]
 
 
-class _Hello(_HelloSaid, total=False):
+class _Hello(_HelloRequired, total=False):
     memory_available_bytes: int | None
     rdma_cm_error: str | None
     usable_cpus: int
     numa_cpus: Mapping[str, int]
 
 
-def _device(said: _Device) -> DeviceFacts:
-    ports = tuple(_port(port) for port in said["ports"])
-    limits = {name: value for name, value in (said.get("limits") or {}).items() if value is not None}
-    return DeviceFacts(said["name"], said["driver"], said["numa_node"], said["open_error"], ports, limits)
+def _device(answer: _Device) -> DeviceFacts:
+    ports = tuple(_port(port) for port in answer["ports"])
+    limits = {name: value for name, value in (answer.get("limits") or {}).items() if value is not None}
+    return DeviceFacts(answer["name"], answer["driver"], answer["numa_node"], answer["open_error"], ports, limits)
 
 
-def _port(said: _Port) -> PortFacts:
-    gids = tuple(Gid(gid["index"], gid["address"], gid["type"], gid.get("netdev")) for gid in said["gids"])
-    rate = re.match(r"(\d{1,6}(?:\.\d{1,6})?) Gb/sec", said["rate"] or "")
+def _port(answer: _Port) -> PortFacts:
+    gids = tuple(Gid(gid["index"], gid["address"], gid["type"], gid.get("netdev")) for gid in answer["gids"])
+    rate = re.match(r"(\d{1,6}(?:\.\d{1,6})?) Gb/sec", answer["rate"] or "")
     rate_bps = float(rate[1]) * 1e9 if rate else None
     return PortFacts(
-        said["port"], said["state"], said["active_mtu"], rate_bps, said["netdev"], gids, said.get("link_layer")
+        answer["port"],
+        answer["state"],
+        answer["active_mtu"],
+        rate_bps,
+        answer["netdev"],
+        gids,
+        answer.get("link_layer"),
     )
 
 
 ROCE_TYPES = ("RoCE v2", "IB/RoCE v1")
-"""As sysfs names them, the better one first: version 1 is not routed, and carries no DSCP or ECN mark."""
+"""By their names in sysfs, best first: version 1 is not routed and has no DSCP or ECN."""
 
 
 def matching_gid(port: PortFacts, data_address: str) -> Gid | None:
-    """Return the GID that holds an address: of RoCE v2, or else of v1.
+    """Return the GID that holds an address: of RoCE v2, otherwise of v1.
 
-    Args:
-        port: with its GID table.
-        data_address: IPv4 or IPv6. A VLAN of the port has the link-local address of the port itself: such an address
-            names the network device, as in `fe80::1%eth1.100`.
+    A VLAN shares the link-local address of its port. Such an address names the network device: `fe80::1%eth1.100`.
     """
     wanted, netdev = _address(data_address)
     for type_ in ROCE_TYPES:
         for gid in port.gids:
             if gid.type != type_ or not gid.address or (netdev and gid.netdev != netdev):
                 continue
-            with suppress(ValueError):  # a host may show an address that is none
+            with suppress(ValueError):  # hosts may report invalid addresses
                 if _address(gid.address)[0] == wanted:
                     return gid
     return None
 
 
 def _address(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, str | None]:
-    """Return an address in its shortest form, and the network device that it names."""
     plain, _, netdev = text.partition("%")
     address = ipaddress.ip_address(plain)
     return getattr(address, "ipv4_mapped", None) or address, netdev or None
@@ -257,14 +256,12 @@ def _address(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, 
 
 @dataclass(frozen=True, slots=True)
 class RdmaPort:
-    """The port that an inventory entry means, as the agent must be told.
+    """The port of an inventory entry, for requests to the agent.
 
     Attributes:
-        netdev: network device behind it; None when unknown.
-        explanation: how the GID index was chosen; for the log.
-        numa_nodes: nodes of the host, the NIC's own first; empty when the kernel does not tell which that is.
-        link_layer: `Ethernet` or `InfiniBand`; None when unknown.
-        specification: what the hosts file says of it.
+        explanation: choice of the GID index, for the log.
+        numa_nodes: nodes of the host, the NIC's first. Empty when that is unknown.
+        link_layer: `Ethernet` or `InfiniBand`. None when unknown.
     """
 
     device: str
@@ -283,7 +280,7 @@ def rdma_port(host: Host, facts: HostFacts) -> RdmaPort:
     """Find the port of an inventory entry.
 
     Raises:
-        TestbedError: every data path, the device, the port or the GID is missing; says how to mend it.
+        TestbedError: data path, device, port or GID is missing. Names the remedy.
     """
     mend = f"; `collie hosts check` shows everything that is missing on {host.name}"
     if facts.data_path(host.data_path) is None:
@@ -327,10 +324,10 @@ def _gid_index(host: Host, port: PortFacts, mend: str) -> tuple[int, str]:
 
 
 def numa_node(port: RdmaPort, distance: int) -> int | None:
-    """Return the node at a distance from the NIC: 0 is its own. None leaves it to the kernel.
+    """Return the node at a distance from the NIC, 0 for its own node. None leaves the choice to the kernel.
 
     Raises:
-        ValueError: the host has no node that far away.
+        ValueError: the host has no node so far away.
     """
     if distance < len(port.numa_nodes):
         return port.numa_nodes[distance]
@@ -340,10 +337,10 @@ def numa_node(port: RdmaPort, distance: int) -> int | None:
 
 
 def line_rate(ports: tuple[RdmaPort, ...], workload: Workload) -> Bound:
-    """Return what the slowest port can carry of a workload, by its driver and by the hosts file, whichever is less.
+    """Return the workload's bound on the slowest port, by driver and hosts file, whichever is less.
 
-    Unbounded where neither tells: on a software device, whose driver's rate means nothing; and in packets/s where no
-    hosts file does, as a line rate says nothing of the packets that a NIC can handle.
+    A software device's rate means nothing, so only the hosts file bounds it. Packets/s are bounded by the hosts file
+    alone.
     """
     per_byte = packets_per_byte(workload)
     bps = pps = math.inf

@@ -1,4 +1,4 @@
-"""What a look at hosts has found."""
+"""Findings of a check of hosts."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ from enum import StrEnum
 
 
 class CheckState(StrEnum):
-    """How a finding stands."""
+    """State of a checked item."""
 
     OK = "ok"
     MISSING = "missing"
-    """Without it this host cannot measure."""
+    """This host cannot measure without it."""
     ADVICE = "advice"
-    """It can, but less, or less well."""
+    """The host can measure, but less, or less well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at on one host.
+    """One checked item of one host.
 
     Attributes:
-        host: its name.
-        item: what was looked at, in a word or two.
-        state: ok, missing, advice.
-        detail: what was found.
-        command: what mends it, to be typed on the host unless it says otherwise; empty when nothing is to be mended.
+        item: a word or two.
+        detail: the observation.
+        command: the repair, to run on the host unless it names another place. Empty when none is needed.
     """
 
     host: str

@@ -1,4 +1,4 @@
-"""Fingerprints of real hosts, as their agents take them."""
+"""Fingerprints of real hosts, taken by their agents."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 from collie.errors import TestbedError
 from collie.hosts.facts import rdma_port
-from collie.hosts.processes import most_processes
+from collie.hosts.processes import max_processes
 from collie.hosts.session import HOSTS_AT_ONCE, Archive, HostSession
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
 
 TAKING_SECONDS = 20.0
-"""Hundreds of small files, some of which ask a NIC's firmware."""
+"""For hundreds of small files, some of which query a NIC's firmware."""
 
 
 def fingerprint(session: HostSession) -> Fingerprint:
-    """Take the fingerprint of a host and of the port that its inventory entry means.
+    """Take the fingerprint of a host and of its inventory entry's port.
 
     Raises:
         TestbedError: the host cannot be asked.
@@ -29,7 +29,7 @@ def fingerprint(session: HostSession) -> Fingerprint:
     chosen = session.facts.data_path(host.data_path)
     generator = {
         "data_path": chosen.name if chosen else None,
-        "most_processes": most_processes(host, session.facts, rdma_port(host, session.facts)),
+        "most_processes": max_processes(host, session.facts, rdma_port(host, session.facts)),
     }
     return Fingerprint({**answer, "generator": generator})
 
@@ -37,10 +37,10 @@ def fingerprint(session: HostSession) -> Fingerprint:
 def fingerprints(
     hosts: Sequence[Host], connect: Callable[[Host], Remote], clock: Clock, archive: Archive | None = None
 ) -> dict[str, Fingerprint]:
-    """Take the fingerprints of hosts, many at once; no traffic is run.
+    """Take the fingerprints of hosts in parallel, without traffic.
 
     Raises:
-        TestbedError: a host cannot be asked, or has no such port.
+        TestbedError: a host cannot be asked, or lacks the port.
     """
     program = archive or Archive.agent()
     sessions = [HostSession(host, connect(host), program, clock) for host in hosts]
@@ -56,7 +56,7 @@ def fingerprints(
         try:
             futures = {session.host.name: executor.submit(take, session) for session in sessions}
             failures = [error for future in futures.values() if isinstance(error := future.exception(), TestbedError)]
-        except BaseException:  # an interrupt, which waits for no host that does not answer
+        except BaseException:  # an interrupt waits for no silent host
             for session in sessions:
                 session.close()
             raise

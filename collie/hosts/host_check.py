@@ -1,4 +1,4 @@
-"""One host: what is missing before it can measure, and the command that mends it. Changes nothing by itself."""
+"""The check of one host: what it lacks to measure, and the command that adds it. Changes nothing itself."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ from collections.abc import Iterator
 
 from collie.counters.catalog import Role
 from collie.errors import HostKeyMismatch, HostUnreachable, TestbedError
-from collie.hosts.catalogs import CatalogFor, first_names
+from collie.hosts.catalogs import CatalogFor, exposed_names
 from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, matching_gid, rdma_port
 from collie.hosts.findings import CheckState, Finding
 from collie.hosts.fingerprint import fingerprint
 from collie.hosts.session import ASK_VERSION, OLDEST_PYTHON, Archive, HostSession, last_line, python_version
+from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host
 from collie.ports import Clock, Remote
-from collie.untrusted import defused, whole_number
+from collie.untrusted import sanitized, whole_number
 
 COMMAND_SECONDS = 20.0
-CLOCK_SECONDS = 1.0
+
 MAX_CLOCK_DRIFT = 0.02
-"""Rates are over a host's own clock, so a clock that runs 2 % fast makes a host 2 % slow; judging tolerates 20 %."""
+"""Rates use a host's clock, so a clock 2 % fast makes its host 2 % slow. Verdicts tolerate 20 %."""
 LARGEST_MTU = 4096
 ENOUGH_LOCKED_KIB = 1 << 20
-"""1 GiB: what the largest workloads of the shipped spaces register, and then some."""
+"""1 GiB: more than the largest workloads of the shipped spaces register."""
 _MAX_CHARACTERS = 80
 
 _INSTALL = {"debian": "apt-get install {}", "rhel": "dnf install {}", "suse": "zypper install {}"}
 _FAMILIES = {"debian": "debian ubuntu", "rhel": "rhel fedora centos rocky almalinux", "suse": "suse opensuse sles"}
 
 _ACROSS_PORTS = {"accept_local": (1,), "rp_filter": (2, 0), "arp_ignore": (1, 2)}
-"""What the kernel's rules of a network device have to be so that another port of the host reaches it; best first."""
+"""Kernel settings of a network device that let another port of the host reach it, best first."""
 
 
 class HostCheck:
-    """The check of one host: what needs only a shell first, then what the agent tells.
+    """The check of one host: by a shell, then by the agent.
 
     Attributes:
-        answered: whether an agent could be started there.
+        answered: an agent started there.
         fingerprint: of a host that lacks nothing.
     """
 
@@ -49,6 +50,7 @@ class HostCheck:
         catalog_for: CatalogFor | None,
         *,
         across_ports: bool,
+        timing: HostTiming = DEFAULT_TIMING,
     ) -> None:
         self._across_ports = across_ports
         self._catalog_for = catalog_for
@@ -56,12 +58,12 @@ class HostCheck:
         self.answered = False
         self.fingerprint: Fingerprint | None = None
         self._remote = remote
-        self.session = HostSession(host, remote, archive, clock)
+        self.session = HostSession(host, remote, archive, clock, timing)
         self._clock = clock
         self._install = _INSTALL["debian"]
 
     def findings(self) -> list[Finding]:
-        """Look at the host; what fails is a finding, never an exception."""
+        """Check the host. A failure is a finding, never an exception."""
         found: list[Finding] = []
         try:
             found += self._shell()
@@ -108,7 +110,7 @@ class HostCheck:
         return self._ok("python", said)
 
     def _memlock(self) -> Finding:
-        limit = defused(last_line(self._run("sh", "-c", "ulimit -l"))[:_MAX_CHARACTERS])
+        limit = sanitized(last_line(self._run("sh", "-c", "ulimit -l"))[:_MAX_CHARACTERS])
         if limit == "unlimited" or last_line(self._run("id", "-u")) == "0":
             return self._ok("locked memory", limit or "root has no limit")
         command = "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # then log in again"
@@ -181,32 +183,32 @@ class HostCheck:
             yield self._ok("mtu", f"{port.active_mtu or 'unknown'}")
         else:
             detail = f"{port.active_mtu}; workloads with a larger MTU will be unsupported"
-            # 4096 of payload and the headers of IPv6, UDP, BTH and the longest extension, rounded up.
+            # 4096 of payload, headers of IPv6, UDP and BTH, and the longest extension, rounded up.
             yield Finding(self.host.name, "mtu", CheckState.ADVICE, detail, f"ip link set {netdev} mtu 4200")
         gid = matching_gid(port, self.host.data_address)
         if self._across_ports and gid is not None and ":" not in self.host.data_address:
             yield from self._other_ports(gid.netdev or netdev)
 
     def _other_ports(self, netdev: str) -> Iterator[Finding]:
-        """Say whether the kernel lets another port of this host reach this one.
+        """Check whether the kernel lets the host's other ports reach this one.
 
-        RoCE finds its peer by ARP. A kernel drops what comes in with an address of its own as the source, requests too;
-        and where both ports are in one segment, either answers for both unless told not to.
+        A kernel drops packets from its own addresses, ARP requests included. Where both ports are in one segment,
+        either answers for both by default.
         """
         found = {rule: self._rule(rule, netdev) for rule in _ACROSS_PORTS}
         if None in found.values():
             return
         wrong = [rule for rule, value in found.items() if value not in _ACROSS_PORTS[rule]]
         if not wrong:
-            yield self._ok("other ports", f"{netdev} takes what other ports of {self.host.machine} send")
+            yield self._ok("other ports", f"{netdev} accepts packets from other ports of {self.host.machine}")
             return
         said = ", ".join(f"{rule} is {found[rule]}" for rule in wrong)
-        detail = f"{netdev} may not take what other ports of {self.host.machine} send: {said}"
+        detail = f"{netdev} may drop packets from other ports of {self.host.machine}: {said}"
         settings = " ".join(f"net.ipv4.conf.{netdev}.{rule}={_ACROSS_PORTS[rule][0]}" for rule in wrong)
         yield Finding(self.host.name, "other ports", CheckState.ADVICE, detail, f"sysctl -w {settings}")
 
     def _rule(self, rule: str, netdev: str) -> int | None:
-        """Return what holds for a network device: the larger of its own setting and that of all."""
+        """Return a network device's effective setting: the larger of its value and that of all."""
         words = self._run("cat", *(f"/proc/sys/net/ipv4/conf/{each}/{rule}" for each in ("all", netdev))).split()
         found = [number for number in map(whole_number, words) if number is not None]
         return max(found) if len(words) == len(found) == 2 else None
@@ -225,7 +227,7 @@ class HostCheck:
         return Finding(self.host.name, "gid", CheckState.ADVICE, detail, right)
 
     def _no_gid(self, device: DeviceFacts, port: PortFacts, add: str, choose: str) -> Finding:
-        """Say what it means that no GID holds the data address: on InfiniBand none ever does."""
+        """Report that no GID holds the data address, which is normal on InfiniBand."""
         chosen, infiniband = self.host.gid_index, port.link_layer == "InfiniBand"
         if chosen is None and infiniband:
             return self._missing(
@@ -246,16 +248,16 @@ class HostCheck:
         )
 
     def _counters(self, catalog_for: CatalogFor) -> Iterator[Finding]:
-        """Say how many counters are known, and whether the NIC shows pause; nothing while there is no port to ask."""
+        """Report the known counters, and whether the NIC shows pause. Nothing without a port."""
         try:
             port = rdma_port(self.host, self.session.facts)
         except TestbedError:
-            return  # what is missing has been found above
-        names = first_names(self.session, port, self._clock)
+            return  # reported above
+        names = exposed_names(self.session, port, self._clock)
         catalog = catalog_for(port.driver)
         if catalog is None:
             found = sum(map(len, names.values()))
-            detail = f"nobody has described driver {port.driver}; its {found} counters are read under their own names"
+            detail = f"driver {port.driver} has no catalog; its {found} counters keep the driver's names"
             yield Finding(
                 self.host.name, "counters", CheckState.ADVICE, detail, "here: see docs/explanation/counters.md"
             )
@@ -274,9 +276,9 @@ class HostCheck:
 
     def _clock_rate(self) -> Finding:
         begin, asked_first, told_first = self._host_clock()
-        self._clock.sleep(CLOCK_SECONDS)
+        self._clock.sleep(self.session.timing.clock_seconds)
         end, asked_last, told_last = self._host_clock()
-        # The host read its clock somewhere between question and answer, so only what lies outside of that is drift.
+        # The host read its clock between question and answer, so only a deviation beyond that is drift.
         elapsed = end - begin
         slowest, fastest = elapsed / (told_last - asked_first), elapsed / max(1e-9, asked_last - told_first)
         drift = min(0.0, fastest - 1) + max(0.0, slowest - 1)
@@ -287,7 +289,6 @@ class HostCheck:
         return Finding(self.host.name, "clock", CheckState.ADVICE, detail, command)
 
     def _host_clock(self) -> tuple[float, float, float]:
-        """Return the host's clock, and the controller's before asking and after hearing."""
         asked = self._clock.monotonic()
         clock = float(self.session.request("ping")["clock"])
         return clock, asked, self._clock.monotonic()

@@ -1,4 +1,4 @@
-"""Who else uses a port: what moves on it, and whose queue pairs there are, while no run of ours is under way."""
+"""Foreign use of a port, by its traffic and queue pairs while no run is under way."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 from collie.counters.series import rates
 from collie.hosts.facts import RdmaPort
 from collie.hosts.session import HostSession
-from collie.ports import Clock, OtherUse
+from collie.hosts.timing import DEFAULT_TIMING
+from collie.ports import Clock, ForeignUse
 from collie.readings.samples import AgentSample, snapshot
 from collie.workloads.units import format_count
 
-WINDOW_SECONDS = 1.0
 WINDOW_REFRESHES = 3
-"""Of the slowest counter that is looked at; over less than two, a counter that moves once a second has no rate."""
+"""Refreshes of the slowest counter in the window. Over fewer than two, it would have no rate."""
 PERIOD_SECONDS = 0.25
 BACKGROUND_PACKETS = 100.0
-"""Per second. Connection managers and idle storage connections send a few; a workload sends thousands."""
+"""Packets/s. Connection managers and idle storage connections send a few, a workload thousands."""
 
 _OF_NETWORK_DEVICES = frozenset({"netdev", "ethtool"})
 _CARRIES = frozenset({"RTR", "RTS", "SQD"})
 _MANAGEMENT = frozenset({"SMI", "GSI"})
 
 
-def other_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Clock) -> tuple[OtherUse, ...]:
-    """Watch one port for a second, or for as long as its counters need.
+def foreign_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Clock) -> tuple[ForeignUse, ...]:
+    """Watch one port for a second, or as long as its counters need.
 
     Raises:
         TestbedError: the host cannot be asked.
@@ -36,46 +36,42 @@ def other_uses(session: HostSession, port: RdmaPort, catalog: Catalog, clock: Cl
     client = session.client_under_way()
     client.forget_samples()
     session.request("sampling", on=True, device=port.device, port=port.port, period_seconds=PERIOD_SECONDS)
-    clock.sleep(idle_seconds(catalog) + PERIOD_SECONDS)
+    clock.sleep(idle_seconds(catalog, session.timing.idle_seconds) + PERIOD_SECONDS)
     session.request("sampling", on=False)
     samples = client.drain_samples()
     pairs = session.request("resources", device=port.device)["qps"]
-    found = (*moving(samples, catalog), *owners(pairs))
-    return tuple(OtherUse(session.host.name, port.device, detail, forbids) for detail, forbids in found)
+    found = (*packet_activity(samples, catalog), *queue_pair_owners(pairs))
+    return tuple(ForeignUse(session.host.name, port.device, detail, forbids) for detail, forbids in found)
 
 
-def idle_seconds(catalog: Catalog) -> float:
-    """Return for how long a port is watched."""
+def idle_seconds(catalog: Catalog, least_seconds: float = DEFAULT_TIMING.idle_seconds) -> float:
+    """Return how long a port is watched."""
     refresh_seconds = max((counter.refresh_seconds for counter in _counting(catalog)), default=0.0)
-    return max(WINDOW_SECONDS, WINDOW_REFRESHES * refresh_seconds)
+    return max(least_seconds, WINDOW_REFRESHES * refresh_seconds)
 
 
-def moving(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[tuple[str, bool]]:
-    """Yield what the packet counters of an idle port say, and whether that forbids to begin. Pure."""
+def packet_activity(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[tuple[str, bool]]:
+    """Yield the activity of an idle port's packet counters, and whether it forbids a start."""
     counted = replace(catalog, counters=_counting(catalog))
     found = rates(counted, [snapshot(sample, counted) for sample in samples])
     known = {name: rate for name, rate in found.items() if rate is not None}
     if not known:
-        yield "no counter tells whether other RDMA traffic moves", False
+        yield "no counter shows whether other RDMA traffic moves", False
     for name, rate in known.items():
         if rate > BACKGROUND_PACKETS:
-            yield f"{name} advances by {rate:,.0f} packets/s without a run of ours", True
+            yield f"{name} advances by {rate:,.0f} packets/s without our traffic", True
 
 
 def _counting(catalog: Catalog) -> tuple[Counter, ...]:
-    """Return what counts the RDMA packets of a port.
-
-    Network devices count everything that they carry: on a NIC that is also the way to the host, our own conversation.
-    """
+    """Return the counters of a port's RDMA packets. Network devices also count the conversation with the agent."""
     packets = (c for c in catalog.counters if c.kind is CounterKind.PERFORMANCE and c.unit is Unit.PACKETS)
     return tuple(counter for counter in packets if counter.source not in _OF_NETWORK_DEVICES)
 
 
-def owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tuple[str, bool]]:
-    """Yield whose queue pairs can carry traffic, and whether that forbids to begin. Pure.
+def queue_pair_owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tuple[str, bool]]:
+    """Yield the owners of queue pairs that can carry traffic, and whether they forbid a start.
 
-    Args:
-        pairs: as the agent's `resources` lists them; None where the kernel does not tell.
+    `pairs` come from the agent's `resources`, None where the kernel does not list them.
     """
     if pairs is None:
         yield "the kernel does not list queue pairs, so those of other processes are unknown", False
@@ -84,7 +80,7 @@ def owners(pairs: Sequence[Mapping[str, Any]] | None) -> Iterator[tuple[str, boo
     for (pid, comm), count in Tally((pair["pid"], pair["comm"]) for pair in live).items():
         many = format_count(count, "queue pair")
         if pid is None and comm:
-            # Storage mounts and the like: mostly silent, and not a process that anybody could end.
+            # Storage mounts and the like are mostly silent, and no process that a user could end.
             yield f"the kernel's {comm} has {many} ready to carry traffic", False
         else:
             yield f"{comm or 'an unknown process'} (pid {pid or 'unknown'}) has {many} ready to carry traffic", True

@@ -1,4 +1,4 @@
-"""The data paths that `collie hosts check` looks at: both ways along a ring over the hosts, and of every pair."""
+"""The data paths that `collie hosts check` tests: along a ring of hosts and in every pair, in both directions."""
 
 from __future__ import annotations
 
@@ -17,74 +17,68 @@ from collie.hosts.data_path import DataPath, Passed
 from collie.hosts.diagnosis import Layer, PathFailure, PathFault, ProofStage, diagnose, unequal_mtu
 from collie.hosts.facts import rdma_port
 from collie.hosts.findings import CheckState, Finding
-from collie.hosts.idle import other_uses
+from collie.hosts.idle import foreign_uses
 from collie.hosts.protocol import AgentGone
 from collie.hosts.run import Endpoint
 from collie.hosts.session import HOSTS_AT_ONCE, HostSession
-from collie.hosts.wire import End, look
+from collie.hosts.wire import PathEnd, observe_ends
 from collie.inventory.hosts import Host, Pair
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 from collie.ports import Clock
 from collie.workloads.units import format_rate
 
 MIN_SHARE = 0.1
-"""Of the line rate. One queue pair with plain traffic gets most of it on any NIC in good order."""
+"""Share of the line rate. One queue pair of plain traffic gets most of it on any healthy NIC."""
 
-Way = tuple[Host, Host]
+HostPath = tuple[Host, Host]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckTraffic:
-    """What the check may send.
-
-    Attributes:
-        limits: that stop it.
-        shared_port: send on ports that somebody else uses, too.
-    """
+    """The traffic that the check may send: its limits, and whether even on ports in foreign use."""
 
     limits: SafetyLimits = REAL_HOSTS
     shared_port: bool = False
 
 
-def ways(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[Way, ...]:
-    """Return which hosts are to reach each other: neighbours in a ring, and the hosts of each pair.
+def paths_to_test(hosts: Sequence[Host], pairs: Sequence[Pair]) -> tuple[HostPath, ...]:
+    """Return the hosts to connect: neighbours in a ring, and the hosts of each pair.
 
-    Hosts with several devices have a ring for the first device of each, one for the second, and so on: such devices are
-    mostly in networks of their own.
+    Hosts with several devices form one ring per rank of device, as such devices are mostly in separate networks.
     """
     by_machine: dict[str, list[Host]] = {}
     for host in hosts:
         by_machine.setdefault(host.machine, []).append(host)
     known = {host.name: host for host in hosts}
-    found: dict[frozenset[str], Way] = {}
+    found: dict[frozenset[str], HostPath] = {}
     for rank in range(max(map(len, by_machine.values()), default=0)):
         rail = [own[rank] for own in by_machine.values() if rank < len(own)]
-        for way in pairwise([*rail, rail[0]]):
-            found.setdefault(frozenset(host.name for host in way), way)
+        for path in pairwise([*rail, rail[0]]):
+            found.setdefault(frozenset(host.name for host in path), path)
     for pair in pairs:
         for other in pair.hosts[1:]:
             found.setdefault(frozenset((pair.a.name, other.name)), (pair.a, other))
-    return tuple(way for names, way in found.items() if len(names) == 2 and names <= known.keys())
+    return tuple(path for names, path in found.items() if len(names) == 2 and names <= known.keys())
 
 
-def rounds(among: Sequence[Way]) -> Iterator[tuple[Way, ...]]:
-    """Yield ways that have no host in common, and can be tested at once; as many as hosts may be asked at once."""
-    left = list(among)
+def parallel_groups(paths: Sequence[HostPath]) -> Iterator[tuple[HostPath, ...]]:
+    """Yield groups of paths without a common host, which can be tested in parallel."""
+    left = list(paths)
     while left:
         busy: set[str] = set()
         chosen = []
-        for way in left:
-            names = {host.machine for host in way}
+        for path in left:
+            names = {host.machine for host in path}
             if not names & busy and len(busy) + 2 <= HOSTS_AT_ONCE:
-                chosen.append(way)
+                chosen.append(path)
                 busy |= names
-        left = [way for way in left if way not in chosen]
+        left = [path for path in left if path not in chosen]
         yield tuple(chosen)
 
 
 @contextmanager
-def at_once(threads: int) -> Iterator[Executor]:
-    """Run things at once; an interrupt waits for none of them."""
+def interruptible_pool(threads: int) -> Iterator[Executor]:
+    """Run steps in parallel. An interrupt waits for none of them."""
     executor = ThreadPoolExecutor(threads)
     try:
         yield executor
@@ -92,21 +86,13 @@ def at_once(threads: int) -> Iterator[Executor]:
         executor.shutdown(wait=False, cancel_futures=True)
 
 
-def untested(among: Sequence[Way], reason: str) -> list[Finding]:
-    """Say that no traffic was sent."""
-    return [Finding(f"{a.name},{b.name}", "data path", CheckState.ADVICE, f"not tested: {reason}") for a, b in among]
+def untested(paths: Sequence[HostPath], reason: str) -> list[Finding]:
+    """Report that no traffic was sent."""
+    return [Finding(f"{a.name},{b.name}", "data path", CheckState.ADVICE, f"not tested: {reason}") for a, b in paths]
 
 
 class PathCheck:
-    """Tests data paths between hosts.
-
-    Args:
-        sessions: of all hosts, by name; agents are started where none runs.
-        clock: of the controller.
-        catalog_for: counters of a driver by its name.
-        traffic: what may be sent.
-        keep: leave connections open for the next way; else they are ended after each.
-    """
+    """Tests data paths between hosts. With `keep`, connections stay open for the next path."""
 
     def __init__(
         self,
@@ -126,18 +112,18 @@ class PathCheck:
         self._uses: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
 
-    def findings(self, among: Sequence[Way]) -> list[Finding]:
-        """Test ways, those that have no host in common at once; what fails is a finding, never an exception."""
+    def findings(self, paths: Sequence[HostPath]) -> list[Finding]:
+        """Test paths, in parallel where they share no host. A failure is a finding, never an exception."""
         found: list[Finding] = []
-        for chosen in rounds(among):
-            with at_once(len(chosen)) as tests, at_once(2 * len(chosen)) as steps:
-                found += [each for way in tests.map(partial(self._way, executor=steps), chosen) for each in way]
+        for chosen in parallel_groups(paths):
+            with interruptible_pool(len(chosen)) as tests, interruptible_pool(2 * len(chosen)) as steps:
+                found += [each for path in tests.map(partial(self._test, executor=steps), chosen) for each in path]
         return found
 
-    def _way(self, way: Way, executor: Executor) -> list[Finding]:
-        a, b = (self._sessions[host.name] for host in way)
+    def _test(self, path: HostPath, executor: Executor) -> list[Finding]:
+        a, b = (self._sessions[host.name] for host in path)
         try:
-            return list(self._both_ways(a, b, executor))
+            return list(self._both_directions(a, b, executor))
         except TestbedError as error:
             return [_dead(one, other, _gone(error, one)) for one, other in ((a, b), (b, a))]
         finally:
@@ -145,8 +131,8 @@ class PathCheck:
                 a.disconnect()
                 b.disconnect()
 
-    def _both_ways(self, a: HostSession, b: HostSession, executor: Executor) -> Iterator[Finding]:
-        seen: dict[str, End] = {}
+    def _both_directions(self, a: HostSession, b: HostSession, executor: Executor) -> Iterator[Finding]:
+        seen: dict[str, PathEnd] = {}
         for sender, receiver in ((a, b), (b, a)):
             names = sender.host.name, receiver.host.name
             proof = self._proof(sender, receiver, executor)
@@ -154,11 +140,11 @@ class PathCheck:
                 yield proof
                 continue
             if not seen:
-                seen = dict(zip(names, look(sender, receiver, executor), strict=True))
+                seen = dict(zip(names, observe_ends(sender, receiver, executor), strict=True))
             yield _dead(sender, receiver, diagnose(seen[names[0]], seen[names[1]], proof), proof)
 
     def _proof(self, sender: HostSession, receiver: HostSession, executor: Executor) -> Finding | PathFailure:
-        """Return how well traffic passes, that it may not be sent, or how it failed."""
+        """Return the test's finding, a refusal to send, or the failure."""
         ends = (("a", sender), ("b", receiver))
         try:
             a, b = (Endpoint(role, each, rdma_port(each.host, each.facts)) for role, each in ends)
@@ -166,14 +152,13 @@ class PathCheck:
             raise
         except TestbedError as error:
             return PathFailure(ProofStage.SET_UP, str(error), getattr(error, "host", sender.host.name))
-        if uses := [use for endpoint in (a, b) for use in self._other_uses(endpoint)]:
+        if uses := [use for endpoint in (a, b) for use in self._foreign_uses(endpoint)]:
             return Finding(sender.host.name, _item(sender, receiver), CheckState.ADVICE, f"not tested: {uses[0]}")
         path = DataPath(a, b, executor, self._clock, self._catalog_for, self._guard.watch)
         result = path.proves()
         return _passed(path, result) if isinstance(result, Passed) else result
 
-    def _other_uses(self, endpoint: Endpoint) -> tuple[str, ...]:
-        """Return who else uses a port, looked at before the first traffic of ours."""
+    def _foreign_uses(self, endpoint: Endpoint) -> tuple[str, ...]:
         if self._shared_port:
             return ()
         name = endpoint.session.host.name
@@ -182,7 +167,7 @@ class PathCheck:
         if known is None:
             catalog = catalog_of([(endpoint.session, endpoint.port)], self._catalog_for, self._clock)
             known = tuple(
-                str(use) for use in other_uses(endpoint.session, endpoint.port, catalog, self._clock) if use.forbids
+                str(use) for use in foreign_uses(endpoint.session, endpoint.port, catalog, self._clock) if use.forbids
             )
             with self._lock:
                 self._uses[name] = known
@@ -217,10 +202,10 @@ def _passed(path: DataPath, found: Passed) -> Finding:
     return Finding(sender.host.name, item, CheckState.OK, detail)
 
 
-def _end(endpoint: Endpoint) -> End:
+def _end(endpoint: Endpoint) -> PathEnd:
     device = endpoint.session.facts.device(endpoint.port.device)
     port = device.port(endpoint.port.port) if device else None
-    return End(endpoint.session.host, port, netdev=endpoint.port.netdev, driver=endpoint.port.driver)
+    return PathEnd(endpoint.session.host, port, netdev=endpoint.port.netdev, driver=endpoint.port.driver)
 
 
 def _slow(path: DataPath, found: Passed) -> PathFault | None:

@@ -1,8 +1,8 @@
-"""How many processes drive the queue pairs of a run on each host. Pure.
+"""The number of processes that drive the queue pairs of a run on each host. Pure.
 
-One thread posts for some hundred queue pairs without falling behind, but sets up a thousand of them one after the
-other, and its NUMA node has CPUs to spare. So many queue pairs are shared by several processes, as applications have
-them. All hosts of a run have the same number, as queue pair i of one process meets that of the other host's.
+One thread can post for about a hundred queue pairs, but sets up a thousand one after the other while its NUMA node has
+idle CPUs. So several processes share many queue pairs, as in applications. All hosts of a run use the same number, as
+queue pair i of a process connects to queue pair i of its peer.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collie.inventory.hosts import Host
 from collie.workloads.workload import Workload
 
 QPS_PER_PROCESS = 64
-"""What a process has at most before there is another."""
+"""Queue pairs per process before another is used."""
 
 
 def processes(workload: Workload, hosts: Iterable[tuple[Host, HostFacts, RdmaPort]]) -> int:
-    """Return how many processes each host uses for a workload.
+    """Return the number of processes per host for a workload.
 
-    As many as the hosts file says, or one for every `QPS_PER_PROCESS` queue pairs as long as there is a CPU on the
-    NIC's NUMA node for each, shared among the devices at that node that take part; the least of all hosts, and no more
-    than an agent takes. One where queue pairs share a receive queue, which no two processes can.
+    The hosts file decides, otherwise one for every `QPS_PER_PROCESS` queue pairs, limited by the CPUs of the NIC's NUMA
+    node, which the devices there share. The minimum of all hosts counts, at most the agent's limit. One where queue
+    pairs share a receive queue.
     """
     if workload.srq:
         return 1
@@ -33,17 +33,14 @@ def processes(workload: Workload, hosts: Iterable[tuple[Host, HostFacts, RdmaPor
     wanted = ceil(workload.qps / QPS_PER_PROCESS)
     endpoints = Tally((host.machine, port.numa_nodes[:1]) for host, _, port in hosts)
     allowed = (
-        host.processes or min(wanted, most_processes(host, facts, port) // endpoints[host.machine, port.numa_nodes[:1]])
+        host.processes or min(wanted, max_processes(host, facts, port) // endpoints[host.machine, port.numa_nodes[:1]])
         for host, facts, port in hosts
     )
     return max(1, min(workload.qps, MAX_PROCESSES, *allowed))
 
 
-def most_processes(host: Host, facts: HostFacts, port: RdmaPort) -> int:
-    """Return what the hosts file says, or the CPUs that an agent may use on the node of a port.
-
-    All CPUs of the host where no node is known to be the port's.
-    """
+def max_processes(host: Host, facts: HostFacts, port: RdmaPort) -> int:
+    """Return the hosts file's number, or the agent's CPUs on the port's NUMA node, or on the host."""
     if host.processes:
         return host.processes
     return (facts.numa_cpus.get(port.numa_nodes[0]) if port.numa_nodes else None) or facts.usable_cpus

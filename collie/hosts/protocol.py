@@ -1,12 +1,12 @@
-"""One conversation with one agent: requests and their answers, samples, and signs of life.
+"""The conversation with one agent: requests, answers, samples and keepalives.
 
 Rules:
 
-1. Every request has a deadline at the agent, and a little more at this end. An answer that misses both ends the
-   conversation: nobody knows any more what the agent is doing.
-2. The agent hears a ping every 1.5 seconds and answers it, so a silent line means a dead agent or a dead host.
-3. Once the conversation has failed it stays failed; every request under way and to come raises what it failed of. The
-   channel is closed, so that the agent, if it still lives, sees the end of its input and cleans up.
+1. Every request has a deadline at the agent, and a slightly later one here. An answer that misses both ends the
+   conversation, as the agent's state is unknown.
+2. The agent answers a ping every 1.5 s, so silence means a dead agent or a dead host.
+3. A failed conversation stays failed, and every request raises its failure. The channel is closed, so a live agent sees
+   the end of its input and cleans up.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from typing import Any
 
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.answers import ANSWERS
+from collie.hosts.timing import DEFAULT_TIMING
 from collie.ports import Channel
 from collie.readings.samples import AgentSample, parse_sample
-from collie.untrusted import defused, read_json, typed
+from collie.untrusted import read_json, sanitized, typed
 
 PING_SECONDS = 1.5
 SILENCE_SECONDS = 10.0
-"""Six pings without an answer. The agent's lease is 6 s, so by then it has ended itself."""
+"""Six unanswered pings. The agent's lease is 6 s, so it has ended itself by then."""
 FIRST_WORD_SECONDS = 45.0
-"""An agent says nothing before it has imported pyverbs: 2 s on an idle emulated CPU, many times that on a busy one."""
+"""Until the first message: importing pyverbs takes 2 s on an idle emulated CPU, many times that on a busy one."""
 BYE_SECONDS = 5.0
-"""Ending an engine takes a second when it listens, two more when it has to be killed."""
+"""Ending an engine takes a second, and two more when it must be killed."""
 PING_ID = 0
 _SHOWN_CHARACTERS = 80
 MAX_WORDS = 2000
-"""Characters of a message from an agent that are repeated."""
+"""Characters of an agent's message that are repeated."""
 MAX_SAMPLED_BYTES = 128 << 20
-"""Of samples, as they came, that a conversation keeps: an hour of the richest NIC at four a second."""
-GRACE_SECONDS = 4.0
-"""For an answer to travel, on a host that is busy enough to miss its own deadline."""
+"""Limit of a conversation's unread samples: an hour of the richest NIC at four a second."""
+
 _UNANSWERED = ("ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "timeout")
 
 
 class StepFailed(AgentError):
-    """The agent answered that a step failed; the conversation goes on.
+    """The agent reported that a step failed. The conversation goes on.
 
     Attributes:
-        do: what was asked for.
+        do: the request.
         kind: `unsupported`, `setup`, `timeout`, `died`, `bad_request` or `internal`.
-        cause: short and countable, such as `create_qp ENOMEM`.
+        cause: countable, such as `create_qp ENOMEM`.
     """
 
     def __init__(self, host: str, error: dict[str, Any], do: str) -> None:
@@ -68,7 +68,7 @@ class StepFailed(AgentError):
 
     @property
     def unanswered(self) -> bool:
-        """Whether a set-up failed as nothing came back from the other host."""
+        """Whether a set-up failed for want of an answer from the other host."""
         return self.do == "connect" and (self.cause.startswith("rdma_cm") or self.cause.endswith(_UNANSWERED))
 
 
@@ -81,23 +81,35 @@ class AgentGone(AgentError):
 
 @dataclass
 class _Pending:
-    """A request that waits for its answer."""
+    """A request without its answer."""
 
     answered: threading.Event = field(default_factory=threading.Event)
     answer: dict[str, Any] | None = None
 
 
 class AgentClient:
-    """Speaks to the agent at the other end of a channel. Requests may come from several threads.
+    """Speaks to the agent behind a channel. Requests may come from several threads.
 
     Args:
         host: name for messages.
-        channel: to an agent that was just started.
-        monotonic: the controller's clock, to stamp samples with.
+        channel: to an agent just started.
+        monotonic: the controller's clock.
+        grace_seconds: wait for an answer beyond the agent's deadline.
+        max_sampled_bytes: limit of unread samples.
     """
 
-    def __init__(self, host: str, channel: Channel, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        host: str,
+        channel: Channel,
+        monotonic: Callable[[], float],
+        *,
+        grace_seconds: float = DEFAULT_TIMING.grace_seconds,
+        max_sampled_bytes: int = MAX_SAMPLED_BYTES,
+    ) -> None:
         self._host = host
+        self._grace_seconds = grace_seconds
+        self._max_sampled_bytes = max_sampled_bytes
         self._channel = channel
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -118,19 +130,19 @@ class AgentClient:
 
     @property
     def failure(self) -> TestbedError | None:
-        """What ended the conversation, if anything has."""
+        """The error that ended the conversation, if any."""
         return self._failure
 
     @property
     def engine_death(self) -> str | None:
-        """The last words of an engine that ended during the run, if it did."""
+        """The last message of an engine that ended during the run, if any."""
         return self._engine_death
 
     def request(self, do: str, deadline_seconds: float = 10.0, **fields: Any) -> dict[str, Any]:
-        """Ask the agent to do something and return its answer.
+        """Send a request and return its answer.
 
         Raises:
-            StepFailed: it answered that this failed.
+            StepFailed: the agent reported a failure.
             TestbedError: the conversation has ended.
         """
         pending = _Pending()
@@ -146,8 +158,9 @@ class AgentClient:
         except HostUnreachable as error:
             self._fail(error)
             raise
-        if not pending.answered.wait(deadline_seconds + GRACE_SECONDS):
-            self._fail(CommandTimeout(self._host, f"agent step {do}", deadline_seconds + GRACE_SECONDS))
+        patience = deadline_seconds + self._grace_seconds
+        if not pending.answered.wait(patience):
+            self._fail(CommandTimeout(self._host, f"agent step {do}", patience))
         return self._answer(do, number, pending)
 
     def take_samples(self) -> tuple[AgentSample, ...]:
@@ -156,7 +169,7 @@ class AgentClient:
             return tuple(self._samples)
 
     def drain_samples(self) -> tuple[AgentSample, ...]:
-        """Return all samples since the last call, each once."""
+        """Return new samples, each once."""
         with self._lock:
             samples = tuple(self._samples)
             self._samples.clear()
@@ -164,17 +177,17 @@ class AgentClient:
             return samples
 
     def forget_samples(self) -> None:
-        """Start anew, for the next run."""
+        """Drop samples, for the next run."""
         with self._lock:
             self._samples.clear()
             self._sampled_bytes = 0
             self._engine_death = None
 
     def close(self) -> dict[str, Any]:
-        """Say goodbye and end the conversation; the agent destroys what is left.
+        """End the conversation. The agent destroys its remaining queue pairs.
 
         Returns:
-            The agent's last answer; empty when there was none.
+            The agent's last answer. Empty without one.
         """
         last: dict[str, Any] = {}
         if self._failure is None:
@@ -215,7 +228,7 @@ class AgentClient:
 
     def _ping(self) -> None:
         while not self._closing.wait(PING_SECONDS):
-            # Nobody waits for the answer: that it comes is enough, and the listener sees it.
+            # The listener sees the answer, and no request waits for it.
             with contextlib.suppress(HostUnreachable):
                 self._channel.send_line(json.dumps({"id": PING_ID, "do": "ping"}))
 
@@ -232,25 +245,25 @@ class AgentClient:
         except ValueError as error:  # a line without an end
             self._fail(self._something_else(error))
         else:
-            words = self._said_bye or self._channel.stderr_tail().strip()[-400:] or "without a word"
+            words = self._said_bye or self._channel.stderr_tail().strip()[-400:] or "without a message"
             self._fail(AgentGone(self._host, f"the agent ended: {words}"))
 
     def _something_else(self, error: ValueError) -> AgentGone:
-        return AgentGone(self._host, f"the agent said something else than the protocol has: {error!s:.300}")
+        return AgentGone(self._host, f"the agent's answer breaks the protocol: {error!s:.300}")
 
     def _hear(self, line: str) -> None:
         try:
             self._take(typed(Mapping[str, Any], read_json(line)), len(line))
         except ValueError as error:
-            # A start-up file of the shell that prints something is the usual reason.
-            said = f"the agent, or the shell before it, said `{defused(line[:_SHOWN_CHARACTERS])}`"
-            raise AgentGone(self._host, f"{said}, which is not of this protocol: {error!s:.300}") from error
+            # Usually a start-up file of the shell prints something.
+            said = f"the agent, or the shell before it, printed `{sanitized(line[:_SHOWN_CHARACTERS])}`"
+            raise AgentGone(self._host, f"{said}, which breaks the protocol: {error!s:.300}") from error
 
     def _take(self, message: dict[str, Any], size: int) -> None:
-        """Take one message of the agent, of so many characters.
+        """Handle one message of the agent, of `size` characters.
 
         Raises:
-            ValueError: it is none of the protocol.
+            ValueError: it breaks the protocol.
         """
         event = message.get("event")
         if event == "sample":
@@ -272,5 +285,5 @@ class AgentClient:
         with self._lock:
             self._samples.append(sample)
             self._sampled_bytes += size
-            if self._sampled_bytes > MAX_SAMPLED_BYTES:
-                raise ValueError(f"more than {MAX_SAMPLED_BYTES >> 20} MiB of samples that nobody asked for")
+            if self._sampled_bytes > self._max_sampled_bytes:
+                raise ValueError(f"more than {self._max_sampled_bytes >> 20} MiB of unread samples")

@@ -2,10 +2,9 @@
 
 Rules:
 
-1. The hosts' steps run side by side where their order does not matter. All are waited for, whatever becomes of one.
-2. Queue pair data goes from agent to agent through here and is not looked at.
-3. Whatever ends a run early, all hosts are told to destroy. A host that cannot be told ends its agent by itself: its
-   input closes, or its lease runs out.
+1. The hosts' steps run in parallel where their order does not matter. A failed step still waits for the others.
+2. Queue pair data passes from agent to agent through the controller, unread.
+3. Every run ends with `destroy` on all hosts. An unreachable agent ends itself: its input closes, or its lease expires.
 """
 
 from __future__ import annotations
@@ -41,48 +40,42 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.02
-LATE_SECONDS = 3.0
-"""How long samples may be overdue before a run goes on without them."""
+
 DRAIN_SECONDS = 0.1
-"""What is still under way then is flushed; the window does not count it."""
+"""Work requests still outstanding then are flushed. They are outside the window."""
 PREPARE_SECONDS = 15.0
-"""Of few queue pairs."""
+"""For few queue pairs."""
 DESTROY_SECONDS = 10.0
-"""Of few queue pairs. A NIC's firmware takes each back by itself, as it made it."""
+"""For few queue pairs. A NIC's firmware destroys them one by one."""
 VERIFY_SECONDS = 60.0
 """An emulated CPU compares some 50 MB/s."""
 _TOPOLOGY = ("requesters", "responders", "remote")
-"""What an agent is not told: `flows` says it."""
+"""Workload fields that agents do not get, as `flows` covers them."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One host in a run, or one of its devices where it has several.
-
-    Attributes:
-        role: `a`, `b`, ...
-        session: to its agent.
-        port: what its inventory entry means.
-    """
+    """One host in a run, or one of its several devices, with a role `a`, `b`, ..."""
 
     role: str
     session: HostSession
     port: RdmaPort
 
 
-class Impossible(Exception):
-    """The workload asks for what a host does not have."""
+class MissingCapability(Exception):
+    """The workload needs something that a host lacks."""
 
 
 class Run:
     """One run of one workload.
 
     Args:
-        endpoints: the hosts that the workload has a part for, with live agents.
-        workload: what to run.
-        executor: runs the hosts' steps side by side.
-        verify: compare what has arrived with what was sent.
-        victim: what runs beside the workload as the flow of that name; None for nothing.
+        endpoints: the hosts of the workload, with live agents.
+        workload: the workload.
+        executor: for steps in parallel.
+        clock: the controller's clock.
+        verify: compare received with sent payload.
+        victim: workload of a victim beside it.
     """
 
     def __init__(
@@ -110,10 +103,10 @@ class Run:
         )
 
     def measure(self, catalog: Catalog, policy: WindowPolicy, watch: Watch | None = None) -> Measurement:
-        """Run from first to last step.
+        """Perform the run.
 
         Raises:
-            Impossible: a host cannot do this.
+            MissingCapability: a host cannot do this.
             StepFailed: a step failed.
             TestbedError: a host or an agent is gone.
         """
@@ -122,7 +115,7 @@ class Run:
             self._set_up(requests)
             began = self._start(policy)
             measured = self._watch(began, catalog, policy, SampleMonitor(watch, catalog, self._flows))
-            if not measured.stopped:  # else nothing is waited for: queue pairs go to ERR at once
+            if not measured.stopped:  # a stopped run must end at once, so queue pairs go to ERR
                 completed = self._stop()
                 if self._verify:
                     measured = self._compared(measured, completed)
@@ -131,7 +124,7 @@ class Run:
         return measured
 
     def _set_up(self, requests: Mapping[str, dict[str, Any]]) -> None:
-        # Building work requests dominates: some 30 us each on an emulated CPU, 65536 of them at most.
+        # Building work requests dominates: 30 us each on an emulated CPU, at most 65536 of them.
         seconds = PREPARE_SECONDS + self._object_seconds
         prepared = self._all(lambda endpoint: endpoint.session.request("prepare", seconds, **requests[endpoint.role]))
         endpoints = {key: endpoint for answer in prepared.values() for key, endpoint in answer["endpoints"].items()}
@@ -143,7 +136,7 @@ class Run:
 
     @property
     def _object_seconds(self) -> float:
-        """How much longer a step may take for the queue pairs and memory regions that it makes or destroys."""
+        """Extra time of a step that makes or destroys queue pairs and memory regions."""
         qps = self._workload.qps
         return 0.02 * qps * len(self._flows) + 0.001 * qps * self._workload.mrs_per_qp
 
@@ -154,8 +147,7 @@ class Run:
         def start(endpoint: Endpoint) -> None:
             endpoint.session.request("start", period_seconds=policy.period_seconds)
 
-        # Where receives are used the protocol has those that only respond start first. Where all request, one of them
-        # starts last.
+        # With receives, mere responders start first. Where all hosts request, one of them starts last.
         requesters = {flow.requester for flow in self._flows}
         last = requesters if requesters < set(self._endpoints) else {self._flows[0].requester}
         first = set(self._endpoints) - last if self._uses_receives else set()
@@ -163,20 +155,20 @@ class Run:
         self._each(set(self._endpoints) - first, start)
         return self._clock.monotonic()
 
-    def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, lookout: SampleMonitor) -> Measurement:
-        """Wait until the window is full and, within the policy's patience, stable, or the lookout says stop."""
+    def _watch(self, began: float, catalog: Catalog, policy: WindowPolicy, monitor: SampleMonitor) -> Measurement:
+        """Wait until the window is full and, within the policy's patience, stable, or the monitor orders a stop."""
         victim = self._victim is not None
         wanted = policy.warm_up_seconds + policy.window_seconds
         patient = wanted + policy.patience_seconds
         last = max(patient, wanted + policy.averaging_seconds)
         while True:
-            recording = self._record(began, wanted, lookout)
+            recording = self._record(began, wanted, monitor)
             look = partial(
-                measurement, self._workload, recording, catalog, policy, victim=victim, with_series=bool(lookout.reason)
+                measurement, self._workload, recording, catalog, policy, victim=victim, with_series=bool(monitor.reason)
             )
             measured = look()
-            if lookout.reason:
-                return cut_short(measured, measured.series, lookout.reason)
+            if monitor.reason:
+                return cut_short(measured, measured.series, monitor.reason)
             over = bool(measured.stable or measured.problems)
             if not over and wanted >= patient:
                 whole = look(whole=True)
@@ -187,14 +179,15 @@ class Run:
                 return replace(measured, series=series_of(self._workload, recording, catalog))
             wanted = min(last, max(wanted, recording.end) + policy.period_seconds)
 
-    def _record(self, began: float, wanted: float, lookout: SampleMonitor) -> Recording:
-        """Return the samples once every host has been heard up to a moment of the run, or is too late."""
+    def _record(self, began: float, wanted: float, monitor: SampleMonitor) -> Recording:
+        """Return the samples once every host has reached a moment of the run, or is too late."""
+        late = began + wanted + max(endpoint.session.timing.late_seconds for endpoint in self._endpoints.values())
         while True:
             samples = {role: self._samples(endpoint) for role, endpoint in self._endpoints.items()}
             recording = Recording(samples, began, self._machines)
-            if lookout.show(recording):
+            if monitor.show(recording):
                 return recording
-            if recording.end >= wanted or self._clock.monotonic() > began + wanted + LATE_SECONDS:
+            if recording.end >= wanted or self._clock.monotonic() > late:
                 return recording
             self._clock.sleep(LOOK_SECONDS)
 
@@ -206,10 +199,10 @@ class Run:
         return client.take_samples()
 
     def _stop(self) -> dict[str, int]:
-        """Stop posting where anything is posted. The window is complete, so a stop that fails takes nothing from it.
+        """End posting. The window is complete, so a failure to stop leaves it valid.
 
         Returns:
-            By responder's end, what each queue pair of its requester has completed at least.
+            By responder's end, the minimum of messages completed by its requester's queue pairs.
         """
 
         def stop(endpoint: Endpoint) -> Mapping[str, Any]:
@@ -228,7 +221,6 @@ class Run:
         }
 
     def _compared(self, measured: Measurement, completed: Mapping[str, int]) -> Measurement:
-        """Return the measurement with what every host found of wrong payload."""
 
         def compare(endpoint: Endpoint) -> Mapping[str, Any]:
             return dict(endpoint.session.request("verify", VERIFY_SECONDS, completed=dict(completed))["flows"])
@@ -261,40 +253,40 @@ class Run:
         self._all(destroy)
 
     def _ends(self, role: str) -> list[tuple[str, str, str]]:
-        """Return (flow, this end, the other end) of every end that a host has."""
+        """Return (flow, this end, other end) for each end on a host."""
         ends = [(flow.name, "requester", "responder") for flow in self._flows if flow.requester == role]
         return ends + [(flow.name, "responder", "requester") for flow in self._flows if flow.responder == role]
 
     def _prepare_request(self, endpoint: Endpoint) -> dict[str, Any]:
         ends = self._ends(endpoint.role)
         if len(ends) > MAX_ENDS:
-            raise Impossible(f"host {endpoint.session.host.name} has no room for a victim beside so many flows")
+            raise MissingCapability(f"host {endpoint.session.host.name} has no room for a victim beside so many flows")
         forced = endpoint.session.host.data_path
         return ({"data_path": forced} if forced else {}) | {
             "device": endpoint.port.device,
             "port": endpoint.port.port,
             "gid_index": endpoint.port.gid_index,
-            "workload": _told(self._workload, endpoint),
+            "workload": _for_agent(self._workload, endpoint),
             "flows": [{"flow": flow, "role": end, **self._own_workload(flow, endpoint)} for flow, end, _ in ends],
             "verify": self._verify,
             "processes": self._processes,
         }
 
     def _own_workload(self, flow: str, endpoint: Endpoint) -> dict[str, Any]:
-        return {"workload": _told(self._victim, endpoint)} if self._victim and flow == VICTIM else {}
+        return {"workload": _for_agent(self._victim, endpoint)} if self._victim and flow == VICTIM else {}
 
     def _all(self, step: Callable[[Endpoint], T]) -> dict[str, T]:
         return self._each(self._endpoints, step)
 
     def _each(self, roles: Collection[str], step: Callable[[Endpoint], T]) -> dict[str, T]:
-        return side_by_side(self._executor, {role: partial(step, self._endpoints[role]) for role in roles})
+        return in_parallel(self._executor, {role: partial(step, self._endpoints[role]) for role in roles})
 
 
-def _told(asked: Workload, endpoint: Endpoint) -> dict[str, Any]:
-    """Return a workload as the agent of a host knows it: requester and responder, not A and B.
+def _for_agent(asked: Workload, endpoint: Endpoint) -> dict[str, Any]:
+    """Return a workload in the agent's terms: requester and responder instead of A and B.
 
     Raises:
-        Impossible: the host has no such memory.
+        MissingCapability: the host lacks the NUMA node.
     """
     workload = render(asked)
     for name in _TOPOLOGY:
@@ -303,7 +295,7 @@ def _told(asked: Workload, endpoint: Endpoint) -> dict[str, Any]:
     try:
         node = numa_node(endpoint.port, workload[f"{own}numa_node"])
     except ValueError as error:
-        raise Impossible(f"host {endpoint.session.host.name}: {error}") from error
+        raise MissingCapability(f"host {endpoint.session.host.name}: {error}") from error
     memory = workload[f"{own}memory"]  # on each host, both ends are on that host's memory
     return workload | {"numa_node": node, "peer_numa_node": node, "memory": memory, "peer_memory": memory}
 
@@ -315,11 +307,11 @@ def _wrong_place(role: str, key: str, first: Mapping[str, Any]) -> str:
     )
 
 
-def side_by_side(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-    """Do steps of several hosts at once and wait for all.
+def in_parallel(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+    """Run steps of several hosts in parallel and wait for all.
 
     Raises:
-        Exception: of those that were raised the gravest: a host that is gone, then an agent, then a step.
+        Exception: the gravest one: a lost host, then a lost agent, then a failed step.
     """
     futures = {name: executor.submit(step) for name, step in steps.items()}
     failures = [failure for future in futures.values() if (failure := future.exception()) is not None]
@@ -331,5 +323,5 @@ def side_by_side(executor: Executor, steps: Mapping[str, Callable[[], T]]) -> di
 def _gravity(failure: BaseException) -> int:
     kinds: tuple[type[BaseException] | tuple[type[BaseException], ...], ...] = (HostUnreachable, AgentGone, StepFailed)
     if not isinstance(failure, TestbedError):
-        return 0  # a mistake of ours, or an interrupt: never hidden behind what it caused
+        return 0  # a defect or an interrupt comes before its consequences
     return next((rank for rank, kind in enumerate(kinds, 1) if isinstance(failure, kind)), len(kinds))

@@ -1,14 +1,13 @@
-"""One host: the agent is shipped once per content, started when needed, and started again when it is gone.
+"""The session with one host: its agent is shipped once per content, and started when needed.
 
 Rules:
 
-1. There is at most one agent of ours per session; a new one is started only after the old conversation has failed, and
-   its channel is closed first, so the old one is ending.
-2. Starting is tried a finite number of times, with growing pauses, and only for what may pass: a host that does not
-   answer, an agent that ends. A wrong host key, a missing interpreter or missing pyverbs are reported at once.
-3. Nothing is written to a host but the agent's archive, under a name made of its content, and the archive unpacked.
-   Nothing is written or started where others on the host could exchange it (`collie/agent/loader.py`).
-4. Closing waits for no host: what is asked of one to start its agent is cut off, and no further attempt is made.
+1. A new agent starts only after the old conversation has failed and its channel is closed, so there is at most one.
+2. A start is retried a few times, with growing pauses, after transient errors: a silent host, an agent that ends. A
+   wrong host key, a missing interpreter or missing pyverbs are reported at once.
+3. Only the agent's archive, named after its content, is written to a host, and unpacked. Other users must not be able
+   to replace it (`collie/agent/loader.py`).
+4. Closing waits for no host: a start under way is cut off.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from collie.agent.build import build, digest
 from collie.errors import CommandFailed, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.facts import HostFacts, parse_facts
 from collie.hosts.protocol import AgentClient, AgentGone
+from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Channel, Clock, Completed, Remote
 from collie.untrusted import read_json, typed, whole_number
@@ -34,40 +34,33 @@ from collie.untrusted import read_json, typed, whole_number
 logger = logging.getLogger(__name__)
 
 HOSTS_AT_ONCE = 64
-"""Whoever asks many hosts keeps to this: a connection takes file descriptors, of which a process mostly has 1024."""
+"""Limit of parallel connections, which take file descriptors: a process often has 1024."""
 
 PROTOCOL = 2
 LEASE_SECONDS = 6.0
-"""The dead man's switch: a controller that is stopped or cut off leaves silent hosts within 10 s
-(docs/explanation/safety.md). The agent needs up to a second to have its engine destroy the queue pairs, and two more
-when it has to kill it. Four pings fit into the lease."""
+"""Dead man's switch: a host without its controller is silent within 10 s (docs/explanation/safety.md). The agent needs
+up to a second to destroy the queue pairs, and two more to kill its engine. Four pings fit into the lease.
+"""
 HELLO_SECONDS = 40.0
 """Importing pyverbs and opening every device takes 2 s on an idle emulated CPU, many times that on a busy one."""
 COMMAND_SECONDS = 20.0
 ANSWER_SECONDS = 5.0
-"""For a command that does nothing. With ten seconds of silence before and ten for a channel to open, a host that is
-gone is known to be within 30 s."""
-START_PAUSES_SECONDS = (0.5, 2.0, 6.0)
-"""Between attempts. A host whose one CPU still tears down what a hard workload left behind answers nobody for half a
-minute; one that is gone refuses at once, and is given up after these 8.5 seconds."""
+"""For a command that does nothing. With 10 s of silence and 10 s to open a channel, a lost host is known in 30 s."""
 
 ASK_VERSION = ("-c", "import sys; print(*sys.version_info[:2])")
 OLDEST_PYTHON = (3, 9)
 
-LET_GO_SECONDS = 15.0
-"""For the kernel to take back queue pairs whose process was killed."""
-LOOK_SECONDS = 0.5
+
 CUT_OFF_SECONDS = 0.2
-"""Between one cut and the next: an agent's start takes several steps, and the first cut may fall between two."""
+"""Between cuts: an agent's start has several steps, and the first cut may fall between two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The program that is shipped.
+    """The shipped program: a zip archive, or any Python program.
 
     Attributes:
-        data: a zip archive, or any Python program.
-        path: on the host, relative to the home directory; names the content.
+        path: on the host, below the home directory. Names the content.
     """
 
     data: bytes
@@ -75,7 +68,7 @@ class Archive:
 
     @property
     def sha256(self) -> str:
-        """Of the data, in hexadecimal digits."""
+        """In hexadecimal digits."""
         return hashlib.sha256(self.data).hexdigest()
 
     @classmethod
@@ -90,17 +83,13 @@ class Archive:
 
 
 class HostSession:
-    """A host and the agent on it. Does nothing until first asked.
+    """A host and its agent. Idle until first used."""
 
-    Args:
-        host: inventory entry.
-        remote: how to reach it.
-        archive: the agent.
-        clock: for pauses and for the stamps of samples.
-    """
-
-    def __init__(self, host: Host, remote: Remote, archive: Archive, clock: Clock) -> None:
+    def __init__(
+        self, host: Host, remote: Remote, archive: Archive, clock: Clock, timing: HostTiming = DEFAULT_TIMING
+    ) -> None:
         self.host = host
+        self.timing = timing
         self._remote = remote
         self._archive = archive
         self._clock = clock
@@ -114,49 +103,49 @@ class HostSession:
 
     @property
     def facts(self) -> HostFacts:
-        """What the agent says of the host.
+        """The agent's facts of the host.
 
         Raises:
-            TestbedError: there is no agent to ask.
+            TestbedError: no agent can be asked.
         """
         self.client()
         assert self._facts is not None, "a client has said hello"
         return self._facts
 
     def refreshed_facts(self) -> HostFacts:
-        """Ask the agent of its host anew: links, addresses and GIDs come and go. No run may be under way.
+        """Read the facts again, as links, addresses and GIDs may change. No run may be under way.
 
         Raises:
-            TestbedError: it cannot be asked.
+            TestbedError: the agent cannot be asked.
         """
         client = self.client()
         answer = client.request("hello", HELLO_SECONDS, protocol=PROTOCOL)
         try:
             self._facts = parse_facts(answer)
         except ValueError as error:
-            raise AgentGone(self.host.name, f"its hello is not of this protocol: {error!s:.300}") from error
+            raise AgentGone(self.host.name, f"its hello breaks the protocol: {error!s:.300}") from error
         return self._facts
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
         """Run a command on the host, beside its agent.
 
         Raises:
-            TestbedError: the host does not answer, or the command does not end in time.
+            TestbedError: the host is silent, or the command is late.
         """
         return self._remote.run(argv, timeout_seconds)
 
     def client(self) -> AgentClient:
-        """Return a conversation that was sound when last heard of; starts an agent when there is none.
+        """Return a conversation without a known failure. Start an agent if needed.
 
         Raises:
-            HostUnreachable: the host does not answer, after all attempts.
+            HostUnreachable: the host is silent, after all attempts.
             TestbedError: no agent can be started there, or the session is closed.
         """
         with self._lock:
             if self._client is not None and self._client.failure is None:
                 return self._client
             self._drop()
-            self._is_starting = True  # before the first look at `_closing`: `close` looks the other way round
+            self._is_starting = True  # set before `_closing` is read: `close` uses the opposite order
             try:
                 self._client = self._started()
             finally:
@@ -164,7 +153,7 @@ class HostSession:
             return self._client
 
     def _started(self) -> AgentClient:
-        for pause in (*START_PAUSES_SECONDS, None):
+        for pause in (*self.timing.start_pauses_seconds, None):
             if self._closing.is_set():
                 break
             try:
@@ -178,18 +167,18 @@ class HostSession:
 
     @property
     def is_live(self) -> bool:
-        """Whether an agent runs and its conversation is sound."""
+        """Whether an agent runs without a known failure."""
         return self._client is not None and self._client.failure is None
 
     def answers(self) -> bool:
-        """Whether the host itself runs a command, whatever became of its agent."""
+        """Whether the host runs a command, with or without its agent."""
         try:
             return self._remote.run(["true"], ANSWER_SECONDS).status == 0
         except TestbedError:
             return False
 
     def client_under_way(self) -> AgentClient:
-        """Return the conversation of the run under way; unlike `client`, never a new one: a run dies with its agent.
+        """Return the conversation of the present run. Never a new one, as a run ends with its agent.
 
         Raises:
             TestbedError: the conversation has ended.
@@ -202,30 +191,30 @@ class HostSession:
         return client
 
     def request(self, do: str, deadline_seconds: float = 10.0, **fields: Any) -> dict[str, Any]:
-        """Ask the agent of the run under way.
+        """Send a request to the agent of the present run.
 
         Raises:
-            StepFailed: it answered that this failed.
+            StepFailed: the agent reported a failure.
             TestbedError: the conversation has ended.
         """
         return self.client_under_way().request(do, deadline_seconds, **fields)
 
     def abandon(self) -> None:
-        """End the agent, with whatever it holds; the next use starts a new one."""
+        """End the agent. The next use starts a new one."""
         with self._lock:
             self._drop()
 
     def disconnect(self) -> None:
-        """End the agent and the connection; the next use starts both anew."""
+        """End the agent and the connection. The next use starts both again."""
         with self._lock:
             self._drop()
             self._remote.close()
 
     def close(self) -> int | None:
-        """End the agent and the connection for good, and cut off whoever starts one.
+        """End the agent and the connection for good. A start under way is cut off.
 
         Returns:
-            How many of our queue pairs the kernel still lists, if it tells.
+            Number of our queue pairs that the kernel still lists. None when unknown.
         """
         self._closing.set()
         while not self._lock.acquire(timeout=CUT_OFF_SECONDS if self._is_starting else -1):
@@ -233,19 +222,19 @@ class HostSession:
         try:
             self._drop()
             if self._left and self._left_pids:
-                self._left = self._let_go(self._left)
+                self._left = self._await_release(self._left)
             self._remote.close()
             return self._left
         finally:
             self._lock.release()
 
-    def _let_go(self, left: int) -> int:
-        """Wait until the kernel has taken back what agents left behind; return how many queue pairs it still lists.
+    def _await_release(self, left: int) -> int:
+        """Wait until the kernel has released the agents' queue pairs. Return the number still listed.
 
-        A queue pair lives as long as a packet of its own waits in a transmit queue, and so does the process that has
-        it, killed or not. Where the kernel cannot be asked it is what the agents have said.
+        A queue pair and its killed process remain while its packets wait in a transmit queue. Without the kernel's
+        list, `left` is returned.
         """
-        late = self._clock.monotonic() + LET_GO_SECONDS
+        late = self._clock.monotonic() + self.timing.release_seconds
         while True:
             try:
                 said = self._remote.run(["rdma", "-j", "resource", "show", "qp"], COMMAND_SECONDS)
@@ -257,14 +246,14 @@ class HostSession:
             left = sum(pair.get("pid") in self._left_pids for pair in pairs)
             if not left or self._clock.monotonic() > late:
                 break
-            self._clock.sleep(LOOK_SECONDS)
+            self._clock.sleep(self.timing.release_period_seconds)
         if left:
             logger.warning(
-                "host %s: the kernel has not let go of %d queue pairs of ours within %g s: packets of theirs wait in a "
+                "host %s: the kernel has not released %d of our queue pairs within %g s: their packets wait in a "
                 "transmit queue. To drop these: ip link set NETDEV down; ip link set NETDEV up",
                 self.host.name,
                 left,
-                LET_GO_SECONDS,
+                self.timing.release_seconds,
             )
         return left
 
@@ -273,14 +262,14 @@ class HostSession:
             return
         last, self._client = self._client.close(), None
         left = last.get("qps_left")
-        # Each agent knows of its own alone: what an earlier one has left is not gone because the next left nothing.
+        # Each agent counts only its own queue pairs, so those of earlier agents are added.
         self._left = (self._left or None) if left is None else (self._left or 0) + left
         if left:
             self._left_pids.update(last.get("pids") or ())
             logger.warning("host %s: %d queue pairs of pids %s are left", self.host.name, left, last.get("pids"))
         elif left is None:
             logger.warning(
-                "host %s: its agent gave no account of its queue pairs; without us it ends within %g s. To see: "
+                "host %s: its agent did not report its queue pairs; it ends by itself within %g s. To see: "
                 "rdma resource show qp",
                 self.host.name,
                 LEASE_SECONDS,
@@ -288,7 +277,7 @@ class HostSession:
 
     def _start(self) -> AgentClient:
         channel = self._running()
-        client = AgentClient(self.host.name, channel, self._clock.monotonic)
+        client = AgentClient(self.host.name, channel, self._clock.monotonic, grace_seconds=self.timing.grace_seconds)
         try:
             answer = client.request("hello", HELLO_SECONDS, protocol=PROTOCOL, lease_seconds=LEASE_SECONDS)
             self._facts = parse_facts(answer)
@@ -298,14 +287,13 @@ class HostSession:
             raise
         except ValueError as error:
             client.close()
-            raise AgentGone(self.host.name, f"its hello is not of this protocol: {error!s:.300}") from error
+            raise AgentGone(self.host.name, f"its hello breaks the protocol: {error!s:.300}") from error
         except BaseException:
             client.close()
             raise
         return client
 
     def _running(self) -> Channel:
-        """Start the program, and ship it first where the host does not have it."""
         channel, answer = self._loaded()
         if answer == loader.ABSENT:
             logger.info("host %s: shipping %s (%d bytes)", self.host.name, self._archive.path, len(self._archive.data))
@@ -314,16 +302,14 @@ class HostSession:
         if answer == loader.RUNNING:
             return channel
         if answer == loader.ABSENT:
-            answer = f"{self._archive.path} is not what was just written to it; see who else writes there"
+            answer = f"{self._archive.path} differs from the data just written to it; another process writes there"
         raise TestbedError(f"host {self.host.name}: {answer.removeprefix(loader.REFUSED)}")
 
     def _loaded(self) -> tuple[Channel, str]:
-        """Have the host check and start what it has; return the channel, and what the loader answers.
-
-        A channel of which the answer is not `RUNNING` is closed.
+        """Start the host's copy of the program. Return the channel, closed unless `RUNNING`, and the loader's answer.
 
         Raises:
-            AgentGone: it ends without an answer, or with something else.
+            AgentGone: the loader gave no valid answer.
         """
         argv = [self.host.python, "-c", loader.BOOT, self._archive.path, self._archive.sha256]
         channel = self._remote.open(argv)
@@ -336,15 +322,15 @@ class HostSession:
                 channel.close()
         if answer in (loader.RUNNING, loader.ABSENT) or (answer or "").startswith(loader.REFUSED):
             return channel, answer or ""
-        words = f"the agent ended: {channel.stderr_tail().strip()[-400:] or 'without a word'}"
-        if answer is not None:  # a start-up file of the shell that prints something is the usual reason
-            words = f"the shell before the agent said `{answer[:80]}`; it has to be silent"
+        words = f"the agent ended: {channel.stderr_tail().strip()[-400:] or 'without a message'}"
+        if answer is not None:  # usually a start-up file of the shell prints something
+            words = f"the shell before the agent printed `{answer[:80]}`; it must print nothing"
         gone = AgentGone(self.host.name, words)
         self._explain_interpreter(gone)
         raise gone
 
     def _explain_interpreter(self, error: AgentGone) -> None:
-        """Replace "the agent ended" by what is wrong with the interpreter, if that is what is wrong."""
+        """Replace "the agent ended" by the interpreter's fault, if it has one."""
         argv = [self.host.python, *ASK_VERSION]
         answer = self._remote.run(argv, COMMAND_SECONDS)
         version = python_version(answer.stdout)
@@ -357,12 +343,12 @@ class HostSession:
 
 
 def last_line(output: str) -> str:
-    """Return the last line of a command's output: start-up files of a shell may have printed others before it."""
+    """Return the last line of a command's output. A shell's start-up files may have printed others."""
     return "".join(output.splitlines()[-1:])
 
 
 def python_version(output: str) -> tuple[int, int] | None:
-    """Return the version that an interpreter gives for `ASK_VERSION`; None where it is no interpreter of Python."""
+    """Return the version in the answer to `ASK_VERSION`. None where it is no Python interpreter."""
     match [whole_number(word) for word in last_line(output).split()]:
         case [int(major), int(minor)]:
             return major, minor
@@ -371,5 +357,4 @@ def python_version(output: str) -> tuple[int, int] | None:
 
 @cache
 def _loader_source() -> str:
-    """Return the loader as the one line that its `BOOT` reads: hexadecimal digits."""
     return inspect.getsource(loader).encode().hex()

@@ -1,4 +1,4 @@
-"""Real hosts that measure together, as a testbed."""
+"""Real hosts as a testbed."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from collie.hosts.capabilities import capabilities
 from collie.hosts.catalogs import CatalogFor, Discover, catalog_of
 from collie.hosts.facts import RdmaPort, line_rate, rdma_port
 from collie.hosts.fingerprint import fingerprint
-from collie.hosts.idle import other_uses
-from collie.hosts.outage import Outages, doubtful
+from collie.hosts.idle import foreign_uses
+from collie.hosts.outage import Outages, may_be_outage
 from collie.hosts.protocol import AgentGone, StepFailed
-from collie.hosts.run import Endpoint, Impossible, Run, side_by_side
+from collie.hosts.run import Endpoint, MissingCapability, Run, in_parallel
 from collie.hosts.session import Archive, HostSession
+from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.fingerprint import Fingerprint
 from collie.inventory.hosts import Host, Pair
 from collie.ports import (
     Clock,
+    ForeignUse,
     HostLost,
     Measured,
-    OtherUse,
     Remote,
     Reviver,
     RunResult,
@@ -49,32 +50,31 @@ logger = logging.getLogger(__name__)
 
 AGENT_ATTEMPTS = 2
 STALE_FAILURES = 4
-"""Set-ups that fail one after another, whereupon agents are started anew: what they read of a host when they started,
-such as the index of an address that has gone and come back, may be so no more."""
+"""Consecutive failed set-ups before agents are restarted: their facts, such as the index of an address, may be
+outdated.
+"""
 ACROSS_PORTS = "loopback across ports"
-"""The path of a link whose other end is on the same host."""
+"""`path` of a link between ports of one host."""
 
 
 class HostsTestbed:
-    """`Testbed` over hosts of an inventory. Contacts them when first asked for anything.
+    """`Testbed` over hosts of an inventory. Contacts them when first used.
 
-    An agent that ends during a run is started again and the run repeated, once, and all of them are where one set-up
-    after another fails (`STALE_FAILURES`); a host that is gone is looked for a few times. What still fails then is
-    raised, naming the host. A host too busy to answer in time is another matter: that run could not be set up, and the
-    next one waits for the host to recover. A run that a dead data path may have spoilt is doubted (`outage.py`). Where
-    hosts can be revived, one that runs no command any more is brought back instead, and the run ends as `HostLost`.
+    An agent that ends during a run is restarted and the run repeated, once. All agents are restarted after several
+    failed set-ups (`STALE_FAILURES`). A lost host is an error after a few attempts. A host too busy to answer in
+    time only fails the set-up of that run. A run that a dead data path may have spoilt is doubted (`outage.py`). With a
+    `reviver`, hosts that run no command are revived, and the run ends as `HostLost`.
 
     Args:
-        pair: hosts A and B, and C, D, ... where there are more; devices of one host have an agent each.
+        pair: hosts A and B, and C, D, ... if any. Devices of one host have an agent each.
         connect: makes the remote of a host.
-        catalog_for: counters of a driver by its name, such as `rxe` or `mlx5_core`; None when nobody has described it.
-        policy: warm-up, window and stability; the window grows where counters are refreshed seldom.
-        clock: of the controller.
-        archive: program to run as the agent; Collie's own by default.
-        reviver: brings back hosts that answer nobody; None where nobody can.
-        discover: makes a catalog of what devices expose, where there is no other.
-        verify: compare what arrives with what was sent, after each run.
-        victim: run a plain flow beside every workload, and say what it loses (`collie/readings/victim.py`).
+        catalog_for: maps a driver, such as `rxe` or `mlx5_core`, to its catalog.
+        policy: warm-up, window and stability. The window grows with slow counters.
+        archive: the agent program. Collie's by default.
+        reviver: revives silent hosts.
+        discover: makes a catalog from a device's counters, where there is no other.
+        verify: compare received with sent payload, after each run.
+        victim: run a plain flow beside every workload (`collie/readings/victim.py`).
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class HostsTestbed:
         discover: Discover = discovered,
         verify: bool = False,
         victim: bool = False,
+        timing: HostTiming = DEFAULT_TIMING,
     ) -> None:
         self._verify = verify
         self._asks_victim = victim
@@ -102,7 +103,7 @@ class HostsTestbed:
         self._clock = clock or SystemClock()
         archive = archive or Archive.agent()
         self._sessions = {
-            role: HostSession(host, connect(host), archive, self._clock)
+            role: HostSession(host, connect(host), archive, self._clock, timing)
             for role, host in zip(ROLES, pair.hosts, strict=False)
         }
         self._executor = ThreadPoolExecutor(len(self._sessions), thread_name_prefix=f"hosts {pair.name}")
@@ -116,7 +117,7 @@ class HostsTestbed:
 
     @property
     def info(self) -> TestbedInfo:
-        """What this testbed is.
+        """Description of this testbed.
 
         Raises:
             TestbedError: a host cannot be asked.
@@ -124,7 +125,7 @@ class HostsTestbed:
         if self._info is None:
             endpoints = self._ready(self._sessions)
             described = {endpoint.session.host.name: dict(endpoint.session.facts.description) for endpoint in endpoints}
-            fingerprints = side_by_side(
+            fingerprints = in_parallel(
                 self._executor,
                 {endpoint.session.host.name: partial(fingerprint, endpoint.session) for endpoint in endpoints},
             )
@@ -139,7 +140,7 @@ class HostsTestbed:
         return self._info
 
     def specification(self, workload: Workload) -> Bound:
-        """Return what the slowest port can carry; unbounded on a software device.
+        """Return the slowest port's bound, infinite on a software device.
 
         Raises:
             TestbedError: a host cannot be asked.
@@ -150,7 +151,7 @@ class HostsTestbed:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the hosts can do, as far as their agents say.
+        """The hosts' capabilities, as reported by their agents.
 
         Raises:
             TestbedError: a host cannot be asked.
@@ -170,12 +171,12 @@ class HostsTestbed:
                 return SetupFailed("port", why_not, self._clock.monotonic() - started)
             self._failures = 0
         result = self._with_agents(roles, workload, run, started, watch)
-        if not isinstance(result, Unsupported):  # which is often known before anything is set up
+        if not isinstance(result, Unsupported):  # often known before any set-up
             self._failures = self._failures + 1 if isinstance(result, SetupFailed) else 0
         return result
 
     def _begun_anew(self) -> str | None:
-        """Start all agents anew; return what keeps a port from being used at the moment, if anything does.
+        """Restart all agents. Return why a port is unusable now, if one is.
 
         Raises:
             TestbedError: the testbed is closed.
@@ -185,7 +186,7 @@ class HostsTestbed:
         try:
             self._ready(self._sessions)
         except (HostUnreachable, CommandTimeout, AgentError):
-            return None  # which the run meets, too, and knows what to do about
+            return None  # the run handles it
         except TestbedError as error:
             if self._left is not None:
                 raise
@@ -195,7 +196,6 @@ class HostsTestbed:
     def _with_agents(
         self, roles: Sequence[str], workload: Workload, run: int, started: float, watch: Watch | None
     ) -> RunResult:
-        """Run a workload, on new agents where they end; see the class."""
         for attempt in range(1, AGENT_ATTEMPTS + 1):
             try:
                 endpoints = self._ready(roles)
@@ -208,7 +208,7 @@ class HostsTestbed:
                 return self._lost(roles, "while the run was torn down", started) or result
             except (AgentGone, HostUnreachable) as error:
                 if self._left is not None:
-                    raise  # closed under the run: nothing is to be started again
+                    raise  # closed during the run
                 if lost := self._lost(roles, str(error), started):
                     return lost
                 logger.warning("run %d, attempt %d of %d: %s", run, attempt, AGENT_ATTEMPTS, error)
@@ -221,15 +221,15 @@ class HostsTestbed:
                 return SetupFailed(f"{error.step} timeout", str(error), self._clock.monotonic() - started)
         raise AssertionError("unreachable")
 
-    def other_uses(self) -> tuple[OtherUse, ...]:
-        """Watch all ports at once for about a second."""
+    def foreign_uses(self) -> tuple[ForeignUse, ...]:
+        """Watch all ports in parallel for about a second."""
         endpoints = self._ready(self._sessions)
         catalog = self._catalog_of(endpoints)
         steps = {
-            endpoint.role: partial(other_uses, endpoint.session, endpoint.port, catalog, self._clock)
+            endpoint.role: partial(foreign_uses, endpoint.session, endpoint.port, catalog, self._clock)
             for endpoint in endpoints
         }
-        return tuple(use for uses in side_by_side(self._executor, steps).values() for use in uses)
+        return tuple(use for uses in in_parallel(self._executor, steps).values() for use in uses)
 
     def close(self) -> Mapping[str, int | None]:
         """Leave nothing behind on any host."""
@@ -237,32 +237,32 @@ class HostsTestbed:
             self._left = {}
             try:
                 steps = {session.host.name: session.close for session in self._sessions.values()}
-                # Not the testbed's own threads: all of them may wait for hosts, which closing makes them cease to.
+                # The testbed's threads may all wait for hosts, until closing ends that.
                 with ThreadPoolExecutor(len(steps), thread_name_prefix=f"close {self._pair.name}") as closing:
-                    self._left = side_by_side(closing, steps)
+                    self._left = in_parallel(closing, steps)
             finally:
                 self._executor.shutdown(wait=False, cancel_futures=True)
         return self._left
 
     def _lost(self, roles: Iterable[str], seen: str, started: float) -> HostLost | None:
-        """Bring back the hosts that run no command any more; None when all do, or when nobody could bring them back."""
+        """Revive the hosts that run no command. None when all do, or where that is impossible."""
         suspects = {role: self._sessions[role] for role in roles if not self._sessions[role].is_live}
         if self._reviver is None or self._left is not None or not suspects:
-            return None  # closed under the run, it asks for no host any more
-        answers = side_by_side(self._executor, {role: session.answers for role, session in suspects.items()})
+            return None  # a closed testbed asks for no host
+        answers = in_parallel(self._executor, {role: session.answers for role, session in suspects.items()})
         gone = [session for role, session in suspects.items() if not answers[role]]
         if not gone:
             return None
-        lost = {session.host.machine: session.host for session in gone}  # several devices are still one host
+        lost = {session.host.machine: session.host for session in gone}  # one entry for several devices
         names = ", ".join(lost)
         noticed = self._clock.monotonic() - started
-        logger.warning("host %s answers nobody (%s); bringing it back", names, seen)
+        logger.warning("host %s does not answer (%s); restarting it", names, seen)
         for session in self._sessions.values():
             if session.host.machine in lost:
                 session.disconnect()
         for host in lost.values():
             self._reviver.revive(host)
-        detail = f"host {names} answers nobody, noticed {noticed:.0f} s after the run began: {seen}"
+        detail = f"host {names} does not answer, noticed {noticed:.0f} s after the run began: {seen}"
         return HostLost(next(iter(lost)), detail, self._clock.monotonic() - started)
 
     def _measure(
@@ -276,10 +276,10 @@ class HostsTestbed:
     def _run_once(
         self, endpoints: Sequence[Endpoint], workload: Workload, started: float, watch: Watch | None
     ) -> tuple[RunResult, bool]:
-        """Return the result of a run, and whether a dead data path may be behind it."""
+        """Return the result of a run, and whether a dead data path may have caused it."""
         try:
             measured = self._run(endpoints, workload, watch)
-        except Impossible as error:
+        except MissingCapability as error:
             return Unsupported(str(error), self._clock.monotonic() - started), False
         except StepFailed as error:
             elapsed = self._clock.monotonic() - started
@@ -287,7 +287,7 @@ class HostsTestbed:
                 return Unsupported(str(error), elapsed), False
             return SetupFailed(error.cause, str(error), elapsed), error.unanswered
         result = Measured(measured, self._clock.monotonic() - started)
-        return result, doubtful(workload, result)
+        return result, may_be_outage(workload, result)
 
     def _run(self, endpoints: Sequence[Endpoint], workload: Workload, watch: Watch | None) -> Measurement:
         why_not = why_none(workload) if self._asks_victim else ""
@@ -307,10 +307,10 @@ class HostsTestbed:
         return victim(min((mtu for mtu in known if mtu), default=MIN_MTU), remote=workload.remote)
 
     def _alone(self, endpoints: Sequence[Endpoint], beside: Workload, watch: Watch | None) -> float | None:
-        """Return what a victim delivers alone, measured before the first run that needs it; None when no run told.
+        """Return a victim's throughput alone, measured before its first use. None when no run showed it.
 
         Raises:
-            TestbedError: the safety limits do not even allow the victim.
+            TestbedError: the safety limits stop even the victim.
         """
         if beside in self._alone_bps:
             return self._alone_bps[beside]
@@ -332,10 +332,9 @@ class HostsTestbed:
         return self._alone_bps[beside]
 
     def _ready(self, roles: Iterable[str]) -> tuple[Endpoint, ...]:
-        """Return hosts with live agents, started side by side where needed."""
         if self._left is not None:
             raise TestbedError(f"the testbed of {self._pair.name} is closed")
-        return tuple(side_by_side(self._executor, {role: partial(self._party, role) for role in roles}).values())
+        return tuple(in_parallel(self._executor, {role: partial(self._party, role) for role in roles}).values())
 
     def _party(self, role: str) -> Endpoint:
         session = self._sessions[role]
@@ -347,11 +346,11 @@ class HostsTestbed:
 
     def _catalog_of(self, endpoints: Sequence[Endpoint]) -> Catalog:
         if self._catalog is None:
-            looks = ((endpoint.session, endpoint.port) for endpoint in endpoints)
-            self._catalog = catalog_of(looks, self._catalog_for, self._clock, self._discover)
+            ports = ((endpoint.session, endpoint.port) for endpoint in endpoints)
+            self._catalog = catalog_of(ports, self._catalog_for, self._clock, self._discover)
         return self._catalog
 
 
 def _across_ports(taken: Fingerprint) -> Fingerprint:
-    """Return a fingerprint that says so: what was measured there must not be taken for traffic between hosts."""
+    """Mark a fingerprint, so that its results are not taken for traffic between hosts."""
     return Fingerprint({**taken.values, "link": {**taken.values.get("link", {}), "path": ACROSS_PORTS}})

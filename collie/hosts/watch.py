@@ -1,4 +1,4 @@
-"""Watching the counters of hosts without running any traffic."""
+"""Counter rates of hosts without a run."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ from collie.ports import Clock, Remote
 from collie.readings.samples import AgentSample, snapshot
 
 _REFRESHES = 4
-"""What is refreshed seldom is looked at over so many refreshes, the last of which it shares with the next look."""
+"""Slow counters are rated over so many refreshes. Consecutive windows share the last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CounterRates:
-    """How fast the counters of one host move.
+    """Rates of one host's counters.
 
     Attributes:
-        host: its name.
-        rates: by counter name, advance per second or mean of a gauge; None when unknown.
-        unusual: by counter name, how far a rate is from those before, 0 to `unusual.MOST`; None when nobody can say.
-        catalog: of the host's NIC.
+        rates: per counter, advance per second or mean of a gauge. None when unknown.
+        unusual: per counter, deviation from earlier rates, 0 to `unusual.MOST`. None when unknown.
     """
 
     host: str
@@ -47,7 +45,7 @@ def watch(
     discover: Discover = discovered,
     archive: Archive | None = None,
 ) -> Generator[tuple[CounterRates, ...], None, None]:
-    """Yield a reading of every host each period, until the caller stops asking.
+    """Yield a reading of every host each period.
 
     Raises:
         TestbedError: a host cannot be asked.
@@ -68,7 +66,7 @@ def watch(
 
 
 class _Watched:
-    """One host, and the samples of it that rates are taken over."""
+    """One host, and the samples for its rates."""
 
     def __init__(
         self, session: HostSession, catalog_for: CatalogFor, discover: Discover, period_seconds: float, clock: Clock
@@ -85,8 +83,8 @@ class _Watched:
         self._begin()
 
     def look(self) -> CounterRates | None:
-        """Return how fast the counters have moved since the last look; None while there are no two samples."""
-        if self._session.client() is not self._client:  # the agent was started again and samples nothing yet
+        """Return the rates since the last call. None with fewer than two samples."""
+        if self._session.client() is not self._client:  # a restarted agent sends no samples yet
             self._begin()
         fresh = self._client.drain_samples()
         since = self._samples[-1:]
@@ -107,7 +105,7 @@ class _Watched:
         return rates(catalog, [snapshot(sample, catalog) for sample in samples])
 
     def _begin(self) -> None:
-        # Two samples per period: a period without a sample of its own would have no rate.
+        # Two samples per period, so that each period has a rate.
         self._client = self._session.client()
         self._samples = []
         host = self._session.host

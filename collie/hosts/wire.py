@@ -1,7 +1,6 @@
-"""What both ends of a data path see of it, below RDMA: asked of a shell on each host, with the tools that are there.
+"""What each end of a data path observes below RDMA, through a shell on its host.
 
-A tool that is missing, forbidden or late leaves its part unknown (None). Nothing is changed on a host; all that is sent
-is a handful of pings.
+A missing, forbidden or late tool leaves its part unknown (None). Nothing is changed, and only a few pings are sent.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collie.counters.catalog import SOFTWARE_DRIVERS
 from collie.errors import TestbedError
 from collie.hosts.drop_rules import DropRule, filters, iptables_rules, losses, nft_rules
 from collie.hosts.facts import Gid, PortFacts, matching_gid
-from collie.hosts.run import side_by_side
+from collie.hosts.run import in_parallel
 from collie.hosts.session import HostSession
 from collie.inventory.hosts import Host
 from collie.untrusted import read_json, typed, whole_number
@@ -26,20 +25,14 @@ from collie.untrusted import read_json, typed, whole_number
 COMMAND_SECONDS = 10.0
 _PINGS = ("-n", "-q", "-c", "3", "-i", "0.2", "-W", "1")
 ROCE_ABOVE_PING_BYTES = 32
-"""A RoCE packet has BTH 12, RETH 16 and ICRC 4 beyond its payload where a ping has none; both have 8 in front."""
+"""A RoCE packet has BTH 12, RETH 16 and ICRC 4 where a ping has payload. Both have 8 in front."""
 _NAME = re.compile(r"[A-Za-z0-9_.:@-]{1,32}")
-"""What is taken into a command that a person is told to type."""
+"""Names allowed in commands that users are asked to run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A network device.
-
-    Attributes:
-        flags: as `ip link` names them.
-        mtu: in bytes; None is unknown.
-        mac: its hardware address.
-    """
+    """A network device. Its flags are those of `ip link`."""
 
     flags: frozenset[str]
     mtu: int | None
@@ -48,11 +41,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What ARP or ND knows of the peer's address.
+    """The ARP or ND entry of the peer.
 
     Attributes:
-        state: such as `REACHABLE`, `FAILED`; `NONE` without an entry.
-        mac: of the peer.
+        state: such as `REACHABLE`, `FAILED`. `NONE` without an entry.
     """
 
     state: str
@@ -61,10 +53,10 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Whether pings came back.
+    """Result of pings.
 
     Attributes:
-        limit: MTU that forbade them on the way or here, in bytes; None where no such word came.
+        limit: MTU in bytes that was reported to be too small. None without such a report.
     """
 
     passed: bool
@@ -72,21 +64,18 @@ class Ping:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """One end of a data path; None is unknown.
+class PathEnd:
+    """One end of a data path. None is unknown.
 
     Attributes:
-        host: inventory entry.
-        port: of the device, as the kernel tells now.
-        gid: that a run uses; None where there is none.
+        gid: GID of a run. None where there is none.
         netdev: network device of that GID, or of the port.
-        neighbour: what ARP or ND says of the peer.
-        routed: whether the kernel has a way to the peer through the network device.
-        ping, full_ping: to the peer; as large as the largest RoCE packet, and not to be fragmented.
-        arrived: packets that came in at the network device while the peer sent its pings.
+        neighbour: ARP or ND entry of the peer.
+        routed: the kernel has a route to the peer through the network device.
+        ping, full_ping: to the peer. A full ping has the size of the largest RoCE packet, unfragmented.
+        arrived: packets received by the network device during the peer's pings.
         hung_queues: how often the kernel found a transmit queue hung.
-        rules: that drop packets of ours; None where no tool tells.
-        driver: of the device.
+        rules: rules that drop our packets. None without a tool.
     """
 
     host: Host
@@ -105,12 +94,12 @@ class End:
 
     @property
     def is_software(self) -> bool:
-        """Whether RDMA packets pass the kernel of the host, and so its queueing disciplines, filters and firewall."""
+        """Whether RDMA packets pass the host's kernel with its queueing disciplines, filters and firewall."""
         return self.driver in SOFTWARE_DRIVERS
 
     @property
     def is_infiniband(self) -> bool:
-        """Whether RDMA packets are none of IP: what IPoIB does beside them says nothing of them."""
+        """Whether RDMA packets do not use IP, so that IPoIB shows nothing about them."""
         return self.port is not None and self.port.link_layer == "InfiniBand"
 
     @property
@@ -120,8 +109,8 @@ class End:
 
 
 @dataclass
-class _Look:
-    """A look at one end."""
+class _EndProbe:
+    """Observation of one end."""
 
     session: HostSession
     port: PortFacts | None
@@ -131,7 +120,7 @@ class _Look:
     driver: str | None = None
 
     @classmethod
-    def of(cls, session: HostSession, peer: Host) -> _Look:
+    def of(cls, session: HostSession, peer: Host) -> _EndProbe:
         host, port, driver = session.host, None, None
         with suppress(TestbedError):
             device = session.refreshed_facts().device(host.device)
@@ -146,9 +135,9 @@ class _Look:
         return cls(session, port, gid, netdev, peer.data_address.partition("%")[0], driver)
 
     def run(self, *argv: str) -> tuple[int, str] | None:
-        """Return status and output of a command; None where it did not run."""
+        """Return status and output of a command. None where it did not run."""
         with suppress(TestbedError):
-            # Of users other than root many a PATH lacks the directories of these tools.
+            # Users' PATH often lacks the directories of these tools.
             script = 'PATH="$PATH:/usr/sbin:/sbin"; export PATH; LC_ALL=C exec "$@" 2>&1'
             done = self.session.run(["sh", "-c", script, "sh", *argv], COMMAND_SECONDS)
             if done.status not in (126, 127):
@@ -161,10 +150,10 @@ class _Look:
         return done[1] if done is not None and done[0] == 0 else None
 
     def rows(self, *argv: str) -> list[Mapping[str, Any]] | None:
-        """Return the objects of a command that prints a JSON list of them."""
-        said = self.text(*argv)
+        """Return the objects in a command's JSON list."""
+        output = self.text(*argv)
         with suppress(ValueError):
-            return None if said is None else list(typed(Sequence[Mapping[str, Any]], read_json(said or "[]")))
+            return None if output is None else list(typed(Sequence[Mapping[str, Any]], read_json(output or "[]")))
         return None
 
     def link(self) -> Link | None:
@@ -197,12 +186,12 @@ class _Look:
         return Ping(done[0] == 0, int(limit[1]) if limit else None)
 
     def received_packets(self) -> int | None:
-        said = self.text("cat", f"/sys/class/net/{self.netdev}/statistics/rx_packets") if self.netdev else None
-        return whole_number(said.strip()) if said else None
+        output = self.text("cat", f"/sys/class/net/{self.netdev}/statistics/rx_packets") if self.netdev else None
+        return whole_number(output.strip()) if output else None
 
     def hung_queues(self) -> int | None:
-        said = self.text("sh", "-c", 'cat "/sys/class/net/$1/queues/"tx-*/tx_timeout', "sh", self.netdev or "")
-        counts = [whole_number(word) for word in (said or "").split()]
+        output = self.text("sh", "-c", 'cat "/sys/class/net/$1/queues/"tx-*/tx_timeout', "sh", self.netdev or "")
+        counts = [whole_number(word) for word in (output or "").split()]
         return sum(count or 0 for count in counts) if counts else None
 
     def rules(self) -> tuple[DropRule, ...] | None:
@@ -222,20 +211,20 @@ class _Look:
         return tuple(rule for rules in found for rule in rules) if found else None
 
 
-def look(sender: HostSession, receiver: HostSession, executor: Executor) -> tuple[End, End]:
-    """Return what both ends see: of links, tables and rules at once, of pings one after the other."""
+def observe_ends(sender: HostSession, receiver: HostSession, executor: Executor) -> tuple[PathEnd, PathEnd]:
+    """Return both ends' observations. Pings run one after the other, the rest in parallel."""
     sessions = {"sender": sender, "receiver": receiver}
     peers = {"sender": receiver.host, "receiver": sender.host}
-    looks = side_by_side(executor, {end: partial(_Look.of, sessions[end], peers[end]) for end in sessions})
-    a, b = looks["sender"], looks["receiver"]
+    probes = in_parallel(executor, {end: partial(_EndProbe.of, sessions[end], peers[end]) for end in sessions})
+    a, b = probes["sender"], probes["receiver"]
     pings = {"sender": _pinged(a, b), "receiver": _pinged(b, a)}
     arrived = {"sender": pings["receiver"][2], "receiver": pings["sender"][2]}
-    ends = side_by_side(executor, {end: partial(_end, looks[end], pings[end][:2], arrived[end]) for end in sessions})
+    ends = in_parallel(executor, {end: partial(_end, probes[end], pings[end][:2], arrived[end]) for end in sessions})
     return ends["sender"], ends["receiver"]
 
 
-def _pinged(one: _Look, other: _Look) -> tuple[Ping | None, Ping | None, int | None]:
-    """Return whether pings came back, whether large ones did, and how many packets arrived at the other end."""
+def _pinged(one: _EndProbe, other: _EndProbe) -> tuple[Ping | None, Ping | None, int | None]:
+    """Return the results of small and of full pings, and the packets that arrived at the other end."""
     before = other.received_packets()
     small = one.ping()
     after = other.received_packets()
@@ -245,8 +234,8 @@ def _pinged(one: _Look, other: _Look) -> tuple[Ping | None, Ping | None, int | N
     return small, full, None if before is None or after is None else after - before
 
 
-def _end(one: _Look, pings: tuple[Ping | None, Ping | None], arrived: int | None) -> End:
-    return End(
+def _end(one: _EndProbe, pings: tuple[Ping | None, Ping | None], arrived: int | None) -> PathEnd:
+    return PathEnd(
         one.session.host,
         one.port,
         one.gid,

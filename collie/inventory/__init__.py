@@ -1,1 +1,1 @@
-"""Who takes part: hosts, pairs and roles. Pure: no I/O."""
+"""Hosts, pairs and roles. Pure."""

@@ -1,4 +1,4 @@
-"""The hosts file as a person writes it. `inventory.hosts` is what the rest of Collie works with."""
+"""The hosts file as users write it. The rest of Collie works with `inventory.hosts`."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ HostName = Annotated[str, AfterValidator(word("host name for an inventory"))]
 DeviceName = Annotated[str, AfterValidator(word("name for a device"))]
 
 MAX_LISTED = 4096
-"""Hosts, and pairs, of one file."""
+"""Limit of hosts, and of pairs, in one file."""
 MAX_DEVICES = 64
-"""Of one host."""
+"""Limit for one host."""
 
 _Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class SpecificationEntry(BaseModel):
-    """`specification:` of a host, as its fields are read from the file."""
+    """`specification:` of a host."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,19 +54,19 @@ _Processes = Annotated[int, Field(ge=1, le=64)]
 
 
 class DeviceEntry(BaseModel):
-    """One entry under `devices:` of a host that has several."""
+    """One entry under `devices:`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     data_address: _DataAddress
     device: _Device | None = None
-    """RDMA device, as `rdma link` names it; without it the key that the entry stands under."""
+    """RDMA device, as `rdma link` names it. Default: the key of the entry."""
     ib_port: _IbPort = 1
     gid_index: _GidIndex | None = None
     processes: _Processes | None = None
-    """That share the queue pairs of a run on this device; without it what the host says."""
+    """Processes that share the queue pairs of a run on this device. Default: the host's."""
     specification: SpecificationEntry | None = None
-    """Caps what a healthy port is expected to deliver; without it what the host says."""
+    """Caps the expected throughput of a healthy port. Default: the host's."""
 
 
 def _address_alone(raw: Any) -> Any:
@@ -88,11 +88,11 @@ class HostEntry(BaseModel):
 
     address: Annotated[str, AfterValidator(check_address)]
     data_address: _DataAddress | None = None
-    """Address of the RDMA port's network, never used for SSH; has to be there unless `devices` is."""
+    """Address of the RDMA port's network, never used for SSH. Required without `devices`."""
     device: _Device | None = None
-    """RDMA device, as `rdma link` names it; has to be there unless `devices` is."""
+    """RDMA device, as `rdma link` names it. Required without `devices`."""
     devices: _Devices | None = None
-    """Several devices instead of one, by names of your choice: each is a party `HOST/NAME` of its own."""
+    """Several devices instead of one, by names of your choice: each is an endpoint `HOST/NAME`."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     user: Annotated[str, AfterValidator(word("user"))] | None = None
     identity_file: str | None = None
@@ -106,18 +106,18 @@ class HostEntry(BaseModel):
     processes: _Processes | None = None
     specification: SpecificationEntry = SpecificationEntry()
 
-    def party_names(self, name: str) -> list[str]:
-        """Return the names of who takes part in measurements: the host of this name, or each of its devices."""
+    def endpoint_names(self, name: str) -> list[str]:
+        """Return the names of the endpoints: the host of this name, or each of its devices."""
         return [name] if self.devices is None else [endpoint_name(name, key) for key in self.devices]
 
     def ports(self) -> list[tuple[tuple[str, ...], DeviceEntry | HostEntry]]:
-        """Return what describes the port of each of them, and where below the host it stands."""
+        """Return the entry of each endpoint's port, and its place below the host."""
         if self.devices is None:
             return [((), self)]
         return [(("devices", key), entry) for key, entry in self.devices.items()]
 
     def endpoints(self, name: str) -> list[Host]:
-        """Return who takes part in measurements."""
+        """Return the endpoints of the host."""
         shared = self.model_dump(exclude={"devices", "specification", *_OF_THE_ONE_DEVICE})
         return [
             Host(
@@ -132,14 +132,14 @@ class HostEntry(BaseModel):
                     "specification": HostSpecification(**(port.specification or self.specification).model_dump()),
                 }
             )
-            for endpoint, (where, port) in zip(self.party_names(name), self.ports(), strict=True)
+            for endpoint, (where, port) in zip(self.endpoint_names(name), self.ports(), strict=True)
         ]
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         own = [name for name in _OF_THE_ONE_DEVICE if name in self.model_fields_set]
         if self.devices is not None and own:
-            raise ValueError(f"{own[0]} is of one device; give it to each of `devices`, or leave `devices` out")
+            raise ValueError(f"{own[0]} belongs to one device; give it to each of `devices`, or leave `devices` out")
         if self.devices is None and (
             missing := [name for name in ("device", "data_address") if not getattr(self, name)]
         ):
@@ -158,16 +158,16 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class SafetyEntry(BaseModel):
-    """What stands under `safety:`; null lifts a limit."""
+    """`safety:`. Null lifts a limit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     pause_ms_per_second: Annotated[Positive, Field(le=1000)] | None = 1e3 * (REAL_HOSTS.pause_per_second or 0)
     """Stop a run in which a host sends pause for longer within a second."""
     pause_seconds_per_campaign: Positive | None = REAL_HOSTS.pause_per_campaign
-    """End a campaign when its hosts have sent pause for that long in all."""
+    """End a campaign when its hosts have sent pause for so long in all."""
     rate_gbit_per_second: Positive | None = REAL_HOSTS.rate_bps
-    """Stop a run in which a host receives or sends more payload than that."""
+    """Stop a run in which a host receives or sends more payload."""
 
     def limits(self) -> SafetyLimits:
         """Return the limits in seconds and bits/s."""
@@ -180,7 +180,7 @@ class SafetyEntry(BaseModel):
 
 
 Location = tuple[str | int, ...]
-Misfit = tuple[Location, str]
+Contradiction = tuple[Location, str]
 _OWN = {
     "address": "each host has its own",
     "data_address": "each port has its own",
@@ -194,22 +194,22 @@ class InventoryFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Literal[1]
-    """Of this format."""
+    """Version of this format."""
     hosts: Annotated[dict[HostName, HostEntry], Field(min_length=1, max_length=MAX_LISTED)]
-    """Hosts by the name that messages and reports use; a device of several is `HOST/DEVICE`."""
+    """Hosts by their name in messages and reports. One of several devices is `HOST/DEVICE`."""
     pairs: Annotated[
         tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MAX_HOSTS)], ...],
         Field(max_length=MAX_LISTED),
     ] = ()
-    """Who measures with whom, by name; two hosts and no pairs are one pair."""
+    """Hosts that measure together, by name. Two hosts without pairs are one pair."""
     safety: SafetyEntry = SafetyEntry()
-    """What may be done to the network of these hosts; null lifts a limit."""
+    """Limits on the use of these hosts' network. Null lifts a limit."""
 
-    def misfits(self) -> list[Misfit]:
-        """Return what does not fit together: where it stands in the file, and what would be right."""
+    def contradictions(self) -> list[Contradiction]:
+        """Return contradictions: the place in the file, and the remedy."""
         return [*self._claimed_twice(), *self._wrong_pairs()]
 
-    def _claimed_twice(self) -> Iterator[Misfit]:
+    def _claimed_twice(self) -> Iterator[Contradiction]:
         owners: dict[tuple[str, ...], str] = {}
         for place, claim, owner in self._claims():
             other = owners.setdefault(claim, owner)
@@ -218,39 +218,39 @@ class InventoryFile(BaseModel):
                 yield place, f"{what} {value} is that of host {other}; {_OWN[what]}"
 
     def _claims(self) -> Iterator[tuple[Location, tuple[str, ...], str]]:
-        """Yield what only one may have: where it stands, what it is, and whose."""
+        """Yield unique values: place, value and owner."""
         for name, entry in self.hosts.items():
             yield ("hosts", name, "address"), ("address", entry.address, str(entry.port or 22), entry.jump or ""), name
-            for endpoint, (where, port) in zip(entry.party_names(name), entry.ports(), strict=True):
+            for endpoint, (where, port) in zip(entry.endpoint_names(name), entry.ports(), strict=True):
                 place: Location = ("hosts", name, *where)
                 device = port.device or where[-1]
                 yield (*place, "data_address"), ("data_address", str(port.data_address)), endpoint
                 yield (*place, "device"), ("device", f"{device} port {port.ib_port}", name), endpoint
 
-    def _wrong_pairs(self) -> Iterator[Misfit]:
-        known = {endpoint: None for name, entry in self.hosts.items() for endpoint in entry.party_names(name)}
+    def _wrong_pairs(self) -> Iterator[Contradiction]:
+        known = {endpoint: None for name, entry in self.hosts.items() for endpoint in entry.endpoint_names(name)}
         some = _some(list(known))
         for index, pair in enumerate(self.pairs):
             for position, name in enumerate(pair):
                 if name not in known:
-                    yield ("pairs", index, position), self._stranger(name, some)
+                    yield ("pairs", index, position), self._unknown_endpoint(name, some)
             if twice := next((name for name in pair if pair.count(name) > 1), None):
                 yield ("pairs", index), f"{twice!r} is paired with itself; name each host once"
             if pair in self.pairs[:index]:
                 yield ("pairs", index), f"the pair {', '.join(pair)} is listed twice; once is enough"
 
-    def _stranger(self, name: str, known: str) -> str:
-        """Say what is wrong with a name that is no party."""
+    def _unknown_endpoint(self, name: str, known: str) -> str:
+        """Explain why a name is no endpoint."""
         host = host_of(name)
         if host not in self.hosts:
             return f"{name!r} is not one of the hosts {known}"
-        there = _some(self.hosts[host].party_names(host))
+        there = _some(self.hosts[host].endpoint_names(host))
         if name == host:
             return f"{name!r} has several devices; name one of {there}"
         return f"host {host} lists no device {name!r}; it has {there}"
 
     def inventory(self) -> Inventory:
-        """Return what the file says; two hosts and no pairs are one pair. There must be no misfits."""
+        """Return the inventory. There must be no contradictions."""
         hosts = {endpoint.name: endpoint for name, entry in self.hosts.items() for endpoint in entry.endpoints(name)}
         pairs = self.pairs or ((tuple(hosts),) if len(hosts) == 2 else ())
         groups = ([hosts[name] for name in pair] for pair in pairs)

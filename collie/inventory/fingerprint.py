@@ -1,7 +1,6 @@
-"""What decides how a host performs, as values that can be kept and compared. Pure.
+"""The properties that decide how a host performs, as values to store and compare. Pure.
 
-Three answers about a field of two fingerprints, never two: equal, different, or unknown on one side. Unknown on both
-sides says nothing and is left out.
+A field of two fingerprints is equal, different, or unknown on one side. One that is unknown on both is left out.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ CATEGORIES = (
     "congestion_control",
     "generator",
 )
-"""In the order in which people look. What a newer agent adds comes after them."""
+"""In order of display. A newer agent's categories follow."""
 
 INFORMATIVE = frozenset(
     {
@@ -41,18 +40,18 @@ INFORMATIVE = frozenset(
         "congestion_control.source",
     }
 )
-"""Fields that tell hosts apart and do not change what they measure. Everything else may."""
+"""Fields that identify hosts without changing results. All others may change them."""
 
 
-NOBODY = "nobody"
-"""Whom a host without a counterpart is compared with."""
+NO_COUNTERPART = "nobody"
+"""Stands in for the counterpart of a host without one."""
 
 
 class Significance(StrEnum):
-    """What a difference means for results."""
+    """Effect of a difference on results."""
 
     RESULTS = "results"
-    """Results on either side must not be compared as if nothing had changed."""
+    """Results of the two sides are not comparable."""
     INFORMATIVE = "informative"
 
 
@@ -62,8 +61,8 @@ class Difference:
 
     Attributes:
         field: `CATEGORY.NAME`.
-        a, b: the values; None is unknown.
-        significance: what it means for results.
+        a, b: the values. None is unknown.
+        significance: effect on results.
     """
 
     field: str
@@ -73,12 +72,12 @@ class Difference:
 
     @property
     def unknown(self) -> bool:
-        """Whether one side is unknown, so that nobody can say whether they differ."""
+        """Whether one side is unknown."""
         return self.a is None or self.b is None
 
     @property
     def changes_results(self) -> bool:
-        """Whether results must not be compared without a word about it."""
+        """Whether results are not comparable."""
         return self.significance is Significance.RESULTS
 
     def __str__(self) -> str:
@@ -90,7 +89,7 @@ class Fingerprint:
     """One host, or one simulated subsystem.
 
     Attributes:
-        values: by category, then by field; None is unknown.
+        values: by category, then by field. None is unknown.
     """
 
     values: Mapping[str, Mapping[str, Any]]
@@ -104,13 +103,13 @@ class Fingerprint:
 
     @property
     def digest(self) -> str:
-        """Name everything that may change results: equal digests, comparable results."""
+        """Digest of all fields that may change results. Results with equal digests are comparable."""
         deciding = {name: value for name, value in self.fields.items() if name not in INFORMATIVE}
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def difference(a: Fingerprint, b: Fingerprint) -> tuple[Difference, ...]:
-    """Return every field that is not known to be equal, in order; a field that one side lacks is unknown there."""
+    """Return every field not known to be equal, in order. A missing field is unknown."""
     left, right = a.fields, b.fields
     names = [*left, *(name for name in right if name not in left)]
     return tuple(
@@ -122,11 +121,11 @@ def difference(a: Fingerprint, b: Fingerprint) -> tuple[Difference, ...]:
 
 @dataclass(frozen=True, slots=True)
 class HostDifference:
-    """How two fingerprints compare.
+    """Comparison of two hosts' fingerprints.
 
     Attributes:
-        a, b: whose they are.
-        differences: empty when nothing is known to differ.
+        a, b: names of the hosts.
+        differences: empty when none is known.
     """
 
     a: str
@@ -135,16 +134,16 @@ class HostDifference:
 
     @property
     def changes_results(self) -> bool:
-        """Whether results of the two must not be compared without a word about it."""
+        """Whether results of the two are not comparable."""
         return any(found.changes_results for found in self.differences)
 
 
 def compare(a: Mapping[str, Fingerprint], b: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...]:
-    """Compare hosts with hosts of the same name; with others in order, where the names are not the same.
+    """Compare hosts of the same name, or in order where the names differ.
 
-    A host that has no counterpart is compared with nothing: all of it is unknown on the other side.
+    A host without a counterpart has all its fields unknown on the other side.
     """
-    pairs = zip(a, a, strict=True) if set(a) == set(b) else zip_longest(a, b, fillvalue=NOBODY)
+    pairs = zip(a, a, strict=True) if set(a) == set(b) else zip_longest(a, b, fillvalue=NO_COUNTERPART)
     nothing = Fingerprint({})
     return tuple(
         HostDifference(left, right, difference(a.get(left, nothing), b.get(right, nothing))) for left, right in pairs
@@ -152,7 +151,7 @@ def compare(a: Mapping[str, Fingerprint], b: Mapping[str, Fingerprint]) -> tuple
 
 
 def show(value: Any) -> str:
-    """Write a value for people."""
+    """Format a value."""
     if value is None:
         return "unknown"
     if isinstance(value, list | tuple):

@@ -1,11 +1,10 @@
-"""The inventory: hosts that Collie may touch, how to reach them, and which of them measure together.
+"""The inventory: hosts that Collie may use, their addresses, and the pairs that measure together.
 
-A host that no inventory names is never contacted. What measures is a *party*: one RDMA port with an agent of its own. A
-host with one device is one party; each of several devices of a host is a party of its own (ADR 14), named
-`HOST/DEVICE`, and `host_of` tells which host it is on.
+No other host is contacted. An *endpoint* is one RDMA port with an agent. A host with one device is one endpoint. Each
+of several devices is an endpoint `HOST/DEVICE` (ADR 14), and `host_of` returns its host.
 
-`inventory.file` is the hosts file as a person writes it; the checks of single values are here, for whoever reads them
-from elsewhere. A check returns the value, or raises a `ValueError` that says what would be right.
+`inventory.file` is the hosts file. The checks of single values are here. A check returns the value, or raises a
+`ValueError` that names the remedy.
 """
 
 from __future__ import annotations
@@ -20,33 +19,32 @@ from dataclasses import dataclass
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
 
 MAX_HOSTS = 8
-"""Hosts that measure together at most: an agent has room for flows with seven others."""
+"""Limit of hosts that measure together: an agent has room for flows with seven others."""
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 _WORD = "[A-Za-z0-9][A-Za-z0-9._-]*"
-"""Nothing of it is special to a shell, and no program takes it for an option. ssh makes a command of jump hosts."""
+"""Holds nothing special to a shell, and is no option of a program. ssh makes a command of jump hosts."""
 _JUMP = rf"(?:{_WORD}@)?(?P<host>\[[0-9a-fA-F:%]+\]|{_WORD})(?::(?P<port>[0-9]{{1,5}}))?"
 _LONGEST_LABEL = 63
-"""Characters of a part of a host name, RFC 1035."""
+"""Characters of a label in a host name, RFC 1035."""
 _BELOW = "/"
-"""Between a host and one of its devices; no name of either holds it."""
+"""Separates a host and its device. No name of either contains it."""
 
 
 def endpoint_name(host: str, device: str) -> str:
-    """Name a device of a host that has several: `server-1/mlx5_0`."""
+    """Return the name of one of several devices: `server-1/mlx5_0`."""
     return f"{host}{_BELOW}{device}"
 
 
 def host_of(endpoint: str) -> str:
-    """Return the host that a party is on: `server-1` of `server-1/mlx5_0`, and of `server-1`."""
+    """Return the host of an endpoint: `server-1` of `server-1/mlx5_0`, and of `server-1`."""
     return endpoint.partition(_BELOW)[0]
 
 
 def sharing(endpoints: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the hosts that several parties are on, with those parties.
+    """Return the hosts with several endpoints, and those endpoints.
 
-    Args:
-        endpoints: by any key (a name, a role), the host that each is on.
+    `endpoints` maps any key (a name, a role) to its host.
     """
     by_host: dict[str, list[str]] = {}
     for key, host in endpoints.items():
@@ -56,12 +54,12 @@ def sharing(endpoints: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class HostSpecification:
-    """What the data sheet of a host's RDMA port promises, where the driver does not tell; None is unknown.
+    """Data sheet values of a host's RDMA port that the driver does not report. None is unknown.
 
     Attributes:
         line_rate_bps: bits/s on the wire.
-        pcie_bps: bits/s of payload that PCIe carries.
-        packets_per_second: that the NIC processes.
+        pcie_bps: payload over PCIe in bits/s.
+        packets_per_second: packet rate of the NIC.
     """
 
     line_rate_bps: float | None = None
@@ -74,23 +72,23 @@ UNSPECIFIED = HostSpecification()
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One host, or one of its devices where it has several: whoever takes part in a measurement.
+    """One endpoint: a host, or one of its several devices.
 
     Attributes:
-        name: in the inventory, in messages and in reports.
+        name: in the inventory, messages and reports.
         address: management address, for SSH.
-        data_address: address of the RDMA port's network; never used for SSH.
+        data_address: address in the RDMA port's network. Never used for SSH.
         device: RDMA device, as `rdma link` names it.
-        port, user, identity_file: of SSH; None leaves it to `~/.ssh/config` and SSH's defaults.
-        host_key: `TYPE BASE64`, the only key that this host may present.
-        host_key_fingerprint: `SHA256:...` of that key instead; with neither, `known_hosts` decides.
-        jump: `user@host:port` to go through, several separated by commas; None leaves it to `~/.ssh/config`.
+        port, user, identity_file: for SSH. None leaves it to `~/.ssh/config` and SSH's defaults.
+        host_key: `TYPE BASE64`, the only accepted host key.
+        host_key_fingerprint: `SHA256:...` of the host key instead. With neither, `known_hosts` decides.
+        jump: `user@host:port`, several separated by commas. None leaves it to `~/.ssh/config`.
         ib_port: port of the device.
-        gid_index: index in the port's GID table; None for the RoCE v2 GID that matches `data_address`.
-        python: interpreter that runs the agent.
-        specification: caps what a healthy port is expected to deliver.
-        data_path: `native` or `pyverbs`; None for the best that the host can use.
-        processes: that share the queue pairs of a run; None for as many as its queue pairs and CPUs suggest.
+        gid_index: index in the port's GID table. None selects the RoCE v2 GID of `data_address`.
+        python: interpreter of the agent.
+        specification: caps the expected throughput of a healthy port.
+        data_path: `native` or `pyverbs`. None selects the best usable one.
+        processes: number of processes that share the queue pairs of a run. None follows from queue pairs and CPUs.
     """
 
     name: str
@@ -112,7 +110,7 @@ class Host:
 
     @property
     def machine(self) -> str:
-        """The host itself, whichever of its devices this is."""
+        """The host, whichever device this is."""
         return host_of(self.name)
 
 
@@ -120,11 +118,11 @@ class Host:
 class Pair:
     """Two hosts that measure together: role A requests from or sends to role B.
 
-    Both may be devices of one host. What they send each other is loopback across ports: it leaves by one and comes back
-    by the other, and crosses the PCIe and the memory of that host twice.
+    Both may be devices of one host. Their traffic is loopback across ports: it leaves by one port, returns by the
+    other, and crosses the host's PCIe and memory twice.
 
     Attributes:
-        others: hosts with the roles C, D, ... of workloads that need more than two.
+        others: hosts with the roles C, D, ... of workloads with more than two.
     """
 
     a: Host
@@ -143,13 +141,13 @@ class Pair:
 
     @property
     def shared_hosts(self) -> dict[str, tuple[str, ...]]:
-        """Hosts that several of these are on, each with their names; what those exchange is loopback across ports."""
+        """Hosts with several of these endpoints, and their names. Traffic between those is loopback across ports."""
         return sharing({host.name: host.machine for host in self.hosts})
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Hosts in the order of the file, the pairs they form, and what may be done to their network."""
+    """Hosts in the order of the file, their pairs, and the limits on their network."""
 
     hosts: tuple[Host, ...]
     pairs: tuple[Pair, ...]
@@ -168,7 +166,7 @@ class Inventory:
 
 
 def word(what: str) -> Callable[[str], str]:
-    """Return the check of a name that stands in commands and messages: letters, digits, '.', '_' and '-'."""
+    """Return a check of names in commands and messages: letters, digits, '.', '_' and '-'."""
 
     def check(text: str) -> str:
         if not re.fullmatch(_WORD, text):
@@ -179,7 +177,7 @@ def word(what: str) -> Callable[[str], str]:
 
 
 def check_address(text: str) -> str:
-    """Check where SSH finds a host: a name or an IP address."""
+    """Check SSH's address of a host: a name or an IP address."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:%-]*|::[0-9a-fA-F:.]*", text):
         raise ValueError(f"{text!r} is neither a host name nor an IP address; user and port have fields of their own")
     _require_labels(text)
@@ -187,17 +185,17 @@ def check_address(text: str) -> str:
 
 
 def _require_labels(name: str) -> None:
-    """Refuse a name that DNS cannot have: each part between dots holds 1 to 63 characters; a dot may end it."""
+    """Refuse a name that DNS forbids."""
     if not all(1 <= len(label) <= _LONGEST_LABEL for label in name.removesuffix(".").split(".")):
         raise ValueError(f"{name!r} is no host name: each part between dots has 1 to {_LONGEST_LABEL} characters")
 
 
 def check_ip_address(text: str) -> str:
-    """Check the address of an RDMA port, and write it in the usual way."""
+    """Check the address of an RDMA port. Return its canonical form."""
     refused = ValueError(f"{text!r} is no IP address; give the address of the RDMA port, such as 192.168.77.1")
     _, scoped, netdev = text.partition("%")
     if scoped and not re.fullmatch(r"[A-Za-z0-9._-]{1,15}", netdev):
-        raise refused  # `ipaddress` takes anything for the name of a network device, such as `eth1; reboot`
+        raise refused  # `ipaddress` accepts any name of a network device, such as `eth1; reboot`
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
@@ -229,7 +227,7 @@ def check_host_key(text: str) -> str:
 
 
 def check_fingerprint(text: str) -> str:
-    """Check what `ssh-keygen -lf` prints of a key."""
+    """Check a fingerprint as printed by `ssh-keygen -lf`."""
     if not re.fullmatch(r"SHA256:[A-Za-z0-9+/]{43}", text):
         raise ValueError(f"{text!r} is no fingerprint; give what `ssh-keygen -lf` prints: SHA256: and 43 characters")
     return text

@@ -1,4 +1,4 @@
-"""What a site allows Collie to do to its network. `campaign.safety` enforces it."""
+"""A site's limits on Collie's traffic. `campaign.safety` enforces them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SafetyLimits:
-    """Limits of one site or one campaign; None is no limit.
+    """Limits of a site or a campaign. None is no limit.
 
     Attributes:
-        pause_per_second: seconds for which a host may send pause within any second.
-        pause_per_campaign: seconds for which all hosts together may send pause over all runs.
-        rate_bps: payload bits/s that a host may receive, and that it may send.
+        pause_per_second: seconds of pause that a host may send within any second.
+        pause_per_campaign: seconds of pause that all hosts together may send over all runs.
+        rate_bps: payload bits/s that a host may receive, and may send.
     """
 
     pause_per_second: float | None = None
@@ -26,5 +26,6 @@ class SafetyLimits:
 
 
 REAL_HOSTS = SafetyLimits(pause_per_second=0.2, pause_per_campaign=120.0)
-"""Where a hosts file says nothing. A switch's PFC watchdog calls 200 ms of unbroken pause a storm and takes the port
-out of lossless service; two minutes of pause let a campaign confirm and explain a few anomalies."""
+"""Default of a hosts file. A switch's PFC watchdog treats 200 ms of unbroken pause as a storm and takes the port out of
+lossless service. Two minutes of pause suffice to confirm and explain a few anomalies.
+"""

@@ -1,4 +1,4 @@
-"""What a gate may compare: hosts that differ in what is under test, and in nothing else that changes results. Pure."""
+"""Whether a gate may compare hosts: they may differ only in fields under test, or without effect on results. Pure."""
 
 from __future__ import annotations
 
@@ -12,22 +12,17 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "kernel": ("software.kernel", "nic.driver_version"),
     "settings": ("subsystem",),
 }
-"""Words for what people change; every other word is a field (`nic.firmware`), its last part, or a category."""
+"""Words for common changes. Any other word is a field (`nic.firmware`), its last part, or a category."""
 
 EVERYTHING = "everything"
-"""Compare whatever differs."""
+"""Accept any difference."""
 
 _NOT_A_SETTING = frozenset({"subsystem.subsystem", "subsystem.hardware", "subsystem.noise"})
-"""Of a simulated subsystem: what no setting changes, or only the digest of all of them."""
+"""Fields of a simulated subsystem that no setting changes, or that only digest all of them."""
 
 
 def covers(under_test: Iterable[str], field: str) -> bool:
-    """Whether a field of a fingerprint is among what is under test.
-
-    Args:
-        under_test: words as the user wrote them.
-        field: `CATEGORY.NAME`.
-    """
+    """Whether a field (`CATEGORY.NAME`) is under test by the user's words."""
     category, _, name = field.partition(".")
     meant = {each for word in under_test for each in (word, *ALIASES.get(word, ()))}
     if EVERYTHING in meant or field in meant:
@@ -36,11 +31,7 @@ def covers(under_test: Iterable[str], field: str) -> bool:
 
 
 def known_words(fields: Iterable[str]) -> frozenset[str]:
-    """Return every word that means something: one for a change, a field, the last part of a field, or a category.
-
-    Args:
-        fields: of the hosts that are compared, `CATEGORY.NAME` each.
-    """
+    """Return all valid words, given the fields of the compared hosts."""
     reported = {*fields, *(field for meant in ALIASES.values() for field in meant)}
     return frozenset({EVERYTHING, *ALIASES, *CATEGORIES, *reported, *(field.partition(".")[2] for field in reported)})
 

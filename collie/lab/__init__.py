@@ -1,7 +1,6 @@
-"""Two or more Soft-RoCE machines under QEMU: real verbs on any Linux machine, without an RDMA NIC.
+"""Soft-RoCE machines under QEMU: real verbs on any Linux machine, without an RDMA NIC.
 
-`up`, `status`, `dead_links`, `restart`, `mend`, `down` and `ssh_argv` are the whole interface. The machines share one
-cached root disk, listen on the loopback interface only, and leave nothing but their keys and logs behind.
+The machines share one cached root disk, listen on the loopback interface only, and leave only keys and logs behind.
 """
 
 from collie.lab.image import DEFAULT_RELEASE, RELEASES, Image, default_cache_dir, ensure_image

@@ -1,7 +1,7 @@
-"""Whether QEMU may use KVM here: tried once, and remembered until the machine boots again.
+"""Whether QEMU can use KVM here, tried once per boot of this computer.
 
-A KVM device that opens proves nothing: on some virtual machines QEMU accepts it and the kernel inside never reaches its
-first line. So the first boot is the test, with a deadline, and emulation is the answer that always works.
+A KVM device that opens proves nothing: on some virtual machines the guest kernel never reaches its first line. So the
+first boot is the test, with a deadline. Emulation always works.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KVM_DEVICE = Path("/dev/kvm")
 
 
 def remembered(cache: Path, image: str) -> str | None:
-    """Return the accelerator that worked here for an image, or None when nobody knows."""
+    """Return the accelerator that worked here for an image. None when untried."""
     if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
         return "tcg"
     try:
@@ -33,7 +33,7 @@ def remembered(cache: Path, image: str) -> str | None:
 
 
 def remember(cache: Path, image: str, accelerator: str) -> None:
-    """Keep the answer for the next boot."""
+    """Keep the accelerator that worked."""
     record = {"accelerator": accelerator, "conditions": _conditions()}
     write_atomically(_record(cache, image), json.dumps(record, indent=2) + "\n")
 
@@ -43,7 +43,7 @@ def _record(cache: Path, image: str) -> Path:
 
 
 def _conditions() -> dict[str, str]:
-    """What could change the answer for an image: another boot of this computer, another QEMU."""
+    """Return the conditions of the answer: the boot of this computer and the version of QEMU."""
     try:
         version = subprocess.run(
             [QEMU, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False

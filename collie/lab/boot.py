@@ -1,4 +1,4 @@
-"""Wait until machines have booted and answer, with a deadline on each step."""
+"""Wait until machines have booted and answer, with a deadline for each step."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long each step of a boot may take.
+class BootDeadlines:
+    """Deadlines of a boot.
 
     Attributes:
-        first_line_seconds: until the console shows anything at all.
-        ready_seconds: until the init script has done its work, from the start of the machines.
+        first_line_seconds: until the console's first output.
+        ready_seconds: until the end of the init script, from the start of the machines.
         answer_seconds: from then until SSH and the RoCE device answer.
     """
 
@@ -31,14 +31,14 @@ class Patience:
     answer_seconds: float
 
 
-# Emulated, two machines on two idle cores show a first line after 9 s and are ready after 13 s; the rest is for
-# computers that are busy with something else. KVM only makes that shorter, so what takes longer with it hangs.
-KVM_PATIENCE = Patience(first_line_seconds=20.0, ready_seconds=60.0, answer_seconds=60.0)
-TCG_PATIENCE = Patience(first_line_seconds=120.0, ready_seconds=240.0, answer_seconds=120.0)
+# Emulated on two idle cores, two machines show a first line after 9 s and are ready after 13 s. Busy computers need
+# more. KVM is faster, so a longer boot with it hangs.
+KVM_DEADLINES = BootDeadlines(first_line_seconds=20.0, ready_seconds=60.0, answer_seconds=60.0)
+TCG_DEADLINES = BootDeadlines(first_line_seconds=120.0, ready_seconds=240.0, answer_seconds=120.0)
 
 
 def banner(port: int, *, timeout_seconds: float = 5.0) -> bool:
-    """Say whether an SSH server greets on a loopback port."""
+    """Return whether an SSH server greets on a loopback port."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=timeout_seconds) as connection:
             return connection.recv(4) == b"SSH-"
@@ -46,15 +46,10 @@ def banner(port: int, *, timeout_seconds: float = 5.0) -> bool:
         return False
 
 
-def wait_until_answering(lab: LabSpec, started: Set[int], state: StateDir, patience: Patience, say: Say) -> None:
+def wait_until_answering(lab: LabSpec, started: Set[int], state: StateDir, deadlines: BootDeadlines, say: Say) -> None:
     """Wait until every machine of a lab answers over SSH and has an active RoCE device.
 
-    Args:
-        lab: the lab.
-        started: the places of the machines that were started just now; the others have booted before.
-        state: where the consoles are.
-        patience: the deadlines.
-        say: hears of each machine that has booted.
+    `started` are the indexes of the machines just started. The others have booted before.
 
     Raises:
         NeverBooted: a machine died or hung before the end of its init script.
@@ -74,12 +69,12 @@ def wait_until_answering(lab: LabSpec, started: Set[int], state: StateDir, patie
                 waiting.remove(name)
             elif state.label(name) not in running:
                 raise NeverBooted(_never(name, state, "ended while it booted"))
-            elif elapsed > patience.ready_seconds:
-                raise NeverBooted(_never(name, state, f"did not boot within {patience.ready_seconds:.0f} s"))
-            elif not console and elapsed > patience.first_line_seconds:
-                raise NeverBooted(_never(name, state, f"showed nothing for {patience.first_line_seconds:.0f} s"))
+            elif elapsed > deadlines.ready_seconds:
+                raise NeverBooted(_never(name, state, f"did not boot within {deadlines.ready_seconds:.0f} s"))
+            elif not console and elapsed > deadlines.first_line_seconds:
+                raise NeverBooted(_never(name, state, f"showed nothing for {deadlines.first_line_seconds:.0f} s"))
         time.sleep(POLL_SECONDS)
-    _wait_for_ssh(lab, state, patience.answer_seconds)
+    _wait_for_ssh(lab, state, deadlines.answer_seconds)
 
 
 def _never(name: str, state: StateDir, what: str) -> str:
@@ -88,7 +83,6 @@ def _never(name: str, state: StateDir, what: str) -> str:
 
 
 def _wait_for_ssh(lab: LabSpec, state: StateDir, timeout_seconds: float) -> None:
-    """Run a real command on every machine, all at once, again and again until it has succeeded everywhere."""
     deadline = time.monotonic() + timeout_seconds
     waiting = lab.machines
     while True:
@@ -106,7 +100,6 @@ def _wait_for_ssh(lab: LabSpec, state: StateDir, timeout_seconds: float) -> None
 
 
 def _try_all(machines: tuple[MachineSpec, ...], state: StateDir, timeout_seconds: float) -> dict[str, str]:
-    """Run the check on machines at the same time; returns why it failed, for each where it did."""
     answers = run_on_each({one: _check(one) for one in machines}, state, timeout_seconds)
     return {
         name: "no answer in time"
@@ -118,7 +111,7 @@ def _try_all(machines: tuple[MachineSpec, ...], state: StateDir, timeout_seconds
 
 
 def _check(one: MachineSpec) -> str:
-    """Return the shell command that tells whether a machine is ready; only fixed words are in it."""
+    """Return the shell command that checks a machine. It holds fixed words only."""
     return (
         f"for device in {' '.join(f'rxe{number}' for number in range(one.devices))}; do "
         "grep -q ACTIVE /sys/class/infiniband/$device/ports/1/state || { echo $device is not active; exit 1; }; done"

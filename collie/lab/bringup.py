@@ -1,4 +1,4 @@
-"""Start the machines of a lab, wait for them, and find out which accelerator works here."""
+"""Start the machines of a lab with the accelerator that works here, and wait for them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pathlib import Path
 
 from collie.errors import LabError
 from collie.lab import acceleration, machine
-from collie.lab.boot import KVM_PATIENCE, TCG_PATIENCE, wait_until_answering
+from collie.lab.boot import KVM_DEADLINES, TCG_DEADLINES, wait_until_answering
 from collie.lab.host import Say
 from collie.lab.image import Image
 from collie.lab.keys import write_known_hosts
 from collie.lab.spec import LabSpec, StateDir, save_spec
 
-# Under the range from which the kernel takes ports for outgoing connections, so that a machine that comes back after a
-# kill finds its own port free.
+# Below the kernel's range for outgoing connections, so a restarted machine finds its port free.
 FIRST_SSH_PORT = 22022
 LAST_SSH_PORT = 22999
 
@@ -30,15 +29,15 @@ def start_and_wait(
     host_keys: Sequence[str],
     say: Say,
 ) -> LabSpec:
-    """Start the machines at the places `asleep`, and wait until all machines of the lab answer.
+    """Start the machines with the indexes `asleep`, and wait until all machines of the lab answer.
 
-    Falls back from KVM to emulation, and remembers what worked.
+    Falls back from KVM to emulation, and remembers the accelerator that worked.
 
     Returns:
-        The specification as it came true: its accelerator and ports may differ from those asked for.
+        The specification with the accelerator and the ports in use.
 
     Raises:
-        LabError: a machine does not come up; those that were started are stopped again.
+        LabError: a machine does not come up. The started ones are stopped again.
     """
     names = [spec.machines[index].name for index in sorted(asleep)]
     labels = tuple(state.label(name) for name in names)
@@ -48,8 +47,8 @@ def start_and_wait(
         try:
             spec = _start(spec, asleep, image, state)
             write_known_hosts(spec, state, host_keys)
-            patience = KVM_PATIENCE if spec.accelerator == "kvm" else TCG_PATIENCE
-            wait_until_answering(spec, asleep, state, patience, say)
+            deadlines = KVM_DEADLINES if spec.accelerator == "kvm" else TCG_DEADLINES
+            wait_until_answering(spec, asleep, state, deadlines, say)
             break
         except machine.NeverBooted as error:
             machine.stop(labels)
@@ -66,7 +65,7 @@ def start_and_wait(
 
 
 def _start(spec: LabSpec, asleep: frozenset[int], image: Image, state: StateDir) -> LabSpec:
-    """Start machines; one that has never run moves to another port when its own is taken meanwhile."""
+    """Start machines. A new machine takes another port when its port was taken meanwhile."""
     for index in sorted(asleep):
         for _attempt in range(5):
             one = spec.machines[index]
@@ -89,10 +88,10 @@ def _start(spec: LabSpec, asleep: frozenset[int], image: Image, state: StateDir)
 
 
 def free_ports(count: int, taken: Sequence[int] = ()) -> tuple[int, ...]:
-    """Return loopback ports that nobody listens on now, none of them in `taken`.
+    """Return free loopback ports, none of them in `taken`.
 
     Raises:
-        LabError: there are not that many.
+        LabError: too few are free.
     """
     found: list[int] = []
     for port in range(FIRST_SSH_PORT, LAST_SSH_PORT + 1):

@@ -1,4 +1,4 @@
-"""What the lab asks of the machine it runs on: programs, directories, locks, and commands with a deadline."""
+"""Services of the controller's machine: programs, directories, locks, and commands with a deadline."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from collie.files import open_regular
 Say = Callable[[str], None]
 
 MAX_BYTES = 1 << 20
-"""Of a file that describes a lab; the largest has some kilobytes."""
+"""Limit of a file that describes a lab. The largest has some kilobytes."""
 
 QEMU = "qemu-system-x86_64"
 
-# Program -> the Debian package that brings it, so that every complaint can name what to install.
+# Program -> its Debian package, for error messages.
 PACKAGE_OF = {
     QEMU: "qemu-system-x86",
     "mmdebstrap": "mmdebstrap",
@@ -36,11 +36,11 @@ PACKAGE_OF = {
 
 
 def quiet(_line: str) -> None:
-    """Swallow progress lines; the default listener."""
+    """Drop progress lines."""
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program, also where administrators' programs live and a user's PATH may not reach."""
+    """Return the path of a program, also from administrators' directories that PATH may lack."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
 
 
@@ -48,7 +48,7 @@ def require_programs(*names: str) -> None:
     """Check that programs are installed.
 
     Raises:
-        LabError: some are not; names the packages to install.
+        LabError: names the missing packages.
     """
     missing = [name for name in names if find_program(name) is None]
     if missing:
@@ -57,7 +57,7 @@ def require_programs(*names: str) -> None:
 
 
 def private_directory(path: Path) -> Path:
-    """Create a directory that only its owner can enter, if it is not there, and return it.
+    """Create a directory that only its owner can enter, unless it exists, and return it.
 
     Raises:
         LabError: it cannot be created or written.
@@ -67,12 +67,12 @@ def private_directory(path: Path) -> Path:
     except OSError as error:
         raise LabError(f"cannot create the directory {path}: {error.strerror}; choose another one") from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise LabError(f"cannot write to the directory {path}; mend its owner or choose another one")
+        raise LabError(f"cannot write to the directory {path}; correct its owner or choose another one")
     return path
 
 
 def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
-    """Write a small text file so that a reader sees the old text or the new one, never a part."""
+    """Write a small text file. A reader sees the old text or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as stream:
         stream.write(text)
@@ -80,7 +80,7 @@ def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or what stands in its place, if there is anything.
+    """Remove a file if it exists.
 
     Raises:
         LabError: it cannot be removed.
@@ -93,10 +93,10 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, timeout_seconds: float, what: str, say: Say) -> Iterator[int]:
-    """Hold an exclusive lock on a file; yields its descriptor, which a child may inherit to go on holding the lock.
+    """Hold an exclusive lock on a file. Yields its descriptor: a child that inherits it keeps the lock.
 
     Raises:
-        LabError: somebody else holds it for longer than `timeout_seconds`.
+        LabError: another process holds it for longer than `timeout_seconds`.
     """
     try:
         descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
@@ -125,14 +125,10 @@ def locked(path: Path, *, timeout_seconds: float, what: str, say: Say) -> Iterat
 
 
 def opened_log(path: Path, how: int) -> BinaryIO:
-    """Open a log to write to it; it may be given to a child.
-
-    Args:
-        path: the log.
-        how: `os.O_APPEND` or `os.O_TRUNC`.
+    """Open a log for writing, with `os.O_APPEND` or `os.O_TRUNC`. A child may inherit it.
 
     Raises:
-        LabError: something other than a file stands there, or it cannot be written.
+        LabError: it is no regular file, or cannot be written.
     """
     try:
         return os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | how), "wb")
@@ -141,7 +137,7 @@ def opened_log(path: Path, how: int) -> BinaryIO:
 
 
 def tail(path: Path, lines: int = 15) -> str:
-    """Return the last lines of a log for an error message; empty when there is none."""
+    """Return the last lines of a log, for an error message."""
     try:
         with os.fdopen(open_regular(path), "rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - 16384))
@@ -163,7 +159,7 @@ def run_logged(
 ) -> int:
     """Run a long command with its output in a log, report each line, and return its exit status.
 
-    The command gets its own session; whatever ends the wait early (deadline, Ctrl-C) ends the whole session with it.
+    The command gets a session, which ends with the wait: by the deadline or by Ctrl-C.
 
     Raises:
         LabError: the deadline passed.
@@ -200,7 +196,7 @@ def run_logged(
 
 
 def _end_session(process: subprocess.Popen[bytes]) -> None:
-    """End a command and all its children: first politely, because mmdebstrap removes its temporary tree."""
+    """End a command and its children. SIGTERM comes first, as mmdebstrap removes its temporary tree."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -1,7 +1,7 @@
 """The root disk of the lab machines, built once by mmdebstrap and cached.
 
-A cache entry is named after the release and a digest of everything that shapes it, so a changed recipe builds anew and
-an old entry is never mistaken for it. An entry appears by one rename: whoever finds its directory finds it whole.
+A cache entry is named after the release and a digest of its recipe, so a changed recipe builds a new one. It appears
+by one rename, so it is always complete.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ PACKAGES = (
     "numactl",
 )
 
-# An initrd with these three and nothing else is 5 MB instead of 35, which an emulated processor unpacks in a second.
+# An initrd with these alone is 5 MB instead of 35. An emulated processor unpacks it in a second.
 INITRD_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 
-# Never used on a virtual machine without a screen; they are half of the tree, and time is what the first build costs.
+# Useless on a machine without a screen, and half of the tree. They slow the first build.
 EXCLUDED = (
     "/usr/share/man/*",
     "/usr/share/doc/*",
@@ -62,8 +62,8 @@ SETUP_HOOK = (
     f'printf "%s\\n" {" ".join(INITRD_MODULES)} >"$1/etc/initramfs-tools/modules"'
 )
 
-# Runs in the build directory on fixed names only, so nothing needs quoting. No journal: every boot starts from the same
-# snapshot. 400 MiB is what a machine may write before its disk is full; the file is sparse.
+# Fixed names in the build directory need no quoting. No journal, as every boot starts from the same snapshot. A machine
+# can write 400 MiB. The file is sparse.
 PACK_SCRIPT = (
     "set -e; mkdir tree; tar -xf tree.tar -C tree --exclude='./dev/*'; rm tree.tar; "
     "cp -L tree/boot/vmlinuz-* kernel; cp -L tree/boot/initrd.img-* initrd; rm tree/boot/initrd.img-*; "
@@ -72,7 +72,7 @@ PACK_SCRIPT = (
     "rm -rf tree; chmod 0644 disk kernel initrd"
 )
 
-NEEDED_BYTES = 3 * 1024**3  # archive, tree and disk are 0.6 GB each for a moment, plus downloads; half as much again
+NEEDED_BYTES = 3 * 1024**3  # archive, tree and disk of 0.6 GB each and the downloads, and half as much again
 
 BUILD_TIMEOUT_SECONDS = 600.0
 
@@ -85,7 +85,7 @@ class Image:
 
     Attributes:
         release: Debian code name.
-        directory: the cache entry; its name is the identity of the image.
+        directory: the cache entry. Its name identifies the image.
     """
 
     release: str
@@ -93,22 +93,22 @@ class Image:
 
     @property
     def disk(self) -> Path:
-        """The raw ext4 file system; machines open it with `snapshot=on`."""
+        """The raw ext4 file system. Machines open it with `snapshot=on`."""
         return self.directory / "disk"
 
     @property
     def kernel(self) -> Path:
-        """The kernel of the release."""
+        """The release's kernel."""
         return self.directory / "kernel"
 
     @property
     def initrd(self) -> Path:
-        """An initrd that finds a virtio disk."""
+        """An initrd with virtio disks."""
         return self.directory / "initrd"
 
 
 def default_cache_dir() -> Path:
-    """Return where images are kept: `$COLLIE_CACHE_DIR`, else `$XDG_CACHE_HOME/collie/lab`, else under `~/.cache`."""
+    """Return `$COLLIE_CACHE_DIR`, else `$XDG_CACHE_HOME/collie/lab`, else the same under `~/.cache`."""
     if own := os.environ.get("COLLIE_CACHE_DIR"):
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
@@ -116,18 +116,18 @@ def default_cache_dir() -> Path:
 
 
 def init_script() -> str:
-    """Return the script that is process 1 of a machine."""
+    """Return the script of process 1 of a machine."""
     return resources.files("collie.lab").joinpath("init.sh").read_text(encoding="utf-8")
 
 
 def image_key(release: str) -> str:
-    """Return the name of the cache entry of a release: its code name and a digest of the recipe."""
+    """Return the name of a release's cache entry: its code name and a digest of the recipe."""
     recipe = "\n".join((release, *PACKAGES, *EXCLUDED, SETUP_HOOK, PACK_SCRIPT, init_script()))
     return f"{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
 
 def cached_image(release: str, cache_dir: Path) -> Image | None:
-    """Return the image of a release if it is in the cache."""
+    """Return the cached image of a release."""
     directory = cache_dir / image_key(release)
     return Image(release, directory) if directory.is_dir() else None
 
@@ -140,12 +140,12 @@ def ensure_image(
     say: Say = quiet,
     timeout_seconds: float = BUILD_TIMEOUT_SECONDS,
 ) -> Image:
-    """Return the image of a release, building it first if it is not in the cache.
+    """Return the image of a release. Build it unless it is cached.
 
-    Two processes that need the same image build it once: the second waits for the first.
+    Of two processes that need the same image, the second waits for the first.
 
     Raises:
-        LabError: unknown release, missing programs, too little disk, or the build failed; says what to do.
+        LabError: unknown release, missing programs, too little disk, or a failed build. Names the remedy.
     """
     if release not in RELEASES:
         raise LabError(f"unknown release {release!r}; the lab knows {' and '.join(RELEASES)}")
@@ -160,7 +160,7 @@ def ensure_image(
     with locked(lock, timeout_seconds=timeout_seconds, what=f"the image {key}", say=say) as descriptor:
         if image := cached_image(release, cache):
             return image
-        # The lock is held, so whoever left these was killed.
+        # With the lock held, these are left by killed processes.
         for stale in cache.glob(f".build-{key}-*"):
             shutil.rmtree(stale, ignore_errors=True)
         free_bytes = shutil.disk_usage(cache).free
@@ -193,7 +193,6 @@ def bootstrap_argv(release: str, mirror: str | None) -> tuple[str, ...]:
 
 
 def _build(release: str, mirror: str | None, build: Path, lock: int, say: Say, timeout_seconds: float) -> None:
-    """Fill a build directory with disk, kernel and initrd."""
     started = time.monotonic()
     log = build / "build.log"
     (build / "init.sh").write_text(init_script(), encoding="utf-8")
@@ -203,7 +202,7 @@ def _build(release: str, mirror: str | None, build: Path, lock: int, say: Say, t
         if line.startswith("I: ") and "hook" not in line and not line.startswith("I: using "):
             say(f"image: {line[3:]}")
 
-    # A user's PATH often lacks the directory of mkfs and chroot.
+    # Users' PATH often lacks the directory of mkfs and chroot.
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/local/sbin:/usr/sbin:/sbin"}
     pack: tuple[str, ...] = ("sh", "-c", PACK_SCRIPT)
     if os.geteuid() != 0:

@@ -1,4 +1,4 @@
-"""SSH between the controller and the machines: keys, pinned host keys, and the hosts file that names them."""
+"""SSH from the controller to the machines: keys, pinned host keys, and the hosts file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from collie.lab.spec import LabSpec, MachineSpec, StateDir
 
 
 def ensure_key(path: Path, comment: str) -> str:
-    """Create an ed25519 key pair unless it is there, and return its public half as `type base64`.
+    """Create an ed25519 key pair unless it exists. Return its public half as `type base64`.
 
     Raises:
-        LabError: ssh-keygen failed, or something other than a file stands in the place of a key.
+        LabError: ssh-keygen failed, or a key is no regular file.
     """
     public = path.with_name(path.name + ".pub")
     if not (path.is_file() and public.is_file()):
@@ -35,7 +35,7 @@ def ensure_key(path: Path, comment: str) -> str:
 
 
 def inventory_text(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> str:
-    """Return the hosts file of a lab; `host_keys` in the order of its machines."""
+    """Return the hosts file of a lab. `host_keys` are in the order of its machines."""
     lines = ["version: 1", "hosts:"]
     for machine, host_key in zip(spec.machines, host_keys, strict=True):
         lines += [
@@ -54,7 +54,7 @@ def inventory_text(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> 
 
 
 def _devices(machine: MachineSpec) -> list[str]:
-    """Return the lines of a machine's RoCE devices; index 1 is the RoCE v2 GID of its address."""
+    """Return the lines of a machine's RoCE devices. Index 1 is the RoCE v2 GID of its address."""
     if machine.devices == 1:
         return ["    device: rxe0", f"    data_address: {machine.data_address}", "    ib_port: 1", "    gid_index: 1"]
     entries = enumerate(machine.data_addresses)
@@ -62,14 +62,13 @@ def _devices(machine: MachineSpec) -> list[str]:
 
 
 def _endpoints(machine: MachineSpec) -> list[str]:
-    """Return the names under which a machine measures."""
     if machine.devices == 1:
         return [machine.name]
     return [endpoint_name(machine.name, f"rxe{number}") for number in range(machine.devices)]
 
 
 def write_inventory(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) -> None:
-    """Write the hosts file, and the same host keys for OpenSSH's own client."""
+    """Write the hosts file and `known_hosts`."""
     write_known_hosts(spec, state, host_keys)
     write_atomically(state.inventory, inventory_text(spec, state, host_keys))
 
@@ -84,7 +83,7 @@ def write_known_hosts(spec: LabSpec, state: StateDir, host_keys: Sequence[str]) 
 
 
 def ssh_command(machine: MachineSpec, state: StateDir, command: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the ssh command for a machine; it trusts the pinned key only and reads no configuration of the user."""
+    """Return the ssh command for a machine. It trusts the pinned key only and ignores the user's configuration."""
     return (
         "ssh",
         "-F",
@@ -104,6 +103,6 @@ def ssh_command(machine: MachineSpec, state: StateDir, command: Sequence[str] = 
 
 
 def _scalar(text: str) -> str:
-    """Quote a path for YAML when it holds anything that YAML could read as more than text."""
+    """Quote a path for YAML unless it is plain text."""
     plain = all(character.isalnum() or character in "/._-+" for character in text)
     return text if plain else "'" + text.replace("'", "''") + "'"

@@ -1,12 +1,12 @@
-"""Bring Soft-RoCE machines up, say how they are, and take them down.
+"""Bring Soft-RoCE machines up, report their status, and take them down.
 
 Rules:
 
-1. The specification is on disk before the first machine starts, and the hosts file only after all have answered.
-2. `up` restarts no machine that answers, except at a dead link, and never changes the port, keys or addresses of one
-   that exists.
-3. What `up` started and could not bring to an answer, it stops again, whatever ended it.
-4. Which machines run is read from the process table; no file is believed about it.
+1. The specification is on disk before the first machine starts, the hosts file only after all have answered.
+2. `up` restarts no machine that answers, except at a dead link. It never changes an existing machine's port, keys or
+   addresses.
+3. `up` stops the machines that it started if they do not all answer, for whatever reason.
+4. The process table alone shows which machines run.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from collie.lab.spec import (
     MAXIMUM_DEVICES,
     MAXIMUM_MACHINES,
     SOCKET_DIR_PREFIX,
+    LabRequest,
     LabSpec,
     MachineSpec,
     StateDir,
-    Wanted,
     choose_socket_dir,
     load_spec,
     machine_name,
@@ -48,19 +48,19 @@ DEFAULT_VCPUS = 1
 
 LOCK_TIMEOUT_SECONDS = 300.0
 
-# A machine whose processor is emulated and busy greets late; only one that stays silent this long is started again.
+# A busy emulated machine greets late. It is restarted only after so long.
 SILENCE_SECONDS = 30.0
 
-# A QEMU that is well leaves at once when asked to; one that is not has to be killed.
+# A healthy QEMU ends at once. A hung one must be killed.
 HUNG_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class MachineStatus:
-    """How one machine is.
+    """Status of one machine.
 
     Attributes:
-        pid: QEMU's process number, None when it does not run.
+        pid: QEMU's process, None when it does not run.
         answering: its SSH server greets.
     """
 
@@ -78,7 +78,7 @@ class MachineStatus:
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """How a lab is; no machines when none is up.
+    """Status of a lab. No machines when none is up.
 
     Attributes:
         inventory: the hosts file, None unless all machines have answered since `up`.
@@ -92,12 +92,12 @@ class LabStatus:
 
     @property
     def answering(self) -> bool:
-        """Whether there are machines and all of them answer."""
+        """Whether all machines answer, at least one."""
         return bool(self.machines) and all(one.answering for one in self.machines)
 
 
 def default_state_dir() -> Path:
-    """Return where a lab keeps its files: `$XDG_STATE_HOME/collie/lab`, else under `~/.local/state`."""
+    """Return `$XDG_STATE_HOME/collie/lab`, else the same under `~/.local/state`."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "collie" / "lab"
 
@@ -114,21 +114,20 @@ def up(
     cache_dir: Path | None = None,
     say: Say = quiet,
 ) -> LabStatus:
-    """Bring a lab up and return when every machine answers and its RoCE devices are active.
+    """Bring a lab up. Return when every machine answers and its RoCE devices are active.
 
-    What is None stays as it is, or takes its default when no lab is up. A lab that is up already is left alone;
-    machines that died are started again as they were, so the hosts file stays valid. `devices` says of machines by
-    name how many RoCE devices they have; those that it does not name have one.
+    None keeps the present value, or takes the default when no lab is up. Machines that died restart unchanged, so the
+    hosts file stays valid. `devices` maps machines to their number of RoCE devices, 1 by default.
 
     Raises:
-        LabError: a program, right, port or disk space is missing, or a machine does not come up; nothing that was
-            started is left running.
+        LabError: a program, right, port or disk space is missing, or a machine does not come up. Nothing is left
+            running.
     """
     require_programs(QEMU, "ssh", "ssh-keygen")
     state = StateDir(private_directory(state_dir or default_state_dir()))
     cache = private_directory(cache_dir or default_cache_dir())
     with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
-        wanted = Wanted(machines, release, memory_mib, vcpus, devices)
+        wanted = LabRequest(machines, release, memory_mib, vcpus, devices)
         spec = load_spec(state)
         if spec is not None and (differing := wanted.differing(spec)):
             if _pids(spec, state):
@@ -148,7 +147,7 @@ def up(
 
 
 def restart(name: str, *, state_dir: Path | None = None, cache_dir: Path | None = None, say: Say = quiet) -> None:
-    """End one machine, however deep it hangs, start it again as it was, and return when the lab answers.
+    """End one machine, even if it hangs, start it unchanged, and return when the lab answers.
 
     Raises:
         LabError: there is no such machine, or it does not come up.
@@ -158,14 +157,14 @@ def restart(name: str, *, state_dir: Path | None = None, cache_dir: Path | None 
     cache = private_directory(cache_dir or default_cache_dir())
     _machine(name, _present(state))
     with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
-        spec = _present(state)  # again: who had the lock may have taken the lab down, and this builds none
+        spec = _present(state)  # again: the holder of the lock may have taken the lab down
         _machine(name, spec)
         machine.stop([state.label(name)], patience_seconds=HUNG_SECONDS)
         _complete(spec, state, cache, None, say)
 
 
 def mend(*, state_dir: Path | None = None, cache_dir: Path | None = None, say: Say = quiet) -> tuple[str, ...]:
-    """Start again what it takes until all joined machines reach each other, and name it; empty where they did.
+    """Restart machines until all joined ones reach each other. Return their names.
 
     Raises:
         LabError: no lab is up, a machine does not come up, or a link stays dead.
@@ -179,7 +178,7 @@ def mend(*, state_dir: Path | None = None, cache_dir: Path | None = None, say: S
 
 
 def dead_links(state_dir: Path | None = None) -> tuple[DeadLink, ...]:
-    """Return the links between machines that answer which carry nothing; takes seconds, longer where one is dead.
+    """Return the links between answering machines that carry nothing. Takes seconds, longer with a dead one.
 
     Raises:
         LabError: the specification is damaged.
@@ -194,7 +193,7 @@ def dead_links(state_dir: Path | None = None) -> tuple[DeadLink, ...]:
 
 
 def status(state_dir: Path | None = None) -> LabStatus:
-    """Return how the lab is, without waiting for anybody who starts or stops it, and without a look at its links.
+    """Return the lab's status, without its links. It waits for no lock.
 
     Raises:
         LabError: the specification is damaged.
@@ -219,7 +218,7 @@ def status(state_dir: Path | None = None) -> LabStatus:
 
 
 def down(state_dir: Path | None = None, *, say: Say = quiet) -> tuple[str, ...]:
-    """Stop every machine of the lab and remove everything but keys and logs; name those that ran, in order.
+    """Stop every machine of the lab and remove everything but keys and logs. Return the names of those that ran.
 
     Raises:
         LabError: a machine does not end.
@@ -228,7 +227,7 @@ def down(state_dir: Path | None = None, *, say: Say = quiet) -> tuple[str, ...]:
     if not state.path.is_dir():
         return ()
     with locked(state.lock, timeout_seconds=LOCK_TIMEOUT_SECONDS, what="the lab", say=say):
-        # All possible names, not those in the specification: what a killed `up` left behind goes too.
+        # All possible names, so that machines of a killed `up` end, too.
         names = {state.label(name): name for name in map(machine_name, range(MAXIMUM_MACHINES))}
         ended = set(machine.stop(list(names)))
         stopped = tuple(name for label, name in names.items() if label in ended)
@@ -262,13 +261,11 @@ def _machine(name: str, spec: LabSpec) -> MachineSpec:
 
 
 def _pids(spec: LabSpec, state: StateDir) -> dict[str, int]:
-    """Return the process of each machine that runs."""
     running = machine.find([state.label(one.name) for one in spec.machines])
     return {one.name: running[label] for one in spec.machines if (label := state.label(one.name)) in running}
 
 
-def _new_spec(state: StateDir, cache: Path, wanted: Wanted, mirror: str | None, say: Say) -> LabSpec:
-    """Decide everything about a new lab and write it down."""
+def _new_spec(state: StateDir, cache: Path, wanted: LabRequest, mirror: str | None, say: Say) -> LabSpec:
     count = DEFAULT_MACHINES if wanted.machines is None else wanted.machines
     memory_mib = DEFAULT_MEMORY_MIB if wanted.memory_mib is None else wanted.memory_mib
     vcpus = DEFAULT_VCPUS if wanted.vcpus is None else wanted.vcpus
@@ -280,7 +277,7 @@ def _new_spec(state: StateDir, cache: Path, wanted: Wanted, mirror: str | None, 
         raise LabError(f"a machine needs at least 1 virtual processor, not {vcpus}")
     devices = _devices([machine_name(index) for index in range(count)], wanted.devices or {})
     image = ensure_image(wanted.release or DEFAULT_RELEASE, cache_dir=cache, mirror=mirror, say=say)
-    # A lab whose specification was lost may still run under these names.
+    # A lab with a lost specification may still run.
     machine.stop([state.label(machine_name(index)) for index in range(MAXIMUM_MACHINES)])
     spec = LabSpec(
         release=image.release,
@@ -296,7 +293,6 @@ def _new_spec(state: StateDir, cache: Path, wanted: Wanted, mirror: str | None, 
 
 
 def _devices(names: Sequence[str], wanted: Mapping[str, int]) -> list[int]:
-    """Return how many RoCE devices each machine has."""
     for name, number in wanted.items():
         if name not in names:
             raise LabError(f"the lab has no machine {name!r} to give devices to; it has {', '.join(names)}")
@@ -306,7 +302,7 @@ def _devices(names: Sequence[str], wanted: Mapping[str, int]) -> list[int]:
 
 
 def _complete(spec: LabSpec, state: StateDir, cache: Path, mirror: str | None, say: Say) -> tuple[str, ...]:
-    """Start what does not run, does not answer or is not reached by its neighbours; name what was started."""
+    """Start machines that do not run, answer or reach their neighbours. Return their names."""
     began = time.monotonic()
     pids = _pids(spec, state)
     asleep = {one.name for one in spec.machines if one.name not in pids}
@@ -341,7 +337,6 @@ def _complete(spec: LabSpec, state: StateDir, cache: Path, mirror: str | None, s
 def _start(
     spec: LabSpec, names: Collection[str], state: StateDir, cache: Path, mirror: str | None, say: Say
 ) -> LabSpec:
-    """End machines if they run, start them, wait until the whole lab answers, and write the hosts file."""
     machine.stop([state.label(name) for name in names], patience_seconds=HUNG_SECONDS)
     private_directory(Path(spec.sockets))
     image = _image_of(spec, cache, mirror, say)
@@ -357,7 +352,7 @@ def _start(
 
 
 def _image_of(spec: LabSpec, cache: Path, mirror: str | None, say: Say) -> Image:
-    """Return the image a lab was started with, or the present one of its release when the cache was emptied."""
+    """Return the lab's image, or the present one of its release when the cache was emptied."""
     directory = cache / spec.image
     if directory.is_dir():
         return Image(spec.release, directory)
@@ -365,11 +360,11 @@ def _image_of(spec: LabSpec, cache: Path, mirror: str | None, say: Say) -> Image
 
 
 def _forget(state: StateDir) -> None:
-    """Remove what says that a lab is up; keys and logs stay."""
+    """Remove the files of a lab that is up. Keys and logs stay."""
     shutil.rmtree(state.path / "net", ignore_errors=True)
     with suppress(LabError):
         spec = load_spec(state)
-        # A directory that a file names is removed only if its name says that the lab made it.
+        # The name comes from a file, so only the lab's directories are removed.
         if spec is not None and Path(spec.sockets).name.startswith(SOCKET_DIR_PREFIX):
             shutil.rmtree(spec.sockets, ignore_errors=True)
     for path in (state.inventory, state.known_hosts, state.spec):

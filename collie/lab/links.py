@@ -1,7 +1,7 @@
-"""The data path between joined machines: does each answer on its data addresses, and which one has to be started again.
+"""The data paths between joined machines, and the machine to restart for a dead one.
 
-A machine can answer over SSH while a card of its data network hangs. One packet of nearly the largest size there and
-back passes the rings of both cards, so one answer proves a link both ways.
+A machine can answer over SSH while a card of its data network hangs. One packet of nearly the largest size, there and
+back, passes the rings of both cards, so one answer proves a link both ways.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from collie.lab.shell import run_on_each
 from collie.lab.spec import LabSpec, MachineSpec, StateDir, neighbours
 
-PROBE_BYTES = 4096  # the largest payload of RoCE: a ring that has room for small frames alone is found, too
+PROBE_BYTES = 4096  # RoCE's largest payload also finds a ring with room for small frames alone
 PROBE_SECONDS = 15  # an emulated machine under load answers after some seconds
-FRESH_SECONDS = 60  # one that has booted just now, beside others that do, later
+FRESH_SECONDS = 60  # a machine that has just booted beside others answers later
 SSH_SECONDS = 30.0
 
-# Again and again: a single ping ends as soon as an address is not resolved, after three seconds.
+# Repeated, as a single ping gives up after three seconds without address resolution.
 _PROBE = (
     "{{ timeout {seconds} sh -c 'until ping -q -c 1 -w 5 -s {size} {address} >/dev/null 2>&1; do sleep 0.2; done' || "
     "echo dead {address}; }} &"
@@ -27,12 +27,12 @@ _PROBE = (
 
 @dataclass(frozen=True, slots=True)
 class DeadLink:
-    """A data address that does not answer a machine that it is joined to, while both machines answer over SSH.
+    """A data address that does not answer a joined machine, while both machines answer over SSH.
 
     Attributes:
-        source: name of the machine that asked.
-        target: name of the machine that has the address.
-        address: that did not answer.
+        source: name of the asking machine.
+        target: name of the machine with the address.
+        address: the address.
     """
 
     source: str
@@ -46,16 +46,10 @@ class DeadLink:
 def dead_links(
     lab: LabSpec, state: StateDir, answering: Collection[str], *, fresh: bool = False
 ) -> tuple[DeadLink, ...]:
-    """Send one packet each way over every link between machines that answer; return what stayed without an answer.
+    """Send one packet each way over every link between answering machines. Return the links without an answer.
 
-    Takes about a second where all is well and `PROBE_SECONDS` more where a link is dead. What a machine does not tell
-    in time is not known to be dead.
-
-    Args:
-        lab: the lab.
-        state: where its keys are.
-        answering: names of the machines to ask.
-        fresh: some have booted just now and get `FRESH_SECONDS`.
+    Takes about a second, and `PROBE_SECONDS` more with a dead link. `fresh` machines have just booted and get
+    `FRESH_SECONDS`. A link without a result in time does not count as dead.
     """
     seconds = FRESH_SECONDS if fresh else PROBE_SECONDS
     probes = {one: peers for one in lab.machines if one.name in answering and (peers := _peers(lab, one, answering))}
@@ -74,15 +68,15 @@ def dead_links(
 
 
 def probe(addresses: Iterable[str], seconds: int) -> str:
-    """Return the shell command that prints `dead ADDRESS` for each address that does not answer."""
+    """Return the shell command that prints `dead ADDRESS` for each silent address."""
     parts = (_PROBE.format(seconds=seconds, size=PROBE_BYTES, address=address) for address in addresses)
     return " ".join((*parts, "wait"))
 
 
 def suspect(dead: Iterable[DeadLink], cleared: Collection[str]) -> str | None:
-    """Return the machine on most of the dead links that has not been started again yet; None when there is none.
+    """Return the machine on most of the dead links that is not in `cleared`. None without one.
 
-    Which end of a single link hangs cannot be told from outside: a full receive queue stops the sender's card, too.
+    The two ends of one link look alike from outside: a full receive queue stops the sender's card, too.
     """
     ends = Counter(name for link in dead for name in (link.source, link.target) if name not in cleared)
     return min(ends, key=lambda name: (-ends[name], name), default=None)

@@ -1,8 +1,7 @@
 """One QEMU process.
 
-A machine is found by the label in its command line, never by a remembered number: a process number may belong to
-somebody else by now. Signals go through a process descriptor that was opened before the command line was read, so what
-was checked is what is hit.
+A machine is found by the label in its command line, as a process number may have been reused. Signals go through a
+process descriptor opened before the command line is read, so they hit the process that was checked.
 """
 
 from __future__ import annotations
@@ -23,35 +22,35 @@ from collie.lab.spec import LabSpec, MachineSpec, StateDir, neighbours
 
 DATA_MTU = 4200  # 4096 bytes of payload, the largest MTU of RoCE, and its headers
 
-# QEMU's emulator leaves out the memory barriers of a guest that can never have a second processor, yet its own threads
-# are one: guest and device then miss each other's notifications, and a ring of virtio stands still for good (ADR 18).
+# QEMU's emulator omits memory barriers for a guest limited to one processor, yet its own threads need them: guest and
+# device miss each other's notifications, and a virtio ring stalls for good (ADR 18).
 MIN_MAXIMUM_VCPUS = 2
 
 START_TIMEOUT_SECONDS = 30.0
 
-# `panic=-1` with `-no-reboot` ends QEMU on a kernel panic, so a dead machine is a dead process. Mitigations protect
-# guests from each other, of which there are none in a machine, and cost an emulated processor much.
+# `panic=-1` with `-no-reboot` ends QEMU on a kernel panic, so a dead machine is a dead process. Mitigations cost an
+# emulated processor much and protect nothing here.
 KERNEL_ARGUMENTS = (
     "console=ttyS0 quiet root=/dev/vda rw init=/usr/local/sbin/collie-init mitigations=off net.ifnames=0 panic=-1"
-    # As it boots the kernel counts timer interrupts for ten ticks, and panics when an emulator that got no CPU missed
-    # them; under KVM it leaves that check out by itself.
+    # A booting kernel counts timer interrupts for ten ticks, and panics when a starved emulator misses them. Under KVM
+    # it omits this check.
     " no_timer_check"
-    # Debian's kernel clears each page that it hands out. Emulated, that is a loop over bytes: the first packets of a
-    # fresh machine took seconds, in which its agent was not heard.
+    # Debian's kernel clears each page. Emulated, that is a loop over bytes: a fresh machine's first packets took
+    # seconds, in which its agent was silent.
     " init_on_alloc=0"
 )
 
 
 class PortTaken(Exception):
-    """Another process listens on the port that a machine wanted for SSH."""
+    """Another process listens on a machine's SSH port."""
 
 
 class NeverBooted(Exception):
-    """A machine did not get as far as the end of its init script; the text says which, why, and shows its console."""
+    """A machine did not reach the end of its init script. The text names it and the reason, and shows its console."""
 
 
 def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> tuple[str, ...]:
-    """Return the command line of a machine; everything in it that listens does so on 127.0.0.1 or on a file."""
+    """Return the command line of a machine. It listens on 127.0.0.1 and on files only."""
     processor = {"kvm": ("-accel", "kvm", "-cpu", "host"), "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max")}
     folder = state.machine(machine.name).resolve()
     facts = {
@@ -81,7 +80,7 @@ def arguments(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir)
 
 
 def _data_network(lab: LabSpec, machine: MachineSpec) -> tuple[str, ...]:
-    """Give a machine its RoCE cards and join it to its neighbours; several of either through a hub inside its QEMU."""
+    """Give a machine its RoCE cards and join it to its neighbours, through a hub inside its QEMU where needed."""
     joined = neighbours(machine.index, len(lab.machines))
 
     def link(identifier: str, peer: int) -> str:
@@ -107,12 +106,12 @@ def _cards(machine: MachineSpec) -> Iterator[tuple[str, str]]:
 
 
 def start(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> None:
-    """Start a machine; returns when QEMU has set up its devices, long before the system in it is up.
+    """Start a machine. Returns when QEMU has set up its devices, long before the guest is up.
 
     Raises:
         PortTaken: its SSH port is in use.
         NeverBooted: QEMU refused to start with KVM.
-        LabError: QEMU refused to start; says why.
+        LabError: QEMU refused to start without KVM.
     """
     folder = state.machine(machine.name)
     lines = [f"{other.data_address} {other.name}\n" for other in lab.machines]
@@ -147,7 +146,7 @@ def start(lab: LabSpec, machine: MachineSpec, image: Image, state: StateDir) -> 
 
 
 def find(labels: Sequence[str]) -> dict[str, int]:
-    """Return the process number of each machine that runs, by its label."""
+    """Return the process number of each running machine, by its label."""
     wanted = frozenset(labels)
     found: dict[str, int] = {}
     for entry in os.listdir("/proc"):
@@ -157,7 +156,7 @@ def find(labels: Sequence[str]) -> dict[str, int]:
 
 
 def label_of(pid: int) -> str:
-    """Return the label of a process that is a QEMU with a name, else an empty string; so for a zombie."""
+    """Return the label of a named QEMU process. Empty for any other process or a zombie."""
     try:
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -168,9 +167,9 @@ def label_of(pid: int) -> str:
 
 
 def stop(labels: Sequence[str], *, patience_seconds: float = 10.0) -> tuple[str, ...]:
-    """End the machines with these labels, and return the labels of those that ran.
+    """End the machines with these labels. Return the labels of those that ran.
 
-    QEMU leaves at once on SIGTERM; the disk is a snapshot, so nothing is lost.
+    QEMU ends at once on SIGTERM. The disk is a snapshot, so nothing is lost.
 
     Raises:
         LabError: one does not end.
@@ -196,7 +195,6 @@ def stop(labels: Sequence[str], *, patience_seconds: float = 10.0) -> tuple[str,
 
 
 def _wait_for_end(descriptors: Iterable[int], patience_seconds: float) -> None:
-    """Wait until all processes have ended, or as long as patience lasts."""
     deadline = time.monotonic() + patience_seconds
     left = set(descriptors)
     while left and (rest := deadline - time.monotonic()) > 0:
@@ -205,5 +203,5 @@ def _wait_for_end(descriptors: Iterable[int], patience_seconds: float) -> None:
 
 
 def _escaped(path: Path) -> str:
-    """Return a path for an option of QEMU, where a comma ends a value unless it is doubled."""
+    """Return a path for an option of QEMU, which ends a value at a single comma."""
     return str(path).replace(",", ",,")

@@ -1,4 +1,4 @@
-"""Bringing back machines of a lab that a run has locked up, and links between them."""
+"""Recovery of locked-up machines of a lab, and of links between them."""
 
 from __future__ import annotations
 
@@ -12,28 +12,23 @@ from collie.lab.host import Say, quiet
 
 
 class LabReviver:
-    """A `ports.Reviver` for the machines of one lab.
-
-    Args:
-        state_dir: of the lab; None for the default one.
-        say: hears of each step.
-    """
+    """A `ports.Reviver` for the machines of one lab."""
 
     def __init__(self, state_dir: Path | None = None, *, say: Say = quiet) -> None:
         self._state_dir = state_dir
         self._say = say
 
     def revive(self, host: Host) -> None:
-        """End the machine's QEMU and start it again."""
+        """Restart the machine's QEMU."""
         try:
             lab.restart(host.machine, state_dir=self._state_dir, say=self._say)
         except LabError as error:
-            raise TestbedError(f"host {host.machine} answers nobody and cannot be brought back: {error}") from error
+            raise TestbedError(f"host {host.machine} does not answer and cannot be restarted: {error}") from error
 
     def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
-        """Start machines again until all joined machines of the lab reach each other, these hosts among them."""
+        """Restart machines until all joined machines of the lab reach each other."""
         try:
             return lab.mend(state_dir=self._state_dir, say=self._say)
         except LabError as error:
             names = " and ".join(dict.fromkeys(host.machine for host in hosts))
-            raise TestbedError(f"hosts {names} do not reach each other, and that cannot be mended: {error}") from error
+            raise TestbedError(f"hosts {names} do not reach each other, and no restart helps: {error}") from error

@@ -1,4 +1,4 @@
-"""Run commands on several machines of a lab at the same time, with one deadline for all."""
+"""Commands on several machines of a lab at once, with one deadline."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from collie.lab.spec import MachineSpec, StateDir
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What came of a command on a machine.
+    """Result of a command on a machine.
 
     Attributes:
-        status: exit status, that of `ssh` where the machine was not reached; None when it did not end in time.
+        status: exit status, of `ssh` where the machine was not reached. None when it did not end in time.
         output: standard output and standard error.
     """
 
@@ -28,7 +28,7 @@ class CommandResult:
 def run_on_each(
     commands: Mapping[MachineSpec, str], state: StateDir, timeout_seconds: float
 ) -> dict[str, CommandResult]:
-    """Run a shell command on each machine; returns the answers by the machine's name. What is late is ended."""
+    """Run a shell command on each machine. Return the results by machine. Late commands are ended."""
     answers: dict[str, CommandResult] = {}
     deadline = time.monotonic() + timeout_seconds
     with ExitStack() as stack:
@@ -41,7 +41,7 @@ def run_on_each(
                 stderr=subprocess.STDOUT,
                 text=True,
             )
-            stack.enter_context(attempt)  # closes the pipe and waits; entered first, so that the kill comes before it
+            stack.enter_context(attempt)  # waits at the end, after the kill below
             stack.callback(attempt.kill)
             attempts.append((one, attempt))
         for one, attempt in attempts:

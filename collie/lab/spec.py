@@ -1,11 +1,10 @@
-"""What a lab is: its machines, their places in the data network, and where each thing lies on disk.
+"""The specification of a lab: its machines, their places in the data network, and its files.
 
-Topology: machines 0 and 1, 2 and 3, ... are pairs joined directly; the even ones are also joined to machine 0. All RoCE
-devices of a machine are in that one network, as two ports of a server are on one switch. A link is two datagram sockets
-in a private directory. Three kinds of link were measured between two machines: a TCP stream
-cannot be joined again after one end was killed; UDP loses a third of large messages because nothing slows the sender;
-datagrams over Unix sockets are as fast as the stream, lose nothing, survive a restart, and listen on no port at all.
-Queues that hung are put down to memory barriers that QEMU's emulator dropped, and not to the link (ADR 18).
+Topology: machines 0 and 1, 2 and 3, ... are pairs joined directly, and the even ones are joined to machine 0. A
+machine's RoCE devices share that network. A link is two datagram sockets in a private directory. As measured, a TCP
+stream cannot be joined again after one end was killed, and UDP loses a third of large messages. Datagrams over Unix
+sockets are as fast as the stream, lose nothing and survive a restart. Hung queues came from missing memory barriers
+(ADR 18).
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from collie.files import read_bytes
 from collie.lab.host import MAX_BYTES, write_atomically
 
 MAXIMUM_MACHINES = 16
-MAXIMUM_DEVICES = 4  # of a machine: one more costs it a network card, and every frame of its network one more copy
+MAXIMUM_DEVICES = 4  # per machine: each costs it a network card, and every frame of its network one more copy
 SOCKET_DIR_PREFIX = "collie-lab-"
-SOCKET_PATH_BYTES = 100  # the kernel takes 108 with the final zero; a socket's own name needs up to 6
+SOCKET_PATH_BYTES = 100  # the kernel's 108 with the final zero, less up to 6 for a socket's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +31,9 @@ class MachineSpec:
     """One machine of a lab.
 
     Attributes:
-        index: its place, from 0; addresses and links follow from it.
-        ssh_port: the port on the controller's loopback interface that leads to its SSH server.
-        devices: how many RoCE devices it has: `rxe0`, `rxe1`, ...
+        index: its place, from 0. Addresses and links follow from it.
+        ssh_port: port of its SSH server on the controller's loopback interface.
+        devices: number of RoCE devices: `rxe0`, `rxe1`, ...
     """
 
     index: int
@@ -43,7 +42,7 @@ class MachineSpec:
 
     @property
     def name(self) -> str:
-        """Name of the machine: lab-a, lab-b, ..."""
+        """lab-a, lab-b, ..."""
         return machine_name(self.index)
 
     @property
@@ -58,27 +57,27 @@ class MachineSpec:
 
     @property
     def management_mac(self) -> str:
-        """Ethernet address of the card that SSH uses."""
+        """Ethernet address of the card for SSH."""
         return f"52:54:00:c0:11:{self.index + 1:02x}"
 
     @property
     def data_macs(self) -> tuple[str, ...]:
-        """Ethernet addresses of the cards that RoCE uses."""
+        """Ethernet addresses of the RoCE cards."""
         return tuple(f"52:54:00:da:7a:{place:02x}" for place in self._places)
 
     @property
     def _places(self) -> tuple[int, ...]:
-        """Numbers in the data network that no other card has."""
+        """Numbers in the data network, unique per card."""
         return tuple(number * MAXIMUM_MACHINES + self.index + 1 for number in range(self.devices))
 
 
 @dataclass(frozen=True, slots=True)
 class LabSpec:
-    """A lab as it was asked for and as it can be started again.
+    """A lab as requested, sufficient to start it again.
 
     Attributes:
         release: Debian code name.
-        image: the name of the image's cache entry.
+        image: name of the image's cache entry.
         accelerator: `kvm` or `tcg`.
         sockets: directory of the data network's sockets.
     """
@@ -93,11 +92,11 @@ class LabSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What somebody asked for; None where any answer will do.
+class LabRequest:
+    """The requested lab. None accepts any value.
 
     Attributes:
-        devices: how many RoCE devices machines have, by name; one, where a machine is not in it.
+        devices: number of RoCE devices by machine, 1 by default.
     """
 
     machines: int | None = None
@@ -107,7 +106,7 @@ class Wanted:
     devices: Mapping[str, int] | None = None
 
     def differing(self, spec: LabSpec) -> str:
-        """Name what a lab has otherwise than asked for; empty when it fits."""
+        """Name the differences between a lab and the request. Empty when it fits."""
         rows = (
             ("number of machines", self.machines, len(spec.machines)),
             ("release", self.release, spec.release),
@@ -129,7 +128,7 @@ class StateDir:
 
     @property
     def inventory(self) -> Path:
-        """The hosts file; exists while the lab is up."""
+        """The hosts file. It exists while the lab is up."""
         return self.path / "hosts.yaml"
 
     @property
@@ -139,44 +138,44 @@ class StateDir:
 
     @property
     def spec(self) -> Path:
-        """The lab's specification."""
+        """The specification."""
         return self.path / "lab.json"
 
     @property
     def lock(self) -> Path:
-        """Held by whoever starts or stops machines."""
+        """Held while machines start or stop."""
         return self.path / "lock"
 
     @property
     def identity(self) -> Path:
-        """The private key that logs in to every machine."""
+        """The private key for the log-in on all machines."""
         return self.path / "id_ed25519"
 
     def machine(self, name: str) -> Path:
-        """The directory of one machine."""
+        """A machine's directory."""
         return self.path / name
 
     def host_key(self, name: str) -> Path:
-        """The private host key of one machine."""
+        """A machine's private host key."""
         return self.machine(name) / "host_key"
 
     def console(self, name: str) -> Path:
-        """What one machine wrote to its serial console."""
+        """A machine's serial console."""
         return self.machine(name) / "console.log"
 
     def label(self, name: str) -> str:
-        """What marks the QEMU process of one machine: no other lab uses it."""
+        """The label of a machine's QEMU process, unique to this lab."""
         digest = hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()[:16]
         return f"collie-{digest}-{name}"
 
 
 def machine_name(index: int) -> str:
-    """Return the name of the machine at a place."""
+    """Return the name of the machine with an index."""
     return f"lab-{'abcdefghijklmnop'[index]}"
 
 
 def neighbours(index: int, count: int) -> tuple[int, ...]:
-    """Return the machines that a machine is joined to; the links of all machines form a tree."""
+    """Return the machines joined to a machine. The links of all machines form a tree."""
 
     def uplink(place: int) -> int | None:
         if place == 0:
@@ -188,7 +187,7 @@ def neighbours(index: int, count: int) -> tuple[int, ...]:
 
 
 def choose_socket_dir(state: StateDir) -> Path:
-    """Return a directory for sockets: in the state directory, unless that makes their paths too long for the kernel."""
+    """Return a directory for sockets: the state directory, unless the kernel's limit of paths forbids it."""
     inside = state.path.resolve() / "net"
     if len(str(inside).encode()) <= SOCKET_PATH_BYTES:
         inside.mkdir(mode=0o700, exist_ok=True)
@@ -197,7 +196,7 @@ def choose_socket_dir(state: StateDir) -> Path:
 
 
 def save_spec(state: StateDir, spec: LabSpec) -> None:
-    """Write the specification of a lab."""
+    """Write the specification."""
     write_atomically(state.spec, json.dumps(asdict(spec), indent=2) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Whether counters can be believed: against themselves, and against the traffic that ran. Pure."""
+"""Whether counters can be trusted: against themselves, and against the traffic that ran. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from collie.workloads.workload import Workload
 _RECEIVED = frozenset({"rx_bytes", "rx_packets"})
 _SENT = frozenset({"tx_bytes", "tx_packets"})
 _NAMED = 3
-"""Counters that a message names; a reset concerns hundreds."""
+"""Counters that a message names. A reset concerns hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standstill:
-    """A counter that stood still although what it counts came by.
+class StalledCounter:
+    """A counter that stood still although traffic should have moved it.
 
     Attributes:
-        counter: the one.
-        text: what was seen, in words.
-        voids: whether it had counted before, so that something has happened to the device.
+        counter: the counter.
+        text: the finding.
+        voids: it had counted before, so something happened to the device.
     """
 
     counter: Counter
@@ -34,23 +34,17 @@ class Standstill:
     voids: bool
 
 
-def standstills(
+def stalled_counters(
     host: HostMeasurement,
     delivered: Mapping[str, float],
     workload: Workload,
     catalog: Catalog,
     samples: Sequence[AgentSample],
     machines: Mapping[str, str],
-) -> tuple[Standstill, ...]:
-    """Return a host's counters of RDMA traffic that stood still while traffic ran: what they say is unknown, not zero.
+) -> tuple[StalledCounter, ...]:
+    """Return a host's RDMA counters that stood still while traffic ran. Their values are unknown, not zero.
 
-    Args:
-        host: what it showed.
-        delivered: bits/s at each sink while every host's samples were in the window, its own and all others'.
-        workload: what ran.
-        catalog: by their canonical names, the counters that all RDMA traffic moves.
-        samples: of the host, in the window.
-        machines: by role, the host that it is on; empty where each is on its own.
+    `delivered` holds bits/s at each sink over the steps that all hosts' windows share.
     """
     moving = _moved_by_traffic(host.host, delivered, workload, machines)
     found = []
@@ -60,16 +54,16 @@ def standstills(
             reading = samples[-1].counters[source][name]
             text = f"{counter.name} stood at {reading} while traffic ran; "
             text += "it has stopped counting" if reading else "the driver does not count it"
-            found.append(Standstill(counter, text, voids=bool(reading)))
+            found.append(StalledCounter(counter, text, voids=bool(reading)))
     return tuple(found)
 
 
 def _moved_by_traffic(
     role: str, delivered: Mapping[str, float], workload: Workload, machines: Mapping[str, str]
 ) -> frozenset[str]:
-    """Return the canonical names of what a host's traffic must have moved.
+    """Return the canonical names of the counters that a host's traffic must have moved.
 
-    Loopback may pass a counter by; across ports, too, as two functions of one NIC may reach each other inside of it.
+    Loopback may bypass a counter, also across ports: two functions of one NIC may reach each other inside it.
     """
     moved: frozenset[str] = frozenset()
     for flow in flows(workload):
@@ -82,8 +76,8 @@ def _moved_by_traffic(
     return moved
 
 
-def broken(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[str]:
-    """Yield what voids a host's samples: counters that were reset, or came and went."""
+def void_reasons(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[str]:
+    """Yield the reasons that void a host's samples: counters that were reset, appeared or disappeared."""
     if names := resets(catalog, [snapshot(sample, catalog) for sample in samples]):
         yield f"{_listed(names)} went backwards: the device or its driver was reset"
     changed = {key for before, after in pairwise(samples) for key in _changed(before, after)}
@@ -97,7 +91,7 @@ def broken(samples: Sequence[AgentSample], catalog: Catalog) -> Iterator[str]:
 def _changed(before: AgentSample, after: AgentSample) -> Iterator[tuple[str, str]]:
     for source in before.counters.keys() & after.counters.keys():
         first, second = before.counters[source], after.counters[source]
-        if first and second:  # a source that could not be read at all says nothing about its set
+        if first and second:  # an unreadable source does not show its set of counters
             yield from ((source, name) for name in first.keys() ^ second.keys())
 
 

@@ -1,4 +1,4 @@
-"""A quantity that only grows, sampled now and then. Pure."""
+"""A quantity that only grows, known at some moments. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from collections.abc import Sequence
 
 
 class Curve:
-    """Linear between its points, flat outside of them.
-
-    Args:
-        points: (seconds, value), at least one, in order of time.
-    """
+    """Linear between its points, constant outside. `points` are (seconds, value), at least one, in order of time."""
 
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
         self._seconds = [seconds for seconds, _ in points]
@@ -29,5 +25,5 @@ class Curve:
         return low + (high - low) * (seconds - begin) / (end - begin)
 
     def advance(self, begin: float, end: float) -> float:
-        """Return by how much it grew."""
+        """Return the growth between two moments."""
         return self.at(end) - self.at(begin)

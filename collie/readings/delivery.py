@@ -1,4 +1,4 @@
-"""What sinks received between two moments, from the curves of their flows. Pure."""
+"""Payload that sinks received, from the curves of their flows. Pure."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from collie.readings.curve import Curve
-from collie.readings.recording import Placed
+from collie.readings.recording import Timeline
 from collie.workloads.plan import Stream, streams
 from collie.workloads.workload import QpType, Workload
 
 
-def curves_of(sink: str, placed: Mapping[str, Placed], workload: Workload) -> list[Curve | None]:
-    """Return what each stream to a sink delivered over time; None for one that no end of its flow tells of."""
-    return [_curve(stream, placed) for stream in streams(workload) if stream.sink == sink]
+def curves_of(sink: str, timelines: Mapping[str, Timeline], workload: Workload) -> list[Curve | None]:
+    """Return a curve per stream to a sink. None where neither end of the flow counts it."""
+    return [_curve(stream, timelines) for stream in streams(workload) if stream.sink == sink]
 
 
-def _curve(stream: Stream, placed: Mapping[str, Placed]) -> Curve | None:
-    """Return what a stream delivered over time, from the end of its flow that knows."""
+def _curve(stream: Stream, timelines: Mapping[str, Timeline]) -> Curve | None:
     flow = stream.flow
     for role, key in ((flow.responder, f"{flow.name}/responder"), (flow.requester, f"{flow.name}/requester")):
         points = [
             (seconds, delivered)
-            for seconds, sample in placed[role]
+            for seconds, sample in timelines[role]
             if (totals := sample.flows.get(key)) is not None
             and (delivered := totals.returned_bytes if stream.returned else totals.delivered_bytes) is not None
         ]
@@ -32,30 +31,31 @@ def _curve(stream: Stream, placed: Mapping[str, Placed]) -> Curve | None:
 
 
 def received_bps(curves: Sequence[Curve | None], begin: float, end: float) -> float | None:
-    """Return what a sink received over all its curves, in bits/s; None where one of them is not known."""
+    """Return a sink's rate over all its curves, in bits/s. None where one is unknown."""
     advances = [curve.advance(begin, end) if curve else None for curve in curves]
     if end <= begin or not advances or None in advances:
         return None
     return 8 * sum(advance for advance in advances if advance is not None) / (end - begin)
 
 
-def received_inside(sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload) -> float:
-    """Return a sink's rate without its first and last step, in bits/s; 0 where that is unknown.
+def received_inside(
+    sink: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload
+) -> float:
+    """Return a sink's rate without its first and last step, in bits/s. 0 where unknown.
 
-    Hosts are not sampled at the same moments: of traffic that ends with the first step, as when all queue pairs have
-    failed, another host may have no two samples.
+    Hosts are sampled at different moments: of traffic that ends with the first step, another host may lack two samples.
     """
     inner = window[sink][1:-1]
     if len(inner) < 2:
         return 0.0
-    return received_bps(curves_of(sink, placed, workload), inner[0][0], inner[-1][0]) or 0.0
+    return received_bps(curves_of(sink, timelines, workload), inner[0][0], inner[-1][0]) or 0.0
 
 
 def step_rates(
-    sink: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload
+    sink: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload
 ) -> list[float] | None:
-    """Return a sink's rates from sample to sample of a window, in bits/s; None where one of them is not known."""
-    curves = curves_of(sink, placed, workload)
+    """Return a sink's rates from sample to sample of a window, in bits/s. None where one is unknown."""
+    curves = curves_of(sink, timelines, workload)
     steps = itertools.pairwise(seconds for seconds, _ in window[sink])
     received = [received_bps(curves, begin, end) for begin, end in steps]
     known = [value for value in received if value is not None]
@@ -63,9 +63,9 @@ def step_rates(
 
 
 def accounting_step_bytes(workload: Workload, stream: Stream) -> float:
-    """Return by how much the delivered payload of a queue pair moves at once: by what one completion stands for.
+    """Return the payload that one completion of a queue pair stands for, the smallest step of its accounting.
 
-    The requester's stands for all its work requests since the last, a receive's for one message.
+    At the requester these are all work requests since the last completion, at the responder one message.
     """
     brought = [opcode for opcode in workload.opcodes if not opcode.fetches]
     counted_at_responder = not stream.returned and brought and all(opcode.consumes_receive for opcode in brought)

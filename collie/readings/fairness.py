@@ -1,10 +1,9 @@
-"""Whether the queue pairs of a flow get their turns. Pure.
+"""Whether the queue pairs of a flow get equal service. Pure.
 
-An agent tells the least, the mean and the most that the queue pairs of one end have done since they were prepared, not
-what each of them did: thousands of queue pairs would not fit into a sample. Over a window the least grows by at least
-as much as the slowest queue pair does: the one that is last at the end was no further back at the beginning. So a share
-that is taken from it can only be too large. What it calls starved is starved; what starts to starve late, after a lead,
-it may miss.
+Thousands of queue pairs do not fit into a sample, so an agent reports the minimum, mean and maximum of their messages
+since preparation. Over a window the minimum grows at least as much as the slowest queue pair, which is last at the end
+and was no further behind at the beginning. So the share is an upper bound: a queue pair reported as starved is starved,
+and one that starves after a lead may be missed.
 """
 
 from __future__ import annotations
@@ -16,24 +15,17 @@ from collie.workloads.plan import Flow
 from collie.workloads.workload import Workload
 
 MIN_QPS = 4
-"""With fewer queue pairs, one of them is no exception among many."""
+"""Among fewer queue pairs, one is no exception."""
 MIN_TURNS = 4
-"""Send queues, each as deep as it is, that a queue pair works off on average in a window that tells anything: a device
-may well serve one queue to its end before it turns to the next."""
+"""Full send queues per queue pair in a usable window. A device may serve one queue to its end before the next."""
 
 
 def slowest_qp_share(
     workload: Workload, plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]]
 ) -> float | None:
-    """Return what the slowest queue pair of the least fair flow did in the window, over the mean of its flow.
+    """Return the slowest queue pair's progress over its flow's mean, for the least fair flow in the window.
 
-    Args:
-        workload: what ran.
-        plan: its flows.
-        window: by role, the samples of the stable part of the run.
-
-    Returns:
-        At most that share; None with few queue pairs, or when they had too few turns to be compared.
+    It is an upper bound. None with few queue pairs, or too few messages to compare them.
     """
     if workload.qps < MIN_QPS:
         return None
@@ -43,7 +35,7 @@ def slowest_qp_share(
 
 
 def _growth(plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]]) -> Iterator[tuple[float, float]]:
-    """Yield by how many messages the slowest queue pair of each end of a flow, and the mean, advanced."""
+    """Yield (slowest, mean) growth in messages for each end of a flow."""
     ends = [(flow.requester, f"{flow.name}/requester") for flow in plan]
     ends += [(flow.responder, f"{flow.name}/responder") for flow in plan]
     for role, key in ends:

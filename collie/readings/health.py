@@ -1,14 +1,11 @@
-"""Whether the traffic generator, rather than the device, decided how fast a run went. Pure.
+"""Whether the traffic generator, rather than the device, limited a run. Pure.
 
-Two things say so:
+Two observations show it:
 
-1. Send queues ran empty while the generator was busy all the time: it could post no faster.
-2. Other processes had the CPU that it needed. A generator beside a NIC needed one when it was ready to run and waited.
-   Waiting alone says nothing: on one CPU it waits for the kernel's own work on its traffic, too, and that belongs to
-   the device. Neither does what other processes take on other CPUs, while the generator waits for none. Both together
-   still leave a NIC with full send queues enough to do; so they count where queues ran empty and where the host has to
-   post receives. A software device lives on the CPU like everything else: there it is enough that other processes took
-   some of it and none was left.
+1. Send queues ran empty while the generator was busy: it could post no faster.
+2. Other processes took the CPU that it needed. Beside a NIC it must also have waited for a CPU, and queues must have
+   run empty or the host must post receives. Waiting alone may come from the kernel's work on its traffic, and a NIC
+   with full queues has enough to do. A software device runs on the CPU itself: there it is enough that none was idle.
 """
 
 from __future__ import annotations
@@ -24,36 +21,34 @@ from collie.workloads.plan import Flow, flows
 from collie.workloads.workload import Workload
 
 BUSY_IDLE_RATIO = 0.1
-"""A generator with less than this share of polls that found nothing has no CPU time to spare."""
+"""A generator with a smaller share of empty polls has no CPU time to spare."""
 OFTEN_EMPTY_RATIO = 0.1
 """Share of posted rounds (`signal_every` chains) that found their send queue empty."""
 SHORT_QUEUE_ROUNDS = 4
-"""A queue of so few rounds is empty between any two completions, whoever is slow: its emptiness proves nothing."""
+"""So short a queue is empty between any two completions, which proves nothing."""
 
 WAITING_RATIO = 0.2
-"""Share of the time that a generator may wait for a CPU. A scheduler lets it wait a little for every sample taken."""
+"""Share of the time that a generator may wait for a CPU. The scheduler delays it a little for every sample."""
 FOREIGN_CPUS = 0.2
-"""CPUs that other processes may take. Measured on emulated machines: up to 0.1 with nothing but the agent and its SSH
-connection, 0.4 to 0.5 with a busy loop beside the traffic, 0.6 to 0.7 with three."""
+"""CPUs that other processes may take. On emulated machines: up to 0.1 with the agent and its SSH connection alone, 0.4
+to 0.5 with one busy loop beside the traffic, 0.6 to 0.7 with three.
+"""
 SPARE_CPUS = 0.1
-"""A host that leaves fewer CPUs idle than that had none to spare."""
+"""A host with fewer idle CPUs has none to spare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What the generator of one host did during the window; None where nothing can be said.
+    """Activity of one host's generator during the window. None is unknown.
 
     Attributes:
-        idle_poll_ratio: polls that found nothing.
-        empty_queue_ratio: posted rounds that found the send queue empty; None on a host that only responds.
-        waiting_ratio: share of the time for which it was ready to run and had no CPU.
-        foreign_cpus: CPUs that other processes took, on average; at least, as some of the kernel's work is counted as
-            the generator's.
-        spare_cpus: CPUs that nothing ran on, on average.
-        queue_fill_ratio: how full send queues still were when filled again, a victim's included; None on a host that
-            only responds.
-        data_path: what drove traffic.
-        posts_receives: whether messages need receives that it posts.
+        idle_poll_ratio: share of polls that found nothing.
+        empty_queue_ratio: share of posted rounds that found the send queue empty.
+        waiting_ratio: share of the time in which it was ready to run and had no CPU.
+        foreign_cpus: CPUs of other processes, a lower bound, as some kernel work counts as the generator's.
+        spare_cpus: idle CPUs.
+        queue_fill_ratio: fill of send queues when refilled, a victim's included.
+        posts_receives: messages consume receives that it posts.
     """
 
     idle_poll_ratio: float | None = None
@@ -73,13 +68,9 @@ def generator_health(
     software: bool = False,
     machines: Mapping[str, str] | None = None,
 ) -> GeneratorHealth:
-    """Judge the generator on both hosts.
+    """Judge the generator on all hosts.
 
-    Args:
-        workload: what ran.
-        window: by role, the samples of the stable part of the run.
-        software: the device is the host's own CPU.
-        machines: by role, the host that it is on; without it each is on its own.
+    `software` marks a device that is the host's CPU. `machines` maps roles to hosts. Without it each role has its own.
     """
     plan = flows(workload)
     activities = {
@@ -112,7 +103,7 @@ def generator_health(
 def _beside(
     role: str, window: Mapping[str, Sequence[AgentSample]], machines: Mapping[str, str]
 ) -> Iterator[Sequence[AgentSample]]:
-    """Yield the samples of the other agents of this run on a role's host: theirs are no foreign processes."""
+    """Yield the samples of the run's other agents on the same host, whose processes are not foreign."""
     for other, samples in window.items():
         if other != role and role in machines and machines[role] == machines.get(other):
             yield samples
@@ -132,7 +123,7 @@ def _activity(
     keys = [f"{flow.name}/requester" for flow in plan if flow.requester == role]
     posted = sum(_posted(samples[-1], key) - _posted(samples[0], key) for key in keys)
     rounds = posted / (workload.wqe_batch * workload.signal_every)
-    # The engine counts over all send queues, a victim's among them, whose rounds are of one request.
+    # The engine counts all send queues. A victim's rounds hold one request.
     rounds += _posted(samples[-1], victim.REQUESTER) - _posted(samples[0], victim.REQUESTER)
     empty = min(1.0, (last.queue_empty - first.queue_empty) / rounds) if rounds > 0 else None
     limit = last.queue_limit - first.queue_limit
@@ -146,7 +137,7 @@ def _activity(
 
 
 def _per_second(quantity: Callable[[AgentSample], float | None], samples: Sequence[AgentSample]) -> float | None:
-    """Return how fast a quantity grew, at least 0: clocks of different grain make small ones seem to shrink."""
+    """Return how fast a quantity grew, at least 0: clocks of different resolution make small ones appear to shrink."""
     if len(samples) < 2:
         return None
     begin, end = quantity(samples[0]), quantity(samples[-1])
@@ -159,19 +150,19 @@ def _waited(sample: AgentSample) -> float | None:
 
 
 def _busy(sample: AgentSample) -> float | None:
-    """Return what all processes of the host have run since boot, in seconds; None when unknown.
+    """Return the CPU seconds of all processes since boot. None when unknown.
 
-    Without the threads in which a software device may work: they are the host's, whichever device of it works there.
+    Threads in which a software device may work are excluded: they serve every device of the host.
     """
     user, system = (sample.host_cpu_seconds.get(kind) for kind in ("user", "system"))
     return None if user is None or system is None else user + system - sample.device_cpu_seconds
 
 
 def _miscounted(samples: Sequence[AgentSample]) -> float:
-    """Return the CPUs that soft interrupts for a software device took and that the host counts as processes'.
+    """Return the CPUs of soft interrupts that the host counts as time of processes.
 
-    A clock tick can find `ksoftirqd` outside of a soft interrupt and count as `system` what it did since the last one.
-    What it took beyond all that counts as soft interrupts is counted so.
+    A clock tick may find `ksoftirqd` outside a soft interrupt and count its time as `system`: the time of its threads
+    beyond that of soft interrupts.
     """
     threads = _per_second(lambda sample: sample.softirq_thread_cpu_seconds, samples) or 0.0
     counted = _per_second(lambda sample: sample.host_cpu_seconds.get("softirq"), samples) or 0.0
@@ -179,7 +170,6 @@ def _miscounted(samples: Sequence[AgentSample]) -> float:
 
 
 def _ours(sample: AgentSample) -> float | None:
-    """Return what the generator and its agent have run, in seconds; None when unknown."""
     generator = sample.engine.cpu_seconds if sample.engine else None
     return None if generator is None else generator + sample.agent_cpu_seconds
 
@@ -217,12 +207,12 @@ def _why_starved(activity: Activity, *, software: bool) -> str:
 
 
 def has_errors(sample: AgentSample) -> bool:
-    """Whether any completion came with an error so far, or the device refused a post: whoever's they are."""
+    """Whether a completion came with an error so far, or the device refused a post, a victim's included."""
     return sample.engine is not None and (bool(sample.engine.errors) or sample.engine.post_errors > 0)
 
 
 def _errors(window: Mapping[str, Sequence[AgentSample]]) -> dict[str, int]:
-    """Return the workload's errors: all of a host's, unless no queue pair but a victim's failed there."""
+    """Return the workload's errors: all of a host's, unless only a victim's queue pair failed there."""
     errors: dict[str, int] = {}
     for samples in window.values():
         engine = samples[-1].engine if samples and not victim.failed_alone(samples[-1]) else None
@@ -234,7 +224,7 @@ def _errors(window: Mapping[str, Sequence[AgentSample]]) -> dict[str, int]:
 
 
 def _fairness(plan: Sequence[Flow], window: Mapping[str, Sequence[AgentSample]]) -> float | None:
-    """Return slowest over fastest queue pair since the start, of the least fair flow, as its requester saw it."""
+    """Return slowest over fastest queue pair since the start, for the least fair flow."""
     ratios = []
     for flow in plan:
         samples = window.get(flow.requester)

@@ -1,4 +1,4 @@
-"""Whether a link changed during a run, which voids it. Pure."""
+"""Link changes during a run, which void it. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collie.counters.series import rates
 from collie.readings.samples import AgentSample, snapshot
 
 LINK_DOWN = "link_down"
-"""Canonical name of the counters of links that went down."""
+"""Canonical name of counters of link-down events."""
 
 _NAMES = {
     "state": "the port's state",
@@ -23,16 +23,7 @@ _NAMES = {
 
 
 def link_change(role: str, samples: Sequence[AgentSample], catalog: Catalog) -> str | None:
-    """Say what of a host's link changed over a run, start-up included.
-
-    Args:
-        role: of the host.
-        samples: of the whole run.
-        catalog: of the hosts' driver; says which counters count links that went down.
-
-    Returns:
-        One sentence, or None when nothing changed that is known.
-    """
+    """Describe the changes of a host's link over a run, start-up included. None without a known change."""
     if len(samples) < 2:
         return None
     changes = [*_moved(samples, catalog), *_differences(samples[0], samples[-1])]

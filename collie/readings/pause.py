@@ -1,4 +1,4 @@
-"""For what share of time a host sent pause: over a window, and from sample to sample. Pure."""
+"""The share of time for which a host sent pause. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from collie.counters.catalog import Catalog, Role, Unit
 from collie.counters.series import rates
-from collie.readings.recording import SAME_MOMENT_SECONDS, Placed
+from collie.readings.recording import SAME_MOMENT_SECONDS, Timeline
 from collie.readings.samples import snapshot
 
 
 def pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Role) -> float | None:
-    """Return the largest share of time over the priorities, from microseconds per second or percent.
+    """Return the largest share over the priorities, from microseconds per second or percent.
 
-    At most 1: a NIC tells in steps for how long it asked, which may reach beyond the window.
+    At most 1: NICs count requested pause in steps, which may reach beyond the window.
     """
     scale = {Unit.MICROSECONDS: 1e-6, Unit.PERCENT: 1e-2}
     ratios = [
@@ -26,15 +26,11 @@ def pause_ratio(catalog: Catalog, counters: Mapping[str, float | None], role: Ro
 
 
 class SentPause:
-    """Pause that a host sent, as each of its samples tells it: what safety limits are held against.
+    """Pause that a host sent, per sample. Safety limits read it.
 
-    What a driver refreshes once a second has no rate between two samples of 250 ms, but storms are to be stopped there,
-    too. So what such a counter advances by at a refresh is spread over as long a time from then on: the sum over the
-    samples is what was sent. Each refresh tells of the time since the one before; one that comes within the first
-    period of a run may tell of the run before, and is left out.
-
-    Args:
-        catalog: counters of the hosts' driver.
+    A counter that refreshes once a second has no rate between two samples of 250 ms, yet storms must stop there. So
+    each refresh is spread over the refresh period after it, and the samples sum up to the pause sent. A refresh in the
+    first period may cover the run before, and is left out.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -42,19 +38,19 @@ class SentPause:
         self._refresh_seconds = max((counter.refresh_seconds for counter in pausing), default=0.0)
         self._catalog = replace(catalog, counters=tuple(replace(counter, refresh_seconds=0.0) for counter in pausing))
 
-    def ratio(self, placed: Placed, index: int) -> float | None:
-        """Return the share of time that the sample of this index, at least 1, tells of; None when it tells nothing."""
-        first = index - 1 if not self._refresh_seconds else self._since(placed, index)
+    def ratio(self, timeline: Timeline, index: int) -> float | None:
+        """Return the share of time for the sample at this index, at least 1. None where no refresh covers it."""
+        first = index - 1 if not self._refresh_seconds else self._since(timeline, index)
         if first is None:
             return None
-        seconds = placed[index][0] - placed[first][0]
-        moved = rates(self._catalog, [snapshot(sample, self._catalog) for _, sample in placed[first : index + 1]])
+        seconds = timeline[index][0] - timeline[first][0]
+        moved = rates(self._catalog, [snapshot(sample, self._catalog) for _, sample in timeline[first : index + 1]])
         sent = pause_ratio(self._catalog, moved, Role.TX_PAUSE)
         return None if sent is None else sent * min(1.0, seconds / (self._refresh_seconds or seconds))
 
-    def _since(self, placed: Placed, index: int) -> int | None:
-        """Return the sample from which on refreshes are to be counted; None while each may tell of the run before."""
+    def _since(self, timeline: Timeline, index: int) -> int | None:
+        """Return the index of the sample from which refreshes count. None while each may cover the run before."""
         begun = self._refresh_seconds - SAME_MOMENT_SECONDS
-        ended = placed[index][0] - begun
-        known = [number for number in range(index) if placed[number][0] >= begun]
-        return max((number for number in known if placed[number][0] <= ended), default=known[0] if known else None)
+        ended = timeline[index][0] - begun
+        known = [number for number in range(index) if timeline[number][0] >= begun]
+        return max((number for number in known if timeline[number][0] <= ended), default=known[0] if known else None)

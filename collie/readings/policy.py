@@ -1,4 +1,4 @@
-"""How a run is timed. Pure."""
+"""The timing of a run. Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from collie.counters.catalog import Catalog
 
 @dataclass(frozen=True, slots=True)
 class WindowPolicy:
-    """How a run is timed.
+    """The timing of a run.
 
     Attributes:
         period_seconds: between samples.
         warm_up_seconds: dropped after the start of traffic.
-        window_seconds: that rates are over.
-        patience_seconds: how much longer to wait for a window that is stable and holds enough steps.
-        averaging_seconds: how much longer than the window a run may get, after that, where its rate swings about one
-            level: a mean over more samples is as good as that of a stable window.
+        window_seconds: time that rates are over.
+        patience_seconds: extra time for a window to become stable and fine enough.
+        averaging_seconds: further time for a rate that varies about one level, until its mean is known as well.
         stability: largest coefficient of variation of a stable window. An emulated CPU shows 5 to 10 % between samples
             of 250 ms on plain traffic.
-        resolution: largest share of a window's payload that one step of the accounting may be.
+        resolution: largest share of a window's payload in one step of the accounting.
     """
 
     period_seconds: float = 0.25
@@ -32,12 +31,12 @@ class WindowPolicy:
     resolution: float = 0.05
 
     def for_catalog(self, catalog: Catalog) -> WindowPolicy:
-        """Return the policy with a window that holds several refreshes of the slowest counter that verdicts read."""
+        """Return the policy with a window of several refreshes of the slowest counter that verdicts read."""
         return replace(self, window_seconds=max(self.window_seconds, _REFRESHES * catalog.slowest_deciding_seconds))
 
     @property
     def usual_samples(self) -> float:
-        """How many samples a window holds."""
+        """Samples per window."""
         return self.window_seconds / self.period_seconds
 
     @property
@@ -47,4 +46,4 @@ class WindowPolicy:
 
 
 _REFRESHES = 4
-"""A rate over n steps is off by at most a sampling period in n refreshes."""
+"""A rate over n refreshes is off by at most a sampling period in n refreshes."""

@@ -1,4 +1,4 @@
-"""Shares of packets and messages that counters tell: lost, turned away, sent twice. Pure."""
+"""Shares of packets and messages from counters: lost, refused, repeated. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collie.workloads.workload import QpType, Workload
 
 
 def total(chosen: Sequence[Counter], counters: Mapping[str, float | None]) -> float | None:
-    """Return the sum of those rates that are known; None when none is."""
+    """Return the sum of the known rates. None when none is known."""
     known = [value for counter in chosen if (value := counters[counter.name]) is not None]
     return sum(known) if known else None
 
@@ -18,15 +18,13 @@ def total(chosen: Sequence[Counter], counters: Mapping[str, float | None]) -> fl
 def loss_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float | None:
     """Return dropped and out-of-sequence packets over all received.
 
-    Args:
-        catalog: the counters that the host has; one of them that could not be read leaves the ratio unknown.
-        counters: rates.
+    `catalog` holds the counters that the host has. One that could not be read leaves the ratio unknown.
     """
     lost = catalog.of_role(Role.DISCARD, Role.OUT_OF_SEQUENCE)
     received = total(catalog.of_role(Role.RX_PACKETS), counters)
     if not lost or not received or any(counters[counter.name] is None for counter in lost):
         return None
-    # After a receiver-not-ready NAK the next packet under way is out of sequence, though nothing was lost.
+    # After an RNR NAK the next packet under way is out of sequence, though none was lost.
     reordered = total(catalog.of_role(Role.OUT_OF_SEQUENCE), counters) or 0.0
     not_ready = total(catalog.of_role(Role.RNR_NAK), counters) or 0.0
     dropped = total(catalog.of_role(Role.DISCARD), counters) or 0.0
@@ -36,9 +34,9 @@ def loss_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float 
 def rnr_ratio(
     role: str, bps: float | None, workload: Workload, catalog: Catalog, counters: Mapping[str, float | None]
 ) -> float | None:
-    """Return the share of arriving messages that were turned away: a message that gets in after all counts once more.
+    """Return the share of arriving messages refused with an RNR NAK. A message accepted later counts again.
 
-    Only acknowledged transports turn messages away; UC and UD drop them.
+    UC and UD drop such messages instead, so they have no ratio.
     """
     refused = total(catalog.of_role(Role.RNR_NAK), counters)
     needing = sum(opcode.consumes_receive for opcode, _ in workload.turn) / len(workload.turn)
@@ -51,7 +49,7 @@ def rnr_ratio(
 
 
 def repeat_ratio(catalog: Catalog, counters: Mapping[str, float | None]) -> float | None:
-    """Return the share of arriving packets that had come before."""
+    """Return the share of duplicates among arriving packets."""
     repeated = total([counter for counter in catalog.counters if counter.canonical == "duplicate_request"], counters)
     received = total(catalog.of_role(Role.RX_PACKETS), counters)
     return None if repeated is None or not received else repeated / received

@@ -1,7 +1,6 @@
 """The samples of a run on one clock. Pure.
 
-Hosts have clocks of their own. A sample is placed on the controller's clock by the host's offset: the least of
-(arrival - clock) over its samples, the one that travelled fastest.
+A host's offset places its samples on the controller's clock: the minimum of (arrival - clock), from the fastest sample.
 """
 
 from __future__ import annotations
@@ -12,47 +11,46 @@ from dataclasses import dataclass, field
 
 from collie.readings.samples import AgentSample
 
-Placed = Sequence[tuple[float, AgentSample]]
+Timeline = Sequence[tuple[float, AgentSample]]
 """Samples of one host with their seconds since traffic began."""
 
 SAME_MOMENT_SECONDS = 0.005
-"""Hosts' clocks are compared no better than a message travels."""
+"""Hosts' clocks are compared to within the travel time of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The samples of one run, of every host that has a part in it.
+    """The samples of one run.
 
     Attributes:
         samples: by role, in order of time.
         began: the controller's clock when all hosts had started.
-        machines: by role, the host that it is on: several may be on one, each with a device of its own. Empty where
-            each is on its own.
+        machines: host of each role, several devices having a role each. Empty where each role has its own.
     """
 
     samples: Mapping[str, Sequence[AgentSample]]
     began: float
     machines: Mapping[str, str] = field(default_factory=dict)
 
-    def placed(self, role: str) -> Placed:
-        """Return a host's samples with their seconds since traffic began."""
+    def timeline(self, role: str) -> Timeline:
+        """Return a host's timeline."""
         samples = self.samples[role]
         offset = min((sample.arrived - sample.clock for sample in samples), default=0.0)
         return [(sample.clock + offset - self.began, sample) for sample in samples]
 
-    def all_placed(self) -> dict[str, Placed]:
-        """Return the samples of all hosts with their seconds since traffic began, by role."""
-        return {role: self.placed(role) for role in self.samples}
+    def timelines(self) -> dict[str, Timeline]:
+        """Return the timelines of all hosts, by role."""
+        return {role: self.timeline(role) for role in self.samples}
 
     @property
     def end(self) -> float:
-        """Seconds since traffic began up to which every host has been heard."""
-        return min((samples[-1][0] if (samples := self.placed(role)) else -math.inf) for role in self.samples)
+        """Seconds since traffic began up to which every host has sent samples."""
+        return min((samples[-1][0] if (samples := self.timeline(role)) else -math.inf) for role in self.samples)
 
 
-def between(placed: Mapping[str, Placed], begin: float, end: float) -> dict[str, Placed]:
+def between(timelines: Mapping[str, Timeline], begin: float, end: float) -> dict[str, Timeline]:
     """Return the samples of a window, by role."""
     return {
         role: [entry for entry in samples if begin <= entry[0] <= end + SAME_MOMENT_SECONDS]
-        for role, samples in placed.items()
+        for role, samples in timelines.items()
     }

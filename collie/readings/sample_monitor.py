@@ -1,11 +1,9 @@
-"""Shows the samples of a run to a `Watch` as they come. Pure.
+"""Shows the samples of a run to a `Watch` as they arrive. Pure.
 
-A host's sample is shown as soon as two of its readings are there, without waiting for the other hosts: a storm may be
-why they are silent. What a host receives and sends is by the newest that is known of each of its flows, as only one end
-of a flow counts it.
+A sample is shown once its host has two, without waiting for other hosts, which a storm may silence. Only one end of a
+flow counts its payload, so a host's rates come from the newest reading of each flow.
 
-A later sample may have travelled faster and show that the first came late. What was shown stays where it was, and the
-host's clock goes on from there: samples come forward in time.
+A later sample may have travelled faster and reduce the offset. Samples already shown keep their time.
 """
 
 from __future__ import annotations
@@ -16,21 +14,16 @@ from typing import NamedTuple
 from collie.counters.catalog import Catalog
 from collie.detect.measurement import Sample, Watch
 from collie.readings.pause import SentPause
-from collie.readings.recording import Placed, Recording
+from collie.readings.recording import Recording, Timeline
 from collie.readings.samples import FlowTotals
 from collie.workloads.plan import Flow
 
 
 class SampleMonitor:
-    """Shows each sample once.
-
-    Args:
-        watch: who looks; None when nobody does.
-        catalog: counters of the hosts' driver.
-        flows: of the run.
+    """Shows each sample once. Without a `watch` it shows nothing.
 
     Attributes:
-        reason: why the run has to stop; None while it may go on.
+        reason: why the run must stop. None while it may go on.
     """
 
     def __init__(self, watch: Watch | None, catalog: Catalog, flows: Sequence[Flow]) -> None:
@@ -39,45 +32,44 @@ class SampleMonitor:
         self._sent = SentPause(catalog)
         self._shown: dict[str, int] = {}
         self._offsets: dict[str, float] = {}
-        self._bps: dict[_Way, float] = {}
+        self._bps: dict[_Direction, float] = {}
         self.reason: str | None = None
 
     def show(self, recording: Recording) -> str | None:
-        """Show what is new of each host's samples; return why the run has to stop, if it has to."""
-        for role, taken in recording.samples.items() if self._watch else ():
+        """Show new samples. Return why the run must stop, if it must."""
+        for role, samples_of_role in recording.samples.items() if self._watch else ():
             first = self._shown.get(role, 0)
-            if len(taken) > first + 1:
-                self._shown[role] = len(taken) - 1
-                self._look(role, recording.placed(role), first)
+            if len(samples_of_role) > first + 1:
+                self._shown[role] = len(samples_of_role) - 1
+                self._show(role, recording.timeline(role), first)
         return self.reason
 
-    def _look(self, role: str, samples: Placed, first: int) -> None:
+    def _show(self, role: str, samples: Timeline, first: int) -> None:
         for index in range(first + 1, len(samples)):
             if self._watch and self.reason is None:
                 self.reason = self._watch(self._sample(role, samples, index))
 
-    def _sample(self, role: str, samples: Placed, index: int) -> Sample:
+    def _sample(self, role: str, samples: Timeline, index: int) -> Sample:
         self._bps.update(self._counted(samples, index))
         values = {
             "tx_pause_ratio": self._sent.ratio(samples, index),
-            "delivered_bps": _sum([bps for way, bps in self._bps.items() if way.sink == role]),
-            "sent_bps": _sum([bps for way, bps in self._bps.items() if way.source == role]),
+            "delivered_bps": _sum([bps for direction, bps in self._bps.items() if direction.sink == role]),
+            "sent_bps": _sum([bps for direction, bps in self._bps.items() if direction.source == role]),
         }
         seconds, sample = samples[index]
         return Sample(sample.clock + self._offsets.setdefault(role, seconds - sample.clock), role, values)
 
-    def _counted(self, samples: Placed, index: int) -> Iterator[tuple[_Way, float]]:
-        """Yield the payload rates that a host counts, in bits/s."""
+    def _counted(self, samples: Timeline, index: int) -> Iterator[tuple[_Direction, float]]:
         (begin, before), (end, after) = samples[index - 1 : index + 1]
         for flow in self._flows if end > begin else ():
             for key in (f"{flow.name}/responder", f"{flow.name}/requester"):
                 earlier, later = _delivered(flow, before.flows.get(key)), _delivered(flow, after.flows.get(key))
-                for way in earlier.keys() & later.keys():
-                    yield way, 8 * (later[way] - earlier[way]) / (end - begin)
+                for direction in earlier.keys() & later.keys():
+                    yield direction, 8 * (later[direction] - earlier[direction]) / (end - begin)
 
 
-class _Way(NamedTuple):
-    """One direction of a flow; of loopback both have one source and sink."""
+class _Direction(NamedTuple):
+    """One direction of a flow. Both directions of loopback have the same source and sink."""
 
     flow: str
     returned: bool
@@ -85,14 +77,14 @@ class _Way(NamedTuple):
     sink: str
 
 
-def _delivered(flow: Flow, totals: FlowTotals | None) -> dict[_Way, int]:
-    """Return the bytes that one end of a flow knows to be delivered; nothing where it counts none."""
+def _delivered(flow: Flow, totals: FlowTotals | None) -> dict[_Direction, int]:
+    """Return the delivered bytes that one end of a flow counts, per direction."""
     if totals is None:
         return {}
-    ways = {_Way(flow.name, False, flow.source, flow.sink): totals.delivered_bytes}
+    directions = {_Direction(flow.name, False, flow.source, flow.sink): totals.delivered_bytes}
     if flow.is_mixed:
-        ways[_Way(flow.name, True, flow.sink, flow.source)] = totals.returned_bytes
-    return {way: delivered for way, delivered in ways.items() if delivered is not None}
+        directions[_Direction(flow.name, True, flow.sink, flow.source)] = totals.returned_bytes
+    return {direction: delivered for direction, delivered in directions.items() if delivered is not None}
 
 
 def _sum(rates: Sequence[float]) -> float | None:

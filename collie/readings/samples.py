@@ -1,4 +1,4 @@
-"""Samples as agents send them, as typed values. Unknown keys are ignored: a newer agent may say more. Pure."""
+"""The samples of agents as typed values. Unknown keys are ignored: a newer agent may send more. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from collie.untrusted import typed
 
 @dataclass(frozen=True, slots=True)
 class FlowTotals:
-    """One end of a flow, since the engine was prepared; None where this end cannot know.
+    """Totals of one end of a flow since preparation. None where this end cannot count.
 
     Attributes:
-        posted_messages: work requests handed to the device; None at a responder.
-        delivered_bytes: payload that reached the flow's sink; exactly one end of each flow knows.
-        slowest_qp_messages, fastest_qp_messages: of the queue pairs of this end.
+        posted_messages: None at a responder.
+        delivered_bytes: payload that reached the flow's sink. Exactly one end counts it.
         failed_qps: queue pairs that ended with an error.
-        returned_bytes: payload that besides came back to the requester of a flow with payload both ways.
-        mean_qp_messages: of the queue pairs of this end.
+        returned_bytes: payload that came back to the requester of a flow with payload both ways.
     """
 
     posted_messages: int | None
@@ -35,19 +33,17 @@ class FlowTotals:
 
 @dataclass(frozen=True, slots=True)
 class EngineTotals:
-    """The traffic generator itself, since it was prepared.
+    """Totals of the traffic generator since preparation.
 
     Attributes:
         iterations: rounds over all completion queues.
         idle_polls: rounds that found nothing.
-        queue_empty: times that a send queue was found empty when it was its turn to be filled.
-        errors: completions with an error by status, flushes not included.
+        queue_empty: refills that found the send queue empty.
+        errors: failed completions by status, without flushes.
         post_errors: posts that the device refused.
-        cpu_seconds: CPU time that it took; None when unknown.
-        wait_seconds: for which it was ready to run and had no CPU; None when unknown.
-        data_path: what drives traffic, `native` or `pyverbs`; None where the agent does not say.
-        queue_outstanding, queue_limit: rounds that were outstanding, and that fit, summed over all times that a send
-            queue was filled again.
+        wait_seconds: time ready to run without a CPU.
+        data_path: `native` or `pyverbs`.
+        queue_outstanding, queue_limit: rounds outstanding and rounds that fit, summed over all refills.
     """
 
     iterations: int
@@ -64,21 +60,20 @@ class EngineTotals:
 
 @dataclass(frozen=True, slots=True)
 class AgentSample:
-    """One sample of one host.
+    """One sample of one host. CPU times are in seconds, 0 or empty when unknown.
 
     Attributes:
         clock: the host's monotonic clock at the middle of the reading.
-        arrived: the controller's clock when the sample came.
+        arrived: the controller's clock on arrival.
         flows: by `FLOW/ROLE`.
         engine: None without a run.
-        counters: by source, then by name; None for a counter that could not be read.
-        dropped: samples that the agent could not deliver so far.
-        link: what the port's link is, by the protocol's names; None for what is unknown. Empty without a run.
-        host_cpu_seconds: what all CPUs together spent, by kind, since boot; empty when unknown.
-        agent_cpu_seconds: what the agent itself took, the generator not included; 0 from an agent that does not say.
-        device_cpu_seconds: what kernel threads took in which a software device may work; 0 where that is unknown.
-        softirq_thread_cpu_seconds: what the threads took that handle soft interrupts for a software device, whichever
-            kind the host counts that as; 0 where that is unknown.
+        counters: by source, then by name. None where one could not be read.
+        dropped: samples that the agent could not send so far.
+        link: state of the port's link by the protocol's names. Empty without a run.
+        host_cpu_seconds: of all CPUs by kind, since boot.
+        agent_cpu_seconds: of the agent without the generator.
+        device_cpu_seconds: of kernel threads in which a software device may work.
+        softirq_thread_cpu_seconds: of threads that handle a software device's soft interrupts.
     """
 
     clock: float
@@ -95,7 +90,7 @@ class AgentSample:
 
 
 def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
-    """Return the counters of a sample that a catalog knows; None for those that the sample lacks."""
+    """Return a sample's values of the catalog's counters. None for those that it lacks."""
     values = {}
     for counter in catalog.counters:
         source, name = counter.key
@@ -104,7 +99,7 @@ def snapshot(sample: AgentSample, catalog: Catalog) -> Snapshot:
 
 
 def names_in(samples: Sequence[AgentSample]) -> dict[str, set[str]]:
-    """Return what some samples of one host hold, by source, as the driver spells it."""
+    """Return the counter names in one host's samples, by source."""
     names: dict[str, set[str]] = {}
     for sample in samples:
         for source, counters in sample.counters.items():
@@ -113,28 +108,28 @@ def names_in(samples: Sequence[AgentSample]) -> dict[str, set[str]]:
 
 
 _LATEST_CLOCK = 1e12
-"""Seconds that no host has been up for; beyond, differences of clocks lose what matters, and overflow in the end."""
+"""Longer than any host is up. Beyond, differences of clocks lose precision."""
 
 
 def parse_sample(raw: Mapping[str, Any], arrived: float) -> AgentSample:
     """Read a sample event.
 
     Raises:
-        ValueError: the agent speaks another protocol, or its clock is none.
+        ValueError: it breaks the protocol, or its clock is impossible.
     """
-    said: _Sample = typed(_Sample, raw)
+    fields: _Sample = typed(_Sample, raw)
     for name in ("clock", "clock_end"):
-        if not 0 <= said[name] <= _LATEST_CLOCK:
-            raise ValueError(f"{name} is {said[name]:g} s, which no monotonic clock shows")
-    health, host = said.get("health"), said.get("host", {})
+        if not 0 <= fields[name] <= _LATEST_CLOCK:
+            raise ValueError(f"{name} is {fields[name]:g} s, which no monotonic clock shows")
+    health, host = fields.get("health"), fields.get("host", {})
     return AgentSample(
-        clock=said["clock"] / 2 + said["clock_end"] / 2,
+        clock=fields["clock"] / 2 + fields["clock_end"] / 2,
         arrived=arrived,
-        flows={key: _flow(flow) for key, flow in said.get("flows", {}).items()},
+        flows={key: _flow(flow) for key, flow in fields.get("flows", {}).items()},
         engine=_engine(health) if health else None,
-        counters=said.get("counters", {}),
-        dropped=said.get("dropped_samples", 0),
-        link=said.get("link", {}),
+        counters=fields.get("counters", {}),
+        dropped=fields.get("dropped_samples", 0),
+        link=fields.get("link", {}),
         host_cpu_seconds=host.get("cpu_seconds", {}),
         agent_cpu_seconds=host.get("agent_cpu_seconds", 0.0),
         device_cpu_seconds=host.get("device_cpu_seconds", 0.0),
@@ -148,18 +143,18 @@ class _QpMessages(TypedDict):
     max: float
 
 
-class _FlowSaid(TypedDict):
+class _FlowRequired(TypedDict):
     posted_messages: int | None
     delivered_bytes: int | None
     qp_messages: _QpMessages
     failed_qps: int
 
 
-class _Flow(_FlowSaid, total=False):
+class _Flow(_FlowRequired, total=False):
     returned_bytes: int | None
 
 
-class _HealthSaid(TypedDict):
+class _HealthRequired(TypedDict):
     iterations: int
     idle_polls: int
     queue_empty: int
@@ -167,7 +162,7 @@ class _HealthSaid(TypedDict):
     post_errors: int
 
 
-class _Health(_HealthSaid, total=False):
+class _Health(_HealthRequired, total=False):
     cpu_seconds: float | None
     wait_seconds: float | None
     data_path: str | None
@@ -182,12 +177,12 @@ class _Host(TypedDict, total=False):
     softirq_thread_cpu_seconds: float
 
 
-class _SampleSaid(TypedDict):
+class _SampleRequired(TypedDict):
     clock: float
     clock_end: float
 
 
-class _Sample(_SampleSaid, total=False):
+class _Sample(_SampleRequired, total=False):
     flows: Mapping[str, _Flow]
     health: _Health | None
     counters: Mapping[str, Mapping[str, int | None]]

@@ -1,13 +1,12 @@
-"""A plain flow beside the workload, and what of its own throughput it keeps there. Pure.
+"""A plain flow beside the workload, and the share of its throughput that it keeps. Pure.
 
 Rules:
 
-1. The victim is one RC queue pair that WRITEs 64 KiB, plain in all else, from the requesting host A to B, or from A to
-   itself where nothing crosses the network. Its requester's completions count it, so that its payload and that of a
-   workload are never mixed up.
-2. What a device or an engine counts as a whole (packets, pause, polls, completions with an error) holds both. Errors
-   are the victim's alone on a host where only queue pairs of the victim failed.
-3. UC WRITE is counted by the port's packets, the victim's among them: beside such a workload there is none.
+1. The victim is one plain RC queue pair that WRITEs 64 KiB from A to B, or from A to itself where no flow crosses the
+   network. Its requester's completions count it, apart from the workload's payload.
+2. Totals of a device or engine (packets, pause, polls, failed completions) include both. Errors are the victim's where
+   only its queue pair failed.
+3. UC WRITE is counted by the port's packets, which include the victim's. Such a workload has no victim.
 """
 
 from __future__ import annotations
@@ -21,27 +20,22 @@ from collie.workloads.plan import HOST_A, HOST_B, Flow
 from collie.workloads.workload import Opcode, QpType, Workload
 
 NAME = "victim"
-"""Of its flow."""
+"""Name of its flow."""
 REQUESTER, RESPONDER = f"{NAME}/requester", f"{NAME}/responder"
 ALONE_RUNS = 3
-"""Of the victim alone; their median is what it delivers undisturbed."""
+"""Runs of the victim alone. Their median is its undisturbed throughput."""
 MIN_MTU = 1024
-"""Where no host tells the active MTU of its port: what any Ethernet carries."""
+"""Any Ethernet carries it. Used where no host reports its active MTU."""
 
 _BYTES = 65536
 _QUEUE = 16
-"""1 MiB outstanding fills any port over the microseconds of a data centre, and is a small part of a switch's buffer."""
+"""1 MiB outstanding fills any port over a data centre's microseconds, and is a small part of a switch's buffer."""
 _TIMEOUT = 16
-"""0.27 s, and seven retries: what is starved for the two seconds of a run loses its throughput, not its queue pair."""
+"""0.27 s and seven retries: starved for the two seconds of a run, it loses throughput, not its queue pair."""
 
 
 def victim(mtu: int, *, remote: bool) -> Workload:
-    """Return what the victim runs.
-
-    Args:
-        mtu: that both ports have.
-        remote: it goes from A to B; else from A to itself.
-    """
+    """Return the victim's workload: from A to B if `remote`, otherwise from A to itself."""
     return Workload(
         qp_type=QpType.RC,
         opcode=Opcode.WRITE,
@@ -61,23 +55,17 @@ def victim_flow(workload: Workload) -> Flow:
 
 
 def why_none(workload: Workload) -> str:
-    """Say why a workload has no victim beside it; empty where it can have one."""
+    """Return why a workload has no victim, or an empty string."""
     if workload.qp_type is QpType.UC and not all(opcode.consumes_receive for opcode in workload.opcodes):
         return "no victim beside it: UC WRITE is counted by the packets of the port, and the victim's are among them"
     return ""
 
 
-def beside(placed: Sequence[tuple[float, AgentSample]], begin: float, end: float) -> Victim:
-    """Return what the victim delivered beside a workload in its window.
-
-    Args:
-        placed: samples of host A with their seconds.
-        begin: of the window, in the same seconds.
-        end: of the window.
-    """
+def beside(timeline: Sequence[tuple[float, AgentSample]], begin: float, end: float) -> Victim:
+    """Return the victim's throughput beside a workload, from host A's samples in its window."""
     points = [
         (seconds, totals.delivered_bytes)
-        for seconds, sample in placed
+        for seconds, sample in timeline
         if (totals := sample.flows.get(REQUESTER)) is not None and totals.delivered_bytes is not None
     ]
     advance = Curve(points).advance(begin, end) if len(points) > 1 and end > begin else None
@@ -90,13 +78,13 @@ def failed(sample: AgentSample) -> bool:
 
 
 def failed_alone(sample: AgentSample) -> bool:
-    """Whether a queue pair of the victim has failed on this host, and none of the workload's."""
+    """Whether a queue pair failed on this host, and only of the victim."""
     others = (totals for key, totals in sample.flows.items() if key not in (REQUESTER, RESPONDER))
     return failed(sample) and not any(totals.failed_qps for totals in others)
 
 
 def notes(window: Mapping[str, Sequence[AgentSample]]) -> tuple[str, ...]:
-    """Say where queue pairs of the victim failed, and whose errors the host's may be."""
+    """Name the hosts where the victim's queue pair failed, and the owner of their errors."""
     said = []
     for role, samples in window.items():
         if samples and failed(samples[-1]):

@@ -2,11 +2,10 @@
 
 Rules:
 
-1. The window begins after the warm-up and ends with the last sample of the host whose samples end first. Nothing that
-   came after the decision to stop is in it.
-2. Delivered payload is a curve per flow, known at one end of it and attributed to the flow's sink. What a sink received
-   between two moments is the difference of its curves there, linear between samples.
-3. What is missing is None. A sink without a curve has no throughput, not zero.
+1. The window begins after the warm-up and ends with the last sample of the host whose samples end first. It holds
+   nothing from after the decision to stop.
+2. A flow's payload is counted at one end and attributed to its sink, linear between samples.
+3. A missing value is None. A sink without a curve has an unknown throughput, not zero.
 4. Counters count where they agree with each other and with the traffic (`collie/readings/counter_sanity.py`).
 """
 
@@ -21,7 +20,7 @@ from collie.counters.series import rates, rates_at
 from collie.detect.bounds import packets_per_byte
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, Victim
 from collie.readings import victim as victims
-from collie.readings.counter_sanity import broken, standstills
+from collie.readings.counter_sanity import stalled_counters, void_reasons
 from collie.readings.delivery import curves_of, received_bps, received_inside, step_rates
 from collie.readings.health import generator_health, has_errors
 from collie.readings.link import LINK_DOWN, link_change
@@ -29,7 +28,7 @@ from collie.readings.pause import SentPause, pause_ratio
 from collie.readings.policy import WindowPolicy
 from collie.readings.rate_stability import is_settled
 from collie.readings.ratios import loss_ratio, repeat_ratio, rnr_ratio, total
-from collie.readings.recording import Placed, Recording, between
+from collie.readings.recording import Recording, Timeline, between
 from collie.readings.samples import AgentSample, names_in, snapshot
 from collie.workloads.plan import HOST_A, flows, sinks, streams
 from collie.workloads.units import format_count
@@ -46,39 +45,29 @@ def measurement(
     whole: bool = False,
     with_series: bool = True,
 ) -> Measurement:
-    """Say what a run showed.
+    """Return the measurement of a run.
 
-    Args:
-        workload: what ran.
-        recording: all samples until the decision to stop.
-        catalog: counters of the hosts' driver.
-        policy: warm-up, window and stability.
-        victim: a victim ran beside it.
-        whole: the window is all that came after the warm-up, and stable when it has one level.
-        with_series: add every counter from sample to sample; it costs more than all the rest.
+    With `whole` the window is everything after the warm-up, and stable when it has one level. The series, every counter
+    from sample to sample, cost more than the rest.
     """
-    placed = recording.all_placed()
+    timelines = recording.timelines()
     series = series_of(workload, recording, catalog) if with_series else ()
-    if not all(placed.values()):
-        silent = " and ".join(role for role, samples in placed.items() if not samples)
-        empty = tuple(HostMeasurement(role) for role in placed)
-        problem = f"host {silent} sent no samples"
-        return Measurement(
-            empty, 0.0, stable=False, problems=(problem,), series=series, victim=Victim() if victim else None
-        )
+    if not all(timelines.values()):
+        return replace(_without_samples(timelines), series=series, victim=Victim() if victim else None)
     end = recording.end
     begin = policy.warm_up_seconds
     if not whole:
         begin = max(begin, end - policy.window_seconds - policy.period_seconds / 2)
-    window = between(placed, begin, end)
+    window = between(timelines, begin, end)
     machines = recording.machines
-    watched = between(placed, policy.warm_up_seconds, end)
-    peaks = {role: max(step_rates(role, watched, placed, workload) or (), default=None) for role in placed}
-    read = [replace(_host(role, window, placed, workload, catalog), peak_bps=peaks[role]) for role in placed]
+    watched = between(timelines, policy.warm_up_seconds, end)
+    peaks = {role: max(step_rates(role, watched, timelines, workload) or (), default=None) for role in timelines}
+    read = [replace(_host(role, window, timelines, workload, catalog), peak_bps=peaks[role]) for role in timelines]
     hosts = _with_credit_waits(read, workload, catalog)
-    inside = {sink: received_inside(sink, window, placed, workload) for sink in sinks(workload)}
+    inside = {sink: received_inside(sink, window, timelines, workload) for sink in sinks(workload)}
     still = {
-        host.host: standstills(host, inside, workload, catalog, _samples(window[host.host]), machines) for host in hosts
+        host.host: stalled_counters(host, inside, workload, catalog, _samples(window[host.host]), machines)
+        for host in hosts
     }
     hosts = tuple(_without(host, [one.counter.name for one in still[host.host]], catalog, window) for host in hosts)
     seen = {role: _samples(window[role]) for role in window}
@@ -86,10 +75,10 @@ def measurement(
     return Measurement(
         hosts,
         max(0.0, end - begin),
-        stable=is_settled(workload, window, placed, policy, whole=whole),
+        stable=is_settled(workload, window, timelines, policy, whole=whole),
         health=health,
         problems=(
-            *_link_changes(placed, catalog),
+            *_link_changes(timelines, catalog),
             *_problems(window, catalog, any(samples and has_errors(samples[-1]) for samples in seen.values())),
             *(f"host {role}: {one.text}" for role, found in still.items() for one in found if one.voids),
         ),
@@ -100,22 +89,28 @@ def measurement(
             *(f"host {role}: {one.text}" for role, found in still.items() for one in found if not one.voids),
         ),
         series=series,
-        victim=victims.beside(placed[HOST_A], begin, end) if victim else None,
+        victim=victims.beside(timelines[HOST_A], begin, end) if victim else None,
     )
 
 
-def _samples(placed: Placed) -> list[AgentSample]:
-    return [sample for _, sample in placed]
+def _without_samples(timelines: Mapping[str, Timeline]) -> Measurement:
+    silent = " and ".join(role for role, samples in timelines.items() if not samples)
+    hosts = tuple(HostMeasurement(role) for role in timelines)
+    return Measurement(hosts, 0.0, stable=False, problems=(f"host {silent} sent no samples",))
+
+
+def _samples(timeline: Timeline) -> list[AgentSample]:
+    return [sample for _, sample in timeline]
 
 
 def _host(
-    role: str, window: Mapping[str, Placed], placed: Mapping[str, Placed], workload: Workload, catalog: Catalog
+    role: str, window: Mapping[str, Timeline], timelines: Mapping[str, Timeline], workload: Workload, catalog: Catalog
 ) -> HostMeasurement:
     own = window[role]
     counters = rates(catalog, [snapshot(sample, catalog) for _, sample in own])
     bps = pps = None
     if role in sinks(workload) and len(own) > 1:
-        bps = received_bps(curves_of(role, placed, workload), own[0][0], own[-1][0])
+        bps = received_bps(curves_of(role, timelines, workload), own[0][0], own[-1][0])
         pps = None if bps is None else bps / 8 * packets_per_byte(workload, role)
     return HostMeasurement(
         role,
@@ -132,16 +127,15 @@ def _host(
     )
 
 
-def _there(catalog: Catalog, own: Placed) -> Catalog:
+def _there(catalog: Catalog, own: Timeline) -> Catalog:
     """Return the counters that the host has at all, read or not."""
     names = {(source, name) for source, found in names_in(_samples(own)).items() for name in found}
     return replace(catalog, counters=tuple(counter for counter in catalog.counters if counter.key in names))
 
 
 def _without(
-    host: HostMeasurement, unknown: Sequence[str], catalog: Catalog, window: Mapping[str, Placed]
+    host: HostMeasurement, unknown: Sequence[str], catalog: Catalog, window: Mapping[str, Timeline]
 ) -> HostMeasurement:
-    """Return what a host showed without counters that are not to be believed."""
     if not unknown:
         return host
     counters = {**host.counters, **dict.fromkeys(unknown)}
@@ -151,9 +145,9 @@ def _without(
 def _with_credit_waits(
     hosts: Sequence[HostMeasurement], workload: Workload, catalog: Catalog
 ) -> tuple[HostMeasurement, ...]:
-    """Let InfiniBand's waiting for credits take the place of pause.
+    """Use InfiniBand's credit waits in place of pause.
 
-    Where a sender waits for credits, the receiver of its flows withholds them: what a NIC on Ethernet does by pause.
+    Where a sender waits for credits, the receiver of its flows withholds them, as a NIC on Ethernet does by pause.
     """
     waits = {host.host: pause_ratio(catalog, host.counters, Role.XMIT_WAIT) for host in hosts}
     withheld: dict[str, list[float]] = {}
@@ -170,15 +164,15 @@ def _with_credit_waits(
     )
 
 
-def _link_changes(placed: Mapping[str, Placed], catalog: Catalog) -> Iterator[str]:
-    for role, entries in placed.items():
+def _link_changes(timelines: Mapping[str, Timeline], catalog: Catalog) -> Iterator[str]:
+    for role, entries in timelines.items():
         if change := link_change(role, _samples(entries), catalog):
             yield change
 
 
-def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: bool) -> list[str]:
+def _problems(window: Mapping[str, Timeline], catalog: Catalog, errors_reported: bool) -> list[str]:
     problems = []
-    # A level, such as queues in an error state, may have been there before: it does not move by being read.
+    # A gauge, such as queues in an error state, may have had its value before the run.
     moving = (counter for counter in catalog.of_kind(CounterKind.ERROR) if not counter.gauge)
     errors = Catalog(catalog.driver, tuple(counter for counter in moving if counter.canonical != LINK_DOWN))
     for role, samples in window.items():
@@ -187,16 +181,16 @@ def _problems(window: Mapping[str, Placed], catalog: Catalog, errors_reported: b
             continue
         if (lost := samples[-1][1].dropped - samples[0][1].dropped) > 0:
             problems.append(f"host {role} lost {format_count(lost, 'sample')} in the window")
-        problems += [f"host {role}: {text}" for text in broken(_samples(samples), catalog)]
+        problems += [f"host {role}: {text}" for text in void_reasons(_samples(samples), catalog)]
         if errors_reported:
-            continue  # completions with an error explain what error counters say, and are judged themselves
+            continue  # failed completions explain the error counters, and are judged themselves
         moved = rates(errors, [snapshot(sample, catalog) for _, sample in samples])
         problems += [f"host {role}: error counter {name} moved" for name, rate in moved.items() if rate]
     return problems
 
 
 def _across_ports(workload: Workload, machines: Mapping[str, str]) -> Iterator[str]:
-    """Say which flows are between devices of one host: their figures are about its PCIe and memory, too, twice over."""
+    """Name the flows between devices of one host, whose PCIe and memory they cross twice."""
     by_host: dict[str, list[str]] = {}
     for flow in flows(workload):
         if flow.is_across_ports(machines):
@@ -205,8 +199,8 @@ def _across_ports(workload: Workload, machines: Mapping[str, str]) -> Iterator[s
         yield f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} loopback across ports of {host}"
 
 
-def _notes(window: Mapping[str, Placed], catalog: Catalog) -> list[str]:
-    """Say where pause cannot be seen, because a NIC shows its counters only while flow control is on."""
+def _notes(window: Mapping[str, Timeline], catalog: Catalog) -> list[str]:
+    """Report invisible pause: some NICs show pause counters only while flow control is on."""
     notes = []
     pausing = catalog.of_role(Role.TX_PAUSE)
     for role, samples in window.items():
@@ -220,14 +214,14 @@ def _notes(window: Mapping[str, Placed], catalog: Catalog) -> list[str]:
 
 
 def series_of(workload: Workload, recording: Recording, catalog: Catalog) -> tuple[Sample, ...]:
-    """Return what every host showed from sample to sample, host after host."""
-    placed = recording.all_placed()
-    return tuple(sample for role in placed for sample in _series(role, placed, workload, catalog))
+    """Return every host's readings from sample to sample, host after host."""
+    timelines = recording.timelines()
+    return tuple(sample for role in timelines for sample in _series(role, timelines, workload, catalog))
 
 
-def _series(role: str, placed: Mapping[str, Placed], workload: Workload, catalog: Catalog) -> list[Sample]:
-    curves = curves_of(role, placed, workload) if role in sinks(workload) else []
-    sent, own = SentPause(catalog), placed[role]
+def _series(role: str, timelines: Mapping[str, Timeline], workload: Workload, catalog: Catalog) -> list[Sample]:
+    curves = curves_of(role, timelines, workload) if role in sinks(workload) else []
+    sent, own = SentPause(catalog), timelines[role]
     snapshots = [snapshot(sample, catalog) for _, sample in own]
     series = []
     for index, ((begin, _), (end, _)) in enumerate(itertools.pairwise(own), 1):

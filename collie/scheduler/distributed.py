@@ -35,7 +35,7 @@ from collie import __version__
 from collie.detect.bounds import Bound
 from collie.detect.measurement import Watch, replayed
 from collie.errors import TestbedError, UsageError
-from collie.ports import Measured, OtherUse, RunResult, Testbed, TestbedInfo
+from collie.ports import ForeignUse, Measured, RunResult, Testbed, TestbedInfo
 from collie.scheduler import worker as in_worker
 from collie.scheduler.local import LocalPairs
 from collie.scheduler.worker import Open, WorkerReply
@@ -296,9 +296,9 @@ class WorkerPair:
             replayed(result.measurement, watch)
         return result
 
-    def other_uses(self) -> tuple[OtherUse, ...]:
+    def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Let the worker watch every port."""
-        return self._asked(in_worker.other_uses)
+        return self._asked(in_worker.foreign_uses)
 
     def close(self) -> Mapping[str, int | None]:
         """Let the worker leave nothing behind; without it nobody can tell."""

@@ -14,7 +14,7 @@ from collie.campaign.lanes import Lane, at_once
 from collie.detect.bounds import Bound
 from collie.detect.measurement import Watch
 from collie.errors import TestbedError
-from collie.ports import OtherUse, PairLost, RunResult, Testbed, TestbedInfo
+from collie.ports import ForeignUse, PairLost, RunResult, Testbed, TestbedInfo
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
@@ -76,10 +76,10 @@ class LocalPairs:
         """Run a workload on the first."""
         return self._first(lambda testbed: testbed.measure(workload, run, watch))
 
-    def other_uses(self) -> tuple[OtherUse, ...]:
+    def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Watch the ports of all at once."""
         present = [testbed for name, testbed in self._testbeds.items() if name not in self.absent]
-        return tuple(use for uses in self._executor.map(_other_uses, present) for use in uses)
+        return tuple(use for uses in self._executor.map(_foreign_uses, present) for use in uses)
 
     def close(self) -> Mapping[str, int | None]:
         """Leave nothing behind on any host of any pair, whichever of them cannot be closed.
@@ -138,5 +138,5 @@ def _info(testbed: Testbed) -> TestbedInfo | TestbedError:
         return error
 
 
-def _other_uses(testbed: Testbed) -> tuple[OtherUse, ...]:
-    return testbed.other_uses()
+def _foreign_uses(testbed: Testbed) -> tuple[ForeignUse, ...]:
+    return testbed.foreign_uses()

@@ -17,7 +17,7 @@ from collie import __version__
 from collie.detect.bounds import Bound
 from collie.detect.measurement import Sample, Watch
 from collie.errors import CollieError
-from collie.ports import OtherUse, RunResult, Testbed, TestbedInfo
+from collie.ports import ForeignUse, RunResult, Testbed, TestbedInfo
 from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
@@ -135,9 +135,9 @@ def capabilities(testbed: Testbed) -> Capabilities:
     return testbed.capabilities
 
 
-def other_uses(testbed: Testbed) -> tuple[OtherUse, ...]:
+def foreign_uses(testbed: Testbed) -> tuple[ForeignUse, ...]:
     """Watch every port of a testbed."""
-    return testbed.other_uses()
+    return testbed.foreign_uses()
 
 
 def measure(workload: Workload, run: int, watch: Watch | None, testbed: Testbed) -> RunResult:

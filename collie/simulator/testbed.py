@@ -15,7 +15,7 @@ from collie.detect.bounds import Bound
 from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurement, Sample, Watch, replayed
 from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
-from collie.ports import Measured, OtherUse, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
 from collie.simulator.noise import Chance, chance
 from collie.simulator.readings import COUNTERS, PORT_COUNTERS, UNLIKE_COUNTERS, counters, unlike_counters
@@ -147,7 +147,7 @@ class SimulatedTestbed:
             series=_Series(hosts, luck),
         )
 
-    def other_uses(self) -> tuple[OtherUse, ...]:
+    def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Return nothing: these ports are nobody else's."""
         return ()
 

@@ -1,6 +1,6 @@
-"""Hosts as the controller reaches them: `SshRemote` over SSH, `LocalRemote` for tests and for this machine.
+"""Connections to hosts: `SshRemote` over SSH, `LocalRemote` for tests and for this machine.
 
-`openssh.OpenSshRemote` is for programs that have no paramiko. Paramiko is imported here and nowhere else.
+`openssh.OpenSshRemote` needs no paramiko, which is imported here and nowhere else.
 """
 
 from collie.ssh.local import LocalRemote

@@ -17,17 +17,12 @@ SEND_TIMEOUT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 SLICE_SECONDS = 0.2
 
-# What paramiko raises where a connection ends under whoever uses it. Reading sends too: it widens the window.
+# Paramiko's errors when a connection ends during use. Reading raises them too, as it widens the SSH window.
 CONNECTION_ERRORS = (OSError, EOFError, paramiko.SSHException)
 
 
 class _Wait:
-    """Time until something has to have come.
-
-    Args:
-        seconds: from now on.
-        late: to raise afterwards.
-    """
+    """A deadline in `seconds`, after which `late` is raised."""
 
     def __init__(self, seconds: float, late: CommandTimeout) -> None:
         self._deadline = time.monotonic() + seconds
@@ -35,7 +30,7 @@ class _Wait:
         self._tries = 0
 
     def go_on(self) -> None:
-        """Raise when time is up; what is there already may be had without any."""
+        """Raise when time is up. The first call never does, so data that is already there can be read."""
         self._tries += 1
         if self._tries > 1 and time.monotonic() >= self._deadline:
             raise self._late
@@ -44,7 +39,7 @@ class _Wait:
 class SshChannel:
     """`Channel` over a session of paramiko. One thread may read while others send.
 
-    A line that is sent to a command which has ended is dropped: reading tells how it ended.
+    A line sent to a command that has ended is dropped. Reading shows how it ended.
     """
 
     def __init__(self, session: paramiko.Channel, host: Host, command: str) -> None:
@@ -54,7 +49,7 @@ class SshChannel:
         self._lines = LineBuffer()
         self._tail = Tail()
         self._sending = threading.Lock()
-        # A channel has one timeout for both directions, so each waits in slices and minds its own deadline.
+        # A channel has one timeout for both directions, so each waits in slices until its deadline.
         session.settimeout(SLICE_SECONDS)
         self._collector = threading.Thread(target=self._collect, name=f"stderr of {host.name}", daemon=True)
         self._collector.start()
@@ -93,11 +88,11 @@ class SshChannel:
         return line
 
     def read_all(self, timeout_seconds: float) -> str:
-        """Return everything that is still to come on standard output.
+        """Return the rest of standard output.
 
         Raises:
             CommandTimeout: it did not end in time.
-            HostUnreachable: the connection is gone.
+            HostUnreachable: the connection is lost.
         """
         wait = _Wait(timeout_seconds, CommandTimeout(self._host.name, f"`{self._command}`", timeout_seconds))
         parts: list[bytes] = []
@@ -110,7 +105,6 @@ class SshChannel:
         return b"".join(parts).decode(errors="replace")
 
     def _received(self, wait: _Wait) -> bytes:
-        """Return what has come on standard output, nothing at its end; a host that lets it drip is late, too."""
         while True:
             wait.go_on()
             try:
@@ -127,8 +121,8 @@ class SshChannel:
         """Return the exit status.
 
         Raises:
-            CommandTimeout: the command has not ended in time.
-            HostUnreachable: the connection is gone.
+            CommandTimeout: the command did not end in time.
+            HostUnreachable: the connection is lost.
         """
         if not self._session.status_event.wait(timeout_seconds):
             raise CommandTimeout(self._host.name, f"`{self._command}`", timeout_seconds)
@@ -137,7 +131,7 @@ class SshChannel:
         return self._session.recv_exit_status()
 
     def stderr_tail(self) -> str:
-        """Return the last lines that the command wrote to standard error."""
+        """Return the last lines of standard error."""
         if self._ended():
             self._collector.join(CLOSE_SECONDS)
         return self._tail.text()
@@ -148,7 +142,7 @@ class SshChannel:
             self._session.shutdown_write()
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
-        """Close standard input and wait shortly for the command to end."""
+        """Close standard input and wait briefly for the command to end."""
         self.close_stdin()
         self._session.status_event.wait(wait_seconds)
         with contextlib.suppress(*CONNECTION_ERRORS):
@@ -167,7 +161,7 @@ class SshChannel:
             self._tail.feed(data)
 
     def _ended(self) -> bool:
-        """Whether the command itself ended, rather than the connection."""
+        """Whether the command ended, rather than the connection."""
         return bool(self._session.eof_received) or self._session.exit_status >= 0
 
     def _lost(self, reason: str = "") -> HostUnreachable:

@@ -17,12 +17,12 @@ from collie.ssh.keys import Offer
 from collie.ssh.route import Hop
 from collie.ssh.ssh_agent import AgentFault, AgentKey, SshAgent
 
-# Its threads log whatever ends a connection, with tracebacks; what matters of it comes as an exception.
+# Its threads log lost connections with tracebacks. The same errors reach the caller as exceptions.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 
 KEEPALIVE_SECONDS = 2.0
 DEAD_AFTER_MILLISECONDS = 10000
-"""Unacknowledged data, such as a keepalive, for this long ends the connection: the host is gone."""
+"""Data unacknowledged for so long, such as a keepalive, ends the connection: the host is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Timeouts:
     """Deadlines of the steps of a connection, in seconds.
 
     Attributes:
-        connect, banner, authenticate, open_channel: of the server.
-        agent: of the SSH agent's list of keys. One that waits for its user, for another connection, answers nobody.
-        sign: of its signature; a hardware key waits for a touch.
+        connect, banner, authenticate, open_channel: for the server.
+        agent: for the SSH agent's list of keys. An agent that waits for its user serves no other connection.
+        sign: for the agent's signature. A hardware key waits for a touch.
     """
 
     connect: float = 8.0
@@ -44,19 +44,19 @@ class Timeouts:
 
 
 class SshConnection:
-    """A chain of SSH transports, the last of which is the host's."""
+    """A chain of SSH transports that ends at the host."""
 
     def __init__(self, transports: Sequence[paramiko.Transport]) -> None:
         self._transports = tuple(transports)
 
     @property
     def transport(self) -> paramiko.Transport:
-        """The transport to the host itself; one that has ended, once the connection is closed."""
+        """The transport to the host. Inactive once the connection is closed."""
         return self._transports[-1]
 
     @property
     def is_alive(self) -> bool:
-        """Whether the host could still be there, as far as TCP knows."""
+        """Whether TCP still reaches the host, as far as it knows."""
         return self.transport.is_active()
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ def connect(hops: Sequence[Hop], timeouts: Timeouts) -> SshConnection:
 
     Raises:
         HostUnreachable: no connection, no authentication, or not in time. The text names the hop, `host` is the last.
-        HostKeyMismatch: a hop presents an unexpected key; likewise.
+        HostKeyMismatch: a hop presents an unexpected key. Text and `host` likewise.
     """
     transports: list[paramiko.Transport] = []
     try:
@@ -80,7 +80,7 @@ def connect(hops: Sequence[Hop], timeouts: Timeouts) -> SshConnection:
         for transport in reversed(transports):
             transport.close()
         if isinstance(error, HostUnreachable | HostKeyMismatch):
-            error.host = hops[-1].label  # whichever hop it is about, this is the host of the inventory that is missing
+            error.host = hops[-1].label  # the inventory's host, whichever hop failed
         raise
     return SshConnection(transports)
 
@@ -131,17 +131,17 @@ def _attempt(
 
 
 def _log_in(transport: paramiko.Transport, hop: Hop, timeouts: Timeouts) -> None:
-    """Offer one key after another until the server lets us in.
+    """Offer keys until the server accepts one.
 
     Raises:
-        _Refused: it does not, or does not answer.
-        AgentFault: the SSH agent does not do its part.
+        _Refused: it accepts none, or does not answer.
+        AgentFault: the SSH agent does not answer or sign.
     """
     agent = SshAgent(hop.identities.agent, timeouts.agent, timeouts.sign)
     offer = Offer(hop.identities, agent)
     with contextlib.closing(agent):
         for key in offer:
-            # Whoever has to touch a key of the agent may take longer than a server.
+            # A user who must touch a hardware key may take longer than a server.
             transport.auth_timeout = timeouts.authenticate + (timeouts.sign if isinstance(key, AgentKey) else 0.0)
             try:
                 if not transport.auth_publickey(hop.user, key):
@@ -152,13 +152,13 @@ def _log_in(transport: paramiko.Transport, hop: Hop, timeouts: Timeouts) -> None
                 if str(error) == "Authentication timeout.":
                     why = "its log-in hangs, or the host is very busy"
                     raise _Refused(f"no answer to a key within {transport.auth_timeout:g} s: {why}") from error
-            if not transport.is_active():  # it allows a few keys, and then hangs up
+            if not transport.is_active():  # servers hang up after a few keys
                 break
     raise _Refused(offer.refused(hop.user))
 
 
 class _Refused(Exception):
-    """The server let nobody in; the text says with what."""
+    """The server accepted no key. The text lists those offered."""
 
 
 def _socket(hop: Hop, through: paramiko.Transport | None, timeouts: Timeouts) -> Any:
@@ -167,7 +167,7 @@ def _socket(hop: Hop, through: paramiko.Transport | None, timeouts: Timeouts) ->
         return through.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=timeouts.connect)
     try:
         sock = socket.create_connection((hop.address, hop.port), timeouts.connect)
-    except UnicodeError as error:  # of the codec that writes names as DNS has them
+    except UnicodeError as error:  # from the IDNA codec
         raise _unreachable(hop, f"no host can have that name: {error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -176,7 +176,7 @@ def _socket(hop: Hop, through: paramiko.Transport | None, timeouts: Timeouts) ->
 
 
 def _words(error: paramiko.SSHException, timeouts: Timeouts) -> str:
-    if str(error) == "No existing session":  # how paramiko words that the key exchange did not end in time
+    if str(error) == "No existing session":  # paramiko's text for a key exchange that timed out
         return f"no SSH session within {timeouts.banner:g} s"
     return str(error)
 

@@ -1,11 +1,11 @@
-"""Which of the user's keys a server is offered, and in which order.
+"""The keys that a server is offered, and their order.
 
-Every key that is offered tells a server who asks, and is one of the few attempts that it allows. So a server is offered
-what its own configuration says, as OpenSSH does:
+Each offered key reveals the user to a server and uses one of its few attempts. So the server's own configuration
+decides, as in OpenSSH:
 
-1. the private keys that are named for it; the agent is not even asked when one of them is accepted,
-2. the keys of the SSH agent; with `IdentitiesOnly` those alone whose public part a file of (1) or (3) has,
-3. when no key is named for it: the default ones, `~/.ssh/id_*`.
+1. private keys named for it. The agent is not asked when one of them is accepted,
+2. keys of the SSH agent. With `IdentitiesOnly`, only those whose public part is in a file of (1) or (3),
+3. the default keys, `~/.ssh/id_*`, when none is named.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from collie.ssh.ssh_agent import SshAgent
 
 DEFAULT_FILES = ("~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519")
 MAX_BYTES = 1 << 20
-"""Of a key file."""
+"""Limit of a key file."""
 _CONTAINER = b"openssh-key-v1\0"
 _PUBLIC = (b"ssh-", b"ecdsa-", b"sk-")
 
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """What a configuration says of the keys for one server.
+    """The configuration of keys for one server.
 
     Attributes:
-        named: private key files; None when it names none, and empty when it says that there are none.
-        only: whether the agent's keys count only when a file stands for them.
-        agent: socket of the SSH agent; empty for none.
+        named: private key files. None when the configuration names none, empty when it disables keys.
+        only: use only those agent keys that a file stands for.
+        agent: socket of the SSH agent. Empty for none.
     """
 
     named: tuple[str, ...] | None = None
@@ -54,9 +54,9 @@ class Offer:
     """The keys for one server, one after another.
 
     Attributes:
-        tried: sources of the keys that were offered, for messages.
-        locked: files that could not be read without their passphrase.
-        unread: files that are there or named, and why each of them gave no key.
+        tried: sources of the offered keys, for messages.
+        locked: files that need a passphrase.
+        unread: files that gave no key, with the reason.
     """
 
     identities: Identities
@@ -67,7 +67,7 @@ class Offer:
     _offered: set[bytes] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[paramiko.PKey]:
-        """Yield the keys, each once; what a later one costs is not paid before it is asked for.
+        """Yield each key once. A later key costs nothing until it is asked for.
 
         Raises:
             AgentFault: the agent does not answer.
@@ -111,7 +111,7 @@ class Offer:
         return True
 
     def refused(self, user: str) -> str:
-        """Say that no key was accepted, and what may help."""
+        """Explain that no key was accepted, and what may help."""
         unlocked = [file for file in self.locked if public_part(file) not in self._offered]
         if unlocked:
             return f"the private key {unlocked[-1]} has a passphrase; add it to the SSH agent: ssh-add {unlocked[-1]}"
@@ -120,11 +120,11 @@ class Offer:
             if self.tried
             else "without a key, and there is none to offer"
         )
-        return "; ".join([f"user {user} is not let in {tried}", *self.unread])
+        return "; ".join([f"user {user} is refused {tried}", *self.unread])
 
 
 def _loaded(path: str) -> paramiko.PKey | None:
-    """Return the private key of a file, with its certificate; None when it is none that can be used."""
+    """Return the private key of a file, with its certificate. None when unusable."""
     try:
         return paramiko.PKey.from_path(path)
     except (OSError, ValueError, TypeError, paramiko.SSHException, paramiko.pkey.UnknownKeyType):
@@ -132,9 +132,9 @@ def _loaded(path: str) -> paramiko.PKey | None:
 
 
 def public_part(path: str) -> bytes | None:
-    """Return the public key that belongs to a private key file, from the file beside it or from itself.
+    """Return the public key of a private key file, from the file beside it or from itself.
 
-    Also a file with nothing but the public key is one, for a private key that the agent alone has.
+    A file with only the public key is accepted, too: the agent may hold its private key.
     """
     for file in (f"{path}.pub", path):
         try:
@@ -149,7 +149,7 @@ def public_part(path: str) -> bytes | None:
             continue
         if (held := _container(data)) is not None:
             _cipher, _derivation, _options = (held.get_binary() for _ in range(3))
-            held.get_int()  # the number of keys, which is one
+            held.get_int()  # number of keys: one
             return held.get_binary()
     key = _loaded(path)
     return key.asbytes() if key is not None else None
@@ -162,7 +162,7 @@ def is_locked(data: bytes) -> bool:
 
 
 def _container(data: bytes) -> paramiko.Message | None:
-    """Return what a private key file of OpenSSH's own format holds; its public key is never encrypted."""
+    """Return the content of a private key file in OpenSSH's format, whose public key is never encrypted."""
     lines = data.strip().splitlines()
     if not lines or lines[0] != b"-----BEGIN OPENSSH PRIVATE KEY-----":
         return None

@@ -1,16 +1,16 @@
-"""Framing of lines, and the last words of a command."""
+"""Framing of lines, and the tail of a command's output."""
 
 from __future__ import annotations
 
 from collections import deque
 
-from collie.untrusted import defused
+from collie.untrusted import sanitized
 
 KEPT_STDERR_LINES = 50
 MAX_OUTPUT_BYTES = 16 << 20
-"""Of a command that runs to its end: a digest, a version, a list of modules."""
+"""Limit for a command that runs to its end and prints a digest, a version, a list of modules."""
 LONGEST_LINE_BYTES = 16 << 20
-"""An endpoint of 20,000 queue pairs is under 1 MB; a line that grows beyond this is not from an agent."""
+"""An endpoint of 20,000 queue pairs is under 1 MB. A longer line is not from an agent."""
 
 
 class LineBuffer:
@@ -22,10 +22,10 @@ class LineBuffer:
         self._lines: deque[str] = deque()
 
     def feed(self, data: bytes) -> None:
-        """Take what arrived.
+        """Add received data.
 
         Raises:
-            ValueError: a line without an end.
+            ValueError: a line grows too long.
         """
         *whole, rest = data.split(b"\n")
         for piece in whole:
@@ -44,7 +44,7 @@ class LineBuffer:
         return self._lines.popleft() if self._lines else None
 
     def rest(self) -> str | None:
-        """Return, once and at the end, what came after the last line break."""
+        """Return the text after the last line break, once."""
         text = b"".join(self._parts).decode("utf-8", errors="replace")
         self._parts.clear()
         return text or None
@@ -58,7 +58,7 @@ class Tail:
         self._partial = b""
 
     def feed(self, data: bytes) -> None:
-        """Take what arrived."""
+        """Add received data."""
         *whole, rest = (self._partial + data).split(b"\n")
         self._lines.extend(line.decode("utf-8", errors="replace") for line in whole)
         self._partial = rest[-4096:]
@@ -66,4 +66,4 @@ class Tail:
     def text(self) -> str:
         """Return the last lines, the unfinished one included."""
         partial = self._partial.decode("utf-8", errors="replace")
-        return defused("\n".join([*self._lines, partial] if partial else self._lines))
+        return sanitized("\n".join([*self._lines, partial] if partial else self._lines))

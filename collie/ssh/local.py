@@ -24,21 +24,25 @@ CLOSE_SECONDS = 2.0
 SEND_TIMEOUT_SECONDS = 10.0
 SLICE_SECONDS = 0.2
 MAX_WAITING_LINES = 16
-"""Lines of a command that nobody has read yet; beyond them it waits."""
+"""Lines that wait for a reader. Beyond them the command waits."""
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 
 
 class LocalRemote:
-    """`Remote` by subprocesses.
+    """`Remote` by subprocesses. Relative paths and commands start at `home`."""
 
-    Args:
-        name: of the host.
-        home: where relative paths and commands start.
-    """
-
-    def __init__(self, name: str, home: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        home: Path,
+        *,
+        send_timeout_seconds: float = SEND_TIMEOUT_SECONDS,
+        close_seconds: float = CLOSE_SECONDS,
+    ) -> None:
         self._name = name
+        self._send_timeout_seconds = send_timeout_seconds
+        self._close_seconds = close_seconds
         self._home = home
         self._channels: list[LocalChannel] = []
 
@@ -52,7 +56,7 @@ class LocalRemote:
         try:
             process = self._popen(argv, subprocess.DEVNULL)
         except OSError as error:
-            # What a shell on the other end of an SSH connection would answer.
+            # The answer of a shell at the other end of SSH.
             status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
             return Completed(status, "", f"{argv[0]}: {error.strerror}")
         try:
@@ -85,16 +89,22 @@ class LocalRemote:
         try:
             process = self._popen(argv, subprocess.PIPE)
         except OSError as error:
-            # A shell on the other end of an SSH connection would say so on stderr and end; do the same.
+            # A shell at the other end of SSH would report it on stderr and end.
             text = f"echo {shlex.quote(f'{argv[0]}: {error.strerror}')} >&2; exit {NOT_FOUND}"
             process = self._popen(["sh", "-c", text], subprocess.PIPE)
-        channel = LocalChannel(process, self.name, shlex.join(argv))
+        channel = LocalChannel(
+            process,
+            self.name,
+            shlex.join(argv),
+            send_timeout_seconds=self._send_timeout_seconds,
+            close_seconds=self._close_seconds,
+        )
         self._channels.append(channel)
         return channel
 
     def close(self) -> None:
-        """End every command that is still open."""
-        channels, self._channels = self._channels, []  # somebody may open another one meanwhile
+        """End every open command."""
+        channels, self._channels = self._channels, []  # another thread may open one meanwhile
         for channel in channels:
             channel.close()
 
@@ -116,14 +126,24 @@ class LocalRemote:
 
 
 class LocalChannel:
-    """`Channel` over the pipes of a subprocess. A line that is sent to a command which has ended is dropped.
+    """`Channel` over the pipes of a subprocess. A line sent to a command that has ended is dropped.
 
     Attributes:
         process: the command, or the program that leads to it.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], host: str, command: str) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        host: str,
+        command: str,
+        *,
+        send_timeout_seconds: float = SEND_TIMEOUT_SECONDS,
+        close_seconds: float = CLOSE_SECONDS,
+    ) -> None:
         self.process = process
+        self._send_timeout_seconds = send_timeout_seconds
+        self._close_seconds = close_seconds
         self._host = host
         self._command = command
         self._tail = Tail()
@@ -146,7 +166,7 @@ class LocalChannel:
     def send_line(self, line: str) -> None:
         """Write one line to the command's standard input."""
         data = memoryview(f"{line}\n".encode())
-        deadline = time.monotonic() + SEND_TIMEOUT_SECONDS
+        deadline = time.monotonic() + self._send_timeout_seconds
         with self._sending, contextlib.suppress(BrokenPipeError):
             while data:
                 if self._closed:
@@ -163,27 +183,27 @@ class LocalChannel:
         except queue.Empty:
             raise CommandTimeout(self._host, f"a line from `{self._command}`", timeout_seconds) from None
         if line is None:
-            self._put(None)  # for whoever asks again
+            self._put(None)  # for the next call
             if self._damage:
                 raise HostUnreachable(self._host, "local", self._damage)
         return line
 
     def stderr_tail(self) -> str:
-        """Return the last lines that the command wrote to standard error."""
-        if not self._readers[0].is_alive():  # its output has ended, so it has, or is about to: let it finish speaking
-            self._readers[1].join(CLOSE_SECONDS)
+        """Return the last lines of standard error."""
+        if not self._readers[0].is_alive():  # its output has ended, so its last words are on their way
+            self._readers[1].join(self._close_seconds)
         return self._tail.text()
 
     def close(self) -> None:
-        """Close standard input and wait shortly for the command to end."""
-        self._closed = True  # whoever sends just now to a command that does not read sees it, and makes room
+        """Close standard input and wait briefly for the command to end."""
+        self._closed = True  # a blocked sender sees it and releases the lock
         with self._sending, contextlib.suppress(BrokenPipeError):
             self._stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(CLOSE_SECONDS)
+            self.process.wait(self._close_seconds)
         _end(self.process)
         for reader in self._readers:
-            reader.join(CLOSE_SECONDS)
+            reader.join(self._close_seconds)
 
     def _read_lines(self, stream: IO[bytes]) -> None:
         buffer = LineBuffer()
@@ -200,7 +220,7 @@ class LocalChannel:
         self._put(None)
 
     def _put(self, line: str | None) -> None:
-        """Hand a line to the reader; one that does not take it keeps the command waiting, until the channel closes."""
+        """Hand a line to the reader. Without a reader the command waits until the channel closes."""
         while not self._closed:
             with contextlib.suppress(queue.Full):
                 self._lines.put(line, timeout=0.2)
@@ -215,7 +235,6 @@ class LocalChannel:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End whatever is left of a command and of its children, and reap it."""
     for number, patience_seconds in ((signal.SIGTERM, 0.5), (signal.SIGKILL, 1.0)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

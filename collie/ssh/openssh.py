@@ -1,7 +1,7 @@
-"""A host over the `ssh` program: for where paramiko is not, such as a bundle on a vendor's machine.
+"""A host over the `ssh` program, where paramiko is missing, such as a bundle on a vendor's machine.
 
-OpenSSH finds its own way: `~/.ssh/config`, agent, jump hosts, keys. It verifies host keys as it is configured to, and
-nothing here loosens that; where the caller names the keys to believe, it believes no others.
+OpenSSH follows the user's configuration: `~/.ssh/config`, agent, jump hosts, keys. Its verification of host keys is
+never loosened. Where the caller names the trusted keys, no others are trusted.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from collie.ports import Completed
 from collie.ssh.lines import MAX_OUTPUT_BYTES
 from collie.ssh.local import CLOSE_SECONDS, LocalChannel
 from collie.ssh.timeouts import GRACE_SECONDS, TIMED_OUT, with_timeout
-from collie.untrusted import defused
+from collie.untrusted import sanitized
 
 CONNECT_SECONDS = 10
 OPENING_SECONDS = 25.0
-"""Until a command can have begun: the connection, the keys and the log-in of a busy host."""
+"""For the connection, the keys and the log-in of a busy host, before a command begins."""
 PUT_SECONDS = 60.0
 ALIVE_SECONDS = 2
 ALIVE_COUNT = 5
-"""Unanswered signs of life, one every `ALIVE_SECONDS`, until the host is taken for gone."""
+"""Keepalives, one every `ALIVE_SECONDS`, that go unanswered before the host counts as gone."""
 SSH_FAILED = 255
-"""Exit status of `ssh` where it failed itself. A command that ends so cannot be told from that."""
+"""Exit status of `ssh` when it failed itself. A command with this status looks the same."""
 
 _KEYS_PREFIX = "collie-ssh-"
 
@@ -49,24 +49,24 @@ cat >"$2"
 test "$(wc -c <"$2")" -eq "$4"
 mv -f -- "$2" "$3"
 """
-"""Writes standard input to a file. The size tells whether all of it came: a lost connection looks like its end."""
+"""Writes standard input to a file. Its size shows whether all of it arrived: a lost connection looks like its end."""
 
 
 class OpenSshRemote:
-    """`Remote` over the `ssh` program; each command is a connection of its own.
+    """`Remote` over the `ssh` program, with one connection per command.
 
-    Commands run under the host's own `timeout`, as those of `SshRemote`.
+    Commands run under the host's `timeout`, as those of `SshRemote`.
 
     Args:
-        host: inventory entry. A pinned `host_key` is the only one believed; a pinned fingerprint cannot be checked.
-        known_hosts: file of the keys to believe instead of those that OpenSSH is configured to.
-        config_file: OpenSSH client configuration; None for the user's own.
+        host: inventory entry. A pinned `host_key` is the only one trusted. A pinned fingerprint cannot be checked.
+        known_hosts: file of the keys to trust instead of OpenSSH's configuration.
+        config_file: OpenSSH client configuration. None is the user's.
     """
 
     def __init__(self, host: Host, known_hosts: Path | None = None, config_file: str | None = None) -> None:
         if host.host_key_fingerprint:
             raise TestbedError(
-                f"host {host.name}: ssh cannot be told a fingerprint; give `host_key`, the line that `ssh-keyscan` "
+                f"host {host.name}: ssh takes no fingerprint; give `host_key`, the line that `ssh-keyscan` "
                 "prints, or leave it to known_hosts"
             )
         self._host = host
@@ -90,7 +90,7 @@ class OpenSshRemote:
         """Write a file atomically.
 
         Raises:
-            CommandFailed: the host does not let us write there.
+            CommandFailed: the host does not allow it.
         """
         temporary = f"{path}.{secrets.token_hex(4)}"
         folder = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
@@ -107,14 +107,14 @@ class OpenSshRemote:
         return channel
 
     def close(self) -> None:
-        """End every command that is still open or runs."""
+        """End every open or running command."""
         with self._lock:
             channels, self._channels = self._channels, []
             running, self._running = self._running, set()
             keys, self._keys = self._keys, None
         for process in running:
             with contextlib.suppress(ProcessLookupError):  # it has ended just now
-                os.killpg(process.pid, signal.SIGKILL)  # with an ssh to its jump host, which holds our pipes as well
+                os.killpg(process.pid, signal.SIGKILL)  # an ssh to a jump host holds our pipes as well
         for channel in channels:
             channel.close()
         if keys is not None:
@@ -146,15 +146,15 @@ class OpenSshRemote:
             raise self._failure(stderr)
         if status in TIMED_OUT and time.monotonic() - started >= timeout_seconds:
             raise CommandTimeout(self.name, shlex.join(argv), timeout_seconds)
-        return Completed(status, stdout, defused(stderr))
+        return Completed(status, stdout, sanitized(stderr))
 
     def _communicate(
         self, process: subprocess.Popen[bytes], data: bytes | None, timeout_seconds: float
     ) -> tuple[bytes, bytes]:
-        """Do as `Popen.communicate` does, but keep no more than a command of ours can have to say.
+        """Act as `Popen.communicate`, with a limit on the output.
 
         Raises:
-            HostUnreachable: the host says more.
+            HostUnreachable: the output exceeds the limit.
             TimeoutExpired: it does not end.
         """
         deadline = time.monotonic() + timeout_seconds
@@ -212,10 +212,10 @@ class OpenSshRemote:
         return [*argv, "--", host.address]
 
     def _believed(self) -> dict[str, str]:
-        """Return what makes ssh believe the named keys alone; nothing where none are named."""
+        """Return the options that make ssh trust the named keys alone. Empty where none are named."""
         file, alias = self._known_hosts, {}
         if self._host.host_key:
-            with self._lock:  # made for each command, as a session is closed again and again while it begins
+            with self._lock:  # `close` may remove it while a session begins
                 self._keys = self._keys or tempfile.TemporaryDirectory(prefix=_KEYS_PREFIX)
                 file = Path(self._keys.name) / "known_hosts"
                 file.write_text(f"{self.name} {self._host.host_key}\n")
@@ -228,16 +228,15 @@ class OpenSshRemote:
             "UserKnownHostsFile": f'"{file.absolute()}"',
             "GlobalKnownHostsFile": "/dev/null",
             "ControlMaster": "no",
-            "ControlPath": "none",  # a connection that the user has open was verified by other keys
+            "ControlPath": "none",  # the user's open connection was verified by other keys
             **alias,
         }
 
     def _failure(self, stderr: str) -> TestbedError:
-        """Name what `ssh` says that went wrong."""
         host = self._host
-        lines = (line.strip() for line in defused(stderr.replace("\r", "")).splitlines())
-        reported = [line for line in lines if line and _KEYS_PREFIX not in line]  # a file of ours that is gone by now
-        words = " | ".join(reported[-3:]) or "ssh ended without a word"
+        lines = (line.strip() for line in sanitized(stderr.replace("\r", "")).splitlines())
+        reported = [line for line in lines if line and _KEYS_PREFIX not in line]  # our temporary file
+        words = " | ".join(reported[-3:]) or "ssh ended without a message"
         if "host key verification failed" not in stderr.lower():
             return HostUnreachable(host.name, host.address, words)
         where = "known_hosts" if self._known_hosts is None else str(self._known_hosts)
@@ -247,14 +246,14 @@ class OpenSshRemote:
         return HostKeyMismatch(
             host.name,
             host.address,
-            f"ssh does not believe that it is {'its jump' if at_jump else 'the'} host: {words}. Compare its key with "
+            f"ssh rejects the host key of {'its jump' if at_jump else 'the'} host: {words}. Compare its key with "
             f"`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on {'that' if at_jump else 'the'} host itself, then "
             f"{mended}",
         )
 
 
 class _OpenSshChannel(LocalChannel):
-    """The pipes of an `ssh`: when it ends for a reason of its own, that is not the end of the command's output."""
+    """The pipes of an `ssh`. Its own failure is not the end of the command's output."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], host: str, command: str, failure: Callable[[str], TestbedError]
@@ -270,7 +269,7 @@ class _OpenSshChannel(LocalChannel):
         return line
 
     def _status(self) -> int:
-        """Return the exit status of an ssh whose output has ended; 0 of one that goes on, negative of one killed."""
+        """Return the exit status of an ssh whose output has ended. 0 if it goes on, negative if it was killed."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.process.wait(CLOSE_SECONDS)
         return 0

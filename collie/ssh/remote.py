@@ -29,15 +29,10 @@ FILE_TIMEOUT_SECONDS = 30.0
 
 
 class SshRemote:
-    """`Remote` over SSH. Connects when first used; a lost connection is made anew by the next call.
+    """`Remote` over SSH. Connects when first used. The next call replaces a lost connection.
 
-    Commands are run under the host's own `timeout`, so that they end there even when the connection does not live to
-    see it. Relative paths and commands start at the user's home directory.
-
-    Args:
-        host: inventory entry.
-        timeouts: of the connection.
-        config_file: OpenSSH client configuration.
+    Commands run under the host's `timeout`, so that they end there even without the connection. Relative paths and
+    commands start at the user's home directory.
     """
 
     def __init__(self, host: Host, timeouts: Timeouts | None = None, config_file: str = USER_CONFIG) -> None:
@@ -73,7 +68,7 @@ class SshRemote:
         """Write a file atomically.
 
         Raises:
-            CommandFailed: the host does not let us write there, or takes no files.
+            CommandFailed: the host does not allow it, or has no SFTP.
         """
 
         def write(sftp: paramiko.SFTPClient) -> None:
@@ -97,7 +92,7 @@ class SshRemote:
         return self._start(argv)
 
     def close(self) -> None:
-        """End the connection. One that is still being made is waited for by nobody any more."""
+        """End the connection. Callers stop waiting for one that is still being made."""
         with self._lock:
             connection, self._connection = self._connection, None
         if connection is not None and not connection.cancel() and connection.exception() is None:
@@ -133,24 +128,24 @@ class SshRemote:
         self._reached(run)
 
     def _sftp(self, channel: paramiko.Channel) -> paramiko.SFTPClient:
-        """Speak SFTP on a channel.
+        """Open SFTP on a channel.
 
         Raises:
-            CommandFailed: the server does not.
+            CommandFailed: the server has none.
         """
         try:
             with _closed_after(channel, self._timeouts.open_channel):
                 channel.invoke_subsystem("sftp")
             return paramiko.SFTPClient(channel)
         except paramiko.SSHException as error:
-            # Refused, or begun by a server that has no such program. Neither ends the connection.
+            # Refused, or the server's program is missing. Neither ends the connection.
             if not (str(error) == "Channel closed." or channel.eof_received) or not channel.get_transport().is_active():
                 raise
             words = "its SSH server takes no files; add `Subsystem sftp internal-sftp` to its sshd_config"
             raise CommandFailed(self.name, ["sftp"], 1, words) from error
 
     def _reached(self, work: Callable[[paramiko.Transport], T]) -> T:
-        """Do something with the connection, and tell what ends it from what the host answers."""
+        """Use the connection. Distinguish a lost connection from a late answer."""
         connection = self._connect()
         try:
             return work(connection.transport)
@@ -174,9 +169,9 @@ class SshRemote:
 
 
 def _in_background(name: str, make: Callable[[], SshConnection]) -> Future[SshConnection]:
-    """Make a connection in a thread of its own. Who waits for it may be interrupted, and need not wait to the end.
+    """Make a connection in a thread, so that an interrupted caller need not wait for it.
 
-    Cancelled, it is closed as soon as it is made.
+    A cancelled connection is closed once it is made.
     """
     made: Future[SshConnection] = Future()
 
@@ -197,7 +192,7 @@ def _in_background(name: str, make: Callable[[], SshConnection]) -> Future[SshCo
 
 
 def _has_ended(connection: Future[SshConnection]) -> bool:
-    """Whether a connection could not be made, or is lost; closes what is left of it."""
+    """Whether a connection failed or is lost. Closes its remains."""
     if not connection.done():
         return False
     if connection.exception() is None:
@@ -209,15 +204,15 @@ def _has_ended(connection: Future[SshConnection]) -> bool:
 
 @contextlib.contextmanager
 def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[threading.Event]:
-    """Give requests a deadline: paramiko waits without end for the answer of a server that is alive and stuck.
+    """Give requests a deadline by closing the channel: paramiko waits forever for a server that hangs.
 
-    Yields what is set when time is up.
+    Yields an event that is set when time is up.
     """
     late = threading.Event()
 
     def close() -> None:
         late.set()
-        # Closing wakes whoever waits, who may have closed the connection before the server is told of it.
+        # Closing wakes the caller, which may close the connection first.
         with contextlib.suppress(*CONNECTION_ERRORS):
             channel.close()
 
@@ -235,12 +230,12 @@ def _closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[threadi
 
 
 def _make_directories(sftp: paramiko.SFTPClient, directory: str) -> None:
-    """Create what is missing of a directory, for its owner alone."""
+    """Create missing directories with access for their owner alone."""
     if not directory or directory == "/":
         return
     try:
         sftp.stat(directory)
     except FileNotFoundError:
         _make_directories(sftp, posixpath.dirname(directory))
-        with contextlib.suppress(OSError):  # somebody else just made it; if not, writing the file will say so
+        with contextlib.suppress(OSError):  # another process made it, or writing the file fails
             sftp.mkdir(directory, 0o700)

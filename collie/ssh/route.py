@@ -27,7 +27,7 @@ _TOKENS: Mapping[str, Callable[[], str]] = {
     "u": getpass.getuser,
     "%": lambda: "%",
 }
-"""Of the path of an agent's socket, as ssh_config(5) has them."""
+"""Tokens in the path of an agent's socket, see ssh_config(5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Hop:
     """One SSH server on the way.
 
     Attributes:
-        label: for messages.
-        address, port, user: where and as whom.
-        identities: which keys to offer.
-        trust: the keys that it may present.
+        label: name for messages.
+        address, port, user: for the log-in.
+        identities: keys to offer.
+        trust: host keys that it may present.
     """
 
     label: str
@@ -50,13 +50,13 @@ class Hop:
 
 
 def route(host: Host, config_file: str = USER_CONFIG) -> tuple[Hop, ...]:
-    """Return the hops to a host, itself last. What the inventory states wins over the configuration file.
+    """Return the hops to a host, itself last. The inventory takes precedence over the configuration file.
 
     Raises:
-        HostUnreachable: the configuration file cannot be read, or asks for what Collie does not do.
+        HostUnreachable: the configuration file is unreadable, or uses an unsupported option.
     """
     try:
-        getpass.getuser()  # the configuration asks for it, whoever is to log in
+        getpass.getuser()  # paramiko's configuration needs it in any case
     except (KeyError, OSError, ImportError):
         words = f"user {os.getuid()} of this machine has no name; set USER to one"
         raise HostUnreachable(host.name, host.address, words) from None
@@ -81,7 +81,7 @@ def _route(host: Host, config_file: str, config: paramiko.SSHConfig) -> tuple[Ho
 
 
 class _NoPort(ValueError):
-    """The configuration file has something else where a port should be; the hosts file is checked when it is read."""
+    """The configuration file has an invalid port. The hosts file was checked when read."""
 
 
 def _port(text: str, address: str) -> int:
@@ -97,7 +97,7 @@ def _load(host: Host, config_file: str) -> paramiko.SSHConfig:
         text = read_bytes(path, MAX_BYTES).decode(errors="replace")
     except FileNotFoundError:
         text = ""
-    except OSError as error:  # of this machine: to try again, as with a host, would only take time
+    except OSError as error:  # a local error, which a retry does not help
         raise TestbedError(f"host {host.name}: {config_file} cannot be read: {error.strerror}") from error
     try:
         return paramiko.SSHConfig.from_text(text)
@@ -142,7 +142,6 @@ def _hop(host: Host, label: str, config: paramiko.SSHConfig) -> Hop:
 
 
 def _identities(host: Host, options: Mapping[str, Any]) -> Identities:
-    """Return which keys to offer: what the inventory names, else the configuration, for this server alone."""
     if str(options.get("pubkeyauthentication", "yes")).lower() == "no":
         return Identities(named=())
     listed = [host.identity_file] if host.identity_file else options.get("identityfile", [])
@@ -154,7 +153,7 @@ def _identities(host: Host, options: Mapping[str, Any]) -> Identities:
 
 
 def _agent_socket(text: str) -> str:
-    """Return the socket that `IdentityAgent` names: a path, `none`, or a variable of the environment."""
+    """Return the socket that `IdentityAgent` names: a path, `none`, or an environment variable."""
     if text.lower() == "none":
         return ""
     if text == SOCKET_VARIABLE or text.startswith("$"):

@@ -1,7 +1,6 @@
-"""The SSH agent, which holds the user's keys and signs with them: a program like any other, that may hang.
+"""The SSH agent, which holds the user's keys and signs with them. It may hang, so each request has a deadline.
 
-It is asked when its keys are wanted and not before, and never waited for without end. The protocol is that of
-draft-ietf-sshm-ssh-agent: a message has four bytes of length, one of type, and then its fields.
+The protocol is draft-ietf-sshm-ssh-agent: four bytes of length, one of type, then the fields.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ import paramiko
 _LIST, _LISTED = 11, 12
 _SIGN, _SIGNED = 13, 14
 _FLAGS = {"rsa-sha2-256": 2, "rsa-sha2-512": 4}
-"""Of the signatures that a key of RSA can make."""
+"""Flags of RSA signatures."""
 MAX_KEYS = 2048
 MAX_BYTES = 256 << 10
-"""Of a message, as OpenSSH has it."""
+"""Limit of a message, as in OpenSSH."""
 
 
 class AgentFault(paramiko.SSHException):
-    """The agent did not do its part; the text says what helps."""
+    """The agent did not answer or sign. The text names a remedy."""
 
 
 class AgentKey(paramiko.PKey):
@@ -29,7 +28,7 @@ class AgentKey(paramiko.PKey):
 
     Args:
         blob: the public key.
-        sign: called with data and flags; returns the signature.
+        sign: maps data and flags to a signature.
     """
 
     def __init__(self, blob: bytes, sign: Callable[[bytes, int], bytes]) -> None:
@@ -60,9 +59,9 @@ class SshAgent:
     """A conversation with an agent. It begins when its keys are asked for.
 
     Args:
-        path: of its socket; empty for no agent.
-        answer_seconds: for the list of its keys.
-        sign_seconds: for a signature: a hardware key waits for a touch, and some agents ask their user.
+        path: its socket. Empty for no agent.
+        answer_seconds: deadline for its list of keys.
+        sign_seconds: deadline for a signature, which may wait for the user.
     """
 
     def __init__(self, path: str, answer_seconds: float, sign_seconds: float) -> None:
@@ -72,10 +71,10 @@ class SshAgent:
         self._socket: socket.socket | None = None
 
     def listed(self) -> list[AgentKey]:
-        """Return its keys; none where there is no agent.
+        """Return its keys. Empty without an agent.
 
         Raises:
-            AgentFault: it does not answer, or with something else.
+            AgentFault: it does not answer, or breaks the protocol.
         """
         late = f"does not answer within {self._answer_seconds:g} s; start it anew, or unset SSH_AUTH_SOCK to do without"
         if not self._path or not self._connected(late):
@@ -100,10 +99,10 @@ class SshAgent:
         connection.settimeout(self._answer_seconds)
         try:
             connection.connect(self._path)
-        except BlockingIOError as error:  # so many wait for it already that nobody else may
+        except BlockingIOError as error:  # its queue of connections is full
             connection.close()
             raise self._fault(late) from error
-        except OSError:  # the variable has outlived its agent
+        except OSError:  # a stale variable without an agent
             connection.close()
             return False
         self._socket = connection
@@ -126,7 +125,6 @@ class SshAgent:
         return sign
 
     def _asked(self, request: bytes, seconds: float, late: str) -> tuple[int, paramiko.Message]:
-        """Return type and fields of the answer."""
         if self._socket is None:
             raise self._fault("has been left already")
         try:

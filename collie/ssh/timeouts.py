@@ -1,14 +1,14 @@
-"""Commands that the host itself ends when they take too long, whatever becomes of the connection."""
+"""Commands that the host itself ends when they take too long, even without the connection."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 GRACE_SECONDS = 3.0
-"""How much longer than the host itself the controller waits for a command with a deadline."""
+"""Extra time that the controller waits beyond the host's deadline."""
 
 TIMED_OUT = (124, 137)
-"""Exit status of coreutils' `timeout` when it ended the command, by SIGTERM or by SIGKILL."""
+"""Exit status of coreutils' `timeout` after SIGTERM and after SIGKILL."""
 
 
 def with_timeout(argv: Sequence[str], timeout_seconds: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which host key to believe: the inventory's, else `known_hosts`. A key is never accepted unseen."""
+"""Trusted host keys: the inventory's, otherwise `known_hosts`. An unknown key is never accepted."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from collie.files import read_bytes
 
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 MAX_BYTES = 16 << 20
-"""Of a file of OpenSSH: a hundred thousand hosts."""
+"""Limit of OpenSSH's files: a hundred thousand hosts."""
 _REVOKED = "@revoked"
 
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
-"""Signature algorithms of a key type, where they are called differently."""
+"""Signature algorithms of a key type, where their names differ."""
 
 _ANY_TYPE = (
     ("ssh-ed25519",),
@@ -44,12 +44,11 @@ class TrustedKeys:
     """The keys that a host may present.
 
     Attributes:
-        host: name for messages.
-        address: where it is, for messages.
-        fingerprints: of the acceptable keys; none means that the host is unknown.
-        attempts: signature algorithms to offer, one tuple per connection attempt. A server shows one key per
-            connection, chosen by what we offer, so a pinned fingerprint of unknown type may take several.
-        source: where the keys come from, for messages.
+        host, address: for messages.
+        fingerprints: of the trusted keys. Empty for an unknown host.
+        attempts: signature algorithms to offer, one tuple per connection. A server shows one key per connection, chosen
+            by the offer, so a pinned fingerprint of unknown type may take several.
+        source: origin of the keys, for messages.
     """
 
     host: str
@@ -62,7 +61,7 @@ class TrustedKeys:
         """Accept a key or raise.
 
         Raises:
-            HostKeyMismatch: says what was expected, what came, and what to do.
+            HostKeyMismatch: names the expected key, the presented key and the remedy.
         """
         presented = fingerprint(key.asbytes())
         if presented in self.fingerprints:
@@ -85,7 +84,7 @@ class TrustedKeys:
 
 
 def pinned(host: str, address: str, host_key: str | None, host_key_fingerprint: str | None) -> TrustedKeys | None:
-    """Return the trust that the inventory states, or None when it states none."""
+    """Return the keys that the inventory pins. None when it pins none."""
     if host_key:
         key_type, blob = host_key.split()
         expected = fingerprint(base64.b64decode(blob))
@@ -96,14 +95,14 @@ def pinned(host: str, address: str, host_key: str | None, host_key_fingerprint: 
 
 
 def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -> TrustedKeys:
-    """Return the trust that OpenSSH's files state; unreadable and missing files, and unreadable lines, state none."""
+    """Return the keys in OpenSSH's files. Unreadable files and lines count as empty."""
     keys: dict[str, str] = {}
     revoked: set[str] = set()
     for file in [*files, SYSTEM_KNOWN_HOSTS]:
         for marker, key in _listed(file, known_hosts_name(address, port)):
             if marker == _REVOKED:
                 revoked.add(fingerprint(key.asbytes()))
-            elif not marker:  # a certificate authority's key is none of the host's
+            elif not marker:  # `@cert-authority` marks no host key
                 keys[fingerprint(key.asbytes())] = key.get_name()
     keys = {print_: name for print_, name in keys.items() if print_ not in revoked}
     algorithms = tuple(algorithm for name in dict.fromkeys(keys.values()) for algorithm in _algorithms(name))
@@ -115,7 +114,7 @@ def from_known_hosts(host: str, address: str, port: int, files: Sequence[str]) -
 def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
     """Yield marker and key of each line about a host, or of a revoked key.
 
-    One at a time, as paramiko gives up a file for one bad line.
+    Line by line, as paramiko rejects a whole file for one bad line.
     """
     try:
         lines = read_bytes(os.path.expanduser(file), MAX_BYTES).decode(errors="replace").splitlines()
@@ -129,7 +128,7 @@ def _listed(file: str, name: str) -> Iterator[tuple[str, paramiko.PKey]]:
                 continue
             for known in entry.hostnames:
                 store.add(known, entry.key.get_name(), entry.key)
-            # What is revoked is not to be believed anywhere: its line may name hosts by a pattern, as sshd(8) has it.
+            # A revoked key is trusted nowhere: its line may name hosts by a pattern, see sshd(8).
             if marker == _REVOKED or store.lookup(name):
                 yield marker, entry.key
         except (paramiko.SSHException, InvalidHostKey, AssertionError, IndexError, ValueError):

@@ -15,7 +15,7 @@ from collie.detect.measurement import Measurement
 from collie.ports import Measured, RunRecord
 from collie.store import codec, schema
 from collie.store.series import decode_series, encode_series
-from collie.untrusted import defused, typed
+from collie.untrusted import sanitized, typed
 from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload, render
 
@@ -123,7 +123,7 @@ def _name(value: object) -> str:
     text = typed(str, value)
     if len(text) > _MAX_CHARACTERS:
         raise ValueError(f"a name of {len(text)} characters, and {_MAX_CHARACTERS} are the most")
-    return defused(text)
+    return sanitized(text)
 
 
 def _require_readings(workload: Workload, measurement: Measurement) -> None:

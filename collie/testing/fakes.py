@@ -14,7 +14,7 @@ from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurem
 from collie.detect.symptom import Symptom
 from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
-from collie.ports import Measured, OtherUse, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
 from collie.workloads.feature import Mfs
 from collie.workloads.plan import hosts, shares, sinks
 from collie.workloads.pruning import Capabilities
@@ -86,7 +86,7 @@ class FakeTestbed:
     noise: float = 0.0
     run_seconds: float = 30.0
     pause_counters: bool = True
-    others: Sequence[OtherUse] = ()
+    others: Sequence[ForeignUse] = ()
     measured: list[Workload] = field(default_factory=list)
     closed: int = 0
     restricted: Capabilities = field(default_factory=Capabilities)
@@ -126,7 +126,7 @@ class FakeTestbed:
             observed = None
         return Measured(replayed(self._measurement(workload, observed, rng), watch), self.run_seconds)
 
-    def other_uses(self) -> tuple[OtherUse, ...]:
+    def foreign_uses(self) -> tuple[ForeignUse, ...]:
         """Return who else is said to be there."""
         return tuple(self.others)
 

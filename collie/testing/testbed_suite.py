@@ -181,7 +181,7 @@ class TestbedSuite:
 
     def test_nobody_else_uses_its_ports(self, testbed: Testbed) -> None:
         """An idle window without strangers is no reason to refuse."""
-        assert [use for use in testbed.other_uses() if use.forbids] == []
+        assert [use for use in testbed.foreign_uses() if use.forbids] == []
 
     def test_unsupported_stays_unsupported(self, testbed: Testbed) -> None:
         """A search stops proposing what a device cannot do, so the answer must not depend on the day."""

@@ -19,7 +19,8 @@ from collie.bundle import archive
 from collie.campaign import measure
 from collie.content import catalogs, document
 from collie.detect import measurement
-from collie.hosts import idle, outage, protocol, run, session, testbed
+from collie.hosts import idle, protocol, run, session, testbed
+from collie.hosts.timing import DEFAULT_TIMING
 from collie.inventory import file as inventory
 from collie.inventory.safety import REAL_HOSTS
 from collie.report.html import view
@@ -124,25 +125,25 @@ FIGURES = [
     ("faults.md", "prepare took longer than 15.0 s", run.PREPARE_SECONDS, 15.0),
     ("faults.md", "did not finish within 10 s", requests.DEFAULT_DEADLINE_SECONDS, 10.0),
     ("faults.md", "starts new agents after four failures", testbed.STALE_FAILURES, 4),
-    ("faults.md", "Waits for up to 45 s", outage.PATIENCE_SECONDS, 45.0),
+    ("faults.md", "Waits for up to 45 s", DEFAULT_TIMING.recovery_seconds, 45.0),
     ("faults.md", "After five, it tries workloads", measure._FAILURES_IN_A_ROW, 5),
     ("faults.md", "that ran before, three times", measure._SETUP_TRIES, 3),
     ("faults.md", "repeats the run, once", testbed.AGENT_ATTEMPTS, 2),
     ("faults.md", "waits 10 s, up to four times", connection.Timeouts().agent, 10.0),
     ("faults.md", "A signature has 60 s", connection.Timeouts().sign, 60.0),
-    ("faults.md", "reconnects, up to four times", 1 + len(session.START_PAUSES_SECONDS), 4),
-    ("faults.md", "with 8.5 seconds of pauses", sum(session.START_PAUSES_SECONDS), 8.5),
+    ("faults.md", "reconnects, up to four times", 1 + len(DEFAULT_TIMING.start_pauses_seconds), 4),
+    ("faults.md", "with 8.5 seconds of pauses", sum(DEFAULT_TIMING.start_pauses_seconds), 8.5),
     ("security.md", "A message shows at most 50 problems", errors.MAX_PROBLEMS, 50),
     ("safety.md", "| `pause_ms_per_second` | 200 ms |", REAL_HOSTS.pause_per_second, 0.2),
     ("safety.md", "| `pause_seconds_per_campaign` | 120 s |", REAL_HOSTS.pause_per_campaign, 120.0),
     ("safety.md", "Pause of less than 150 ms in the first two seconds", measurement.START_UP_PAUSE_SECONDS, 0.15),
-    ("safety.md", "watches the ports for one second", idle.WINDOW_SECONDS, 1.0),
+    ("safety.md", "watches the ports for one second", DEFAULT_TIMING.idle_seconds, 1.0),
     ("safety.md", "exceed 100 per second", idle.BACKGROUND_PACKETS, 100.0),
     ("safety.md", "lease: 6 s without a line", session.LEASE_SECONDS, 6.0),
     ("safety.md", "ends after 7 s without its pulse", pulse.SILENCE_SECONDS, 7.0),
     ("safety.md", "A ping every 1.5 s", protocol.PING_SECONDS, 1.5),
     ("safety.md", "beyond half a second", loop.LATE_SECONDS, 0.5),
-    ("safety.md", "asks again for up to 15 s", session.LET_GO_SECONDS, 15.0),
+    ("safety.md", "asks again for up to 15 s", DEFAULT_TIMING.release_seconds, 15.0),
 ]
 
 

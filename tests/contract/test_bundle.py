@@ -105,7 +105,7 @@ def test_a_host_whose_key_nobody_knows_is_refused(bundle: Path, hosts: Path) -> 
     hosts.write_text(json.dumps(named))
     done = run(bundle, "--hosts", str(hosts))
     assert (done.returncode, done.stdout) == (3, "")
-    assert "ssh does not believe that it is the host" in done.stderr
+    assert "ssh rejects the host key of the host" in done.stderr
 
 
 def test_it_explains_itself_and_what_is_wrong_with_its_arguments(bundle: Path) -> None:

@@ -79,7 +79,7 @@ class Rig:
         """The names of the keys that Collie offers, in their order."""
         self.server.offered.clear()
         remote = SshRemote(host or self.host, config_file=str(self._config(config)))
-        with pytest.raises(HostUnreachable, match="is not let in"):
+        with pytest.raises(HostUnreachable, match="is refused"):
             remote.run(["true"], SOON)
         remote.close()
         return self.named(self.server)
@@ -219,7 +219,7 @@ def test_a_jump_host_and_the_host_behind_it_are_offered_their_own_keys_alone(rig
     assert rig.named(jump) == ["a"]
     jump.offered.clear()
     # Of a jump host of which nothing is said the host's key is none.
-    with pytest.raises(HostUnreachable, match=r"jump host bastion\) .*user me is not let in"):
+    with pytest.raises(HostUnreachable, match=r"jump host bastion\) .*user me is refused"):
         _ = SshRemote(
             behind, config_file=str(rig._config(config.replace("IdentityFile DIR/a", "IdentityFile none")))
         ).run(["true"], SOON)

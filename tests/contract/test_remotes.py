@@ -175,7 +175,7 @@ def test_a_comment_in_another_encoding_does_no_harm(ssh_host: Host, tmp_path: Pa
 
 
 def test_a_user_who_is_not_let_in_is_told_which_keys_were_tried(ssh_host: Host) -> None:
-    with pytest.raises(HostUnreachable, match=r"server .*user you is not let in with any of the keys .*/id"):
+    with pytest.raises(HostUnreachable, match=r"server .*user you is refused with any of the keys .*/id"):
         answer(dataclasses.replace(ssh_host, user="you"))
     with pytest.raises(HostUnreachable, match="none to offer; /lost: No such file or directory"):
         answer(dataclasses.replace(ssh_host, identity_file="/lost"))
@@ -306,21 +306,17 @@ def test_a_server_that_takes_no_files_is_told_what_it_lacks_and_stays_connected(
 
 
 def test_a_command_that_reads_nothing_takes_a_line_no_longer_than_the_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("collie.ssh.local.SEND_TIMEOUT_SECONDS", 0.3)
-    monkeypatch.setattr("collie.ssh.local.CLOSE_SECONDS", 0.1)
-    remote = LocalRemote("here", tmp_path)
+    remote = LocalRemote("here", tmp_path, send_timeout_seconds=0.3, close_seconds=0.1)
     channel = remote.open(["sleep", "60"])
     with pytest.raises(HostUnreachable, match=r"host here .*takes no more input"):
         channel.send_line("x" * 1_000_000)
     remote.close()
 
 
-def test_a_channel_closes_under_a_line_that_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.ssh.local.SEND_TIMEOUT_SECONDS", 10 * SOON)
-    monkeypatch.setattr("collie.ssh.local.CLOSE_SECONDS", 0.1)
-    remote = LocalRemote("here", tmp_path)
+def test_a_channel_closes_under_a_line_that_is_sent(tmp_path: Path) -> None:
+    remote = LocalRemote("here", tmp_path, send_timeout_seconds=10 * SOON, close_seconds=0.1)
     channel = remote.open(["sh", "-c", "head -n 1; exec sleep 60"])
     with ThreadPoolExecutor(1) as other:
         sending = other.submit(channel.send_line, "x\n" * 500_000)
@@ -353,7 +349,7 @@ def test_ssh_believes_the_pinned_key_alone(ssh_host: Host) -> None:
     assert openssh(ssh_host) == "hello"
     wrong = with_another_key(ssh_host)
     with pytest.raises(
-        HostKeyMismatch, match=r"server.*does not believe.*change `host_key` in the hosts file"
+        HostKeyMismatch, match=r"server.*ssh rejects the host key of.*change `host_key` in the hosts file"
     ) as caught:
         openssh(wrong)
     assert "known_hosts" not in str(caught.value)

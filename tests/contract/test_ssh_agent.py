@@ -140,7 +140,7 @@ def test_an_agent_is_not_asked_for_what_the_named_key_opens(ssh_host: Host, hang
 
 
 def test_a_variable_that_has_outlived_its_agent_does_no_harm(keyless: Host, socket_path: Path) -> None:
-    with pytest.raises(HostUnreachable, match="user me is not let in"):
+    with pytest.raises(HostUnreachable, match="user me is refused"):
         answer(keyless, Timeouts())
 
 

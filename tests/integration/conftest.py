@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from collie.hosts import HostsTestbed
-from collie.inventory.hosts import Pair
-from tests.integration.hosts_rig import ARCHIVE, CATALOG, GROUP, ONE_HOST, PAIR, QUICK, Rig, local
-
-
-@contextmanager
-def rigged(directory: Path, pair: Pair) -> Iterator[Rig]:
-    """Hosts of which each is a directory that exists, and their testbed, which is closed in the end."""
-    for host in pair.hosts:
-        (directory / host.machine).mkdir(exist_ok=True)
-    testbed = HostsTestbed(pair, local(directory), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE)
-    yield Rig(directory, testbed)
-    testbed.close()
+from tests.integration.hosts_rig import GROUP, ONE_HOST, PAIR, Rig, rigged
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.errors import HostUnreachable
 from collie.hosts import HostsTestbed, WindowPolicy
 from collie.hosts.session import Archive
+from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Channel, Completed, Measured, Remote
 from collie.ssh import LocalRemote
@@ -74,6 +76,16 @@ def local(directory: Path) -> Callable[[Host], Remote]:
         return LocalRemote(host.name, directory / host.machine)
 
     return connect
+
+
+@contextmanager
+def rigged(directory: Path, pair: Pair, timing: HostTiming = DEFAULT_TIMING) -> Iterator[Rig]:
+    """Hosts that are directories, and their testbed, which is closed in the end."""
+    for host in pair.hosts:
+        (directory / host.machine).mkdir(exist_ok=True)
+    testbed = HostsTestbed(pair, local(directory), lambda driver: CATALOG, policy=QUICK, archive=ARCHIVE, timing=timing)
+    yield Rig(directory, testbed)
+    testbed.close()
 
 
 class Unreachable:

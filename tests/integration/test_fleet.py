@@ -364,7 +364,7 @@ class EndlessToOpen(Endless):
 class EndlessToLookAt(Endless):
     """Tells who else uses its ports when it is closed."""
 
-    def other_uses(self) -> tuple[ports.OtherUse, ...]:
+    def foreign_uses(self) -> tuple[ports.ForeignUse, ...]:
         self.wait()
         raise HostUnreachable("a", "192.0.2.1", "cut off")
 
@@ -382,7 +382,7 @@ def test_an_interruption_closes_what_is_open_or_being_opened(kind: type[Endless]
         return testbed
 
     def look(testbed: ports.Testbed) -> None:
-        testbed.other_uses()
+        testbed.foreign_uses()
 
     def interrupt() -> None:
         reached.wait()

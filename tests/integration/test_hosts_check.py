@@ -16,6 +16,7 @@ from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.hosts import CheckState, check_hosts
 from collie.hosts.findings import Finding
 from collie.hosts.paths import CheckTraffic
+from collie.hosts.timing import HostTiming
 from collie.hosts.watch import watch
 from collie.inventory.hosts import Host
 from collie.inventory.safety import SafetyLimits
@@ -23,14 +24,14 @@ from collie.ports import Completed, Remote
 from collie.ssh import LocalRemote
 from tests.integration.hosts_rig import ARCHIVE, CATALOG, GROUP, ONE_HOST, PAIR, QUICK, Unreachable, local
 
+SHORT = HostTiming(clock_seconds=0.3, idle_seconds=0.3, small_messages=QUICK, full_packets=QUICK, retry=QUICK)
+
 
 def states(tmp_path: Path, host: Host) -> dict[str, CheckState]:
-    return {finding.item: finding.state for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
+    return {finding.item: finding.state for finding in check_hosts([host], local(tmp_path), ARCHIVE, timing=SHORT)}
 
 
-def test_many_hosts_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.hosts.check.HOSTS_AT_ONCE", 4)
-    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", ())
+def test_many_hosts_are_looked_at_some_at_a_time() -> None:
     at_once, lock = [0, 0], threading.Lock()
 
     class Slow(Unreachable):
@@ -44,20 +45,11 @@ def test_many_hosts_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch
             return super().run(argv, timeout_seconds)
 
     hosts = [replace(PAIR.a, name=f"host-{number}") for number in range(20)]
-    found = check_hosts(hosts, Slow, ARCHIVE)
+    found = check_hosts(hosts, Slow, ARCHIVE, hosts_at_once=4, timing=HostTiming(start_pauses_seconds=()))
     assert [finding.host for finding in found] == [host.name for host in hosts]
     assert at_once[1] == 4
 
 
-@pytest.fixture
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.hosts.host_check.CLOCK_SECONDS", 0.3)
-    monkeypatch.setattr("collie.hosts.idle.WINDOW_SECONDS", 0.3)
-    for length in ("MOMENT", "SECOND", "LONG"):
-        monkeypatch.setattr(f"collie.hosts.data_path.{length}", QUICK)
-
-
-@pytest.mark.usefixtures("no_waiting")
 def test_check_finds_a_good_host_good(tmp_path: Path) -> None:
     found = states(tmp_path, PAIR.a)
     needed = {"ssh", "python", "agent", "data path", "device", "port", "gid", "mtu", "clock"}
@@ -65,7 +57,6 @@ def test_check_finds_a_good_host_good(tmp_path: Path) -> None:
     assert {item: found[item] for item in needed} == dict.fromkeys(needed, CheckState.OK)
 
 
-@pytest.mark.usefixtures("no_waiting")
 @pytest.mark.parametrize(
     ("change", "item", "command"),
     [
@@ -79,13 +70,12 @@ def test_check_finds_a_good_host_good(tmp_path: Path) -> None:
 def test_check_says_what_is_missing_and_what_mends_it(
     tmp_path: Path, change: dict[str, Any], item: str, command: str
 ) -> None:
-    found = check_hosts([replace(PAIR.a, **change)], local(tmp_path), ARCHIVE)
+    found = check_hosts([replace(PAIR.a, **change)], local(tmp_path), ARCHIVE, timing=SHORT)
     missing = [finding for finding in found if finding.state is CheckState.MISSING]
     assert [finding.item for finding in missing] == [item]
     assert command in missing[0].command
 
 
-@pytest.mark.usefixtures("no_waiting")
 @pytest.mark.parametrize(
     ("link_layer", "gid_index", "state", "command"),
     [
@@ -101,11 +91,10 @@ def test_check_does_not_ask_for_a_gid_that_a_run_needs_not(
     (tmp_path / "left").mkdir()
     (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"port": {"link_layer": link_layer}}))
     host = replace(PAIR.a, data_address="192.0.2.9", gid_index=gid_index)
-    found = {finding.item: finding for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
+    found = {finding.item: finding for finding in check_hosts([host], local(tmp_path), ARCHIVE, timing=SHORT)}
     assert (found["gid"].state, found["gid"].command) == (state, command)
 
 
-@pytest.mark.usefixtures("no_waiting")
 @pytest.mark.parametrize(
     ("usable", "forced", "state", "command"),
     [
@@ -122,7 +111,7 @@ def test_check_says_which_data_path_a_host_will_use(
     (tmp_path / "left").mkdir()
     (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"data_paths": usable}))
     host = replace(PAIR.a, data_path=forced)
-    found = {finding.item: finding for finding in check_hosts([host], local(tmp_path), ARCHIVE)}
+    found = {finding.item: finding for finding in check_hosts([host], local(tmp_path), ARCHIVE, timing=SHORT)}
     assert (found["data path"].state, found["data path"].command) == (state, command)
 
 
@@ -134,11 +123,12 @@ def test_check_of_an_unreachable_host_is_one_finding(tmp_path: Path) -> None:
 
 
 def paths(tmp_path: Path, traffic: CheckTraffic | None = CheckTraffic()) -> dict[str, Finding]:  # noqa: B008
-    found = check_hosts(GROUP.hosts[:3], local(tmp_path), ARCHIVE, catalog_for=lambda _: CATALOG, traffic=traffic)
+    found = check_hosts(
+        GROUP.hosts[:3], local(tmp_path), ARCHIVE, catalog_for=lambda _: CATALOG, traffic=traffic, timing=SHORT
+    )
     return {finding.item: finding for finding in found if "->" in finding.item or "not tested" in finding.detail}
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_check_sends_both_ways_along_a_ring(tmp_path: Path) -> None:
     found = paths(tmp_path)
     ring = [("left", "right"), ("right", "third"), ("third", "left")]
@@ -148,7 +138,6 @@ def test_check_sends_both_ways_along_a_ring(tmp_path: Path) -> None:
     assert (asked.count("start"), asked.count("verify")) == (12, 4)  # three runs each way, with each of the two others
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_check_names_the_way_on_which_nothing_arrives(tmp_path: Path) -> None:
     (tmp_path / "third").mkdir()
     (tmp_path / "third" / "cut").touch()
@@ -156,12 +145,11 @@ def test_check_names_the_way_on_which_nothing_arrives(tmp_path: Path) -> None:
     dead = {item for item, finding in found.items() if finding.state is CheckState.MISSING}
     assert dead == {item for item in found if "third" in item}
     assert len(dead) == 4
-    assert all(found[item].detail.startswith("not told apart: ") for item in dead)
+    assert all(found[item].detail.startswith("unknown cause: ") for item in dead)
     assert all("modify_qp RTR: timed out" in found[item].detail for item in dead)
     assert {found[item].command for item in dead} == {"apt-get install iproute2 iputils-ping"}
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_check_repeats_the_reason_of_the_host_that_sets_nothing_up(tmp_path: Path) -> None:
     (tmp_path / "third").mkdir()
     error = {"kind": "setup", "step": "reg_mr", "message": "Cannot allocate memory", "errno_name": "ENOMEM"}
@@ -173,7 +161,6 @@ def test_check_repeats_the_reason_of_the_host_that_sets_nothing_up(tmp_path: Pat
     assert {finding.detail for finding in found} == {said}
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_check_sends_nothing_on_a_port_that_is_in_use(tmp_path: Path) -> None:
     (tmp_path / "right").mkdir()
     used = {"qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}]}
@@ -186,14 +173,12 @@ def test_check_sends_nothing_on_a_port_that_is_in_use(tmp_path: Path) -> None:
     assert {finding.state for finding in paths(tmp_path, CheckTraffic(shared_port=True)).values()} == {CheckState.OK}
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_check_stops_beyond_the_safety_limits(tmp_path: Path) -> None:
     found = paths(tmp_path, CheckTraffic(SafetyLimits(rate_bps=1e6)))
     assert {finding.state for finding in found.values()} == {CheckState.OK}
     assert all("stopped early: host" in finding.detail for finding in found.values())
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_check_without_traffic_says_so(tmp_path: Path) -> None:
     (found,) = paths(tmp_path, None).values()
     assert (found.state, found.detail) == (CheckState.ADVICE, "not tested: --no-traffic")
@@ -212,11 +197,10 @@ PFC = Catalog(
 def check_with(tmp_path: Path, counters: dict[str, dict[str, int]], catalog: Catalog | None) -> dict[str, Finding]:
     (tmp_path / "left").mkdir()
     (tmp_path / "left" / "behaviour.json").write_text(json.dumps({"counters": counters}))
-    found = check_hosts([PAIR.a], local(tmp_path), ARCHIVE, catalog_for=lambda driver: catalog)
+    found = check_hosts([PAIR.a], local(tmp_path), ARCHIVE, catalog_for=lambda driver: catalog, timing=SHORT)
     return {finding.item: finding for finding in found}
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_check_counts_counters_and_says_that_flow_control_is_off(tmp_path: Path) -> None:
     found = check_with(tmp_path, {"ethtool": {"drops": 1, "new_one": 1}}, PFC)
     assert found["counters"].detail == "1 of 2 of catalog rxe; 1 unknown, such as new_one"
@@ -224,18 +208,16 @@ def test_check_counts_counters_and_says_that_flow_control_is_off(tmp_path: Path)
     assert "dev eth1" in found["flow control"].command
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_check_says_nothing_of_flow_control_that_is_on(tmp_path: Path) -> None:
     found = check_with(tmp_path, {"ethtool": {"drops": 1, "tx_prio3_pause": 1}}, PFC)
     assert found["counters"].detail == "2 of 2 of catalog rxe"
     assert "flow control" not in found
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_check_says_that_nobody_has_described_a_driver(tmp_path: Path) -> None:
     found = check_with(tmp_path, {"hw_counters": {"a": 1, "b": 1}}, None)
     assert found["counters"].state is CheckState.ADVICE
-    assert "its 2 counters are read under their own names" in found["counters"].detail
+    assert "its 2 counters keep the driver's names" in found["counters"].detail
 
 
 def test_watching_shows_rates_and_what_is_unusual(tmp_path: Path) -> None:
@@ -255,7 +237,6 @@ def test_watching_shows_rates_and_what_is_unusual(tmp_path: Path) -> None:
 ACROSS = {"all/accept_local": 0, "all/rp_filter": 0, "all/arp_ignore": 0, "eth1/rp_filter": 0, "eth1/arp_ignore": 1}
 
 
-@pytest.mark.usefixtures("no_waiting")
 @pytest.mark.parametrize(
     ("rules", "state", "command"),
     [
@@ -286,16 +267,17 @@ def test_check_says_whether_one_port_of_a_host_reaches_another(
     def connect(host: Host) -> Remote:
         return WithRules(host.name, tmp_path / host.machine)
 
-    found = [one for one in check_hosts(hosts, connect, ARCHIVE, pairs=[ONE_HOST]) if one.item == "other ports"]
+    found = [
+        one for one in check_hosts(hosts, connect, ARCHIVE, pairs=[ONE_HOST], timing=SHORT) if one.item == "other ports"
+    ]
     assert [(one.host, one.state, one.command) for one in found] == (
         [] if state is None else [(host.name, state, command) for host in hosts]
     )
 
 
-@pytest.mark.usefixtures("no_waiting")
 def test_check_advises_when_the_hosts_of_a_pair_are_not_alike(tmp_path: Path) -> None:
     def alike() -> Finding:
-        return check_hosts([PAIR.a, PAIR.b], local(tmp_path), ARCHIVE, pairs=[PAIR])[-1]
+        return check_hosts([PAIR.a, PAIR.b], local(tmp_path), ARCHIVE, pairs=[PAIR], timing=SHORT)[-1]
 
     assert (alike().host, alike().item, alike().state) == ("left,right", "alike", CheckState.OK)
     (tmp_path / "right" / "behaviour.json").write_text('{"fingerprint": {"nic.firmware": "2.0"}}')

@@ -17,6 +17,7 @@ from collie.errors import AgentError, HostUnreachable, TestbedError
 from collie.hosts import HostsTestbed
 from collie.hosts.session import Archive, HostSession
 from collie.hosts.testbed import STALE_FAILURES
+from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Channel, Completed, HostLost, Measured, SetupFailed
 from collie.ssh import LocalRemote
@@ -48,12 +49,15 @@ def test_an_agent_that_dies_twice_ends_the_testbed_and_its_last_words_are_told(r
     assert rig.asked("left")[-1] == "destroy"
 
 
-def test_an_unreachable_host_is_named_after_finite_tries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", (0.01, 0.02))
+def test_an_unreachable_host_is_named_after_finite_tries(tmp_path: Path) -> None:
     gone = Unreachable(PAIR.b)
     here = local(tmp_path)
     testbed = HostsTestbed(
-        PAIR, lambda host: gone if host is PAIR.b else here(host), lambda driver: CATALOG, archive=ARCHIVE
+        PAIR,
+        lambda host: gone if host is PAIR.b else here(host),
+        lambda driver: CATALOG,
+        archive=ARCHIVE,
+        timing=HostTiming(start_pauses_seconds=(0.01, 0.02)),
     )
     with pytest.raises(HostUnreachable, match="host right"):
         testbed.measure(Workload(), 1)
@@ -112,7 +116,7 @@ def test_a_host_that_locks_up_is_brought_back_and_its_run_is_a_finding(tmp_path:
     lost = testbed.measure(Workload(), 1)
     assert isinstance(lost, HostLost)
     assert (lost.host, right.revived) == ("right", ["right"])
-    assert "host right answers nobody" in lost.detail
+    assert "host right does not answer" in lost.detail
     assert isinstance(testbed.measure(Workload(), 2), Measured)
     testbed.close()
 
@@ -227,13 +231,12 @@ class Kernel(LocalRemote):
 
 @pytest.mark.parametrize(("listed", "left"), [((3, 1, 0), 0), ((3, 2), 2)])
 def test_the_kernel_is_waited_for_until_it_has_let_go_of_what_was_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: Sequence[int], left: int
+    tmp_path: Path, listed: Sequence[int], left: int
 ) -> None:
-    monkeypatch.setattr("collie.hosts.session.LOOK_SECONDS", 0.01)
-    monkeypatch.setattr("collie.hosts.session.LET_GO_SECONDS", 0.5)
+    timing = HostTiming(release_seconds=0.5, release_period_seconds=0.01)
     host = Host("left", "mgmt-left", "192.0.2.1", "rxe0", python=sys.executable)
     archive = Archive.of(fake_agent_program())
-    session = HostSession(host, Kernel(tmp_path, listed), archive, SystemClock())
+    session = HostSession(host, Kernel(tmp_path, listed), archive, SystemClock(), timing)
     (tmp_path / "behaviour.json").write_text(json.dumps({"qps_left": 3}))
     assert session.facts
     assert session.close() == left

@@ -19,6 +19,7 @@ from collie.detect.measurement import Measurement
 from collie.errors import CommandFailed, TestbedError
 from collie.hosts import HostsTestbed
 from collie.hosts.session import Archive
+from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Pair
 from collie.inventory.safety import SafetyLimits
 from collie.ports import Measured, SetupFailed, Unsupported
@@ -26,7 +27,7 @@ from collie.search.objective import rank
 from collie.testing.fake_agent import fake_agent_program
 from collie.testing.testbed_suite import TestbedSuite
 from collie.workloads.workload import Direction, Memory, Opcode, Workload
-from tests.integration.hosts_rig import ARCHIVE, CATALOG, GROUP, ONE_HOST, PAIR, QUICK, Rig, local, received
+from tests.integration.hosts_rig import ARCHIVE, CATALOG, GROUP, ONE_HOST, PAIR, QUICK, Rig, local, received, rigged
 
 
 class TestHostsTestbed(TestbedSuite):
@@ -117,7 +118,7 @@ def test_of_a_group_only_devices_of_one_host_are_loopback(tmp_path: Path) -> Non
 
 def test_each_device_of_a_host_is_looked_at_for_others_and_named(one_host: Rig) -> None:
     one_host.behave("server", devices=["rxe0", "rxe1"], qps=[STRANGER])
-    assert [(use.host, use.device) for use in one_host.testbed.other_uses() if use.forbids] == [
+    assert [(use.host, use.device) for use in one_host.testbed.foreign_uses() if use.forbids] == [
         ("server/rxe0", "rxe0"),
         ("server/rxe1", "rxe1"),
     ]
@@ -300,24 +301,24 @@ def test_a_stop_that_fails_takes_nothing_from_a_complete_window(rig: Rig) -> Non
     assert isinstance(rig.testbed.measure(Workload(), 1), Measured)
 
 
-def test_a_host_without_samples_voids_the_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.hosts.run.LATE_SECONDS", 0.1)
-    rig.behave("left", silent=True)
-    result = rig.testbed.measure(Workload(), 1)
+def test_a_host_without_samples_voids_the_run(tmp_path: Path) -> None:
+    with rigged(tmp_path, PAIR, HostTiming(late_seconds=0.1)) as rig:
+        rig.behave("left", silent=True)
+        result = rig.testbed.measure(Workload(), 1)
     assert isinstance(result, Measured)
     assert result.measurement.problems == ("host a sent no samples",)
 
 
 def test_a_step_without_an_answer_fails_the_run_and_the_next_one_starts_anew(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("collie.hosts.protocol.GRACE_SECONDS", -9.5)  # of a deadline of 10 s
-    rig.behave("left", hang="start")
-    result = rig.testbed.measure(Workload(), 1)
-    assert isinstance(result, SetupFailed)
-    assert result.cause == "agent step start timeout"
-    rig.behave("left")
-    assert isinstance(rig.testbed.measure(Workload(), 2), Measured)
+    with rigged(tmp_path, PAIR, HostTiming(grace_seconds=-9.5)) as rig:  # of a deadline of 10 s
+        rig.behave("left", hang="start")
+        result = rig.testbed.measure(Workload(), 1)
+        assert isinstance(result, SetupFailed)
+        assert result.cause == "agent step start timeout"
+        rig.behave("left")
+        assert isinstance(rig.testbed.measure(Workload(), 2), Measured)
 
 
 def test_error_counters_that_move_void_the_run(rig: Rig) -> None:
@@ -357,9 +358,9 @@ STRANGER = {"qpn": 17, "type": "RC", "state": "RTS", "pid": 4711, "comm": "ib_wr
 
 def test_traffic_of_others_and_their_processes_are_seen(rig: Rig) -> None:
     rig.behave("right", idle_counters={"hw_counters": {"rcvd_pkts": 9500}}, qps=[STRANGER, {**STRANGER, "qpn": 18}])
-    traffic, owner = rig.testbed.other_uses()
+    traffic, owner = rig.testbed.foreign_uses()
     assert (traffic.host, traffic.device, traffic.forbids) == ("right", "rxe0", True)
-    assert re.fullmatch(r"rcvd_pkts advances by 9,[45]\d\d packets/s without a run of ours", traffic.detail)
+    assert re.fullmatch(r"rcvd_pkts advances by 9,[45]\d\d packets/s without our traffic", traffic.detail)
     assert (owner.host, owner.forbids) == ("right", True)
     assert owner.detail == "ib_write_bw (pid 4711) has 2 queue pairs ready to carry traffic"
 
@@ -375,18 +376,18 @@ def test_traffic_of_others_and_their_processes_are_seen(rig: Rig) -> None:
 )
 def test_only_queue_pairs_of_processes_forbid_to_begin(rig: Rig, pair: dict[str, Any], forbids: bool | None) -> None:
     rig.behave("left", qps=[pair], idle_counters={"hw_counters": {"rcvd_pkts": 20}})
-    assert [use.forbids for use in rig.testbed.other_uses()] == ([] if forbids is None else [forbids])
+    assert [use.forbids for use in rig.testbed.foreign_uses()] == ([] if forbids is None else [forbids])
 
 
 def test_a_kernel_that_lists_no_queue_pairs_is_worth_a_warning(rig: Rig) -> None:
     rig.behave("left", qps=None)
-    [use] = rig.testbed.other_uses()
+    [use] = rig.testbed.foreign_uses()
     assert not use.forbids
     assert "does not list queue pairs" in use.detail
 
 
 def test_a_run_after_an_idle_window_is_as_any_other(rig: Rig) -> None:
-    rig.testbed.other_uses()
+    rig.testbed.foreign_uses()
     result = rig.testbed.measure(Workload(), 1)
     assert isinstance(result, Measured)
     assert result.measurement.stable

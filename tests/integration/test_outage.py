@@ -12,7 +12,8 @@ from collie.clock import SystemClock
 from collie.detect.measurement import Sample
 from collie.errors import TestbedError
 from collie.hosts import HostsTestbed
-from collie.hosts.outage import doubtful
+from collie.hosts.outage import may_be_outage
+from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Measured, Reviver, SetupFailed
 from collie.workloads.workload import Workload
@@ -65,7 +66,14 @@ def clock(cut: Path) -> Impatient:
 def opened(cut: Path, clock: Impatient, reviver: Reviver | None = None) -> Iterator[Rig]:
     directory = cut.parent.parent
     testbed = HostsTestbed(
-        PAIR, local(directory), lambda _: CATALOG, policy=QUICK, clock=clock, archive=ARCHIVE, reviver=reviver
+        PAIR,
+        local(directory),
+        lambda _: CATALOG,
+        policy=QUICK,
+        clock=clock,
+        archive=ARCHIVE,
+        reviver=reviver,
+        timing=HostTiming(recovery_seconds=1.0, retry=QUICK),
     )
     yield Rig(directory, testbed)
     testbed.close()
@@ -76,19 +84,13 @@ def rig(cut: Path, clock: Impatient) -> Iterator[Rig]:
     yield from opened(cut, clock)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.hosts.outage.PATIENCE_SECONDS", 1.0)
-    monkeypatch.setattr("collie.hosts.data_path.LONG", QUICK)
-
-
 def test_an_outage_that_ends_by_itself_costs_one_run(rig: Rig, cut: Path, clock: Impatient) -> None:
     cut.touch()
     clock.waits_left = 2
     result = rig.testbed.measure(Workload(), 1)
     assert isinstance(result, SetupFailed)
     assert result.of_outage
-    assert "data path left -> right: not told apart: " in result.detail
+    assert "data path left -> right: unknown cause: " in result.detail
     assert "It was back after" in result.detail
     assert isinstance(rig.testbed.measure(Workload(), 2), Measured)
 
@@ -100,7 +102,7 @@ def test_a_dead_data_path_is_mended_where_somebody_can(cut: Path, clock: Impatie
         result = rig.testbed.measure(Workload(), 1)
         assert isinstance(result, SetupFailed)
         assert result.of_outage
-        assert "mended by starting right again" in result.detail
+        assert "repaired by a restart of right" in result.detail
         assert mender.mended == [["left", "right"]]
         assert isinstance(rig.testbed.measure(Workload(), 2), Measured)
         assert [rig.asked(host).count("bye") for host in ("left", "right")] == [0, 1]
@@ -109,7 +111,7 @@ def test_a_dead_data_path_is_mended_where_somebody_can(cut: Path, clock: Impatie
 def test_a_data_path_that_stays_dead_ends_the_testbed_with_its_cause(rig: Rig, cut: Path) -> None:
     cut.touch()
     with pytest.raises(
-        TestbedError, match=r"data path left -> right: .*; mend it on left: .*\. It has been dead for 1 s"
+        TestbedError, match=r"data path left -> right: .*; repair on left: .*\. It has been dead for 1 s"
     ):
         rig.testbed.measure(Workload(), 1)
 
@@ -140,11 +142,11 @@ def test_a_receiver_that_gets_nothing_is_doubted(rig: Rig) -> None:
 def test_a_run_is_doubted_whose_traffic_has_ceased_by_its_end(rig: Rig) -> None:
     sound = rig.testbed.measure(Workload(), 1)
     assert isinstance(sound, Measured)
-    assert not doubtful(Workload(), sound)
+    assert not may_be_outage(Workload(), sound)
     last = max((each for each in sound.measurement.series if each.host == "b"), key=lambda each: each.seconds)
     ceased = replace(last, values={**last.values, "delivered_bps": 0.0})
     series = (*(each for each in sound.measurement.series if each is not last), ceased)
-    assert doubtful(Workload(), replace(sound, measurement=replace(sound.measurement, series=series)))
+    assert may_be_outage(Workload(), replace(sound, measurement=replace(sound.measurement, series=series)))
 
 
 def test_a_run_that_cannot_be_set_up_for_another_reason_sends_nothing_more(rig: Rig) -> None:

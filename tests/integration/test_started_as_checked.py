@@ -12,6 +12,7 @@ from collie.clock import SystemClock
 from collie.errors import AgentError, TestbedError
 from collie.hosts import CheckState, check_hosts
 from collie.hosts.session import Archive, HostSession
+from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host
 from collie.ports import Completed
 from collie.ssh import LocalRemote
@@ -51,7 +52,7 @@ def _session(remote: LocalRemote) -> Iterator[HostSession]:
 
 
 def test_a_file_that_is_exchanged_again_and_again_never_runs(exchanged: HostSession, tmp_path: Path) -> None:
-    with pytest.raises(TestbedError, match=r"host left: .*\.pyz is not what was just written to it"):
+    with pytest.raises(TestbedError, match=r"host left: .*\.pyz differs from the data just written to it"):
         exchanged.client()
     assert (tmp_path / ARCHIVE.path).read_bytes() == THEIRS
     assert not (tmp_path / "theirs-ran").exists()
@@ -89,29 +90,25 @@ class Greeted(LocalRemote):
         return ["sh", "-c", 'echo welcome to node7; exec "$@"', "sh", *argv]
 
 
-SPEAKS = "the shell before the agent said `welcome to node7`; it has to be silent"
+SPEAKS = "the shell before the agent printed `welcome to node7`; it must print nothing"
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", ())
+AT_ONCE = HostTiming(start_pauses_seconds=())
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_shell_that_speaks_first_is_named(tmp_path: Path) -> None:
-    session = HostSession(HOST, Greeted("left", tmp_path), ARCHIVE, SystemClock())
+    session = HostSession(HOST, Greeted("left", tmp_path), ARCHIVE, SystemClock(), AT_ONCE)
     with pytest.raises(AgentError, match=SPEAKS):
         session.client()
     session.close()
 
 
-@pytest.mark.usefixtures("at_once")
 def test_the_check_of_hosts_names_a_shell_that_speaks_first(tmp_path: Path) -> None:
     class Unlimited(Greeted):
         def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
             return super().run(["echo", "unlimited"] if argv[-1] == "ulimit -l" else argv, timeout_seconds)
 
-    found = check_hosts([HOST], lambda host: Unlimited(host.name, tmp_path), ARCHIVE)
+    found = check_hosts([HOST], lambda host: Unlimited(host.name, tmp_path), ARCHIVE, timing=AT_ONCE)
     (missing,) = (finding for finding in found if finding.state is CheckState.MISSING)
     assert missing.item == "agent"
     assert missing.detail.endswith(SPEAKS)

@@ -14,6 +14,7 @@ import pytest
 from collie.content.catalogs import load_catalog
 from collie.errors import TestbedError
 from collie.hosts import CheckState, Finding, HostsTestbed, WindowPolicy, check_hosts
+from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Pair
 from collie.ports import Measured, Remote, RunResult, SetupFailed
 from collie.ssh import SshRemote
@@ -23,6 +24,7 @@ from collie.workloads.workload import Connection, Workload
 pytestmark = pytest.mark.lab
 
 DROP = "tc qdisc add dev eth1 clsact && tc filter add dev eth1 ingress protocol {} flower {} action drop"
+EIGHT_SECONDS = WindowPolicy(window_seconds=8.0, patience_seconds=0.0, averaging_seconds=0.0)
 UNDROP = "tc qdisc del dev eth1 clsact"
 
 
@@ -100,8 +102,7 @@ def test_a_wrong_gid_index_is_named_with_the_right_one(pair: Pair) -> None:
 
 @pytest.fixture
 def testbed(pair: Pair) -> Iterator[HostsTestbed]:
-    long = WindowPolicy(window_seconds=8.0, patience_seconds=0.0, averaging_seconds=0.0)
-    testbed = HostsTestbed(pair, SshRemote, load_catalog, policy=long)
+    testbed = HostsTestbed(pair, SshRemote, load_catalog, policy=EIGHT_SECONDS)
     yield testbed
     testbed.close()
 
@@ -151,10 +152,10 @@ def test_a_cut_during_a_run_is_named_and_no_finding_and_the_next_run_is_measured
 
 
 def test_queue_pairs_whose_packets_are_stuck_are_gone_at_the_goodbye(
-    testbed: HostsTestbed, remotes: tuple[Remote, Remote], monkeypatch: pytest.MonkeyPatch
+    pair: Pair, remotes: tuple[Remote, Remote]
 ) -> None:
     """As where a transmit queue hangs: a queue pair, and its process, live as long as packets of it wait."""
-    monkeypatch.setattr("collie.hosts.outage.PATIENCE_SECONDS", 2.0)
+    testbed = HostsTestbed(pair, SshRemote, load_catalog, policy=EIGHT_SECONDS, timing=HostTiming(recovery_seconds=2.0))
     workload = Workload(
         connection=Connection.RDMA_CM, qps=16, messages=(64,), mr_bytes=4096, send_wq_depth=1, timeout=17
     )

@@ -143,7 +143,7 @@ def test_traffic_of_the_other_device_is_not_found_on_an_idle_port(inventory: Inv
         run.start()
         while queue_pairs(inventory) != ["rxe1"]:
             assert run.is_alive(), "the other device carries no traffic"
-        assert idle.other_uses() == ()
+        assert idle.foreign_uses() == ()
         assert run.is_alive()
     finally:
         run.join()
@@ -156,7 +156,7 @@ def test_a_pair_across_ports_is_idle_between_runs_and_leaves_nothing(inventory: 
     testbed = opened(inventory, FIRST, SECOND)
     try:
         assert isinstance(testbed.measure(MODEST, 1), Measured)
-        assert [use for use in testbed.other_uses() if use.forbids] == []
+        assert [use for use in testbed.foreign_uses() if use.forbids] == []
         assert testbed.info.description["loopback_across_ports"] == {"lab-a": [FIRST, SECOND]}
     finally:
         left = testbed.close()

@@ -65,7 +65,7 @@ def test_traffic_of_another_process_makes_the_start_refuse(
         words = ["measure", str(workload), "--hosts", str(lab_inventory)]
         refused = process(*words, cwd=tmp_path, status=3)
         assert "ib_write_bw (pid " in refused.stderr
-        assert "packets/s without a run of ours" in refused.stderr
+        assert "packets/s without our traffic" in refused.stderr
         assert f"host {pair.a.name}, rxe0" in refused.stderr
         assert "--shared-port" in refused.stderr
         assert refused.stdout == ""

@@ -12,14 +12,14 @@ from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurem
 from collie.detect.symptom import Outcome, Symptom, Verdict
 from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
-from collie.untrusted import defused
+from collie.untrusted import sanitized
 from collie.workloads.feature import DERIVED, Condition, Mfs, Op
 from collie.workloads.plan import MAX_PARTNERS, sinks
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 readings = st.none() | numbers | st.integers(-(2**70), 2**70)
-texts = st.text(max_size=20).map(defused)
+texts = st.text(max_size=20).map(sanitized)
 seconds = st.floats(0, 1e9)
 
 _sizes = st.lists(st.integers(1, 1 << 30), min_size=1, max_size=4).map(tuple)

@@ -13,7 +13,7 @@ from collie import wiring
 from collie.app import campaigns, reports
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.errors import HostUnreachable, StoreError
-from collie.ports import OtherUse, TestbedInfo
+from collie.ports import ForeignUse, TestbedInfo
 from collie.store.lock import CampaignLock
 from collie.testing.fakes import FakeTestbed
 from collie.wiring import ADAPTERS
@@ -34,7 +34,7 @@ class _Damaging(FakeTestbed):
 
     campaign: Path = Path()
 
-    def other_uses(self) -> tuple[OtherUse, ...]:
+    def foreign_uses(self) -> tuple[ForeignUse, ...]:
         with closing(sqlite3.connect(self.campaign / "campaign.sqlite")) as connection, connection:
             connection.execute("DELETE FROM campaign")
         return ()

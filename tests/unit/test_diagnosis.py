@@ -12,7 +12,7 @@ from collie.hosts.data_path import failure_of
 from collie.hosts.diagnosis import Layer, PathFailure, ProofStage, diagnose, unequal_mtu
 from collie.hosts.drop_rules import DropRule
 from collie.hosts.facts import Gid, PortFacts
-from collie.hosts.wire import End, Link, Neighbour, Ping
+from collie.hosts.wire import Link, Neighbour, PathEnd, Ping
 from collie.inventory.hosts import Host
 
 UP = frozenset({"BROADCAST", "MULTICAST", "UP", "LOWER_UP"})
@@ -22,10 +22,10 @@ REACHED, LOST = Ping(passed=True), Ping(passed=False)
 PORT = PortFacts(1, "ACTIVE", 4096, 100e9, "eth1", (), "Ethernet")
 
 
-def end(name: str, number: int) -> End:
+def end(name: str, number: int) -> PathEnd:
     address, mac = f"192.0.2.{number}", f"52:54:00:00:00:0{number}"
     gids = (Gid(0, f"fe80::{number}", "RoCE v2", "eth1"), Gid(1, address, "RoCE v2", "eth1"))
-    return End(
+    return PathEnd(
         Host(name, f"mgmt-{name}", address, "rxe0"),
         replace(PORT, gids=gids),
         gids[1],
@@ -106,11 +106,11 @@ SMALL_PINGS = Ping(passed=False, limit=1500)
             "b",
             "rdma statistic show link rxe0/1",
         ),
-        (End(A.host), B, NOTHING, Layer.UNKNOWN, "a", "apt-get install iproute2 iputils-ping"),
+        (PathEnd(A.host), B, NOTHING, Layer.UNKNOWN, "a", "apt-get install iproute2 iputils-ping"),
     ],
 )
 def test_the_lowest_broken_layer_is_named_with_its_command(
-    sender: End, receiver: End, failure: PathFailure, layer: Layer, host: str, command: str
+    sender: PathEnd, receiver: PathEnd, failure: PathFailure, layer: Layer, host: str, command: str
 ) -> None:
     found = diagnose(sender, receiver, failure)
     assert (found.layer, found.host) == (layer, host)
@@ -179,7 +179,7 @@ def test_a_host_that_gives_a_reason_is_believed(rules: tuple[DropRule, ...], sta
 
 
 def test_a_reason_is_told_of_a_host_without_tools() -> None:
-    assert diagnose(End(A.host), End(B.host), REFUSED).detail == REFUSED.detail
+    assert diagnose(PathEnd(A.host), PathEnd(B.host), REFUSED).detail == REFUSED.detail
 
 
 def test_a_wrong_gid_explains_what_a_host_refuses() -> None:

@@ -82,7 +82,7 @@ def asked(do: str, answer: Callable[[dict[str, Any]], str]) -> dict[str, Any]:
 )
 def test_a_line_that_is_none_of_the_protocol_ends_the_conversation(line: str) -> None:
     before = threading.excepthook
-    with pytest.raises(AgentGone, match="which is not of this protocol"):
+    with pytest.raises(AgentGone, match="which breaks the protocol"):
         asked("ping", lambda _: line)
     assert threading.excepthook is before
 
@@ -102,7 +102,7 @@ def test_a_line_that_is_none_of_the_protocol_ends_the_conversation(line: str) ->
     ],
 )
 def test_an_answer_of_another_shape_ends_the_conversation(do: str, wrong: dict[str, Any]) -> None:
-    with pytest.raises(AgentGone, match="something else than the protocol has"):
+    with pytest.raises(AgentGone, match="breaks the protocol"):
         asked(do, lambda request: json.dumps({"id": request["id"], "ok": True, **wrong}))
 
 
@@ -114,13 +114,12 @@ def test_a_message_of_a_host_is_cut_and_steers_no_terminal() -> None:
     assert len(str(caught.value)) < 3 * protocol.MAX_WORDS
 
 
-def test_samples_that_nobody_asked_for_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "MAX_SAMPLED_BYTES", 10 * len(json.dumps(SAMPLE)))
+def test_samples_that_nobody_asked_for_are_not_kept_without_end() -> None:
     channel = Scripted(lambda _: json.dumps(SAMPLE))
-    client = AgentClient("host", channel, lambda: 0.0)
+    client = AgentClient("host", channel, lambda: 0.0, max_sampled_bytes=10 * len(json.dumps(SAMPLE)))
     for number in range(1, 12):
         channel.send_line(json.dumps({"id": number}))
-    with pytest.raises(AgentGone, match="samples that nobody asked for"):
+    with pytest.raises(AgentGone, match="of unread samples"):
         client.request("ping")
     assert len(client.take_samples()) <= 11
     client.close()

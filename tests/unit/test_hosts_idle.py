@@ -8,7 +8,7 @@ import pytest
 
 from collie.content.catalogs import load_catalog
 from collie.counters.catalog import Unit
-from collie.hosts.idle import idle_seconds, moving
+from collie.hosts.idle import idle_seconds, packet_activity
 from collie.readings.samples import AgentSample
 
 DRIVERS = ["bnxt_re", "efa", "erdma", "hns", "irdma", "mlx5", "rxe"]
@@ -31,7 +31,7 @@ def idle(driver: str, sources: tuple[str, ...], packets_per_second: float) -> li
             moves = counter.unit is Unit.PACKETS and source in sources
             counters.setdefault(source, {})[name] = reading(t, counter.refresh_seconds) if moves else 7
         samples.append(AgentSample(t, t, {}, None, counters, 0))
-    return list(moving(samples, catalog))
+    return list(packet_activity(samples, catalog))
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

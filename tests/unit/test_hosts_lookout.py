@@ -47,8 +47,8 @@ def recorded(ends: Ends) -> Recording:
 def seen(plan: Sequence[Flow], ends: Ends) -> dict[str, Counted]:
     """What each host receives and sends in its newest sample, all having spoken."""
     samples: list[Sample] = []
-    lookout = SampleMonitor(lambda sample: samples.append(sample), NOTHING, plan)
-    lookout.show(recorded(ends))
+    monitor = SampleMonitor(lambda sample: samples.append(sample), NOTHING, plan)
+    monitor.show(recorded(ends))
     return {sample.host: (sample.values["delivered_bps"], sample.values["sent_bps"]) for sample in samples}
 
 
@@ -97,10 +97,10 @@ def test_the_newest_rate_of_a_peer_that_is_silent_goes_on_counting() -> None:
     own = {"a-b/requester": (4e9, None)}
     both = recorded({"a": own, "b": {}})
     samples: list[Sample] = []
-    lookout = SampleMonitor(lambda sample: samples.append(sample), NOTHING, plan)
-    lookout.show(both)
+    monitor = SampleMonitor(lambda sample: samples.append(sample), NOTHING, plan)
+    monitor.show(both)
     later = AgentSample(2 * PERIOD, 500.0 + 2 * PERIOD, {}, None, {}, 0)
-    lookout.show(Recording({**both.samples, "b": [*both.samples["b"], later]}, 500.0))
+    monitor.show(Recording({**both.samples, "b": [*both.samples["b"], later]}, 500.0))
     assert [(sample.host, sample.values["delivered_bps"]) for sample in samples] == [
         ("a", None),
         ("b", 4e9),

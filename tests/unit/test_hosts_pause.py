@@ -46,9 +46,11 @@ def recorded(paused: Callable[[float], float], seconds: float, phase: float | No
 
 def reported(catalog: Catalog, samples: Sequence[AgentSample]) -> list[tuple[float, float | None]]:
     """Length of each sample, and the share of it that was pause."""
-    placed = Recording({"a": samples}, BEGAN).placed("a")
+    timeline = Recording({"a": samples}, BEGAN).timeline("a")
     sent = SentPause(catalog)
-    return [(placed[index][0] - placed[index - 1][0], sent.ratio(placed, index)) for index in range(1, len(placed))]
+    return [
+        (timeline[index][0] - timeline[index - 1][0], sent.ratio(timeline, index)) for index in range(1, len(timeline))
+    ]
 
 
 def seconds_of(shares: Sequence[tuple[float, float | None]]) -> float:

@@ -17,6 +17,7 @@ from collie.errors import HostUnreachable, TestbedError
 from collie.hosts import HostsTestbed, check_hosts
 from collie.hosts.fingerprint import fingerprints
 from collie.hosts.session import Archive, HostSession
+from collie.hosts.timing import HostTiming
 from collie.inventory.hosts import Host, Pair
 from collie.ports import Channel, Completed
 
@@ -107,10 +108,10 @@ def test_closing_cuts_off_what_a_host_is_asked_and_asks_no_more(kind: type[Silen
         session.client()
 
 
-def test_closing_ends_the_pause_before_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", (10 * SOON,))
+def test_closing_ends_the_pause_before_another_attempt() -> None:
     remote = Refusing(HOSTS[0])
-    session = HostSession(HOSTS[0], remote, ARCHIVE, SystemClock())
+    timing = HostTiming(start_pauses_seconds=(10 * SOON,))
+    session = HostSession(HOSTS[0], remote, ARCHIVE, SystemClock(), timing)
     with ThreadPoolExecutor(1) as other:
         opening = other.submit(session.client)
         assert remote.asked.wait(SOON)
@@ -120,10 +121,9 @@ def test_closing_ends_the_pause_before_another_attempt(monkeypatch: pytest.Monke
     assert remote.tries == 1
 
 
-def test_a_session_that_was_disconnected_may_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collie.hosts.session.START_PAUSES_SECONDS", ())
+def test_a_session_that_was_disconnected_may_be_used_again() -> None:
     remote = Refusing(HOSTS[0])
-    session = HostSession(HOSTS[0], remote, ARCHIVE, SystemClock())
+    session = HostSession(HOSTS[0], remote, ARCHIVE, SystemClock(), HostTiming(start_pauses_seconds=()))
     session.disconnect()
     with pytest.raises(HostUnreachable, match="refused"):
         session.client()

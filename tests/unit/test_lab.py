@@ -309,11 +309,11 @@ def test_a_damaged_specification_says_how_to_go_on(state: spec.StateDir, text: s
 
 
 def test_wanted_names_what_differs() -> None:
-    assert spec.Wanted(None, None, None, None).differing(make_spec()) == ""
-    assert spec.Wanted(2, "bookworm", 768, 1).differing(make_spec()) == ""
-    assert spec.Wanted(3, "trixie", None, None).differing(make_spec()) == "number of machines and release"
-    assert spec.Wanted(devices={"lab-a": 2}).differing(make_spec()) == "devices"
-    assert spec.Wanted(devices={"lab-b": 1}).differing(make_spec()) == ""
+    assert spec.LabRequest(None, None, None, None).differing(make_spec()) == ""
+    assert spec.LabRequest(2, "bookworm", 768, 1).differing(make_spec()) == ""
+    assert spec.LabRequest(3, "trixie", None, None).differing(make_spec()) == "number of machines and release"
+    assert spec.LabRequest(devices={"lab-a": 2}).differing(make_spec()) == "devices"
+    assert spec.LabRequest(devices={"lab-b": 1}).differing(make_spec()) == ""
 
 
 def test_down_removes_a_socket_directory_only_if_the_lab_made_it(state: spec.StateDir, tmp_path: Path) -> None:
@@ -479,19 +479,19 @@ def test_a_machine_that_ends_while_it_boots_shows_its_console(state: spec.StateD
     (state.path / "lab-a").mkdir()
     state.console("lab-a").write_text("Kernel panic - not syncing: no init\n")
     with pytest.raises(machine.NeverBooted, match="Kernel panic"):
-        boot.wait_until_answering(make_spec(), frozenset({0}), state, boot.TCG_PATIENCE, host.quiet)
+        boot.wait_until_answering(make_spec(), frozenset({0}), state, boot.TCG_DEADLINES, host.quiet)
 
 
 def test_a_machine_that_cannot_set_itself_up_says_why(state: spec.StateDir) -> None:
     (state.path / "lab-a").mkdir()
     state.console("lab-a").write_text("collie-lab: init\ncollie-lab: failed: a network card is missing\n")
     with pytest.raises(LabError, match="a network card is missing"):
-        boot.wait_until_answering(make_spec(), frozenset({0}), state, boot.TCG_PATIENCE, host.quiet)
+        boot.wait_until_answering(make_spec(), frozenset({0}), state, boot.TCG_DEADLINES, host.quiet)
 
 
 def test_a_silent_machine_never_booted(state: spec.StateDir, impostor: Callable[..., subprocess.Popen[bytes]]) -> None:
     impostor("qemu-system-x86_64", "-name", state.label("lab-a"))
-    hasty = boot.Patience(first_line_seconds=0.3, ready_seconds=60.0, answer_seconds=1.0)
+    hasty = boot.BootDeadlines(first_line_seconds=0.3, ready_seconds=60.0, answer_seconds=1.0)
     with pytest.raises(machine.NeverBooted, match="showed nothing"):
         boot.wait_until_answering(make_spec(), frozenset({0}), state, hasty, host.quiet)
 

@@ -366,7 +366,7 @@ def test_pairs_that_do_not_answer_are_lost_where_that_is_allowed() -> None:
     assert list(pairs.absent) == ["one"]
     assert pairs.info.description["pairs"] == ["one", "two"]
     assert pairs.specification(PLAIN) == FakeTestbed().specification(PLAIN)
-    assert pairs.other_uses() == ()
+    assert pairs.foreign_uses() == ()
     store = MemoryStore(HEADER)
     one = LaneScheduler(pairs.lanes, True, store, ListSink(), Guard())
     one.drive({lane: turns(3, []) for lane in one.lanes})

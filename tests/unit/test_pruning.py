@@ -149,7 +149,7 @@ def test_hosts_can_do_what_the_least_of_them_can() -> None:
     assert "mtu 2048..4096: the active MTU of dev0 of right is 1024" in said
     assert "send_wq_depth 1025..16384: max_qp_wr of dev0 of left is 1024" in said
     assert "qp_type UC: driver irdma of dev0 of right has RC and UD alone" in said
-    assert "numa_node 1: dev0 of left tells no NUMA node" in said
+    assert "numa_node 1: dev0 of left reports no NUMA node" in said
     assert "memory gpu: the agent has no GPU memory" in said
     assert space.limits.pinned_bytes == int(0.8 * (1 << 30))
     assert space.base.qp_type is QpType.RC

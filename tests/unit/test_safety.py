@@ -20,7 +20,7 @@ from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import HostMeasurement, Measurement, Sample, cut_short
 from collie.errors import PortShared, UsageError
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
-from collie.ports import CampaignHeader, Measured, OtherUse
+from collie.ports import CampaignHeader, ForeignUse, Measured
 from collie.search.recipe import Recipe, StrategyName
 from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed
@@ -190,7 +190,7 @@ def test_pause_of_a_run_stopped_early_is_judged_beyond_that_of_its_start_up(rati
 
 
 @pytest.mark.parametrize(
-    ("ratios", "shown"), [([0.0] * 12 + [0.7], 0.14), ([0.05] * 15, 0.05), ([0.45] + [0.0] * 11, 0.0)]
+    ("ratios", "displayed"), [([0.0] * 12 + [0.7], 0.14), ([0.05] * 15, 0.05), ([0.45] + [0.0] * 11, 0.0)]
 )
 def test_after_its_start_up_the_pause_of_a_stopped_run_counts_as_ever(ratios: list[float], displayed: float) -> None:
     series = [Sample(0.25 * n, "b", {"tx_pause_ratio": ratio}) for n, ratio in enumerate(ratios, start=1)]
@@ -223,8 +223,8 @@ def test_options_tighten_the_limits_of_a_site_and_loosen_none() -> None:
 
 
 def test_a_port_that_somebody_uses_is_refused_unless_told_otherwise() -> None:
-    busy = OtherUse("left", "mlx5_0", "rcvd_pkts advances by 9,512 packets/s", True)
-    mount = OtherUse("left", "mlx5_0", "the kernel's nvme_rdma has 4 queue pairs", False)
+    busy = ForeignUse("left", "mlx5_0", "rcvd_pkts advances by 9,512 packets/s", True)
+    mount = ForeignUse("left", "mlx5_0", "the kernel's nvme_rdma has 4 queue pairs", False)
     assert require_unshared([mount], shared_port=False) == (mount,)
     assert require_unshared([busy, mount], shared_port=True) == (busy, mount)
     with pytest.raises(PortShared, match=r"host left, mlx5_0: rcvd_pkts(.|\n)*--shared-port"):

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from collie.ssh.keys import Identities, Offer
 from collie.ssh.ssh_agent import SshAgent
 
-NO_KEY = "user me is not let in without a key, and there is none to offer"
+NO_KEY = "user me is refused without a key, and there is none to offer"
 
 
 def refused(identities: Identities) -> str:
@@ -63,7 +63,7 @@ def test_each_key_that_cannot_be_used_is_told_beside_those_that_were_offered(tmp
     paramiko.ECDSAKey.generate().write_private_key_file(str(good))
     garbage(odd)
     assert refused(Identities(named=(str(odd), str(good), "/lost"))) == (
-        f"user me is not let in with any of the keys {good}; {odd}: it is no private key that Collie can read "
+        f"user me is refused with any of the keys {good}; {odd}: it is no private key that Collie can read "
         f"(ssh-keygen -p -f '{odd}' rewrites it); /lost: No such file or directory"
     )
 

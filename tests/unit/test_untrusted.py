@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from collie.errors import CollieError, HostUnreachable, UsageError
-from collie.untrusted import STEERING, defused, read_json, typed, whole_number
+from collie.untrusted import UNSAFE_CHARACTERS, read_json, sanitized, typed, whole_number
 
 
 class Colour(StrEnum):
@@ -54,15 +54,15 @@ def test_a_number_of_a_host_is_of_plain_digits(text: str) -> None:
 
 @given(text=st.text())
 def test_defused_text_can_be_printed(text: str) -> None:
-    assert not STEERING.search(defused(text))
-    defused(text).encode()
+    assert not UNSAFE_CHARACTERS.search(sanitized(text))
+    sanitized(text).encode()
 
 
 def test_no_error_steers_a_terminal() -> None:
     steering = "\x1b]0;owned\x07 \u202e"
     for error in (CollieError(steering), UsageError(steering), HostUnreachable(steering, steering, steering)):
         assert "owned" in str(error)
-        assert not STEERING.search(str(error))
+        assert not UNSAFE_CHARACTERS.search(str(error))
 
 
 def test_levels_are_counted() -> None:

@@ -1,0 +1,46 @@
+"""How long the controller waits for hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from collie.readings.policy import WindowPolicy
+
+_MOMENT = WindowPolicy(0.05, warm_up_seconds=0.0, window_seconds=0.1, patience_seconds=0.0, averaging_seconds=0.0)
+_SECOND = WindowPolicy(0.25, warm_up_seconds=0.0, window_seconds=1.0, patience_seconds=0.0, averaging_seconds=0.0)
+_LONG = WindowPolicy(0.5, warm_up_seconds=0.0, window_seconds=3.0, patience_seconds=0.0, averaging_seconds=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class HostTiming:
+    """Pauses and deadlines towards hosts.
+
+    Attributes:
+        start_pauses_seconds: between attempts to start an agent. A host whose one CPU still cleans up may be silent for
+            half a minute. A lost host refuses at once, and is given up after these 8.5 s.
+        grace_seconds: for an answer from a host so busy that it misses its own deadline.
+        late_seconds: for overdue samples of a run.
+        release_seconds: for the kernel to release queue pairs of a killed process.
+        release_period_seconds: between two looks at these.
+        recovery_seconds: for a dead data path. With the spanning tree protocol a switch port needs 30 s to forward
+            again.
+        idle_seconds: watch of a port for foreign use.
+        clock_seconds: check of a host's clock.
+        small_messages, full_packets: runs that test a data path.
+        retry: second test, for hosts short of CPU.
+    """
+
+    start_pauses_seconds: tuple[float, ...] = (0.5, 2.0, 6.0)
+    grace_seconds: float = 4.0
+    late_seconds: float = 3.0
+    release_seconds: float = 15.0
+    release_period_seconds: float = 0.5
+    recovery_seconds: float = 45.0
+    idle_seconds: float = 1.0
+    clock_seconds: float = 1.0
+    small_messages: WindowPolicy = _MOMENT
+    full_packets: WindowPolicy = _SECOND
+    retry: WindowPolicy = _LONG
+
+
+DEFAULT_TIMING = HostTiming()
