@@ -57,6 +57,7 @@ FIELDS: Dict[str, Dict[str, Tuple[Any, bool]]] = {
     "fingerprint": {"device": (str, True), "port": (int, False)},
     "bye": {},
 }
+FLOW_FIELDS = frozenset({"flow", "role", "qps", "peer", "workload"})
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def parse_flows(flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]
     if len(flows) > MAX_ENDS:
         raise bad_request(f"prepare: 1 to {MAX_ENDS} flows")
     for entry in flows:
-        if not isinstance(entry, dict) or set(entry) - {"flow", "role", "qps", "peer", "workload"}:
+        if not isinstance(entry, dict) or set(entry) - FLOW_FIELDS:
             raise bad_request("prepare: a flow has flow, role and perhaps qps, peer and workload")
         workload = entry.get("workload", default)
         if not isinstance(workload, dict):

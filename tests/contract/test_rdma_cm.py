@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from ctypes import CDLL, POINTER, c_uint8
 from pathlib import Path
@@ -14,6 +12,7 @@ from collie.agent import rdma_cm
 from collie.agent.cma_abi import ConnParam
 from collie.agent.faults import AgentFault
 from collie.agent.rdma_cm import Address, ConnectionManager, Half
+from tests.support.fake_libraries import compiled
 
 ADDRESS = Address("0000:0000:0000:0000:0000:ffff:0a00:0001", "lo")
 MORE_THAN_AT_ONCE = rdma_cm.MAX_DIALLING + 8
@@ -21,13 +20,7 @@ MORE_THAN_AT_ONCE = rdma_cm.MAX_DIALLING + 8
 
 @pytest.fixture(scope="module")
 def librdmacm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc): on Debian apt-get install gcc libc6-dev")
-    made = tmp_path_factory.mktemp("fake") / "librdmacm.so.1"
-    source = Path(__file__).parent / "fake_librdmacm.c"
-    subprocess.run([compiler, "-std=gnu11", "-O1", "-fPIC", "-shared", "-o", str(made), str(source)], check=True)
-    return made
+    return compiled("librdmacm", tmp_path_factory.mktemp("fake"))
 
 
 @pytest.fixture
