@@ -306,7 +306,7 @@ def test_a_verb_that_fails_is_named_and_leaves_nothing(path: DataPath, fake: CDL
     with pytest.raises(AgentFault, match="sge_count 40 is above the device's 16") as caught:
         Loopback(path, opcode="WRITE", sge_count=40)
     assert caught.value.kind == "unsupported"
-    with pytest.raises(AgentFault, match=r"takes no queue pair of .*, max_inline_data 400") as caught:
+    with pytest.raises(AgentFault, match=r"refuses a queue pair with .*, max_inline_data 400") as caught:
         Loopback(path, opcode="WRITE", max_inline_data=400)
     assert (caught.value.step, caught.value.kind) == ("create_qp", "unsupported")
     with pytest.raises(AgentFault, match="Cannot allocate memory") as caught:
