@@ -27,8 +27,7 @@ class DataPath(NamedTuple):
     """One way to drive traffic.
 
     ``traffic`` makes the loop of a run. Its arguments are queues, completion queues, shared words, the words of queue
-    pairs
-    by number, and the control descriptor.
+    pairs by number, and the control descriptor.
     """
 
     name: str

@@ -67,8 +67,7 @@ def split(message_bytes: int, sge_count: int, sge_split: Union[str, Sequence[int
     """Return the lengths of the scatter list of one message, without empty entries.
 
     Listed bytes come first. The rest is spread evenly over the remaining entries, the first of which take the
-    remainder. If
-    the list names every entry, the last one takes the rest.
+    remainder. If the list names every entry, the last one takes the rest.
     """
     listed = [] if isinstance(sge_split, str) else list(sge_split)
     lengths: List[int] = []

@@ -1,4 +1,4 @@
-"""What a bundle says of itself: for whoever got it by mail and has never heard of Collie."""
+"""The text of `--about`, for readers who do not know Collie."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _HOSTS_FILE = """\
 
 
 def about(bundle: Bundle, program: str) -> str:
-    """Return the text of `--about`.
+    """Return the text.
 
     Args:
         bundle: this one.
-        program: the file's name, for commands to copy.
+        program: name of the file, for commands to copy.
     """
     return "\n\n".join(_paragraphs(bundle, program))
 

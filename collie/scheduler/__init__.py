@@ -1,1 +1,1 @@
-"""Several pairs of hosts as one testbed: who measures on which, and where."""
+"""Several pairs of hosts as one testbed, driven by threads or by workers of a scheduler."""
