@@ -260,7 +260,7 @@ class Remote(ctypes.Union):
 
 
 class SendWR(ctypes.Structure):
-    """``struct ibv_send_wr``; its last members serve operations that no workload has."""
+    """``struct ibv_send_wr``. No workload uses its last members."""
 
     _fields_ = [
         ("wr_id", c_uint64),

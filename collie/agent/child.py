@@ -101,7 +101,7 @@ class EngineProcess:
         return self._lines.closed
 
     def cpu_seconds(self) -> Optional[float]:
-        """Return the CPU time, by the process clock that Linux derives from a pid."""
+        """Return the CPU time, by the clock that Linux derives from a pid."""
         if self.status is not None:
             return None
         try:

@@ -32,7 +32,7 @@ class ConnParam(ctypes.Structure):
 
 
 class Param(ctypes.Union):
-    """The union ``param`` of ``struct rdma_cm_event``; its other member serves datagrams."""
+    """The union ``param`` of ``struct rdma_cm_event``, without the member for datagrams."""
 
     _fields_ = [("conn", ConnParam)]
 

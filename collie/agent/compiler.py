@@ -1,7 +1,7 @@
 """Compiles the traffic loop (``native/traffic.c``) and recognises objects of the current source.
 
-It has three users: the build of a wheel or an editable install, a controller whose object is older than its source, and
-an agent on a host that the shipped object does not fit. It imports nothing else of Collie.
+Its users are the build of a wheel or an editable install, a controller with an outdated object, and an agent on a host
+that the shipped object does not fit. It imports nothing else of Collie.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def _run(argv: list[str], folder: str) -> Optional[subprocess.CompletedProcess[s
 
 
 def current(folder: str) -> bytes:
-    """Return the object of the sources in ``folder``, compiled again if it is older than they are.
+    """Return the current object of the sources in ``folder``, compiled if necessary.
 
-    An outdated object is removed even if compiling fails: no object is better than one with other code.
+    An outdated object is removed even if compiling fails, because its code is not that of the source.
 
     Raises:
         NotCompiled: there is no object.

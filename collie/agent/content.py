@@ -1,4 +1,4 @@
-"""Contents of buffers for the verification of payload, and their comparison.
+"""Contents of buffers for the verification of payload.
 
 Rules:
 
@@ -7,9 +7,9 @@ Rules:
 2. The MRs of a queue pair have the same content. Queue pairs differ unless they share a receive queue.
 3. A sink starts with the complement, which is wrong at every position. So each byte is right, untouched or wrong. Where
    a message has arrived, an untouched byte is wrong, too.
-4. Only RC acknowledges arrival. For UC, UD and shared receive queues the target of a message is unknown, so untouched
-   bytes are not counted.
-5. Memory that is both source and sink (a mix that writes and reads) starts with the right bytes.
+4. Only RC acknowledges arrival. UC, UD and shared receive queues do not reveal where a message went, so untouched bytes
+   are not counted.
+5. Memory that is both source and sink starts with the right bytes.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Engines:
         """Fork ``processes`` engines for the ends ``qps`` (flow key: queue pairs).
 
         Raises:
-            AgentFault: ``bad_request`` for fewer queue pairs than engines, ``setup`` if a fork failed.
+            AgentFault: ``bad_request`` for fewer queue pairs than engines, ``setup`` for a failed fork.
         """
         self._shares = shares(qps, processes)
         self.members: List[EngineProcess] = []

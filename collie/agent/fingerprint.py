@@ -1,7 +1,6 @@
 """Settings that decide a host's performance, from NIC, link and PCIe to flow and congestion control.
 
-An unreadable setting is null, never guessed and never left out. Only the PCIe capability, ACS and DCQCN from debugfs
-need root. Nothing is changed.
+An unreadable setting is null. Only the PCIe capability, ACS and DCQCN from debugfs need root. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class Tree:
 
 
 def take(device: str, port: int, driver: Optional[str], netdev: Optional[str], tree: Optional[Tree] = None) -> Fields:
-    """Return the fingerprint of a host and of one port of one device, by category and field."""
+    """Return the fingerprint of a host and of a device's port, by category and field."""
     tree = tree or Tree()
     base = f"/sys/class/infiniband/{device}"
     parts: Dict[str, Callable[[], Fields]] = {
@@ -254,7 +253,7 @@ def _congestion_control(tree: Tree, base: str, port: int, netdev: Optional[str])
 
 
 def _parameters(tree: Tree, folder: str) -> List[Any]:
-    """Return name and value of every file in a folder, two levels deep (``enable`` has a file per priority)."""
+    """Return name and value of every file in a folder, two levels deep."""
     found: List[Any] = []
     prefix = os.path.basename(folder)
     for name in tree.names(folder):

@@ -71,12 +71,7 @@ def settled(path: str) -> str:
 def _require_own(path: str, is_closed: bool) -> bool:
     """Refuse a folder or link that another user owns or can write to.
 
-    Args:
-        path: of the folder or link.
-        is_closed: whether a folder above it lets only its owner in.
-
-    Returns:
-        Whether other users cannot reach the entries below it.
+    ``is_closed`` means that a folder above lets only its owner in. Returns that for the entries below.
     """
     found = os.lstat(path)
     if found.st_uid not in (0, os.geteuid()):

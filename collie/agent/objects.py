@@ -60,7 +60,7 @@ class Limits:
         """Refuse values above a limit, and transports and operations that the device lacks.
 
         Raises:
-            AgentFault: ``unsupported``, with the value and the limit.
+            AgentFault: ``unsupported``.
         """
         self._check_transport(workload.qp_type)
         if workload.opcodes & ATOMICS and not self.atomics:
@@ -90,7 +90,7 @@ class Limits:
         """Refuse more objects than the device has, over all workloads of a run.
 
         Raises:
-            AgentFault: ``unsupported``, with the value and the limit.
+            AgentFault: ``unsupported``.
         """
         self._refuse([("queue pairs", qps, self.max_qp), ("memory regions", mrs, self.max_mr)])
 
@@ -102,7 +102,7 @@ class Limits:
 
 
 def remote_access(v: Verbs, workload: Workload) -> int:
-    """Return the access flags of a peer. Devices without atomics refuse the atomic flag, so it is set only if used."""
+    """Return a peer's access flags. Devices without atomics refuse that flag, so it is set only if used."""
     access = v.e.IBV_ACCESS_REMOTE_WRITE | v.e.IBV_ACCESS_REMOTE_READ
     return int(access | v.e.IBV_ACCESS_REMOTE_ATOMIC if workload.opcodes & ATOMICS else access)
 

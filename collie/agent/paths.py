@@ -26,8 +26,8 @@ AnyTraffic = Union[Traffic, NativeTraffic]
 class DataPath(NamedTuple):
     """One way to drive traffic.
 
-    ``traffic`` makes the loop of a run. Its arguments are queues, completion queues, shared words, the words of queue
-    pairs by number, and the control descriptor.
+    ``traffic`` makes the loop from queues, completion queues, shared words, words of queue pairs by number, and the
+    control descriptor.
     """
 
     name: str

@@ -36,9 +36,9 @@ NOTHING = Proof(0, 0)
 
 @dataclass(frozen=True)
 class Request:
-    """One work request: MR, lengths of its scatter list, and evidence of its completion.
+    """One work request, with the lengths of its scatter list.
 
-    ``delivers`` counts payload that reached the sink of the flow. ``returns`` counts payload fetched in a mixed flow.
+    ``delivers`` counts payload that reached the sink of the flow, ``returns`` payload fetched in a mixed flow.
     """
 
     opcode: str
@@ -66,8 +66,8 @@ class Chain:
 def split(message_bytes: int, sge_count: int, sge_split: Union[str, Sequence[int]]) -> Tuple[int, ...]:
     """Return the lengths of the scatter list of one message, without empty entries.
 
-    Listed bytes come first. The rest is spread evenly over the remaining entries, the first of which take the
-    remainder. If the list names every entry, the last one takes the rest.
+    Listed bytes come first. The remaining entries share the rest evenly, the first ones its remainder. If the list
+    names every entry, the last one takes the rest.
     """
     listed = [] if isinstance(sge_split, str) else list(sge_split)
     lengths: List[int] = []
@@ -96,8 +96,7 @@ def fitting(depth: int, requests: int) -> int:
 def distinct_chains(batch: int, turn: int, mrs: int, budget: int) -> int:
     """Return the number of chains (or rounds) to build, so that posting them in turn repeats the sequence.
 
-    The turn of requests always repeats exactly. The turn of MRs does if ``budget`` work requests suffice. Otherwise the
-    budget limits the number of MRs used.
+    The turn of requests always repeats exactly. ``budget`` work requests can limit the number of MRs used.
     """
     mix = _lcm(batch, turn) // batch
     exact = _lcm(batch, _lcm(turn, mrs)) // batch
@@ -145,7 +144,7 @@ class _Sequence:
         )
 
     def _proof(self, number: int, *, returns: bool) -> Proof:
-        """Return the evidence of a request's completion for one direction of payload."""
+        """Return the evidence of a completion for one direction of payload."""
         turn = self.turn
         proved = (turn[n % len(turn)] for n in range(number + 1 - self.workload.messages_per_signal, number + 1))
         sizes = [size for opcode, size in proved if (self._mixed and opcode in FETCHING) == returns]

@@ -28,9 +28,9 @@ QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1
 
 
 class Queue:
-    """A send or receive queue: chains posted in turn, and the number outstanding.
+    """A send or receive queue: chains posted in turn.
 
-    One flat object for both directions, with plain slots and no methods, because the traffic loop uses little else.
+    One flat object with plain slots for both directions, because the traffic loop uses little else.
     """
 
     __slots__ = (
@@ -161,7 +161,7 @@ class SendBuilder:
 
 
 def scatter(v: Verbs, buffers: Optional[Buffers], pair: int, mr: int, segments: Sequence[int]) -> List[Any]:
-    """Return the SGEs of consecutive ``segments`` from the start of one MR."""
+    """Return SGEs of consecutive ``segments`` of one MR."""
     assert buffers is not None, "an end has buffers once it is created"
     address, lkey = buffers.local(pair, mr)
     entries = []
@@ -186,7 +186,7 @@ def receive_queues(resources: Resources, end: End, layout: EndLayout, first_numb
 
 
 def shared_receive_queue(resources: Resources, end: End, layout: EndLayout, number: int) -> Queue:
-    """Build the shared receive queue of ``end``, over all MRs of its queue pairs in turn."""
+    """Build the shared receive queue of ``end``, over all its MRs in turn."""
     workload = end.workload
     plan = receive_plan(workload, workload.mrs_per_qp * end.qps, 1)
     queue = Queue(False, layout.base, layout.first_qp, end.srq)

@@ -1,10 +1,8 @@
 """Connects queue pairs by RDMA-CM: librdmacm by ctypes, for both data paths.
 
-librdmacm never owns the queue pairs. It connects ids under their numbers and reports the agreed path. The owner of each
-queue pair moves it to RTS.
-
-One event channel serves all ids of a run, because one engine may hold both ends of a flow. A listener, the only one of
-an agent, exists from ``prepare`` until all queue pairs of the run are connected.
+librdmacm never owns the queue pairs. It connects ids under their numbers and reports the path, and the run moves the
+queue pairs to RTS. One event channel serves all ids, because one engine may hold both ends of a flow. A listener, the
+only one of an agent, exists from ``prepare`` until all queue pairs are connected.
 """
 
 from __future__ import annotations
@@ -70,7 +68,7 @@ class Address(NamedTuple):
     netdev: str
 
     def socket_address(self, port: int = 0) -> ctypes.Array[ctypes.c_char]:
-        """Return it as a ``struct sockaddr``; a link-local one is of the interface."""
+        """Return it as a ``struct sockaddr``. A link-local address belongs to the device."""
         packed = socket.inet_pton(socket.AF_INET6, self.gid)
         if packed[:12] == b"\0" * 10 + b"\xff\xff":
             data = struct.pack("=H2s4s8x", socket.AF_INET, struct.pack("!H", port), packed[12:])
@@ -92,7 +90,7 @@ class Agreed(NamedTuple):
 
 
 class Half(NamedTuple):
-    """The local side of a connection: its parameters, and the step of its queue pair to RTS."""
+    """The local side of a connection, and the step of its queue pair to RTS."""
 
     param: cma_abi.ConnParam
     bring_up: Callable[[Agreed], None]
@@ -161,7 +159,7 @@ class ConnectionManager:
         self._to_dial.append((Address(gid, self._address.netdev).socket_address(port), half))
 
     def expect(self, listener: int, qp_num: int, half: Half) -> None:
-        """Have ``connect_all`` wait for the request of the peer's queue pair ``qp_num``."""
+        """Have ``connect_all`` wait for the request of the peer's queue pair."""
         self._awaited[listener, qp_num] = half
 
     def connect_all(self, seconds: float) -> None:

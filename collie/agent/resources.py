@@ -274,10 +274,7 @@ class Resources:
                 cm.expect(end.listener, number, half)
 
     def _bring_up_agreed(self, pair: Any, workload: Workload, psn: int, agreed: Agreed) -> None:
-        """Move a queue pair to RTS on the agreed path, with the workload's attributes.
-
-        It repeats INIT to set the partition of the connection.
-        """
+        """Move a queue pair to RTS on the agreed path. INIT is repeated to set the partition."""
         attributes = self._attributes(workload)
         attributes.pkey_index = agreed.pkey_index
         with step("modify_qp INIT"):

@@ -1,4 +1,4 @@
-"""Reads every counter of one device: RDMA hardware and port counters, network device, driver statistics, devlink.
+"""Reads every counter of one device.
 
 A missing source is an empty object, an unreadable counter null, never 0. Only ``devlink`` needs root. Nothing is reset,
 enabled or tuned.
@@ -28,7 +28,7 @@ Values = Dict[str, Optional[int]]
 
 
 class SysfsCounters:
-    """Numeric files of a directory, kept open. A read at offset 0 makes the kernel evaluate them."""
+    """Numeric files of a directory, kept open. The kernel evaluates them at each read."""
 
     def __init__(self, directory: str) -> None:
         self._files: Dict[str, int] = {}
@@ -235,7 +235,7 @@ def host_cpu(path: str = "/proc/stat") -> Dict[str, Any]:
 
 
 def waited(pid: int, proc: str = "/proc") -> Optional[float]:
-    """Return the seconds for which the threads of a process were ready and had no CPU."""
+    """Return the seconds for which a process's threads were ready and had no CPU."""
     tasks = os.path.join(proc, str(pid), "task")
     waits = []
     try:

@@ -118,7 +118,7 @@ class Traffic:
                 cq.cq.ack_events(1)
 
     def _account(self, completions: List[Any]) -> None:
-        """Add up a batch per queue, then settle each queue once, because shared words cost more than slots."""
+        """Add up a batch per queue, then settle each queue once: shared words cost more than slots."""
         queues = self._queues
         receives: List[Queue] = []
         sends: List[Queue] = []

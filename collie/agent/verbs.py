@@ -89,10 +89,7 @@ missing: Optional[str] = None
 
 
 def load() -> Optional[PyVerbs]:
-    """Import pyverbs once, and record the reason if that fails.
-
-    The resident agent calls this before it forks: the import takes a second on an emulated CPU.
-    """
+    """Import pyverbs once, or record the reason that it fails."""
     global verbs, missing
     if verbs is None and missing is None:
         try:

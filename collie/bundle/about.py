@@ -19,12 +19,7 @@ _HOSTS_FILE = """\
 
 
 def about(bundle: Bundle, program: str) -> str:
-    """Return the text.
-
-    Args:
-        bundle: this one.
-        program: name of the file, for commands to copy.
-    """
+    """Return the text, with `program` as the file's name in commands."""
     return "\n\n".join(_paragraphs(bundle, program))
 
 

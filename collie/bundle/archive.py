@@ -1,7 +1,7 @@
 """The file: made of modules, agent and data, and read as data.
 
-A bundle may come from an attacker. Reading runs, imports and unpacks nothing: it loads one member into memory, up to a
-limit.
+A bundle may come from an attacker. Reading it loads one member into memory, up to a limit, and runs, imports or unpacks
+nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ sys.exit(code)
 
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, EOFError, ValueError, ArithmeticError)
-"""Exceptions of `zipfile` for other files, and for damaged or encrypted archives."""
+"""Exceptions of `zipfile` for other, damaged or encrypted files."""
 
 
 def build(bundle: Bundle, catalogs: Catalogs, agent: bytes) -> bytes:

@@ -46,7 +46,7 @@ logger = logging.getLogger("bundle")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the bundle of this program. An expected error becomes one message on standard error."""
+    """Run the bundle. An expected error becomes one message on standard error."""
     install_handlers()
     outlive_readers()
     to_stderr = logging.StreamHandler()
@@ -63,25 +63,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("interrupted")
         return 130
     except Exception as error:
-        # The only boundary for unexpected errors. Exit 1 would mean that the anomaly was not reproduced.
+        # The only boundary for unexpected errors. Exit 1 would mean: not reproduced.
         logger.debug("unforeseen", exc_info=True)
         _say(f"{program}: unforeseen {type(error).__name__}: {error}\nThis is a fault of Collie, which made this file.")
         return 3
 
 
 def run(bundle: Bundle, testbed: HostsTestbed, *, repeat: int, controls: bool, shared_port: bool) -> Outcome:
-    """Repeat an anomaly and judge it.
+    """Repeat an anomaly, judge it, and close the testbed.
 
     Args:
         bundle: the anomaly.
-        testbed: closed afterwards.
+        testbed: the hosts.
         repeat: runs of each workload.
         controls: also run it with each condition broken in turn.
         shared_port: continue although other traffic uses a port.
 
     Returns:
-        The reproduction. Differences of the hosts from those of the discovery, None if those are not recorded. The
-        record of pause and traffic.
+        The reproduction, how the hosts differ from those of the discovery (None if unrecorded), and the safety record.
 
     Raises:
         TestbedError: the hosts cannot be used.

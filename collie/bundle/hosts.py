@@ -78,10 +78,7 @@ OPTIONAL = tuple(name for name in _READERS if name not in (*_NEEDED, "port", "us
 
 
 def pair_of(words: Sequence[str]) -> Pair:
-    """Return the named hosts.
-
-    Args:
-        words: two or more hosts in the form of `FORM`, host A first, or one JSON file.
+    """Return the hosts named by two or more words in the form of `FORM`, host A first, or by one JSON file.
 
     Raises:
         UsageError: a word is not a host.

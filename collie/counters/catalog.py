@@ -1,4 +1,4 @@
-"""Catalogs: the counters of one NIC driver, their units and widths, and the components that they indicate."""
+"""Catalogs: the counters of one NIC driver."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOFTWARE_DRIVERS: Final = frozenset({"rxe", "siw"})
 
 
 class Role(StrEnum):
-    """Meaning of a counter for verdicts, independent of the vendor."""
+    """Meaning of a counter for verdicts."""
 
     TX_PAUSE = "tx_pause"
     """Time for which this host paused its peer, one counter per priority."""
@@ -36,12 +36,12 @@ class Role(StrEnum):
     """Pause frames sent, for NICs that do not count pause time."""
     RX_PAUSE_FRAMES = "rx_pause_frames"
     XMIT_WAIT = "xmit_wait"
-    """InfiniBand's counterpart of received pause: data or time for which the peer gave this host no credits."""
+    """Time for which, or data for which, the peer gave this host no credits: InfiniBand's received pause."""
     DISCARD = "discard"
     """Packets that this host dropped, on arrival or, by limits of a cloud, before sending."""
     OUT_OF_SEQUENCE = "out_of_sequence"
-    """Packets that arrived out of sequence, except those after a receiver-not-ready NAK (`RNR_NAK`). NAKs that a host
-    receives do not count: they concern packets that it sent."""
+    """Packets that arrived out of sequence, except those after a receiver-not-ready NAK (`RNR_NAK`). Received NAKs do
+    not count, because they concern packets sent."""
     RNR_NAK = "rnr_nak"
     """Receiver-not-ready NAKs sent: no receive was posted when a message arrived."""
     RX_PACKETS = "rx_packets"
@@ -56,7 +56,7 @@ class Unit(StrEnum):
     OPERATIONS = "operations"
     EVENTS = "events"
     OBJECTS = "objects"
-    """Queue pairs, memory regions, pages and other objects of a driver."""
+    """Queue pairs, memory regions, pages and the like."""
     SECONDS = "seconds"
     MICROSECONDS = "us"
     PERCENT = "percent"
@@ -68,22 +68,21 @@ class Counter:
 
     Attributes:
         name: unique in its catalog. The driver's spelling, unless another source has the same.
-        source: `hw_counters`, `device_hw_counters`, `counters`, `ethtool`, `netdev`, `devlink`, or `model` on the
-            simulator.
-        unit: of one reading, after `scale`.
-        kind: purpose.
+        source: place of the reading, `model` on the simulator.
+        unit: of one reading times `scale`.
+        kind: use in a search.
         component: part of the NIC or host that it indicates.
         width: bits after which it wraps. A 32-bit counter wraps in seconds at high rates.
         gauge: a level, never differenced.
         scale: factor from readings to `unit` (4 for the PMA's `port_*_data`).
-        role: meaning for verdicts, if any.
+        role: use in verdicts.
         refresh_seconds: shortest interval between updates by the driver.
         meaning: one line for people.
         spelled: the driver's spelling, if not `name`.
         canonical: common name for several vendors, such as `rx_discards`, or empty.
         availability: condition under which the driver exposes it, empty for always.
         saturates: stops at its maximum instead of wrapping, as classic PMA counters do.
-        link_layer: the only link layer on which it is meaningful, in sysfs' spelling, empty for any.
+        link_layer: the only one on which it counts, in sysfs' spelling, empty for any.
     """
 
     name: str
@@ -111,12 +110,12 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Counters of a driver that a catalog excludes.
+    """Counters that a catalog excludes.
 
     Attributes:
         pattern: regular expression for whole names in the driver's spelling.
-        source: of the counters.
-        reason: for the exclusion.
+        source: place of the readings.
+        reason: why they are excluded.
     """
 
     pattern: str
@@ -159,8 +158,7 @@ class Catalog:
     def unmapped(self, names: Mapping[str, Iterable[str]]) -> tuple[tuple[str, str], ...]:
         """Return the counters of a device that this catalog neither lists nor excludes.
 
-        Args:
-            names: by source, in the driver's spelling.
+        `names` has them by source, in the driver's spelling.
         """
         listed = {counter.key for counter in self.counters}
         return tuple(
@@ -173,7 +171,7 @@ class Catalog:
     def on_link(self, link_layer: str | None, rate_bps: float | None) -> Catalog:
         """Return the catalog for a port.
 
-        Counters of other link layers are left out. On an unknown link layer, all counters that need one are. With a
+        Counters of other link layers are left out, and those of any certain one if the link layer is unknown. With a
         known rate, `Role.XMIT_WAIT` in bytes becomes time.
         """
         fitting = (counter for counter in self.counters if counter.link_layer in {"", link_layer})

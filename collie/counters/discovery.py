@@ -1,4 +1,4 @@
-"""Catalogs for drivers without one: every counter of a device, under its name."""
+"""Catalogs for drivers without one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,8 @@ UNKNOWN_COMPONENT = "unknown"
 def discovered(driver: str, names: Names, known: Iterable[Catalog] = ()) -> Catalog:
     """Return a catalog of every counter of a device.
 
-    Another catalog's counter with the same source and spelling supplies the description, including its role. Examples
-    are InfiniBand's port counters. All others are taken as diagnostic 64-bit counts of events, so a search ranks and
-    drives them.
-
-    Args:
-        driver: the kernel's name.
-        names: counters of the device.
-        known: other catalogs. The first that describes a counter wins.
+    The first of the `known` catalogs with the same source and spelling supplies the description, including the role.
+    All other counters are taken as diagnostic 64-bit counts of events, so a search ranks and drives them.
     """
     described = {counter.key: counter for catalog in reversed(tuple(known)) for counter in catalog.counters}
     counters: dict[str, Counter] = {}

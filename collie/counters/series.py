@@ -3,9 +3,9 @@
 1. A missing reading stays None, never 0.
 2. A gauge is averaged, never differenced.
 3. A difference uses the counter's width and survives one wrap. Any other step back is a reset (driver reload, firmware
-   reset), listed by `resets`, and gives no rate. Neither does a saturated counter.
+   reset) and gives no rate. Nor does a counter that saturates at its maximum.
 4. A counter that the driver refreshes once a second moves in steps. Its rate is measured from step to step, and needs
-   at least two refreshes.
+   two refreshes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import pairwise
 from collie.counters.catalog import Catalog, Counter
 
 _LARGEST_PLAUSIBLE_STEP = 0.5
-"""Largest share of its range that a counter can advance between two samples. A larger advance is a reset."""
+"""Largest plausible share of its range for a wrap between two samples. Beyond it, the counter was reset."""
 _MIN_REFRESHES = 2.0
 _LATE_REFRESHES = 1.5
 """A moving counter changes at each refresh. A longer interval means that it stood still."""
@@ -38,15 +38,9 @@ class Snapshot:
 
 
 def difference(counter: Counter, before: float | None, after: float | None) -> float | None:
-    """Return the advance of a counter in its unit.
+    """Return the advance of a counter, not a gauge, in its unit and over at most one wrap.
 
-    Args:
-        counter: must not be a gauge.
-        before: the earlier reading.
-        after: the later reading.
-
-    Returns:
-        The advance over at most one wrap, None if a reading is missing or the counter was reset or is saturated.
+    None if a reading is missing or the counter was reset or is saturated.
     """
     if before is None or after is None or _is_reset(counter, before, after):
         return None
@@ -75,29 +69,18 @@ def resets(catalog: Catalog, snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
 
 
 def rates(catalog: Catalog, snapshots: Sequence[Snapshot]) -> dict[str, float | None]:
-    """Return the rate of each counter over a window, or the mean of a gauge.
+    """Return the rate of each counter over two or more snapshots, or the mean of a gauge.
 
-    Args:
-        catalog: the counters.
-        snapshots: at least two, in order of time.
-
-    Returns:
-        By counter name. None if a reading is missing, the counter was reset, or the window is too short for its
-        refresh.
+    None if a reading is missing, the counter was reset, or the window is too short for its refresh.
     """
     return {counter.name: _rate(counter, snapshots) for counter in catalog.counters}
 
 
 def rates_at(catalog: Catalog, snapshots: Sequence[Snapshot], index: int) -> dict[str, float | None]:
-    """Return the rate of each counter from the previous snapshot to this one.
+    """Return the rate of each counter up to the snapshot `index`, which is at least 1.
 
     A slowly refreshed counter uses as many earlier snapshots as it needs. Its rate lags, but is neither zero nor a
     multiple.
-
-    Args:
-        catalog: the counters.
-        snapshots: in order of time.
-        index: of the snapshot, at least 1.
     """
     return {
         counter.name: _rate(counter, snapshots[_since(counter, snapshots, index) : index + 1])
@@ -106,7 +89,7 @@ def rates_at(catalog: Catalog, snapshots: Sequence[Snapshot], index: int) -> dic
 
 
 def _since(counter: Counter, snapshots: Sequence[Snapshot], index: int) -> int:
-    """Return the index of the snapshot from which a rate starts: the latest that is old enough, or the first."""
+    """Return the snapshot from which a rate starts: the latest that is old enough, or the first."""
     if counter.gauge or counter.refresh_seconds <= 0:
         return index - 1
     begin = snapshots[index].seconds - _MIN_REFRESHES * counter.refresh_seconds
@@ -136,8 +119,8 @@ def _rate(counter: Counter, snapshots: Sequence[Snapshot]) -> float | None:
 def _stepped(refresh: float, seconds: Sequence[float], advances: Sequence[float]) -> float | None:
     """Return the rate of a counter that moves once per refresh.
 
-    The advance at the first step was counted before it, since an unknown time. So the rate is that of the later steps,
-    from the first step to the last. Each step is placed in the middle between two samples.
+    The time of the advance at the first step is unknown. So the rate is that of the later steps, from the first step to
+    the last. Each step is placed in the middle between two samples.
     """
     if seconds[-1] - seconds[0] < _MIN_REFRESHES * refresh:
         return None
@@ -157,23 +140,15 @@ def _stepped(refresh: float, seconds: Sequence[float], advances: Sequence[float]
 
 
 def is_stable(values: Sequence[float], tolerance: float) -> bool:
-    """Whether at least four values vary by no more than a tolerance.
-
-    Args:
-        values: a rate per sample.
-        tolerance: largest coefficient of variation (standard deviation / mean).
-    """
+    """Whether there are at least four values with a `variation` within the tolerance."""
     return len(values) >= 4 and variation(values) <= tolerance
 
 
 def is_level(values: Sequence[float], tolerance: float, typical: float) -> bool:
-    """Whether the mean of unstable values is as certain as that of a stable window, with one level.
+    """Whether the mean of a long, unstable window is as certain as that of a stable one with `typical` samples.
 
-    Args:
-        values: a rate per sample of a long window.
-        tolerance: largest coefficient of variation of a stable window, and largest difference between the means of both
-            halves.
-        typical: samples of a stable window.
+    `tolerance` is the largest coefficient of variation of a stable window, and limits the difference between the means
+    of both halves.
     """
     half = len(values) // 2
     if half < 4 or variation(values) > tolerance * math.sqrt(len(values) / typical):

@@ -11,10 +11,8 @@ SPREAD_OF_NORMAL: Final = 1.4826
 
 
 def robust_spread(values: Sequence[float], middle: float) -> float:
-    """Return the standard deviation of a normal distribution with the values' median absolute deviation.
+    """Return the standard deviation of a normal distribution with the same median absolute deviation.
 
-    Args:
-        values: at least one.
-        middle: their median.
+    `middle` is the median of the values, of which there is at least one.
     """
     return SPREAD_OF_NORMAL * median(abs(value - middle) for value in values)

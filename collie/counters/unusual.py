@@ -1,7 +1,7 @@
 """Deviation of a rate from earlier rates of the same counter on the same host.
 
-The unit is the median absolute deviation from the median so far, so a few outliers have no effect. For a counter of
-trouble with a median of zero, any movement is unusual.
+The unit is the median absolute deviation from the median, so a few outliers have no effect. If the median of a counter
+of trouble is zero, any movement is unusual.
 """
 
 from __future__ import annotations
@@ -24,24 +24,16 @@ _TROUBLE = frozenset({CounterKind.DIAGNOSTIC, CounterKind.PAUSE, CounterKind.ERR
 
 
 class CounterBaseline:
-    """Earlier rates of the counters of one host.
-
-    Args:
-        catalog: of its NIC.
-    """
+    """Earlier rates of the counters of one host."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._history: dict[str, deque[float]] = {}
 
     def judge(self, rates: Mapping[str, float | None]) -> dict[str, float | None]:
-        """Return the score of each rate, and record it.
+        """Return the score of each rate by counter name, and record the rate.
 
-        Args:
-            rates: by counter name, as from `series.rates`.
-
-        Returns:
-            By counter name, 0 for usual to `MAX_UNUSUAL`. None for an unknown rate or too few samples.
+        Scores are 0 for usual to `MAX_UNUSUAL`, None for an unknown rate or too few samples.
         """
         judged = {counter.name: self._score(counter, rates.get(counter.name)) for counter in self._catalog.counters}
         for name, rate in rates.items():

@@ -1,1 +1,1 @@
-"""Several pairs of hosts as one testbed, driven by threads or by workers of a scheduler."""
+"""Several pairs of hosts as one testbed."""

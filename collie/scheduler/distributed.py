@@ -1,13 +1,12 @@
 """Pairs of hosts driven by workers of dask.distributed.
 
-Terms. A *scheduler* is a `dask scheduler`. Its *workers* are `dask worker` processes that can reach the hosts. The
-*controller* is this process: it decides, and keeps the record.
+Terms. The *workers* of a *scheduler* are `dask worker` processes that can reach the hosts. The *controller* is this
+process: it decides, and keeps the record.
 
 Rules.
-1. The controller assigns pairs to workers evenly. Dask neither chooses nor repeats. `collie.scheduler.worker` runs in
-   the worker.
-2. A pair whose worker has left gets another one, which repeats the run, a few times. If no worker comes in time, the
-   pair is lost.
+1. The controller assigns pairs to workers evenly. Dask neither chooses nor repeats.
+2. A pair whose worker has left gets another one, which repeats the run. After a few, or if none comes, the pair is
+   lost.
 3. No wait is endless. While a worker runs a task, the scheduler is asked for its workers, with a deadline. A scheduler
    that misses it is not asked again.
 4. The watch of a run acts in the worker. Here it sees the samples after the run.
@@ -47,7 +46,7 @@ _CONNECT_SECONDS = 10.0
 _WORKER_SECONDS = 60.0
 """Longest wait of a pair for a worker."""
 _WORKERS_PER_STEP = 3
-"""Most workers that may leave during one step of a pair. After that, the step is the likely cause."""
+"""Most workers that may leave during one step. After that, the step is the likely cause."""
 _LOOK_SECONDS = 0.5
 _ANSWER_SECONDS = (12.0, 3.0)
 """Deadlines for the scheduler's list of workers, which takes milliseconds, or 10 s on a machine with hardly any CPU.
@@ -62,9 +61,6 @@ class _Vanished(Exception):
 
 class Workers:
     """The workers of a scheduler, and their pairs.
-
-    Args:
-        address: `tcp://HOST:PORT` or `tls://HOST:PORT`.
 
     Raises:
         UsageError: as `require_usable`.
@@ -85,12 +81,7 @@ class Workers:
         self._silent = False
 
     def ask(self, pair: str, function: Callable[..., WorkerReply[T]], *arguments: Any) -> T:
-        """Call a function in the worker of a pair, or in another one if that leaves.
-
-        Args:
-            pair: its key.
-            function: receives the key and the arguments.
-            arguments: must be picklable.
+        """Call a function with a pair's key in its worker, or in another one if that leaves. Arguments are pickled.
 
         Raises:
             TestbedError: an expected error of the function, no worker in time, or too many workers left.
@@ -109,7 +100,7 @@ class Workers:
         raise TestbedError(f"{_WORKERS_PER_STEP} workers have left one after another during the same step")
 
     def ask_beside(self, pair: str, function: Callable[..., T | None], *arguments: Any) -> T | None:
-        """Call a fast function in the worker of a pair, beside its current task. None without an answer.
+        """Call a fast function beside the current task of a pair's worker. None without an answer.
 
         Raises:
             TestbedError: the scheduler is gone.
@@ -124,7 +115,7 @@ class Workers:
                 return found.get(worker)
             return None
 
-        # The scheduler tries for half a minute to reach a worker that has left, without a way to shorten that.
+        # The scheduler tries for half a minute to reach a worker that has left.
         try:
             return self._watched(worker, run)
         except _Vanished:
@@ -175,7 +166,7 @@ class Workers:
         return freest
 
     def _leave(self, worker: str, pair: str) -> None:
-        """Close the testbed of a pair in one worker before another worker opens it."""
+        """Close a pair in one worker before another worker opens it."""
         left = None
         with suppress(_Vanished):
             left = self._answer(worker, in_worker.close, pair).value
@@ -254,13 +245,7 @@ class Workers:
 
 
 class WorkerPair:
-    """A `ports.Testbed` in a worker.
-
-    Args:
-        workers: of the scheduler.
-        name: of the pair.
-        opens: opens its testbed in the worker.
-    """
+    """A `ports.Testbed` that `opens` opens in a worker."""
 
     def __init__(self, workers: Workers, name: str, opens: Open) -> None:
         self._workers = workers
@@ -326,12 +311,7 @@ class WorkerPair:
 
 
 class DistributedPairs(LocalPairs):
-    """Pairs driven by the workers of a dask scheduler.
-
-    Args:
-        address: of the scheduler.
-        opens: by pair, opens its testbed in a worker.
-        absent_ok: as in `LocalPairs`.
+    """Pairs driven by the workers of a dask scheduler. `opens` opens their testbeds there.
 
     Raises:
         UsageError: as `Workers`.
@@ -356,12 +336,12 @@ class DistributedPairs(LocalPairs):
 
 
 def require_usable(address: str) -> ModuleType:
-    """Return dask.distributed if its settings suit a scheduler's address.
+    """Return dask.distributed if its settings suit a scheduler's address. Contacts no scheduler.
 
-    Contacts no scheduler. Dask would refuse wrong settings after 20 s, with a traceback.
+    Dask would refuse wrong settings after 20 s, with a traceback.
 
     Raises:
-        UsageError: wrong address, dask.distributed not installed, or settings that do not suit the address.
+        UsageError: wrong address, dask.distributed not installed, or unsuitable settings.
     """
     match = re.fullmatch(r"(tcp|tls)://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})", address)
     if not match or not 0 < int(match[3]) < 1 << 16:

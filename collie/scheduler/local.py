@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class LocalPairs:
-    """A `ports.Testbed` of several equal ones. Single runs and common properties use the first that answers.
+    """A `ports.Testbed` of two or more equal ones. Single runs and common properties use the first that answers.
 
     Args:
-        testbeds: two or more, by name. Closed with this one.
+        testbeds: by name. Closed with this one.
         absent_ok: lose a silent testbed with its first run, as long as another one answers.
         takes_time: measuring takes real time, even with virtual time in the testbeds.
 
@@ -34,7 +34,7 @@ class LocalPairs:
 
     Attributes:
         lanes: one per testbed.
-        absent: testbeds that do not answer, with the reason.
+        absent: silent testbeds, with the reason.
     """
 
     def __init__(self, testbeds: Mapping[str, Testbed], *, absent_ok: bool = False, takes_time: bool = False) -> None:

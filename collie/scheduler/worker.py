@@ -1,8 +1,7 @@
-"""Tasks of a worker: it opens the testbed of a pair once, and keeps it. Dask sends these functions by reference.
+"""Tasks of a worker, which dask sends by reference. A worker opens the testbed of a pair once, and keeps it.
 
-A testbed is closed on request, when another worker takes the pair over, or after some time without a call. An error
-travels as text. A worker that has left its scheduler stops its run at the next sample, because another worker may have
-the pair.
+A testbed is closed on request or after some time without a call. An error travels as text. A worker that has left its
+scheduler stops its run at the next sample, because another worker may have the pair.
 """
 
 from __future__ import annotations
@@ -26,19 +25,13 @@ Open = Callable[[], Testbed]
 """Opens the testbed of a pair, in a worker."""
 
 _IDLE_SECONDS = 300.0
-"""Time without a call after which a worker closes a testbed: its controller is gone."""
+"""A worker then closes a testbed without calls, because its controller is gone."""
 _AT_WORK = ("running", "paused")
 
 
 @dataclass(frozen=True)
 class WorkerReply(Generic[T]):
-    """Reply of a worker.
-
-    Attributes:
-        value: None with an error.
-        error: message.
-        version: of Collie in the worker.
-    """
+    """Value or error of a call, and the worker's version of Collie."""
 
     value: T | None = None
     error: str | None = None
@@ -96,7 +89,7 @@ def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> WorkerReply[
 
 
 def close(key: str) -> WorkerReply[Left]:
-    """Close the testbed of a pair. The reply of a worker that never had the pair has no value."""
+    """Close the testbed of a pair. The reply of a worker that never had it has no value."""
     with _keeping:
         kept = _kept.pop(key, None)
         before = _left.pop(key, None if kept is None else {})
@@ -155,7 +148,7 @@ def measure(workload: Workload, run: int, watch: Watch | None, testbed: Testbed)
 
 
 def specification_beside(key: str, workload: Workload) -> Bound | None:
-    """Return the data sheet's bound, also during a run. None if this worker does not have the pair."""
+    """Return the data sheet's bound, also during a run. None without the pair."""
     kept = _kept.get(key)
     return kept.testbed.specification(workload) if kept is not None else None
 
