@@ -1,4 +1,4 @@
-"""Starts a shipped program on a host, exactly as the controller verified it.
+"""Starts a shipped program on a host: exactly the bytes that were verified.
 
 The controller sends this source over standard input to ``python3 -c BOOT PATH SHA256``, so no file on the host is
 trusted. The answer is one line on standard output:

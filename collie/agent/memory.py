@@ -106,7 +106,10 @@ def cpus_of(node: int, root: str = NODES) -> Set[int]:
 
 
 def run_on(node: Optional[int]) -> None:
-    """Bind this process and its later threads to the CPUs of a NUMA node, if the host has several."""
+    """Bind this process and its later threads to the CPUs of a NUMA node.
+
+    No effect on hosts with one node, or if no CPU of the node is permitted.
+    """
     if node is None or len(numa_nodes()) < 2:
         return
     usable = cpus_of(node) & os.sched_getaffinity(0)

@@ -123,7 +123,7 @@ class HardwareCounters:
         """Return every counter."""
         try:
             return self._reader.read()
-        except OSError:  # root has enabled more than one message holds
+        except OSError:  # more counters than one message holds, since root enabled some
             self._reader.close()
             self._reader = SysfsCounters(self._directory)
             return self._reader.read()
