@@ -1,4 +1,4 @@
-"""Entry point of the program (``start.py`` is the archive's)."""
+"""Run the agent. In the archive, ``start.py`` runs first."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .lines import Lines
 from .loop import log
 from .pulse import Pulse
 
-# Samples must come on time next to an engine that takes every cycle of a small machine.
+# Samples must be on time beside an engine that uses a small machine's whole CPU.
 AGENT_NICE = -10
 
 
 def prefer(nice: int) -> None:
-    """Set the priority of this process where it may."""
+    """Set the priority of this process, if permitted."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, nice)
 
 
 def main() -> int:
-    """Serve one controller on stdin and stdout until it ends."""
+    """Serve one controller on stdin and stdout."""
     source, sink = os.dup(0), os.dup(1)
-    # Whatever prints by mistake, in a library or in C, must not end up between the lines of the protocol.
+    # Stray output of a library must not reach the protocol.
     os.dup2(2, 1)
     loaded = paths.load()
     prefer(AGENT_NICE)

@@ -1,6 +1,6 @@
-"""libibverbs' ABI (libibverbs.so.1, IBVERBS_1.1, 64-bit): the structures that control verbs take, and their numbers.
+"""ABI of libibverbs (libibverbs.so.1, IBVERBS_1.1, 64-bit): structures and constants of the verbs that a run calls.
 
-Named as in ``infiniband/verbs.h``; a test compares every size and offset with that header. Only what a run needs.
+Names are those of ``infiniband/verbs.h``. A test compares every size and offset with that header.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, List, Tuple
 
 
 class Gid(ctypes.Union):
-    """``union ibv_gid``: as it stands on the wire."""
+    """``union ibv_gid``, in network byte order."""
 
     _fields_ = [("raw", c_uint8 * 16), ("words", c_uint64 * 2)]
 
@@ -161,7 +161,7 @@ class DeviceAttr(ctypes.Structure):
 
     @property
     def atomic_caps(self) -> int:
-        """``atomic_cap``, as pyverbs calls it."""
+        """``atomic_cap`` under pyverbs' name."""
         return int(self.atomic_cap)
 
 
@@ -260,7 +260,7 @@ class Remote(ctypes.Union):
 
 
 class SendWR(ctypes.Structure):
-    """``struct ibv_send_wr``; its last members serve operations that no workload has."""
+    """``struct ibv_send_wr``. No workload uses its last members."""
 
     _fields_ = [
         ("wr_id", c_uint64),
@@ -299,7 +299,7 @@ POLL_CQ = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_void_p)
 REQ_NOTIFY_CQ = ctypes.CFUNCTYPE(c_int, c_void_p, c_int)
 POST = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 
-# Members of struct ibv_context_ops that the data path calls, by position; void pointers all of them.
+# Members of struct ibv_context_ops by position. The data path calls five, the others are void pointers.
 OPS: List[Tuple[str, Any]] = [(f"op{number}", c_void_p) for number in range(32)]
 for _position, _name, _type in (
     (11, "poll_cq", POLL_CQ),
@@ -324,7 +324,7 @@ class Context(ctypes.Structure):
 
 
 class Enums:
-    """Numbers of the verbs API, under the names that pyverbs' enumerations have."""
+    """Constants of the verbs API, under pyverbs' names."""
 
     IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_READ = range(5)
     IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD = 5, 6

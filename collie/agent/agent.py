@@ -1,4 +1,4 @@
-"""What each request means: the resident agent behind its loop."""
+"""The resident agent: one handler per request."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .sampler import CounterReader, received_packets
 
 DRAIN_SECONDS = 1.0
 LET_GO_SECONDS = 2.0
-# The phase of a run after a step; others leave it as it is.
+# Phase of a run after each step. Other steps do not change it.
 AFTER = {"prepare": "prepared", "connect": "connected", "start": "running", "stop": "stopped"}
 
 
 class Agent(Loop):
-    """Serves one controller."""
+    """The agent of one controller."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Agent(Loop):
         return self._handlers[request.do](request)
 
     def finish(self, step: Step, reply: Dict[str, Any]) -> Dict[str, Any]:
-        """Record what the engine has done, and add what only the agent knows."""
+        """Update the run after an engine's reply, and add the agent's fields to it."""
         do = step.request.do
         run = self._run
         if do == "hello":
@@ -132,7 +132,7 @@ class Agent(Loop):
             "verify": fields.get("verify", False),
         }
         self.hand_over(request, engines, command)
-        # Finding and opening a hundred files takes a while on a slow CPU: now, while the engines work.
+        # Opening a hundred files is slow on a slow CPU, so it overlaps with the engines' work.
         self._sampling.read_from(device, port, self._run.netdev)
 
     def _expect(self, request: Request, *phases: str) -> Run:
@@ -165,7 +165,7 @@ class Agent(Loop):
         run = self._expect(request, "running", "stopped")
         completed = request.fields.get("completed", {})
         if not all(type(count) is int and count >= 0 for count in completed.values()):
-            raise bad_request("verify: completed has a number of messages for each end")
+            raise bad_request("verify: completed must map keys to numbers of messages")
         self.hand_over(request, run.engines, {"completed": completed})
 
     def _destroy(self, request: Request) -> Optional[Dict[str, Any]]:
@@ -182,7 +182,7 @@ class Agent(Loop):
 
     def _fingerprint(self, request: Request) -> Dict[str, Any]:
         if self._run:
-            raise bad_request("fingerprint: a run is under way, and reading takes time away from it")
+            raise bad_request("fingerprint: a run is under way, which reading would disturb")
         device, port = request.fields["device"], request.fields.get("port", 1)
         found = facts.device_facts(device)
         netdev = next((entry["netdev"] for entry in found["ports"] if entry["port"] == port), None)
@@ -192,7 +192,7 @@ class Agent(Loop):
         self.end_run()
         self.reason = "request"
         left = self._left()
-        # The kernel takes the queue pairs of a killed engine back a moment later; longer where packets of theirs wait.
+        # The kernel frees the queue pairs of a killed engine with a delay, longer if they have packets waiting.
         late = time.monotonic() + LET_GO_SECONDS
         while left and time.monotonic() < late:
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Builds the one file that is copied to a host. Runs at the controller; standard library only."""
+"""Builds the archive that is copied to a host. Runs at the controller, with the standard library only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 SHEBANG = b"#!/usr/bin/env python3\n"
 MAIN = "start.py"
 CONTROLLER_ONLY = {"build.py", "loader.py"}
-# The oldest moment a zip file can express: the archive depends on the sources alone.
+# The oldest time of a zip file, so that the archive depends on the sources alone.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -38,7 +38,7 @@ def sources() -> Dict[str, bytes]:
 
 
 def build() -> bytes:
-    """Return the archive; the same sources give the same bytes."""
+    """Return the archive. The same sources give the same bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in sorted(sources().items()):
@@ -50,5 +50,5 @@ def build() -> bytes:
 
 
 def digest(archive: bytes) -> str:
-    """Return a short name for the archive's content, for a cache on the host."""
+    """Return a short digest of the archive, which names it on the host."""
     return hashlib.sha256(archive).hexdigest()[:16]

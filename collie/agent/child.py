@@ -1,4 +1,4 @@
-"""The engine as the resident agent sees it: a forked process on a socket that can always be killed."""
+"""The engine as the resident agent sees it: a forked process behind a socket, which can always be killed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from .sampler import waited
 from .totals import ATTENTION, Totals
 
 PR_SET_PDEATHSIG = 1
-# Looked up once, not in every fork.
+# Resolved here instead of in every fork.
 _prctl = ctypes.CDLL(None).prctl
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, however it ends."""
+    """Have the kernel kill this process when its parent ends."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it ended between fork and prctl
+    if os.getppid() != parent:  # the parent ended before prctl
         os._exit(1)
 
 
@@ -38,7 +38,7 @@ class EngineProcess:
     """One forked engine."""
 
     def __init__(self, paths: DataPaths, ends: Dict[str, int], pulse: Pulse) -> None:
-        """Fork an engine whose totals have a place for ``ends`` (flow key: queue pairs); it ends with ``pulse``."""
+        """Fork an engine with totals for ``ends`` (flow key: queue pairs). It ends when ``pulse`` stops."""
         self.totals = Totals(ends)
         ours, theirs = socket.socketpair()
         parent = os.getpid()
@@ -58,7 +58,7 @@ class EngineProcess:
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
             signal.set_wakeup_fd(-1)
-            gc.disable()  # one run, then the end of the process: nothing to collect, and no pauses
+            gc.disable()  # the process lasts one run, and collection would pause it
             os.setpriority(os.PRIO_PROCESS, 0, max(0, os.getpriority(os.PRIO_PROCESS, 0)))
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 0)
@@ -66,7 +66,7 @@ class EngineProcess:
             pulse.end_without_it(SILENCE_SECONDS)
             Engine(paths, pipe.fileno(), self.totals).serve()
             code = 0
-        except BaseException:  # this process ends without Python's own last words
+        except BaseException:  # the process ends without Python's own handler
             traceback.print_exc()
         finally:
             sys.stderr.flush()
@@ -78,30 +78,30 @@ class EngineProcess:
 
     @property
     def wants_write(self) -> bool:
-        """Whether a command is still on its way to the engine."""
+        """Whether part of a command is unwritten."""
         return self._lines.backlog > 0
 
     def flush(self) -> None:
-        """Pass on what the engine takes now."""
+        """Write pending commands without blocking."""
         self._lines.flush()
 
     def send(self, command: Dict[str, Any]) -> None:
-        """Hand over a command and have the traffic loop look for it."""
-        # Before the line is on its way: the engine clears the word when it has read the line.
+        """Send a command and set the word that the traffic loop watches."""
+        # Set first: the engine clears the word when it reads the line.
         self.totals.words[ATTENTION] = 1
         self._lines.send(command)
 
     def receive(self) -> List[Dict[str, Any]]:
-        """Return the answers that have arrived."""
+        """Return the replies that have arrived."""
         return [dict(json.loads(line)) for line in self._lines.receive()]
 
     @property
     def ended(self) -> bool:
-        """Whether the engine has closed its end of the pipe."""
+        """Whether the engine has closed its socket."""
         return self._lines.closed
 
     def cpu_seconds(self) -> Optional[float]:
-        """Return the CPU time of the engine, by the per-process clock that the kernel derives from a pid."""
+        """Return the CPU time, by the clock that Linux derives from a pid."""
         if self.status is not None:
             return None
         try:
@@ -110,11 +110,11 @@ class EngineProcess:
             return None
 
     def wait_seconds(self) -> Optional[float]:
-        """Return how long the engine was ready to run and had no CPU, null where the kernel does not tell."""
+        """Return the time for which the engine was ready and had no CPU, None where the kernel does not report it."""
         return None if self.status is not None else waited(self.pid)
 
     def cpu_user_seconds(self) -> Optional[float]:
-        """Return the part of it that was not spent in the kernel, in steps of a clock tick (10 ms)."""
+        """Return the CPU time outside the kernel, in clock ticks (10 ms)."""
         try:
             with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
                 after_name = file.read().rpartition(")")[2].split()
@@ -123,7 +123,7 @@ class EngineProcess:
         return int(after_name[11]) / os.sysconf("SC_CLK_TCK")
 
     def reap(self, seconds: float) -> bool:
-        """Wait until the process is gone, at most that long; return whether it is."""
+        """Wait at most ``seconds``. Return whether the process is gone."""
         end = time.monotonic() + seconds
         while self.status is None:
             try:
@@ -142,14 +142,14 @@ class EngineProcess:
         return True
 
     def kill(self, seconds: float = 2.0) -> bool:
-        """Kill the process; the kernel takes back its queue pairs. Return whether it is gone within ``seconds``."""
+        """Kill the process, so that the kernel frees its queue pairs. Return whether it is gone within ``seconds``."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         return self.reap(seconds)
 
     def last_words(self) -> str:
-        """Say how the process ended."""
+        """Describe how the process ended."""
         if self.status is None:
             return "the engine does not answer"
         if os.WIFSIGNALED(self.status):

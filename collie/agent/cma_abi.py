@@ -1,6 +1,6 @@
-"""librdmacm's ABI (librdmacm.so.1, RDMACM_1.2, 64-bit): the structures that connecting takes, and their numbers.
+"""ABI of librdmacm (librdmacm.so.1, RDMACM_1.2, 64-bit): structures and constants of the calls that connect.
 
-Named as in ``rdma/rdma_cma.h``; a test compares every offset with that header. Only what a run needs.
+Names are those of ``rdma/rdma_cma.h``. A test compares every offset with that header.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ConnParam(ctypes.Structure):
 
 
 class Param(ctypes.Union):
-    """The union ``param`` of ``struct rdma_cm_event``; its other member serves datagrams."""
+    """The union ``param`` of ``struct rdma_cm_event``, without the member for datagrams."""
 
     _fields_ = [("conn", ConnParam)]
 
@@ -50,7 +50,7 @@ class Event(ctypes.Structure):
 
 
 class Enums:
-    """Numbers of librdmacm."""
+    """Constants of librdmacm."""
 
     RDMA_PS_TCP = 0x0106
     RDMA_CM_EVENT_ADDR_RESOLVED = 0

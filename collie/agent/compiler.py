@@ -1,7 +1,7 @@
-"""Compiles the traffic loop (``native/traffic.c``) to one small object, and knows an object's source from its bytes.
+"""Compiles the traffic loop (``native/traffic.c``) and recognises objects of the current source.
 
-Three use it: the build of a wheel or an editable install, the controller whose object is older than its source, and
-the agent on a host that the shipped object does not fit. It therefore imports nothing else of Collie.
+Its users are the build of a wheel or an editable install, a controller with an outdated object, and an agent on a host
+that the shipped object does not fit. It imports nothing else of Collie.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ELF_X86_64 = 62
 
 
 class NotCompiled(Exception):
-    """There is no object, and why."""
+    """There is no object. The text is the reason."""
 
 
 def read(folder: str) -> Dict[str, bytes]:
-    """Return the sources by name from the folder that has them."""
+    """Return the sources in a folder by name."""
     found = {}
     for name in SOURCES:
         with open(os.path.join(folder, name), "rb") as file:
@@ -38,7 +38,7 @@ def read(folder: str) -> Dict[str, bytes]:
 
 
 def digest(sources: Mapping[str, bytes]) -> str:
-    """Name the sources after their content."""
+    """Return a digest of the sources."""
     whole = hashlib.sha256()
     for name in SOURCES:
         whole.update(name.encode() + b"\0" + sources[name])
@@ -46,20 +46,20 @@ def digest(sources: Mapping[str, bytes]) -> str:
 
 
 def is_current(data: bytes, sources: Mapping[str, bytes]) -> bool:
-    """Say whether an object was compiled from just these sources."""
+    """Return whether an object was compiled from these sources."""
     return f"collie-source:{digest(sources)}\0".encode() in data
 
 
 def fits_shipping(data: bytes) -> bool:
-    """Say whether an object is one for x86_64 Linux, whatever machine compiled it."""
+    """Return whether an object is for x86_64."""
     return data[:6] == b"\x7fELF\x02\x01" and int.from_bytes(data[18:20], "little") == ELF_X86_64
 
 
 def compile_object(sources: Mapping[str, bytes]) -> bytes:
-    """Compile for this machine with the first compiler that is there.
+    """Compile for this machine with the first available compiler.
 
     Raises:
-        NotCompiled: there is no compiler, or it fails; with its first words.
+        NotCompiled: no compiler, or its error.
     """
     problem = f"there is no C compiler ({', '.join(COMPILERS)})"
     with tempfile.TemporaryDirectory(prefix="collie-") as folder:
@@ -95,12 +95,12 @@ def _run(argv: list[str], folder: str) -> Optional[subprocess.CompletedProcess[s
 
 
 def current(folder: str) -> bytes:
-    """Return the object of the sources in ``folder``: the one beside them, or a new one that takes its place.
+    """Return the current object of the sources in ``folder``, compiled if necessary.
 
-    One of older sources is removed: none is better than one that does something else than its source says.
+    An outdated object is removed even if compiling fails, because its code is not that of the source.
 
     Raises:
-        NotCompiled: there is none, and why.
+        NotCompiled: there is no object.
     """
     sources, path = read(folder), os.path.join(folder, OBJECT)
     if os.path.exists(path):
@@ -112,14 +112,14 @@ def current(folder: str) -> bytes:
             os.unlink(path)
     data = compile_object(sources)
     if not fits_shipping(data):
-        raise NotCompiled(f"the compiler here makes no objects for {SHIPPED_MACHINE}")
-    with contextlib.suppress(OSError):  # an installation that belongs to somebody else: compiled again next time
+        raise NotCompiled(f"the compiler does not target {SHIPPED_MACHINE}")
+    with contextlib.suppress(OSError):  # read-only installation: compiled again next time
         _keep(path, data)
     return data
 
 
 def _keep(path: str, data: bytes) -> None:
-    """Write at once: others may be doing the same, and whoever is last wins, with the same bytes."""
+    """Write atomically. Concurrent writers write the same bytes."""
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
         file.write(data)
     os.chmod(file.name, 0o644)

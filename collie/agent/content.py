@@ -1,15 +1,15 @@
-"""What buffers hold while payload is verified, and where they hold something else afterwards.
+"""Contents of buffers for the verification of payload.
 
 Rules:
 
-1. A source keeps its content for the whole run, so whatever a message carried can be compared at any time later. Bytes
-   are pseudo-random by their place: one that arrives in the wrong place is as wrong as one that was changed.
-2. The MRs of a queue pair are alike, those of two queue pairs are not, unless all take their receives from one queue.
-3. A sink begins with the complement, a byte that is wrong everywhere. So each of its bytes is right, untouched or
-   wrong; where a message has certainly arrived, untouched is wrong as well.
-4. Certain is only what RC has acknowledged. Of UC and UD, and of receives that several queue pairs share, nobody knows
-   which message landed where: untouched bytes are not counted there.
-5. Memory that is source and sink at once (a mix that writes and reads) holds the right bytes from the start.
+1. A source keeps its content for the whole run, so any message can be compared later. Bytes are pseudo-random by
+   position, which reveals a byte in the wrong place.
+2. The MRs of a queue pair have the same content. Queue pairs differ unless they share a receive queue.
+3. A sink starts with the complement, which is wrong at every position. So each byte is right, untouched or wrong. Where
+   a message has arrived, an untouched byte is wrong, too.
+4. Only RC acknowledges arrival. UC, UD and shared receive queues do not reveal where a message went, so untouched bytes
+   are not counted.
+5. Memory that is both source and sink starts with the right bytes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .pattern import MAX_REQUESTS, receive_plan, send_chains
 from .workload import FETCHING, RECEIVING, SENDS, Workload
 
 COMPLEMENT = bytes(255 - value for value in range(256))
-# Between the contents of two queue pairs: no cache line of one is in the same place in the other.
+# Distance between the contents of two queue pairs: a cache line.
 SHIFT_BYTES = 64
 SHOWN_BYTES = 16
 FEW_BYTES = 64
 
 
 class Tally(NamedTuple):
-    """Bytes that have been compared."""
+    """Bytes compared."""
 
     right: int
     wrong: int
@@ -49,17 +49,17 @@ class Content:
 
 
 def is_sink(workload: Workload, requester: bool) -> bool:
-    """Whether messages end in the memory of this end."""
+    """Whether this end receives payload."""
     return bool(workload.opcodes & FETCHING if requester else workload.opcodes - FETCHING)
 
 
 def is_source(workload: Workload, requester: bool) -> bool:
-    """Whether messages come from the memory of this end."""
+    """Whether this end supplies payload."""
     return is_sink(workload, not requester)
 
 
 def landed(workload: Workload, requester: bool, qps: int, completed: int) -> Dict[int, int]:
-    """Return how many bytes of each MR of a queue pair the first ``completed`` requests of its requester cover."""
+    """Return the bytes of each MR of a queue pair that its first ``completed`` requests cover."""
     if workload.qp_type != "RC":
         return {}
     sequence = [request for chain in send_chains(workload, qps) for request in chain.requests]
@@ -78,7 +78,7 @@ def landed(workload: Workload, requester: bool, qps: int, completed: int) -> Dic
 
 
 def compare(found: bytes, right: bytes, untouched: Optional[bytes]) -> Tally:
-    """Count right and wrong bytes; those that are as ``untouched`` has them are neither."""
+    """Count right and wrong bytes. A byte equal to ``untouched`` is neither."""
     if found == right:
         return Tally(len(right), 0)
     if found == untouched:
@@ -93,7 +93,7 @@ def compare(found: bytes, right: bytes, untouched: Optional[bytes]) -> Tally:
 
 
 def first_difference(found: bytes, right: bytes, untouched: Optional[bytes]) -> int:
-    """Return the place of the first wrong byte; there is one."""
+    """Return the position of the first wrong byte. There must be one."""
     return next(place for place in range(len(found)) if _is_wrong(place, found, right, untouched))
 
 
@@ -102,7 +102,7 @@ def _is_wrong(place: int, found: bytes, right: bytes, untouched: Optional[bytes]
 
 
 class Verification:
-    """Compares all MRs of one end."""
+    """Comparison of all MRs of one end."""
 
     def __init__(self, workload: Workload, requester: bool, qps: int, content: Content) -> None:
         self._content = content
@@ -117,7 +117,7 @@ class Verification:
 
         Args:
             read: returns the payload bytes of an MR, by queue pair and number.
-            completed: requests that each queue pair's requester has completed at least.
+            completed: minimum of completed requests over the requester's queue pairs.
         """
         covered = landed(self._workload, self._requester, self._qps, completed)
         for pair in range(self._qps):
@@ -128,7 +128,7 @@ class Verification:
         return {"checked_bytes": self._checked, "wrong_bytes": self._wrong, "first_wrong": self._first}
 
     def _parts(self, right: bytes, covered: int) -> Iterator[Tuple[slice, Optional[bytes]]]:
-        """Yield the part of an MR that messages have covered, and the rest with what it held before."""
+        """Yield the covered part of an MR, then the rest with its initial content."""
         if covered:
             yield slice(0, covered), None
         if not self._also_source and covered < len(right):

@@ -1,7 +1,7 @@
 """Data Center Bridging of a network device by rtnetlink: PFC, ETS, trust, buffers. Needs no privilege.
 
-Numbers are those of ``include/uapi/linux/dcbnl.h``: RTM_GETDCB with DCB_CMD_IEEE_GET answers one nest of IEEE 802.1Qaz
-attributes. A device whose driver has no DCB answers EOPNOTSUPP.
+Numbers are those of ``include/uapi/linux/dcbnl.h``. RTM_GETDCB with DCB_CMD_IEEE_GET returns one nest of IEEE 802.1Qaz
+attributes, or EOPNOTSUPP if the driver has no DCB.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNKNOWN = ("pfc_priorities", "pfc_delay", "ets_bandwidth", "ets_tsa", "priority_
 
 
 def ask(netdev: str) -> Optional[bytes]:
-    """Return the payload of the kernel's answer, None where the device has no DCB."""
+    """Return the payload of the kernel's answer, None without DCB."""
     name = netdev.encode() + b"\0"
     attribute = struct.pack("=HH", 4 + len(name), ATTR_IFNAME) + name
     attribute += b"\0" * (-len(attribute) % 4)
@@ -42,7 +42,7 @@ def ask(netdev: str) -> Optional[bytes]:
 
 
 def parse(payload: Optional[bytes]) -> Dict[str, Any]:
-    """Return the settings in an answer; None for what it does not have."""
+    """Return the settings in an answer. None is unknown."""
     result: Dict[str, Any] = dict.fromkeys(UNKNOWN)
     result.update(buffer_bytes=None, priority_to_buffer=None)
     top = dict(attributes(payload[4:])) if payload else {}
@@ -64,7 +64,7 @@ def parse(payload: Optional[bytes]) -> Dict[str, Any]:
 
 
 def _trust(result: Dict[str, Any], ieee: Dict[int, bytes]) -> None:
-    """Say what decides a priority: as the kernel tells, else by the DSCP map that mlx5 keeps when it trusts DSCP."""
+    """Add the trust mode: reported, or ``dscp`` if there is a DSCP map, which mlx5 keeps only in that mode."""
     entries = [APP.unpack_from(value) for _, value in attributes(ieee.get(APP_TABLE, b"")) if len(value) >= APP.size]
     dscp = sorted((protocol, priority) for selector, priority, protocol in entries if selector == SELECTOR_DSCP)
     result["dscp_to_priority"] = [f"{protocol}:{priority}" for protocol, priority in dscp]
@@ -78,5 +78,5 @@ def _trust(result: Dict[str, Any], ieee: Dict[int, bytes]) -> None:
 
 
 def settings(netdev: str) -> Dict[str, Any]:
-    """Return PFC, ETS, trust and buffers of a network device; None for what its driver does not tell."""
+    """Return PFC, ETS, trust and buffers of a network device. None is unknown."""
     return parse(ask(netdev))

@@ -1,7 +1,7 @@
-"""Health reporters of devlink, by generic netlink: the counters of mlx5's reporter ``vnic``. For root alone.
+"""Health reporters of devlink, by generic netlink: the counters of mlx5's reporter ``vnic``. Needs root.
 
 Numbers are those of ``include/uapi/linux/devlink.h`` and ``genetlink.h``. A diagnosis is a flat list of attributes:
-names and values, between marks where objects, pairs and arrays begin and end.
+names and values between start and end marks of objects, pairs and arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNSIGNED = {1: "=B", 2: "=H", 3: "=I", 4: "=Q"}
 
 
 def parse_diagnosis(payload: bytes) -> Dict[str, int]:
-    """Return the numbers of one answer by name; texts and truth values are left out."""
+    """Return the numbers of one answer by name."""
     numbers: Dict[str, int] = {}
     for kind, items in attributes(payload[GENERIC_HEADER.size :]):
         if kind != FMSG:
@@ -40,7 +40,7 @@ def parse_diagnosis(payload: bytes) -> Dict[str, int]:
 
 
 def devlink_handle(device_path: str) -> Optional[Tuple[str, str]]:
-    """Return bus and name of the device behind an RDMA device, None where there is none."""
+    """Return bus and name of the device behind an RDMA device, or None."""
     device = os.path.join(device_path, "device")
     try:
         return os.path.basename(os.readlink(os.path.join(device, "subsystem"))), os.path.basename(os.readlink(device))
@@ -49,13 +49,13 @@ def devlink_handle(device_path: str) -> Optional[Tuple[str, str]]:
 
 
 class ReporterCounters:
-    """The numbers that a health reporter of one device gives."""
+    """Numbers of one health reporter of a device."""
 
     def __init__(self, bus: str, device: str, reporter: str) -> None:
-        """Ask once.
+        """Read once.
 
         Raises:
-            OSError: no devlink, no such device or reporter, or not allowed.
+            OSError: no devlink, device or reporter, or no permission.
         """
         self._netlink = NetlinkSocket(NETLINK_GENERIC)
         try:
@@ -69,7 +69,7 @@ class ReporterCounters:
             raise
 
     def read(self) -> Dict[str, Optional[int]]:
-        """Return every number; none when the device does not answer."""
+        """Return every number, none if the device does not answer."""
         try:
             return dict(self._diagnose())
         except OSError:
@@ -91,4 +91,4 @@ class ReporterCounters:
             for kind, value in attributes(payload[GENERIC_HEADER.size :]):
                 if kind == CTRL_ATTR_FAMILY_ID:
                     return int(struct.unpack_from("=H", value)[0])
-        raise OSError("devlink has no number")
+        raise OSError("no generic netlink family devlink")

@@ -1,4 +1,4 @@
-"""The engine process: one run's verbs objects and traffic, told what to do over a pipe by the resident agent."""
+"""The engine process: verbs objects and traffic of one run, controlled by the resident agent over a pipe."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .resources import End, Resources
 from .totals import ATTENTION, Totals
 from .workload import FETCHING, RECEIVING, Workload, parse_workload
 
-# Part of destroy's deadline spent on polling flushed completions before queue pairs go.
+# Part of the deadline of ``destroy`` for polling flushed completions.
 QUIESCE_SECONDS = 1.0
 
 
 def counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str]:
-    """Return how this end knows what was delivered to the sink of its flow, None when only the other end does.
+    """Return this end's evidence of delivery to the sink of its flow, or None if the other end has it.
 
-    ``alone``: every flow of the run has this workload. A device's packets cannot be told apart otherwise.
+    ``alone``: all flows of the run have this workload. Received packets cannot be attributed otherwise.
     """
     brought = workload.opcodes - FETCHING
     if brought and brought <= RECEIVING:
@@ -37,7 +37,7 @@ def counted_by(workload: Workload, requester: bool, alone: bool) -> Optional[str
 
 
 def plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
-    """Return what the controller and the sampler may want to know of one end."""
+    """Return the plan of one end for the controller and the sampler."""
     payload, messages = payload_per_packet(workload)
     return {
         "counted_by": counted_by(workload, requester, alone),
@@ -49,7 +49,7 @@ def plan(workload: Workload, requester: bool, alone: bool) -> Dict[str, Any]:
 
 
 class Engine:
-    """Serves the commands of one run: hello, prepare, connect, start, stop, destroy."""
+    """Commands of one run."""
 
     def __init__(self, paths: DataPaths, pipe: int, totals: Totals) -> None:
         self.paths, self.pipe, self.totals = paths, pipe, totals
@@ -68,7 +68,7 @@ class Engine:
         }
 
     def serve(self) -> None:
-        """Carry out commands until ``destroy``, ``hello`` or the end of the pipe; drive traffic in between."""
+        """Carry out commands until ``destroy``, ``hello`` or the end of the pipe. Drive traffic in between."""
         last = ""
         while last not in ("destroy", "hello"):
             if self.traffic is not None:
@@ -94,7 +94,7 @@ class Engine:
             reply = {"ok": True, **self._commands[command["do"]](command)}
         except AgentFault as fault:
             reply = {"ok": False, "error": fault.to_json()}
-        except Exception as error:  # the process boundary: a bug here must reach the controller as an answer
+        except Exception as error:  # the process boundary: the controller must receive a bug as a reply
             traceback.print_exc(file=sys.stderr)
             bug = AgentFault("internal", command["do"], f"{type(error).__name__}: {error}")
             reply = {"ok": False, "error": bug.to_json()}
@@ -132,7 +132,7 @@ class Engine:
         resources = self._prepared()
         for end in resources.ends:
             resources.connect(end, command["peers"][end.key])
-        resources.meet(command["seconds"])
+        resources.connect_by_rdma_cm(command["seconds"])
         queues, pair_words = build_queues(resources, self.totals.ends)
         assert self.path is not None, "resources were prepared over it"
         traffic = self.path.traffic(queues, resources.cqs, self.totals.words, pair_words, self.pipe)
@@ -145,15 +145,15 @@ class Engine:
         return {}
 
     def _stop(self, command: Dict[str, Any]) -> Dict[str, Any]:
-        """End posting, then serve until what is outstanding has completed; receives are served on by ``serve``."""
+        """Stop posting and wait for outstanding sends. ``serve`` continues to serve receives."""
         return {"drained": self._connected().drain(command["drain_seconds"])}
 
     def _verify(self, command: Dict[str, Any]) -> Dict[str, Any]:
-        """Compare the memory of every end that messages come to."""
+        """Compare the memory of every end that receives payload."""
         found = {}
         for place, end in enumerate(self._prepared().ends):
             if end.content is None:
-                raise bad_request("verify: prepare was not told to")
+                raise bad_request("verify: prepare was called without verify")
             if is_sink(end.workload, end.requester):
                 own = int(self.totals.end(self.totals.ends[place])["qp_messages"]["min"])
                 found[end.key] = end.verify(own if end.requester else command["completed"].get(end.key, 0))
@@ -170,10 +170,10 @@ class Engine:
 
     def _prepared(self) -> Resources:
         if self.resources is None:
-            raise bad_request("nothing is prepared")
+            raise bad_request("no run is prepared")
         return self.resources
 
     def _connected(self) -> AnyTraffic:
         if self.traffic is None:
-            raise bad_request("nothing is connected")
+            raise bad_request("no run is connected")
         return self.traffic

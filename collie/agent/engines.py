@@ -1,4 +1,4 @@
-"""The engines of one run, which share its queue pairs, as the agent's loop sees them: one that answers once."""
+"""All engines of one run, which share its queue pairs and answer as one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAST_COMMANDS = ("hello", "destroy")
 
 
 class Engines:
-    """One or more forked engines, each with its share of every flow."""
+    """One or more forked engines with a share of every flow."""
 
     def __init__(
         self, make_engine: Callable[[Dict[str, int]], EngineProcess], qps: Dict[str, int], processes: int = 1
@@ -24,7 +24,7 @@ class Engines:
         """Fork ``processes`` engines for the ends ``qps`` (flow key: queue pairs).
 
         Raises:
-            AgentFault: ``bad_request``: there are fewer queue pairs than engines; ``setup``: not all could be forked.
+            AgentFault: ``bad_request`` for fewer queue pairs than engines, ``setup`` for a failed fork.
         """
         self._shares = shares(qps, processes)
         self.members: List[EngineProcess] = []
@@ -33,7 +33,7 @@ class Engines:
         try:
             for share in self._shares:
                 self.members.append(make_engine(share))
-        except OSError as error:  # no memory, or no more processes
+        except OSError as error:  # no memory, or the process limit
             self.kill()
             number, code = len(self.members) + 1, error.errno or errno.EAGAIN
             raise from_errno("fork", code, f"engine {number} of {len(self._shares)}") from error
@@ -43,25 +43,25 @@ class Engines:
 
     @property
     def pids(self) -> List[int]:
-        """Process ids of all."""
+        """Process ids."""
         return [member.pid for member in self.members]
 
     def register(self, poller: select.poll) -> None:
-        """Have ``poller`` wake up when one of them answers, ends, or takes more of a command."""
+        """Register every engine that can answer, end, or take more of a command."""
         for member in self.members:
             if not member.ended and member.status is None:
                 poller.register(member.fileno(), select.POLLIN | (select.POLLOUT if member.wants_write else 0))
 
     def flush(self) -> None:
-        """Pass on what the engines take now."""
+        """Write pending commands without blocking."""
         for member in self.members:
             member.flush()
 
     def send(self, command: Dict[str, Any]) -> None:
-        """Hand each its part of a command.
+        """Send each engine its part of a command.
 
         Raises:
-            AgentFault: ``bad_request``: it cannot be divided.
+            AgentFault: ``bad_request``: the command cannot be divided.
         """
         divided = divide(command, self._shares)
         self._do, self._replies = command["do"], {}
@@ -69,7 +69,7 @@ class Engines:
             member.send(divided[number])
 
     def receive(self) -> Optional[Dict[str, Any]]:
-        """Return the answer once all have given theirs."""
+        """Return the joint reply once all engines have answered."""
         for number, member in enumerate(self.members):
             for reply in member.receive():
                 self._replies[number] = reply
@@ -80,7 +80,7 @@ class Engines:
 
     @property
     def ended(self) -> bool:
-        """Whether one of them has ended that still had something to do."""
+        """Whether an engine ended before its last command was done."""
         return any(
             member.ended and not (self._do in LAST_COMMANDS and number in self._replies)
             for number, member in enumerate(self.members)
@@ -92,28 +92,28 @@ class Engines:
         return all(member.status is not None for member in self.members)
 
     def cpu_seconds(self) -> Optional[float]:
-        """Return the CPU time of all together, null where the kernel does not tell."""
+        """Return the total CPU time, None where the kernel does not report it."""
         return _sum([member.cpu_seconds() for member in self.members])
 
     def cpu_user_seconds(self) -> Optional[float]:
-        """Return the part of it that was not spent in the kernel, in steps of a clock tick (10 ms)."""
+        """Return its part outside the kernel, in clock ticks (10 ms)."""
         return _sum([member.cpu_user_seconds() for member in self.members])
 
     def wait_seconds(self) -> Optional[float]:
-        """Return how long each of them, on average, was ready to run and had no CPU."""
+        """Return the mean time for which an engine was ready to run and had no CPU."""
         total = _sum([member.wait_seconds() for member in self.members])
         return None if total is None else total / len(self.members)
 
     def reap(self, seconds: float) -> bool:
-        """Wait until all are gone, at most that long; return whether they are."""
+        """Wait at most ``seconds``. Return whether all are gone."""
         ends_at = time.monotonic() + seconds
         reaped = [member.reap(max(0.0, ends_at - time.monotonic())) for member in self.members]
         return all(reaped)
 
     def kill(self, seconds: float = 2.0) -> bool:
-        """Kill all at once; return whether they are gone within ``seconds``.
+        """Kill all at once. Return whether they are gone within ``seconds``.
 
-        What outlived that hangs in the kernel, and is not waited for another time.
+        An engine that outlives this hangs in the kernel. Later calls do not wait for it.
         """
         if self._first_to_end is None:
             self._first_to_end = next((number for number, member in enumerate(self.members) if member.ended), None)
@@ -123,7 +123,7 @@ class Engines:
         return self.reap(0.0 if waited else seconds)
 
     def last_words(self) -> str:
-        """Say how the first of them ended."""
+        """Describe the end of the first engine that ended."""
         number = self._first_to_end or 0
         member = self.members[number]
         if len(self.members) == 1:

@@ -1,4 +1,4 @@
-"""Driver statistics and driver name of a network device, by the SIOCETHTOOL ioctl: no tool and no privilege needed."""
+"""Driver statistics and settings of a network device, by the ioctl SIOCETHTOOL. Needs no privilege."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FLAG_LRO = 1 << 15
 STATS_SET = 1
 NAME_BYTES = 32
 DRVINFO_BYTES = 196
-# The kernel writes as many entries as a set has by then, whatever room it was told of (net/ethtool/ioctl.c). A set that
-# somebody makes larger between two of our questions, by switching PFC or adding channels, must not reach other memory.
+# The kernel writes all current entries of a set, whatever the buffer's size (net/ethtool/ioctl.c). A set can grow
+# between two calls, with PFC or more channels, and must not overrun the buffer.
 SPARE_ENTRIES = 1 << 13
 
 
@@ -33,7 +33,7 @@ def _buffer(head: bytes, size: int) -> array.array[int]:
 
 
 def driver(netdev: str) -> Optional[str]:
-    """Return the name of the driver, None when it does not say."""
+    """Return the name of the driver, or None."""
     buffer = _buffer(struct.pack("=I", GDRVINFO), DRVINFO_BYTES)
     try:
         _ioctl(netdev, buffer)
@@ -43,7 +43,7 @@ def driver(netdev: str) -> Optional[str]:
 
 
 def names(netdev: str) -> List[str]:
-    """Return the names of the driver's statistics in order; none when it has none."""
+    """Return the names of the driver's statistics in order."""
     try:
         buffer = _buffer(struct.pack("=IIQ", GSSET_INFO, 0, 1 << STATS_SET), 20)
         _ioctl(netdev, buffer)
@@ -60,7 +60,7 @@ def names(netdev: str) -> List[str]:
 
 
 def split_names(data: bytes, count: int) -> List[str]:
-    """Return ``count`` names; a repeated one gets ``#2``, ``#3``, as some drivers repeat theirs."""
+    """Return ``count`` names. Some drivers repeat names, which get the suffix ``#2``, ``#3``."""
     result: List[str] = []
     seen: Dict[str, int] = {}
     for index in range(count):
@@ -71,7 +71,7 @@ def split_names(data: bytes, count: int) -> List[str]:
 
 
 def statistics(netdev: str, known: List[str]) -> Optional[Dict[str, int]]:
-    """Return the statistics under their ``known`` names, None when the driver's set has changed: ask for names."""
+    """Return the statistics by ``known`` names, None if their number has changed."""
     buffer = _buffer(struct.pack("=II", GSTATS, len(known)), 8 + 8 * (len(known) + SPARE_ENTRIES))
     try:
         _ioctl(netdev, buffer)
@@ -94,7 +94,7 @@ def _value(netdev: str, command: int) -> Optional[int]:
 
 
 def features(netdev: str) -> Optional[List[str]]:
-    """Return the offloads that are on, None where the device does not say."""
+    """Return the enabled offloads, None if unknown."""
     flags = _value(netdev, GFLAGS)
     values = {name: _value(netdev, command) for name, command in FEATURES.items()}
     if flags is None and all(value is None for value in values.values()):
@@ -104,7 +104,7 @@ def features(netdev: str) -> Optional[List[str]]:
 
 
 def pause(netdev: str) -> Optional[List[str]]:
-    """Return the directions of 802.3x pause that are on, None where the device does not say."""
+    """Return the enabled directions of 802.3x pause, None if unknown."""
     buffer = _buffer(struct.pack("=I", GPAUSEPARAM), 16)
     try:
         _ioctl(netdev, buffer)

@@ -1,4 +1,4 @@
-"""What a host is: kernel, pyverbs, RDMA devices, ports, GIDs. Read from sysfs; only limits need pyverbs."""
+"""Facts of a host: kernel, data paths, RDMA devices, ports, GIDs. All but limits come from sysfs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIMITS = (
 
 
 def read_text(*parts: str) -> Optional[str]:
-    """Return a sysfs attribute without its newline, None where there is none."""
+    """Return a sysfs attribute without its newline, or None."""
     try:
         with open(os.path.join(*parts), encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -44,7 +44,7 @@ def read_text(*parts: str) -> Optional[str]:
 
 
 def read_int(*parts: str) -> Optional[int]:
-    """Return a sysfs attribute as a number, None where there is none."""
+    """Return a sysfs attribute as a number, or None."""
     text = read_text(*parts)
     try:
         return int(text) if text is not None else None
@@ -53,7 +53,7 @@ def read_int(*parts: str) -> Optional[int]:
 
 
 def names(*parts: str) -> List[str]:
-    """Return the entries of a directory in order, none where there is none."""
+    """Return the sorted entries of a directory, none if it is missing."""
     try:
         return sorted(os.listdir(os.path.join(*parts)))
     except OSError:
@@ -64,7 +64,7 @@ def gid(device: str, port: int, index: int, root: str = INFINIBAND) -> str:
     """Return a GID by its index.
 
     Raises:
-        AgentFault: ``setup`` when the entry is empty or not there.
+        AgentFault: ``setup``: the entry is empty or missing.
     """
     value = read_text(root, device, "ports", str(port), "gids", str(index))
     if value is None or value == ZERO_GID:
@@ -73,7 +73,7 @@ def gid(device: str, port: int, index: int, root: str = INFINIBAND) -> str:
 
 
 def gid_netdev(device: str, port: int, index: int) -> Optional[str]:
-    """Return the network interface that a GID belongs to, None where it belongs to none (InfiniBand)."""
+    """Return the network device of a GID, None on InfiniBand."""
     return read_text(INFINIBAND, device, "ports", str(port), "gid_attrs", "ndevs", str(index))
 
 
@@ -87,8 +87,7 @@ def gid_address(value: str) -> Optional[str]:
 
 def _gids(port_path: str) -> List[Dict[str, Any]]:
     table = []
-    # The directory cannot be listed on every kernel while it can be read by number (rdma_rxe of 6.1), and the table
-    # of a device may have thousands of empty entries: stop after 16 empty ones.
+    # rdma_rxe of Linux 6.1 does not list the directory. Tables can have thousands of empty entries, so stop after 16.
     empty = index = 0
     while empty < 16:
         value = read_text(port_path, "gids", str(index))
@@ -110,7 +109,7 @@ def _gids(port_path: str) -> List[Dict[str, Any]]:
 
 
 def physical_netdev(name: str, root: str = NET) -> str:
-    """Return the device below a VLAN or another device on top of one: that one has the port's pause counters."""
+    """Return the device below a VLAN or similar, which has the port's pause counters."""
     while True:
         below = _below(name, root)
         if len(below) != 1:  # a port, or a bond of several
@@ -119,7 +118,7 @@ def physical_netdev(name: str, root: str = NET) -> str:
 
 
 def ports_of(name: str, root: str = NET) -> List[str]:
-    """Return the ports that a network device stands on: itself, the one below a VLAN, or all of a bond."""
+    """Return the ports below a network device: itself, the one below a VLAN, or all ports of a bond."""
     device = physical_netdev(name, root)
     return [physical_netdev(port, root) for port in _below(device, root)] or [device]
 
@@ -129,12 +128,12 @@ def _below(name: str, root: str) -> List[str]:
 
 
 def _state(text: Optional[str]) -> Optional[str]:
-    """Return ``ACTIVE`` of ``4: ACTIVE``."""
+    """Return ``ACTIVE`` for ``4: ACTIVE``."""
     return text.split(":", 1)[-1].strip() if text else None
 
 
 def port_facts(port_path: str) -> Dict[str, Any]:
-    """Return what sysfs says of one port."""
+    """Return the facts of one port."""
     gids = _gids(port_path)
     netdev = next((entry["netdev"] for entry in gids if entry["netdev"]), None)
     return {
@@ -158,17 +157,17 @@ _SOFTWARE = ("rxe", "siw")
 
 
 def driver_of(name: str, root: str = INFINIBAND) -> Optional[str]:
-    """Return the name of the kernel driver of an RDMA device, None where nothing tells."""
+    """Return the kernel driver of an RDMA device, or None."""
     device_path = os.path.join(root, name)
     try:
         return os.path.basename(os.readlink(os.path.join(device_path, "device", "driver")))
     except OSError:
-        # Software devices have no parent device, and no link that names their driver.
+        # Software devices have no parent device.
         return next((driver for driver in _SOFTWARE if name.startswith(driver) or _is(device_path, driver)), None)
 
 
 def is_software(name: str, root: str = INFINIBAND) -> bool:
-    """Whether an RDMA device is the host's own CPU."""
+    """Whether an RDMA device is software on the host's CPU."""
     return driver_of(name, root) in _SOFTWARE
 
 
@@ -178,7 +177,7 @@ def _is(device_path: str, driver: str) -> bool:
 
 
 def device_facts(name: str, root: str = INFINIBAND) -> Dict[str, Any]:
-    """Return what sysfs says of one RDMA device."""
+    """Return the facts of one RDMA device."""
     path = os.path.join(root, name)
     numa_node = read_int(path, "device", "numa_node")
     return {
@@ -223,7 +222,7 @@ def _add_limits(v: Verbs, device: Dict[str, Any]) -> None:
 
 
 def gather(v: Optional[Verbs]) -> Dict[str, Any]:
-    """Return the facts of ``hello``. Opens every device where it has verbs, so it belongs into an engine process."""
+    """Return the facts of ``hello``. Opens every device, so it runs in an engine process."""
     devices = [device_facts(name) for name in names(INFINIBAND)]
     if v is not None:
         for device in devices:

@@ -1,4 +1,4 @@
-"""What can go wrong, in the words of the protocol."""
+"""Errors of the protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNSUPPORTED_ERRNOS = frozenset({errno_module.EOPNOTSUPP, errno_module.ENOSYS, er
 
 
 class AgentFault(Exception):
-    """A failed step, as the controller will read it: kind, step, message and errno."""
+    """A failed step: kind, step, message and errno."""
 
     def __init__(self, kind: str, step: str, message: str, errno: Optional[int] = None) -> None:
         super().__init__(message)
@@ -26,16 +26,16 @@ class AgentFault(Exception):
 
     @classmethod
     def from_json(cls, error: Dict[str, Any]) -> AgentFault:
-        """Rebuild a fault that the engine reported over its pipe."""
+        """Rebuild a fault that an engine reported."""
         return cls(error["kind"], error["step"], error["message"], error["errno"])
 
 
 def bad_request(message: str, step: str = "request") -> AgentFault:
-    """Build the fault for a request that no host could carry out."""
+    """Build the fault of a request that no host can carry out."""
     return AgentFault("bad_request", step, message)
 
 
 def from_errno(step: str, errno: int, detail: str) -> AgentFault:
-    """Build the fault for a verb that failed: the device cannot do it, or it should have."""
+    """Build the fault of a failed verb: ``unsupported`` by the device, or ``setup``."""
     kind = "unsupported" if errno in UNSUPPORTED_ERRNOS else "setup"
     return AgentFault(kind, step, f"{step}: {os.strerror(errno)} ({detail})", errno)

@@ -1,7 +1,6 @@
-"""What decides how a host performs: NIC, link, PCIe, IOMMU, memory, CPU, software, flow and congestion control.
+"""Settings that decide a host's performance, from NIC, link and PCIe to flow and congestion control.
 
-Everything is read, nothing is changed, and what cannot be read is null: never guessed, never left out. Only the PCIe
-capability, ACS and DCQCN by debugfs need root.
+An unreadable setting is null. Only the PCIe capability, ACS and DCQCN from debugfs need root. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -28,29 +27,29 @@ MODULES = {"rxe": "rdma_rxe"}
 
 
 class Tree:
-    """The files of a host below a directory; a test has one of its own."""
+    """Files of a host below a root directory. Tests use another root."""
 
     def __init__(self, root: str = "/") -> None:
         self._root = root
 
     def path(self, path: str) -> str:
-        """Return where a file of the host is."""
+        """Return the path of a file below the root."""
         return os.path.join(self._root, path.lstrip("/"))
 
     def text(self, path: str) -> Optional[str]:
-        """Return a small file without its newline, None where it cannot be read."""
+        """Return a small file without its newline, or None."""
         data = self.data(path)
         return None if data is None else data.decode("utf-8", "replace").strip()
 
     def number(self, path: str) -> Optional[int]:
-        """Return a small file as a number, None where it is none."""
+        """Return a small file as a number, or None."""
         try:
             return int(self.text(path) or "")
         except ValueError:
             return None
 
     def data(self, path: str) -> Optional[bytes]:
-        """Return the bytes of a file."""
+        """Return the bytes of a file, or None."""
         try:
             with open(self.path(path), "rb") as file:
                 return file.read()
@@ -58,28 +57,28 @@ class Tree:
             return None
 
     def names(self, path: str) -> List[str]:
-        """Return the entries of a directory in order, none where there is none."""
+        """Return the sorted entries of a directory."""
         try:
             return sorted(os.listdir(self.path(path)))
         except OSError:
             return []
 
     def target(self, path: str) -> Optional[str]:
-        """Return the name that a link points at."""
+        """Return the last component of a link's target, or None."""
         try:
             return os.path.basename(os.readlink(self.path(path)))
         except OSError:
             return None
 
     def values(self, pattern: str) -> List[str]:
-        """Return the distinct contents of the files that a pattern names, in order."""
+        """Return the sorted, distinct contents of the files that match a pattern."""
         root = self.path("").rstrip("/")
         found = {self.text(path[len(root) :]) for path in glob.glob(self.path(pattern))}
         return sorted(value for value in found if value is not None)
 
 
 def take(device: str, port: int, driver: Optional[str], netdev: Optional[str], tree: Optional[Tree] = None) -> Fields:
-    """Return the fingerprint of a host and of one port of one device, by category and field."""
+    """Return the fingerprint of a host and of a device's port, by category and field."""
     tree = tree or Tree()
     base = f"/sys/class/infiniband/{device}"
     parts: Dict[str, Callable[[], Fields]] = {
@@ -224,7 +223,7 @@ def _software(tree: Tree) -> Fields:
 
 
 def rdma_core(tree: Tree) -> Optional[str]:
-    """Return the version of rdma-core, as the file name of the libibverbs that is loaded, or installed, tells it."""
+    """Return the version of rdma-core, from the file name of the loaded or installed libibverbs."""
     loaded = re.search(r"\S*libibverbs\.so\S*", tree.text("/proc/self/maps") or "")
     installed = [
         path
@@ -239,7 +238,7 @@ def rdma_core(tree: Tree) -> Optional[str]:
 
 
 def _congestion_control(tree: Tree, base: str, port: int, netdev: Optional[str]) -> Fields:
-    """Return DCQCN: of mlx5, by the vendor driver's sysfs, else by the kernel's debugfs, which only root may read."""
+    """Return the DCQCN of mlx5, from the vendor driver's sysfs or from debugfs (root only)."""
     address = tree.target(f"{base}/device")
     folders = {
         "sysfs": [f"/sys/class/net/{netdev}/ecn/{side}" for side in ("roce_np", "roce_rp")] if netdev else [],
@@ -254,7 +253,7 @@ def _congestion_control(tree: Tree, base: str, port: int, netdev: Optional[str])
 
 
 def _parameters(tree: Tree, folder: str) -> List[Any]:
-    """Return name and value of every file of a folder and of the folders in it (``enable`` has a file per priority)."""
+    """Return name and value of every file in a folder, two levels deep."""
     found: List[Any] = []
     prefix = os.path.basename(folder)
     for name in tree.names(folder):

@@ -1,10 +1,9 @@
-"""CPU time of the kernel's threads in which a software device does what a NIC would do.
+"""CPU time of the kernel threads that run a software device.
 
-On Linux 6.12 rdma_rxe works in an unbound workqueue (drivers/infiniband/sw/rxe/rxe_task.c, ``rxe_wq``), whose time
-/proc/stat counts as ``system``, like that of any process. On 6.1 it works in soft interrupts, which are counted apart,
-but for part of what ``ksoftirqd`` took over: an emulated machine counted a quarter of a CPU of it as ``softirq`` and
-three quarters as ``system``. Packets arrive in soft interrupts on either, or in threads where the administrator says so
-(threaded NAPI).
+On Linux 6.12 rdma_rxe runs in an unbound workqueue (drivers/infiniband/sw/rxe/rxe_task.c, ``rxe_wq``), which /proc/stat
+counts as ``system``. On 6.1 it runs in soft interrupts, which are counted as ``softirq`` except for the part that
+``ksoftirqd`` takes over: an emulated machine counted a quarter of a CPU as ``softirq`` and three quarters as
+``system``. Packets arrive in soft interrupts, or in threads with threaded NAPI.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Dict, Optional, Tuple
 KTHREADD = 2
 
 
-# "kworker/u4:3" is one of pool 4, "napi/eth1-8194" polls a queue of eth1. "kworker/0:1", bound to CPU 0, is left out:
-# it does what interrupts of that CPU leave to it.
+# "kworker/u4:3" belongs to pool 4, "napi/eth1-8194" polls a queue of eth1. "kworker/0:1" is left out, because it serves
+# interrupts of CPU 0.
 _FIELDS = {
     "kworker/u": "device_cpu_seconds",
     "napi/": "device_cpu_seconds",
@@ -25,28 +24,28 @@ _FIELDS = {
 
 
 class DeviceThreads:
-    """Those threads of this machine. They come and go, and what one has taken stays in the sum."""
+    """The threads of this machine that can run a device. The time of an ended thread stays in the sum."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
-        self._fields: Dict[str, Optional[str]] = {}  # by process id
-        self._seconds: Dict[Tuple[str, str, str], float] = {}  # by process id, start and field
+        self._fields: Dict[str, Optional[str]] = {}  # by pid
+        self._seconds: Dict[Tuple[str, str, str], float] = {}  # by pid, start and field
 
     def cpu_seconds(self) -> Dict[str, float]:
-        """Return what they took since boot, by field of a sample; empty when unknown.
+        """Return their time since boot by field of a sample, empty if unknown.
 
-        Those are left out that had ended before the first call.
+        Threads that ended before the first call are missing.
         """
         path = os.path.join(self._proc, str(KTHREADD), "task", str(KTHREADD), "children")
         try:
             with open(path, encoding="ascii") as file:
                 pids = file.read().split()
-        except OSError:  # a kernel without CONFIG_PROC_CHILDREN, or a /proc that hides other users' processes
+        except OSError:  # no CONFIG_PROC_CHILDREN, or hidepid
             return {}
         self._fields = {pid: self._fields[pid] if pid in self._fields else self._field(pid) for pid in pids}
         for pid, field in self._fields.items():
             if field and (stat := self._read(pid, "stat")):
-                said = stat.rpartition(")")[2].split()  # from the third on: proc(5)
+                said = stat.rpartition(")")[2].split()  # from field 3 of proc(5)
                 ticks, start = int(said[11]) + int(said[12]), said[19]
                 self._seconds[pid, start, field] = ticks / os.sysconf("SC_CLK_TCK")
         sums = dict.fromkeys(_FIELDS.values(), 0.0)
@@ -62,5 +61,5 @@ class DeviceThreads:
         try:
             with open(os.path.join(self._proc, *path), encoding="ascii", errors="replace") as file:
                 return file.read()
-        except OSError:  # it has just ended
+        except OSError:  # just ended
             return ""

@@ -1,4 +1,4 @@
-"""A verbs library, such as libibverbs, as ctypes loads it: its functions by name, and what their errors become."""
+"""A verbs library loaded by ctypes: its functions, and their errors as exceptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Dict, Tuple
 
 LIBRARY = "libibverbs.so.1"
 
-# name: (result, arguments). A pointer or a number of 0 for success; errors are in errno, or are the number itself.
+# name: (result, arguments). Success is a pointer or 0. Otherwise the error is in errno, or is the result.
 Functions = Dict[str, Tuple[Any, Tuple[Any, ...]]]
 VERBS: Functions = {
     "get_device_list": (c_void_p, (c_void_p,)),
@@ -45,7 +45,7 @@ class VerbsError(OSError):
 
 
 class Library:
-    """libibverbs' functions as methods without their prefix."""
+    """Functions of libibverbs as methods without their prefix."""
 
     prefix = "ibv_"
     functions: ClassVar[Functions] = VERBS
@@ -54,10 +54,10 @@ class Library:
         """Load the library.
 
         Raises:
-            OSError: it is not there, misses a symbol, or has another ABI than ``abi.py`` knows.
+            OSError: it is missing, lacks a symbol, or has another ABI than ``abi.py``.
         """
         if ctypes.sizeof(c_void_p) != 8:
-            raise OSError("this interpreter is not a 64-bit one")
+            raise OSError("the Python interpreter is not 64-bit")
         self._library = ctypes.CDLL(path, use_errno=True)
         for name, (result, arguments) in self.functions.items():
             try:
@@ -67,7 +67,7 @@ class Library:
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
 
-    def __getattr__(self, name: str) -> Any:  # only for the type checker: every name is set above
+    def __getattr__(self, name: str) -> Any:  # for the type checker only
         raise AttributeError(name)
 
     def make(self, name: str, *arguments: Any) -> int:
@@ -79,7 +79,7 @@ class Library:
         return int(made)
 
     def do(self, name: str, *arguments: Any) -> None:
-        """Call a verb that returns an error number, or -1 with errno set."""
+        """Call a verb that returns an error number, or -1 with errno."""
         code = getattr(self, name)(*arguments)
         if code:
             code = ctypes.get_errno() if code < 0 else code
@@ -87,9 +87,9 @@ class Library:
 
 
 def load_drivers(library: Library) -> None:
-    """Have libibverbs load the drivers of this host's devices, as it does when devices are first listed; opens none.
+    """Have libibverbs load the drivers of this host, as at the first listing of devices.
 
-    Whatever is wrong with them is said when one is opened.
+    Errors of a driver appear when its device is opened.
     """
     with contextlib.suppress(VerbsError):
         library.free_device_list(library.make("get_device_list", None))

@@ -1,4 +1,4 @@
-"""JSON lines over a pair of file descriptors that never block."""
+"""JSON lines over file descriptors, without blocking."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from typing import Any, List
 
 READ_BYTES = 1 << 16
-# Endpoints of 16 flows of 20,000 queue pairs; whoever sends more without a line break does not speak the protocol.
+# Above the endpoints of 16 flows of 20,000 queue pairs.
 LONGEST_LINE_BYTES = 16 << 20
 
 
@@ -20,7 +20,7 @@ def encode(message: Any) -> bytes:
 
 
 class Lines:
-    """Lines in from one descriptor, lines out to another; both may be the same socket."""
+    """Lines from one descriptor and to another. Both may be the same socket."""
 
     def __init__(self, source: int, sink: int) -> None:
         self.source, self.sink = source, sink
@@ -32,11 +32,11 @@ class Lines:
 
     @property
     def backlog(self) -> int:
-        """Bytes that the other side has not taken yet."""
+        """Bytes not yet written."""
         return len(self._out)
 
     def receive(self) -> List[bytes]:
-        """Return the complete lines that have arrived; ``closed`` is set at the end of the stream."""
+        """Return the complete lines. Set ``closed`` at the end of the stream."""
         while True:
             try:
                 data = os.read(self.source, READ_BYTES)
@@ -63,12 +63,12 @@ class Lines:
         return [line for line in lines if line.strip()]
 
     def send(self, message: Any) -> None:
-        """Queue one line and write what the other side takes now."""
+        """Queue one line, then flush."""
         self._out += encode(message)
         self.flush()
 
     def flush(self) -> None:
-        """Write what the other side takes now; ``closed`` is set when there is no other side any more."""
+        """Write as much as possible. Set ``closed`` if the reader is gone."""
         while self._out:
             try:
                 written = os.write(self.sink, self._out)
@@ -85,7 +85,7 @@ class Lines:
             del self._out[:written]
 
     def finish(self, seconds: float) -> None:
-        """Write what is left, as far as the other side takes it within that time."""
+        """Write the rest, for at most ``seconds``."""
         ends_at = time.monotonic() + seconds
         poller = select.poll()
         poller.register(self.sink, select.POLLOUT)

@@ -1,4 +1,4 @@
-"""What a port's link is at one moment: whatever of it changes during a run voids the run."""
+"""State of a port's link. A change during a run voids the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NET = "/sys/class/net"
 
 
 def link(device: str, port: int, netdev: Optional[str]) -> Dict[str, Any]:
-    """Return the ``link`` object of a sample; null for what the device or its driver does not tell."""
+    """Return the ``link`` object of a sample. None is unknown."""
     path = os.path.join(INFINIBAND, device)
     port_path = os.path.join(path, "ports", str(port))
     net_path = os.path.join(NET, netdev or "")
@@ -20,7 +20,7 @@ def link(device: str, port: int, netdev: Optional[str]) -> Dict[str, Any]:
         "rate": read_text(port_path, "rate"),
         "netdev_state": read_text(net_path, "operstate"),
         "netdev_speed_mbps": read_int(net_path, "speed"),
-        # Tells of a link that was down and is up again.
+        # Changes even if the link is up again.
         "carrier_changes": read_int(net_path, "carrier_changes"),
         "pci_speed": read_text(path, "device", "current_link_speed"),
         "pci_width": read_text(path, "device", "current_link_width"),

@@ -1,23 +1,22 @@
-"""Starts a shipped program on a host so that the program which runs is the one that was checked.
+"""Starts a shipped program on a host: exactly the bytes that were verified.
 
-The controller sends this source over standard input to ``python3 -c BOOT PATH SHA256``. Nothing that lies on the host
-decides over it. One line on standard output is its answer:
+The controller sends this source over standard input to ``python3 -c BOOT PATH SHA256``, so no file on the host is
+trusted. The answer is one line on standard output:
 
-``running``: the program runs, and has both streams from here on.
-``absent``: PATH does not hold the program that has this SHA-256.
-``refused WHY``: somebody else than the user and root could exchange what lies at PATH.
+``running``: the program runs and owns both streams.
+``absent``: PATH does not hold the program with this SHA-256.
+``refused WHY``: a user other than this one and root could replace PATH.
 
 Rules:
 
-1. Only the user and root can change a folder on the way to PATH. The way begins at the folder that this is started in,
-   the user's home. Others may write to a folder with the sticky bit, such as /tmp: they cannot exchange an entry of the
-   user's there. They may write to a folder below one that only its owner can enter, such as a home directory of mode
-   0700: they cannot reach it. A link is followed when it is the user's or root's, and each folder that it leads through
-   is checked.
-2. The file is read once. The bytes that were compared are copied to a file without a name, and this copy is run. A
-   file that is exchanged after the comparison changes nothing, even where rule 1 is deceived.
+1. Only this user and root can change a folder on the way from the home directory to PATH. Other users may write to a
+   sticky folder such as /tmp, because they cannot replace this user's entries there. They may also write below a folder
+   that only its owner can enter, because they cannot reach it. A link must belong to this user or root, and the folders
+   of its target are checked, too.
+2. The file is read once. The verified bytes are copied to an unnamed file, and this copy runs. Replacing the file
+   afterwards has no effect, even if rule 1 is deceived.
 
-Standard library only, and little of it: this runs at every start.
+This module runs at every start, so it imports little and only the standard library.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ import stat
 import sys
 
 BOOT = "import sys; sys.path[:] = [p for p in sys.path if p]; exec(bytes.fromhex(input()))"
-"""`-c` puts the folder that it is started in first on the path, which is not checked yet."""
+"""`-c` puts the current folder, which is not checked yet, first on the path."""
 RUNNING, ABSENT, REFUSED = "running", "absent", "refused "
 MAX_BYTES = 64 << 20
 MAX_LINKS = 40
-"""As the kernel follows."""
+"""Limit of the kernel."""
 
 
 class Refused(Exception):
-    """Somebody else could exchange the program; the text says where, and what mends it."""
+    """Another user could replace the program. The text names the place and the remedy."""
 
 
 def settled(path: str) -> str:
-    """Return a path without links, of which others can change no folder; folders at its end may not exist yet.
+    """Return a path without links whose folders no other user can change. Its last folders may be missing.
 
     Raises:
-        Refused: others can.
-        OSError: a folder cannot be looked at.
+        Refused: another user can change one.
+        OSError: a folder cannot be examined.
     """
     folder, name = os.path.split(path)
     here = os.getcwd()
@@ -70,23 +69,18 @@ def settled(path: str) -> str:
 
 
 def _require_own(path: str, is_closed: bool) -> bool:
-    """Refuse what others can change: its entries, or itself by its owner.
+    """Refuse a folder or link that another user owns or can write to.
 
-    Args:
-        path: of a folder or link on the way.
-        is_closed: whether others cannot reach it, as a folder above it lets only its owner in.
-
-    Returns:
-        Whether others cannot reach what lies below it.
+    ``is_closed`` means that a folder above lets only its owner in. Returns that for the entries below.
     """
     found = os.lstat(path)
     if found.st_uid not in (0, os.geteuid()):
-        why = f"{path} belongs to user id {found.st_uid}, who could exchange the agent in it"
+        why = f"{path} belongs to user id {found.st_uid}, who could replace the agent in it"
         raise Refused(f"{why}; on the host: chown {'-h ' * stat.S_ISLNK(found.st_mode)}{os.geteuid()} {_quoted(path)}")
     if not stat.S_ISDIR(found.st_mode) or is_closed:
         return is_closed
     if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
-        why = f"others can write to {path} (mode {stat.S_IMODE(found.st_mode):o}), and could exchange the agent in it"
+        why = f"others can write to {path} (mode {stat.S_IMODE(found.st_mode):o}), and could replace the agent in it"
         raise Refused(f"{why}; on the host: chmod go-w {_quoted(path)}")
     return not found.st_mode & 0o011
 
@@ -98,11 +92,11 @@ def _quoted(path: str) -> str:
 
 
 def read(path: str, sha256: str) -> bytes | None:
-    """Return the program at a path; None unless it is the one that has this SHA-256."""
+    """Return the program at a path, or None if it has another SHA-256."""
     import hashlib
 
     try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):  # opening anything else may wait, or act on a device
+        if not stat.S_ISREG(os.lstat(path).st_mode):  # opening another type may block or act on a device
             return None
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             data = file.read(MAX_BYTES)
@@ -112,10 +106,10 @@ def read(path: str, sha256: str) -> bytes | None:
 
 
 def copied(data: bytes) -> str:
-    """Return the path of a copy that only this process can reach, until it ends."""
+    """Return the path of a copy that only this process can reach."""
     try:
         number = os.memfd_create("collie-agent")
-    except (OSError, AttributeError):  # forbidden, or an interpreter that was built on an old libc
+    except (OSError, AttributeError):  # forbidden, or Python built on an old libc
         import tempfile
 
         with tempfile.TemporaryFile() as unnamed:

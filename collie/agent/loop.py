@@ -1,12 +1,11 @@
-"""The loop that the resident agent lives in: one thread, polling stdin, stdout, the engine and the clock.
+"""The resident agent's loop: one thread that polls stdin, stdout, the engines and the clock.
 
 Rules:
 
-1. Nothing here blocks for longer than killing an engine takes: reading and writing never do, verbs are the engine's.
-2. At most one step is under way. When its deadline passes the engine is killed, and the answer is ``timeout``.
-3. Whatever ends the loop (``bye``, end of stdin, a signal, a silent or unreachable controller) ends the engine too;
-   where the loop itself stands still, the engine ends without being told (``pulse``).
-4. A sample that the controller does not take is dropped and counted; answers never are.
+1. Nothing blocks for longer than killing an engine. Descriptors never block, and only engines call verbs.
+2. At most one step is under way. At its deadline the engine is killed and the answer is ``timeout``.
+3. The end of the loop ends the engine. If the loop stands still, the engine ends by itself (``pulse``).
+4. A sample that the controller does not take is dropped and counted. Replies are never dropped.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from .report import Run, Sampling
 from .requests import Request, parse_request
 
 LEASE_SECONDS = 8.0
-# Time for an engine to destroy its queue pairs by itself when the agent ends, before it is killed.
+# Time for an engine to destroy its queue pairs before it is killed.
 GRACE_SECONDS = 1.0
-# For the last answer to leave: a sample of a NIC with many queues is several times what a pipe holds.
+# Time to write the last reply. A sample of a NIC with many queues is several times the size of a pipe.
 FAREWELL_SECONDS = 1.0
 MAX_BACKLOG_BYTES = 1 << 18
 LATE_SECONDS = 0.5
 
 
 def log(message: str) -> None:
-    """Tell people; never fail, as stderr may be gone first."""
+    """Log to stderr. Never fails, because stderr can close first."""
     try:
         sys.stderr.write(f"collie-agent[{os.getpid()}]: {message}\n")
         sys.stderr.flush()
@@ -52,13 +51,13 @@ class Step:
 
 
 class Loop:
-    """Hears a controller and an engine, keeps deadlines, and ends when one of them does.
+    """Serves a controller and engines, enforces deadlines, and ends with the controller.
 
-    What a request means is the subclass's: ``handle`` and ``finish``.
+    Subclasses define the requests: ``handle`` and ``finish``.
     """
 
     def __init__(self, lines: Lines, sampling: Sampling, clock: Callable[[], float], pulse: Pulse) -> None:
-        self.reason: Optional[str] = None  # why the loop ends, once it does
+        self.reason: Optional[str] = None  # cause of the end
         self._lines, self._sampling, self._clock, self._pulse = lines, sampling, clock, pulse
         self._lease_seconds = LEASE_SECONDS
         self._last_line = clock()
@@ -66,15 +65,15 @@ class Loop:
         self._step: Optional[Step] = None
 
     def handle(self, request: Request) -> Optional[Dict[str, Any]]:
-        """Carry out a request: return the answer, or None when the engine will give it."""
+        """Carry out a request. Return the reply, or None if the engine will give it."""
         raise NotImplementedError
 
     def finish(self, step: Step, reply: Dict[str, Any]) -> Dict[str, Any]:
-        """Turn the engine's answer to a step into the controller's."""
+        """Complete the engine's reply to a step."""
         raise NotImplementedError
 
     def serve(self, wakeup: Optional[int] = None) -> str:
-        """Serve until something ends it, and return what did.
+        """Serve until the end, and return its cause.
 
         ``wakeup`` becomes readable when a signal handler has set ``reason``.
         """
@@ -88,12 +87,12 @@ class Loop:
         return self.reason
 
     def hand_over(self, request: Request, engines: Engines, command: Dict[str, Any]) -> None:
-        """Make a request the step under way, for ``engines`` to carry out."""
+        """Send a command to ``engines`` and make the request the step under way."""
         engines.send({"do": request.do, **command})
         self._step = Step(request, self._clock() + request.deadline_seconds, engines)
 
     def lose_engines(self, engines: Optional[Engines] = None) -> None:
-        """Forget the run and make sure that its engines (or the one of ``hello``) are gone."""
+        """Forget the run and kill its engines, or the engine of ``hello``."""
         engines = engines or self._engines()
         if engines is not None and not engines.kill():
             log(f"engine {', '.join(map(str, engines.pids))} does not die: it hangs in the kernel")
@@ -104,7 +103,7 @@ class Loop:
             self._sampling.stop()
 
     def end_run(self) -> None:
-        """End what is under way, gently if the engine listens."""
+        """End the run. The engine destroys its objects if it can."""
         run = self._run
         if run is not None and self._step is None and not run.engines.ended:
             run.engines.send({"do": "destroy"})
@@ -131,8 +130,8 @@ class Loop:
         poller.poll(wait * 1000)
         late = self._clock() - started - wait
         if late > LATE_SECONDS:
-            # The host gave this process no CPU, and the one that carries the controller's lines none either: a
-            # software device in a retransmission storm does that for seconds. Time when nobody is heard is no lease.
+            # The host gave this process no CPU, so the controller's lines could not arrive either. A software device in
+            # a retransmission storm does that for seconds. Such time does not count against the lease.
             self._last_line += late
         if self._lines.backlog:
             self._lines.flush()
@@ -217,7 +216,7 @@ class Loop:
             self._lines.send({"event": "engine_died", "message": engines.last_words()})
 
     def _engines_gone(self, step: Step, fault: AgentFault) -> None:
-        if step.request.do == "destroy":  # no answer, but what was asked for: nothing is left
+        if step.request.do == "destroy":  # the engine is gone, and nothing is left to destroy
             log(fault.message)
             reply = self.finish(step, {"flushed": None, "clean": False})
             self._lines.send({"id": step.request.id, "ok": True, **reply})

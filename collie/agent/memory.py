@@ -1,4 +1,4 @@
-"""Where a run's buffers lie: enough memory, and on the NUMA node asked for."""
+"""Memory for the buffers of a run, on a chosen NUMA node."""
 
 from __future__ import annotations
 
@@ -14,25 +14,23 @@ from typing import Iterator, List, Optional, Set
 
 from .faults import AgentFault
 
-# Registered memory is pinned: beyond this part of what is available the host itself would start to starve.
+# Registered memory is pinned. A larger share of the available memory would starve the host.
 USABLE_PART = 0.8
 
 MPOL_DEFAULT, MPOL_BIND = 0, 2
-MAP_HUGETLB = (
-    0x40000  # the mmap module of Python 3.9 does not name it; the same on every architecture but three old ones
-)
+MAP_HUGETLB = 0x40000  # not in mmap of Python 3.9
 NODES = "/sys/devices/system/node"
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 
 
 def meminfo(field: str) -> Optional[int]:
-    """Return one line of /proc/meminfo in bytes, None where there is none."""
+    """Return a field of /proc/meminfo in bytes, or None."""
     kilobytes = meminfo_number(field)
     return None if kilobytes is None else kilobytes * 1024
 
 
 def meminfo_number(field: str) -> Optional[int]:
-    """Return the number of one line of /proc/meminfo as it stands there, None where there is none."""
+    """Return the number of a field of /proc/meminfo, or None."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
@@ -44,7 +42,7 @@ def meminfo_number(field: str) -> Optional[int]:
 
 
 def require(total_bytes: int) -> None:
-    """Refuse buffers that the host has no room for, before its memory is exhausted by trying.
+    """Refuse buffers that do not fit the available memory.
 
     Raises:
         AgentFault: ``setup`` with ENOMEM.
@@ -56,10 +54,10 @@ def require(total_bytes: int) -> None:
 
 
 def allocate(total_bytes: int, huge_pages: bool, processes: int = 1) -> mmap.mmap:
-    """Map memory for buffers, on huge pages or on ordinary ones; ``processes`` of them do so at the same time.
+    """Map memory for buffers, which ``processes`` engines do at the same time.
 
     Raises:
-        AgentFault: ``unsupported`` where the host keeps no huge pages, ``setup`` where there is too little memory.
+        AgentFault: ``unsupported`` if the host reserves no huge pages, ``setup`` if memory is short.
     """
     if not huge_pages:
         require(total_bytes * processes)
@@ -68,16 +66,16 @@ def allocate(total_bytes: int, huge_pages: bool, processes: int = 1) -> mmap.mma
     needed = -(-total_bytes // page)
     if not meminfo_number("HugePages_Total"):
         command = f"echo {needed} > /proc/sys/vm/nr_hugepages"
-        raise AgentFault("unsupported", "allocate", f"this host keeps no huge pages (nr_hugepages is 0); `{command}`")
+        raise AgentFault("unsupported", "allocate", f"this host reserves no huge pages: `{command}`")
     free = meminfo_number("HugePages_Free") or 0
     if free < needed:
-        message = f"buffers of {total_bytes} bytes take {needed} huge pages, and {free} are free on this host"
+        message = f"buffers of {total_bytes} bytes need {needed} huge pages, and this host has {free} free"
         raise AgentFault("setup", "allocate", message, errno.ENOMEM)
     return mmap.mmap(-1, needed * page, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | MAP_HUGETLB)
 
 
 def why_no_gpu() -> str:
-    """Say why buffers cannot lie in GPU memory here."""
+    """Return the reason that buffers cannot be in GPU memory."""
     found = glob.glob("/dev/dri/renderD*") + glob.glob("/dev/nvidia[0-9]*")
     if not found:
         return "GPU memory: this host has no GPU (neither /dev/dri/renderD* nor /dev/nvidia*)"
@@ -89,7 +87,7 @@ def why_no_gpu() -> str:
 
 
 def numa_nodes() -> List[int]:
-    """Return the numbers of the host's NUMA nodes; empty where the kernel has no notion of them."""
+    """Return the numbers of the NUMA nodes, empty without NUMA."""
     try:
         names = os.listdir(NODES)
     except OSError:
@@ -98,7 +96,7 @@ def numa_nodes() -> List[int]:
 
 
 def cpus_of(node: int, root: str = NODES) -> Set[int]:
-    """Return the CPUs of a NUMA node; empty where the kernel does not tell."""
+    """Return the CPUs of a NUMA node, empty if unknown."""
     try:
         with open(f"{root}/node{node}/cpulist", encoding="ascii") as file:
             ranges = [part.split("-") for part in file.read().strip().split(",") if part]
@@ -108,9 +106,9 @@ def cpus_of(node: int, root: str = NODES) -> Set[int]:
 
 
 def run_on(node: Optional[int]) -> None:
-    """Keep this process, and the threads that it starts from now on, on the CPUs of a NUMA node.
+    """Bind this process and its later threads to the CPUs of a NUMA node.
 
-    Without effect on hosts with one node, or where none of its CPUs may be used.
+    No effect on hosts with one node, or if no CPU of the node is permitted.
     """
     if node is None or len(numa_nodes()) < 2:
         return
@@ -121,7 +119,7 @@ def run_on(node: Optional[int]) -> None:
 
 @contextmanager
 def on_node(node: Optional[int]) -> Iterator[None]:
-    """Place the pages that are touched inside on NUMA node ``node``; without effect on hosts with one node."""
+    """Place pages first touched inside on NUMA node ``node``. No effect on hosts with one node."""
     nodes = numa_nodes()
     if node is None or len(nodes) < 2:
         yield

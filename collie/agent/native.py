@@ -1,7 +1,7 @@
-"""libibverbs through ctypes, under pyverbs' names: the objects of a run on a host that needs no pyverbs.
+"""libibverbs by ctypes under pyverbs' names, for hosts without pyverbs.
 
-Only what the agent uses, with pyverbs' arguments, so that resources, objects and queues are one code for both. Posting
-and polling from here work, and are slow: the traffic loop in C does both by itself.
+Arguments are pyverbs', so that resources, objects and queues share one code. Posting and polling from here are slow.
+The traffic loop in C does both itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATH = Enums.IBV_QP_STATE | Enums.IBV_QP_AV | Enums.IBV_QP_PATH_MTU | Enums.IBV_
 SEND = Enums.IBV_QP_STATE | Enums.IBV_QP_SQ_PSN
 RELIABLE = Enums.IBV_QP_TIMEOUT | Enums.IBV_QP_RETRY_CNT | Enums.IBV_QP_RNR_RETRY | Enums.IBV_QP_MAX_QP_RD_ATOMIC
 
-# By type of queue pair, the attributes that each step to RTS takes.
+# Attribute masks of each step to RTS, by type of queue pair.
 STEPS: Dict[int, Dict[int, int]] = {
     Enums.IBV_QPT_RC: {
         Enums.IBV_QPS_INIT: INIT | Enums.IBV_QP_ACCESS_FLAGS,
@@ -44,7 +44,7 @@ STEPS: Dict[int, Dict[int, int]] = {
 
 
 class Object:
-    """What every object of the library has: an address, and a verb that ends it."""
+    """An object of the library: its address, and the verb that destroys it."""
 
     ends_with = ""
 
@@ -127,7 +127,7 @@ class CompChannel(Object):
         self.fd: int = abi.CompChannel.from_address(self.address).fd
 
     def get_cq_event(self, _cq: CQ) -> None:
-        """Take one event, which is there: the descriptor was readable."""
+        """Take one event. The descriptor must be readable."""
         queue, context = c_void_p(), c_void_p()
         self.library.do("get_cq_event", self.address, ctypes.byref(queue), ctypes.byref(context))
 
@@ -151,11 +151,11 @@ class CQ(Object):
         return found, completions[:found]
 
     def req_notify(self) -> None:
-        """Have the next completion raise an event."""
+        """Request an event for the next completion."""
         self.ops.req_notify_cq(self.address, 0)
 
     def ack_events(self, count: int) -> None:
-        """Give events back."""
+        """Acknowledge events."""
         self.library.ack_cq_events(self.address, count)
 
 
@@ -185,7 +185,7 @@ class QP(Object):
         self._steps = STEPS[attributes.qp_type]
 
     def modify(self, attributes: abi.QPAttr, mask: int) -> None:
-        """Change what ``mask`` names."""
+        """Change the attributes in ``mask``."""
         self.library.do("modify_qp", self.address, ctypes.byref(attributes), mask)
 
     def to_init(self, attributes: abi.QPAttr) -> None:
@@ -223,7 +223,7 @@ class AH(Object):
 
 
 def gid(text: str) -> abi.Gid:
-    """Return a GID as sysfs writes it."""
+    """Return the GID of a sysfs text."""
     return abi.Gid(raw=(c_uint8 * 16)(*socket.inet_pton(socket.AF_INET6, text)))
 
 

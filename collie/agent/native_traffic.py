@@ -1,7 +1,7 @@
-"""The traffic loop in C: the queues of a run laid out as ``native/traffic.c`` reads them.
+"""The compiled traffic loop: queues of a run in the layout of ``native/traffic.c``.
 
-Same rules and same shared words as ``traffic.py``, which is the reference. The object is given every function of
-libibverbs that it needs; it links against nothing but libc.
+Rules and shared words are those of ``traffic.py``, the reference. The object links against libc only and receives the
+functions of libibverbs as pointers.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class TrafficObject:
 
 
 class NativeTraffic:
-    """All queues of one engine, driven in C; the interface of ``traffic.Traffic``."""
+    """All queues of one engine, driven in C, with the interface of ``traffic.Traffic``."""
 
     def __init__(
         self,
@@ -124,10 +124,10 @@ class NativeTraffic:
         pair_words: Dict[int, int],
         control: int,
     ) -> None:
-        """Lay out ``queues``; arguments as for ``Traffic``."""
+        """Lay out ``queues``. Arguments are those of ``Traffic``."""
         self._functions = functions
         self._base = ctypes.addressof((c_uint64 * len(words)).from_buffer(words))
-        self._queues = queues  # they keep the work requests
+        self._queues = queues  # owns the work requests
         self._struct = TrafficStruct(
             words=self._base,
             queues=(QueueStruct * len(queues))(*map(self._queue, queues)),
@@ -185,7 +185,7 @@ class NativeTraffic:
         self._run(0)
 
     def drain(self, seconds: float) -> bool:
-        """Post no more sends, and drive until none is outstanding; return whether that came within ``seconds``."""
+        """Stop posting sends and drive the rest. Return whether all completed within ``seconds``."""
         self._struct.sending = 0
         self._run(time.monotonic_ns() + int(seconds * 1e9))
         return not self._functions.outstanding(self._struct)

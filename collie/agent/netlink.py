@@ -1,7 +1,7 @@
-"""RDMA netlink, as much as the agent needs: devices, hardware counters of a port, queue pairs and who owns them.
+"""RDMA netlink: devices, hardware counters of a port, queue pairs and their owners.
 
-Numbers are those of ``include/uapi/rdma/rdma_netlink.h``. A message type is ``5 << 10 | command`` (client NLDEV), an
-attribute's type is masked with 0x3fff because some kernels mark nesting in bit 15.
+Numbers are those of ``include/uapi/rdma/rdma_netlink.h``. A message type is ``5 << 10 | command`` (client NLDEV).
+Attribute types are masked with 0x3fff, because some kernels mark nesting in bit 15.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QP_STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
 
 
 class QueuePair(NamedTuple):
-    """A queue pair as the kernel lists it; ``pid`` is None for the kernel's own, whose ``comm`` is the module."""
+    """A queue pair as the kernel lists it. For one of the kernel ``pid`` is None and ``comm`` the module."""
 
     qpn: int
     type: str
@@ -53,13 +53,13 @@ def attribute_u32(kind: int, value: int) -> bytes:
 
 
 def attribute_text(kind: int, text: str) -> bytes:
-    """Return one attribute of text, ended by a zero byte and filled up to four bytes."""
+    """Return one text attribute, zero-terminated and padded to four bytes."""
     data = text.encode() + b"\0"
     return struct.pack("=HH", 4 + len(data), kind) + data + b"\0" * (-len(data) % 4)
 
 
 def messages(data: bytes) -> Iterator[Tuple[int, bytes]]:
-    """Yield type and payload of each netlink message in one datagram."""
+    """Yield type and payload of each netlink message in a datagram."""
     offset = 0
     while offset + HEADER.size <= len(data):
         length, kind, _, _, _ = HEADER.unpack_from(data, offset)
@@ -125,7 +125,7 @@ def parse_queue_pairs(payload: bytes) -> List[QueuePair]:
 
 
 def comm(pid: Optional[int]) -> Optional[str]:
-    """Return the name of a process, None when it is gone."""
+    """Return the name of a process, None if it has ended."""
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -134,13 +134,13 @@ def comm(pid: Optional[int]) -> Optional[str]:
 
 
 class NetlinkSocket:
-    """A socket of one netlink protocol: a question, its answers."""
+    """A socket of one netlink protocol."""
 
     def __init__(self, protocol: int) -> None:
         """Open the socket.
 
         Raises:
-            OSError: the kernel does not speak this protocol.
+            OSError: the kernel lacks this protocol.
         """
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._socket.settimeout(1.0)
@@ -155,8 +155,8 @@ class NetlinkSocket:
 
         Args:
             kind: message type.
-            flags: NLM_F_ACK unless the answers end with NLMSG_DONE: nothing else tells which one is the last.
-            body: what follows the header.
+            flags: NLM_F_ACK unless NLMSG_DONE ends the answers. Otherwise the end is unknown.
+            body: bytes after the header.
 
         Raises:
             OSError: the kernel refuses, or does not answer within a second.
@@ -178,7 +178,7 @@ class NetlinkSocket:
 
 
 class RdmaNetlink(NetlinkSocket):
-    """One socket for the questions of the agent."""
+    """The agent's requests to RDMA netlink."""
 
     def __init__(self) -> None:
         """Open the socket.
@@ -189,7 +189,7 @@ class RdmaNetlink(NetlinkSocket):
         super().__init__(NETLINK_RDMA)
 
     def device_index(self, device: str) -> Optional[int]:
-        """Return the kernel's number of a device."""
+        """Return the kernel's index of a device."""
         for payload in self.ask(NLDEV | CMD_GET, NLM_F_DUMP):
             name, index = parse_device(payload)
             if name == device:
@@ -197,7 +197,7 @@ class RdmaNetlink(NetlinkSocket):
         return None
 
     def counters(self, index: int, port: int) -> Dict[str, int]:
-        """Return the hardware counters of a port in one system call or two."""
+        """Return the hardware counters of a port."""
         body = attribute_u32(DEV_INDEX, index) + attribute_u32(PORT_INDEX, port)
         counters: Dict[str, int] = {}
         for payload in self.ask(NLDEV | CMD_STAT_GET, NLM_F_ACK, body):
@@ -213,7 +213,7 @@ class RdmaNetlink(NetlinkSocket):
 
 
 def list_queue_pairs(device: str) -> Optional[List[QueuePair]]:
-    """Return every queue pair of a device, None when the kernel does not tell."""
+    """Return every queue pair of a device, None if the kernel does not list them."""
     try:
         netlink = RdmaNetlink()
     except OSError:

@@ -1,4 +1,4 @@
-"""The parts of a run that own memory or descriptors: buffers, completion queues; and what the device can do at most."""
+"""Parts of a run that own memory or descriptors, and the limits of the device."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .workload import ATOMICS, Workload
 
 PAGE = mmap.PAGESIZE
 
-# Transports that few devices offer, with the one driver that does; of XRC the device's flags tell.
+# Optional transports and their driver. The device flags report XRC.
 OPTIONAL_TRANSPORTS: Dict[str, Optional[str]] = {"XRC": None, "DC": "mlx5_core", "SRD": "efa"}
 
 
 @contextmanager
 def step(name: str) -> Iterator[None]:
-    """Turn what pyverbs raises inside into an ``AgentFault`` that names the step."""
+    """Turn errors of the data path into an ``AgentFault`` that names the step."""
     try:
         yield
     except AgentFault:
@@ -32,7 +32,7 @@ def step(name: str) -> Iterator[None]:
         raise from_errno(name, errno.ENOMEM, str(error)) from error
     except OSError as error:
         raise from_errno(name, error.errno or errno.EIO, str(error)) from error
-    except Exception as error:  # pyverbs' own tree, which cannot be named without importing it
+    except Exception as error:  # pyverbs' exceptions, which may not be importable
         code = getattr(error, "error_code", None)
         if code is None:
             raise AgentFault("setup", name, f"{name}: {error}") from error
@@ -40,7 +40,7 @@ def step(name: str) -> Iterator[None]:
 
 
 class Limits:
-    """What the device says it can do, as far as a run needs it."""
+    """Limits of a device."""
 
     def __init__(self, v: Verbs, device: str, attributes: Any) -> None:
         self._device, self._driver = device, driver_of(device)
@@ -57,10 +57,10 @@ class Limits:
         self.xrc = bool(attributes.device_cap_flags & v.e.IBV_DEVICE_XRC)
 
     def check(self, workload: Workload) -> None:
-        """Refuse what lies above a limit of the device, or is none of its transports and operations.
+        """Refuse values above a limit, and transports and operations that the device lacks.
 
         Raises:
-            AgentFault: ``unsupported``, with the wish and the limit.
+            AgentFault: ``unsupported``.
         """
         self._check_transport(workload.qp_type)
         if workload.opcodes & ATOMICS and not self.atomics:
@@ -90,7 +90,7 @@ class Limits:
         """Refuse more objects than the device has, over all workloads of a run.
 
         Raises:
-            AgentFault: ``unsupported``, with the wish and the limit.
+            AgentFault: ``unsupported``.
         """
         self._refuse([("queue pairs", qps, self.max_qp), ("memory regions", mrs, self.max_mr)])
 
@@ -102,13 +102,13 @@ class Limits:
 
 
 def remote_access(v: Verbs, workload: Workload) -> int:
-    """Return what a peer may do; atomics only where they are used, as a device without them refuses the flag."""
+    """Return a peer's access flags. Devices without atomics refuse that flag, so it is set only if used."""
     access = v.e.IBV_ACCESS_REMOTE_WRITE | v.e.IBV_ACCESS_REMOTE_READ
     return int(access | v.e.IBV_ACCESS_REMOTE_ATOMIC if workload.opcodes & ATOMICS else access)
 
 
 class Buffers:
-    """The MRs of one end: ``per_qp`` for each queue pair, on pages of one mapping."""
+    """The MRs of one end, ``per_qp`` for each queue pair, in one mapping."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Buffers:
         numa_node: Optional[int],
         processes: int = 1,
     ) -> None:
-        """Register ``length`` bytes per MR on NUMA node ``numa_node``; ``processes`` engines do the like at once."""
+        """Register ``length`` bytes per MR on NUMA node ``numa_node``, in ``processes`` engines at the same time."""
         per_qp = workload.mrs_per_qp
         access = v.e.IBV_ACCESS_LOCAL_WRITE | remote_access(v, workload)
         self.per_qp = per_qp
@@ -141,17 +141,17 @@ class Buffers:
         self.lkeys = [mr.lkey for mr in self.mrs]
 
     def close(self) -> None:
-        """Deregister what is registered."""
+        """Deregister the MRs."""
         for mr in self.mrs:
             mr.close()
 
     def local(self, qp: int, mr: int) -> Tuple[int, int]:
-        """Return the address and lkey of one MR."""
+        """Return address and lkey of one MR."""
         number = qp * self.per_qp + mr
         return self.base + number * self.stride, self.lkeys[number]
 
     def write(self, qp: int, mr: int, data: bytes) -> None:
-        """Put ``data`` at the end of one MR, after the room for a header."""
+        """Write ``data`` to the end of one MR, after any header space."""
         last = (qp * self.per_qp + mr) * self.stride + self.length
         self._mapping[last - len(data) : last] = data
 
@@ -161,7 +161,7 @@ class Buffers:
         return self._mapping[last - length : last]
 
     def describe(self) -> Dict[str, Any]:
-        """Return what the other end needs in order to name this memory."""
+        """Return the addresses and keys for the peer."""
         return {
             "base": self.base,
             "stride": self.stride,
@@ -171,7 +171,7 @@ class Buffers:
 
 
 class CompletionQueue:
-    """A completion queue with a channel of its own, as pyverbs cannot tell which of several raised an event."""
+    """A completion queue with a separate channel: pyverbs does not report which queue raised an event."""
 
     def __init__(self, v: Verbs, context: Any, entries: int) -> None:
         with step("create_comp_channel"):

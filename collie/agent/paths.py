@@ -1,7 +1,7 @@
-"""The two data paths: libibverbs through ctypes with the traffic loop in C, and pyverbs with the loop in Python.
+"""The two data paths: libibverbs by ctypes with a traffic loop in C, or pyverbs with the loop in Python.
 
-Both give the engine verbs under pyverbs' names and a traffic loop of one interface (``Traffic``); everything else of a
-run is the same code. Native is the default where it can be loaded, pyverbs the portable path and the reference.
+Both offer verbs under pyverbs' names and a loop with the interface of ``Traffic``. All other code is shared. ``native``
+is the default, ``pyverbs`` the reference.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ AnyTraffic = Union[Traffic, NativeTraffic]
 class DataPath(NamedTuple):
     """One way to drive traffic.
 
-    ``traffic`` makes the loop of a run from queues, completion queues, shared words, words of the queue pairs by
-    number, and the control descriptor.
+    ``traffic`` makes the loop from queues, completion queues, shared words, words of queue pairs by number, and the
+    control descriptor.
     """
 
     name: str
@@ -37,24 +37,24 @@ class DataPath(NamedTuple):
 
 
 class DataPaths:
-    """What this host can use, best first, and why it cannot use the rest."""
+    """Data paths of this host, best first, and the reasons for missing ones."""
 
     def __init__(self) -> None:
         self.usable: Dict[str, DataPath] = {}
         self.missing: Dict[str, str] = {}
 
     def add(self, name: str, load: Callable[[], DataPath]) -> None:
-        """Load a path, or remember why it cannot be."""
+        """Load a path, or record why it cannot be loaded."""
         try:
             self.usable[name] = load()
         except OSError as error:
             self.missing[name] = str(error)
 
     def choose(self, name: Optional[str] = None) -> DataPath:
-        """Return the path asked for, or the best.
+        """Return the named path, or the best.
 
         Raises:
-            AgentFault: ``unsupported``, with the reason; ``bad_request`` for a name that is none.
+            AgentFault: ``unsupported`` with the reason, or ``bad_request`` for an unknown name.
         """
         if name is not None and name not in NAMES:
             raise bad_request(f"prepare: data_path must be one of {', '.join(NAMES)}, not {name!r}")
@@ -66,7 +66,7 @@ class DataPaths:
         raise AgentFault("unsupported", "load", f"no data path can be used on this host: {reasons}")
 
     def facts(self) -> Dict[str, Any]:
-        """Return what ``hello`` says of them."""
+        """Return their fields of ``hello``."""
         return {
             "pyverbs": verbs.version() if PYVERBS in self.usable else None,
             "pyverbs_present": PYVERBS in self.usable,
@@ -80,10 +80,10 @@ class DataPaths:
 
 
 def load_native(library: str = "libibverbs.so.1") -> DataPath:
-    """Load libibverbs and the traffic loop.
+    """Load libibverbs and the compiled loop.
 
     Raises:
-        OSError: one of them is not there, or does not fit this host.
+        OSError: one is missing or does not fit this host.
     """
     loaded_library = Library(library)
     load_drivers(loaded_library)
@@ -96,7 +96,7 @@ def load_pyverbs() -> DataPath:
     """Import pyverbs.
 
     Raises:
-        OSError: it is not there, or does not work.
+        OSError: pyverbs is missing or unusable.
     """
     loaded = verbs.load()
     if loaded is None:
@@ -105,7 +105,7 @@ def load_pyverbs() -> DataPath:
 
 
 def load() -> DataPaths:
-    """Load what this host has. The resident agent does so before it forks: importing pyverbs takes a second."""
+    """Load all data paths, before the agent forks: importing pyverbs takes a second."""
     paths = DataPaths()
     paths.add(NATIVE, load_native)
     paths.add(PYVERBS, load_pyverbs)

@@ -1,13 +1,13 @@
-"""How a workload becomes chains of work requests: pure arithmetic, no verbs.
+"""Chains of work requests of a workload: arithmetic only, no verbs.
 
-* Request number *i* of a queue pair has the opcode and the size of entry ``i % len(turn)`` of the workload's ``turn``.
-  It carries payload from MR ``i % mrs_per_qp`` of that pair, and to (from) the MR of the same number of the responder.
-* ``wqe_batch`` requests are linked into one chain and posted by one call. A posted chain is copied into the queue, so
-  the same few chains are posted in turn for the whole run, and a chain may be posted again while it is outstanding.
-* ``signal_every`` chains make a round: the last request of a round is signalled, so its slots come free together, and a
-  round is posted as soon as there is room for all of it. With ``sq_sig_all`` every request is signalled.
-* The queue holds whole rounds only, so up to a round less one request of the depth stays unused.
-* Entries of a scatter list that would be empty are left out: to some devices a length of zero means 2 GiB.
+* Request *i* of a queue pair has opcode and size of entry ``i % len(turn)`` of the workload's ``turn``. Its payload is
+  in MR ``i % mrs_per_qp`` of the queue pair and of its peer.
+* A chain is ``wqe_batch`` linked requests, posted by one call. The device copies it, so a few chains serve the whole
+  run and can be posted again while outstanding.
+* A round is ``signal_every`` chains. Its last request is signalled, so its slots are freed together, and it is posted
+  when there is room for all of it. With ``sq_sig_all`` every request is signalled.
+* The queue holds whole rounds only, so up to a round minus one request of its depth stays unused.
+* Empty entries of a scatter list are left out: some devices read a length of 0 as 2 GiB.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .workload import ATOMICS, FETCHING, Workload
 
 GRH_BYTES = 40
 
-# A work request costs some 2 us to build (30 us on an emulated CPU) and 200 bytes: this many take a second or two.
+# A work request costs 200 bytes and about 2 us to build (30 us on an emulated CPU): at most two seconds.
 MAX_REQUESTS = 1 << 16
 
 
 class Proof(NamedTuple):
-    """What one completion proves to have arrived."""
+    """Evidence of one completion: messages and bytes that have arrived."""
 
     messages: int
     bytes: int
@@ -36,9 +36,9 @@ NOTHING = Proof(0, 0)
 
 @dataclass(frozen=True)
 class Request:
-    """One work request: which MR, the lengths of its scatter list, and what its completion proves.
+    """One work request, with the lengths of its scatter list.
 
-    ``delivers`` is what reached the sink of the flow; ``returns`` what, of a mixed flow, came back to the requester.
+    ``delivers`` counts payload that reached the sink of the flow, ``returns`` payload fetched in a mixed flow.
     """
 
     opcode: str
@@ -64,10 +64,10 @@ class Chain:
 
 
 def split(message_bytes: int, sge_count: int, sge_split: Union[str, Sequence[int]]) -> Tuple[int, ...]:
-    """Return the lengths of the scatter list of one message, empty entries left out.
+    """Return the lengths of the scatter list of one message, without empty entries.
 
-    Listed bytes come first, the rest is spread evenly over the remaining entries (the first ones take the odd bytes);
-    if the list names every entry the rest goes to the last.
+    Listed bytes come first. The remaining entries share the rest evenly, the first ones its remainder. If the list
+    names every entry, the last one takes the rest.
     """
     listed = [] if isinstance(sge_split, str) else list(sge_split)
     lengths: List[int] = []
@@ -89,15 +89,14 @@ def _lcm(a: int, b: int) -> int:
 
 
 def fitting(depth: int, requests: int) -> int:
-    """Return how many chains or rounds of so many requests may be outstanding at once."""
+    """Return how many chains or rounds of ``requests`` can be outstanding."""
     return max(1, depth // requests)
 
 
 def distinct_chains(batch: int, turn: int, mrs: int, budget: int) -> int:
-    """Return how many chains (or rounds) to build so that posting them in turn repeats the sequence of requests.
+    """Return the number of chains (or rounds) to build, so that posting them in turn repeats the sequence.
 
-    The turn of requests always repeats exactly. The turns of the MRs do where ``budget`` work requests allow it;
-    otherwise every MR is used as far as the budget goes.
+    The turn of requests always repeats exactly. ``budget`` work requests can limit the number of MRs used.
     """
     mix = _lcm(batch, turn) // batch
     exact = _lcm(batch, _lcm(turn, mrs)) // batch
@@ -109,7 +108,7 @@ def distinct_chains(batch: int, turn: int, mrs: int, budget: int) -> int:
 
 
 def send_chains(workload: Workload, qps: int) -> Tuple[Chain, ...]:
-    """Return the chains that each requester's queue pair posts in turn: whole rounds."""
+    """Return the chains, in whole rounds, that each requester's queue pair posts in turn."""
     batch, sequence = workload.wqe_batch, _Sequence(workload)
     total = sequence.round * distinct_chains(
         sequence.round, len(sequence.turn), workload.mrs_per_qp, MAX_REQUESTS // qps
@@ -119,7 +118,7 @@ def send_chains(workload: Workload, qps: int) -> Tuple[Chain, ...]:
 
 
 class _Sequence:
-    """The work requests of one queue pair in the order of posting."""
+    """The work requests of one queue pair in posting order."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload, self.turn = workload, workload.turn
@@ -127,7 +126,7 @@ class _Sequence:
         self._mixed = workload.mixed
 
     def request(self, number: int) -> Request:
-        """Return the request of this number, from 0."""
+        """Return a request by its number, from 0."""
         workload, turn = self.workload, self.turn
         opcode, size = turn[number % len(turn)]
         ends_round = (number + 1) % self.round == 0
@@ -135,7 +134,7 @@ class _Sequence:
         return Request(
             opcode=opcode,
             mr=number % workload.mrs_per_qp,
-            # The list of an atomic has one entry of 8 bytes (ibv_post_send(3)).
+            # An atomic has one entry of 8 bytes (ibv_post_send(3)).
             segments=(size,) if opcode in ATOMICS else split(size, workload.sge_count, workload.sge_split),
             message_bytes=size,
             signalled=signalled,
@@ -145,7 +144,7 @@ class _Sequence:
         )
 
     def _proof(self, number: int, *, returns: bool) -> Proof:
-        """Return what the completion of a request proves for one direction of the payload."""
+        """Return the evidence of a completion for one direction of payload."""
         turn = self.turn
         proved = (turn[n % len(turn)] for n in range(number + 1 - self.workload.messages_per_signal, number + 1))
         sizes = [size for opcode, size in proved if (self._mixed and opcode in FETCHING) == returns]
@@ -154,7 +153,7 @@ class _Sequence:
 
 @dataclass(frozen=True)
 class ReceivePlan:
-    """Receives of one queue: ``chains`` of MR numbers, and how many chains to keep posted."""
+    """Receives of one queue: ``chains`` of MR numbers, and the number of chains to keep posted."""
 
     chains: Tuple[Tuple[int, ...], ...]
     chains_in_queue: int
@@ -162,12 +161,12 @@ class ReceivePlan:
 
     @property
     def batch(self) -> int:
-        """Receives per posting call."""
+        """Receives per post."""
         return len(self.chains[0])
 
 
 def receive_plan(workload: Workload, buffers: int, queues: int) -> ReceivePlan:
-    """Plan the receives of a queue over ``buffers`` MRs: each fits the largest message, scattered as it is gathered."""
+    """Plan the receives of a queue over ``buffers`` MRs, each for the largest message and scattered like sends."""
     batch = min(workload.wqe_batch, workload.recv_wq_depth)
     budget = max(batch, MAX_REQUESTS // queues)
     count = max(1, min(-(-buffers // batch), budget // batch))
@@ -179,7 +178,7 @@ def receive_plan(workload: Workload, buffers: int, queues: int) -> ReceivePlan:
 
 
 def payload_per_packet(workload: Workload) -> Tuple[float, float]:
-    """Return the mean payload bytes per packet and mean messages per packet of the mix, at the workload's MTU."""
+    """Return the mean payload bytes and mean messages per packet, at the workload's MTU."""
     sizes = [size for _, size in workload.turn]
     packets = sum(max(1, -(-size // workload.mtu)) for size in sizes)
     return sum(sizes) / packets, len(sizes) / packets
@@ -189,12 +188,12 @@ def group(needs: Sequence[int], capacity: int, reserve: int = 0) -> List[List[in
     """Distribute queue pairs over completion queues, in order.
 
     Args:
-        needs: entries each queue pair may fill at worst.
-        capacity: the largest completion queue.
-        reserve: entries that every completion queue needs besides (a shared receive queue).
+        needs: entries that each queue pair can fill at most.
+        capacity: of the largest completion queue.
+        reserve: further entries of every completion queue, for a shared receive queue.
 
     Returns:
-        Lists of indices into ``needs``; a single need above the capacity has a list of its own.
+        Lists of indices into ``needs``. A need above the capacity is alone in its list.
     """
     groups: List[List[int]] = []
     used = 0

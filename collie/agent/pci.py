@@ -1,7 +1,7 @@
-"""PCI configuration space: what the PCIe and ACS capabilities of a device and of the bridges above it are set to.
+"""PCIe and ACS settings of a device and of the bridges above it, from PCI configuration space.
 
 Offsets are those of the PCI Express Base Specification 5.0, sections 7.5.3 (PCIe capability) and 7.7.8 (ACS). Without
-root the kernel gives the first 64 bytes only, which hold no capability: then everything here is unknown.
+root the kernel shows 64 bytes, which hold no capability, so all settings are unknown.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def _u16(config: bytes, offset: int) -> int:
 
 
 def capability(config: bytes, wanted: int) -> Optional[int]:
-    """Return the offset of a capability, None where it is absent or cannot be seen."""
+    """Return the offset of a capability, None if it is absent or hidden."""
     if len(config) <= HEADER_BYTES or not _u16(config, STATUS) & STATUS_HAS_CAPABILITIES:
         return None
     offset = config[FIRST_CAPABILITY] & 0xFC
-    for _ in range(48):  # as many as fit: a damaged list ends, too
+    for _ in range(48):  # the maximum, so a damaged list ends, too
         if offset < HEADER_BYTES or offset + 2 > min(len(config), CONVENTIONAL_BYTES):
             return None
         if config[offset] == wanted:
@@ -37,7 +37,7 @@ def capability(config: bytes, wanted: int) -> Optional[int]:
 
 
 def extended_capability(config: bytes, wanted: int) -> Optional[int]:
-    """Return the offset of an extended capability, None where it is absent or cannot be seen."""
+    """Return the offset of an extended capability, None if it is absent or hidden."""
     offset = CONVENTIONAL_BYTES
     for _ in range(960):
         if offset < CONVENTIONAL_BYTES or offset + 4 > len(config):
@@ -50,7 +50,7 @@ def extended_capability(config: bytes, wanted: int) -> Optional[int]:
 
 
 def settings(config: bytes) -> Dict[str, Any]:
-    """Return what the PCIe capability of a device is set to; None where it cannot be seen."""
+    """Return the PCIe settings of a device. None is unknown."""
     unknown = ("max_payload_bytes", "max_read_request_bytes", "relaxed_ordering", "extended_tags", "aspm")
     offset = capability(config, PCIE)
     if offset is None or offset + LINK_CONTROL + 2 > len(config):
@@ -66,9 +66,9 @@ def settings(config: bytes) -> Dict[str, Any]:
 
 
 def access_control(bridges: List[bytes]) -> Optional[List[str]]:
-    """Return what each bridge above a device does by ACS, root first: ``none`` where it has no ACS.
+    """Return the ACS settings of each bridge above a device, root first. ``none`` is a bridge without ACS.
 
-    None where a bridge does not show its extended capabilities.
+    None if a bridge hides its extended capabilities.
     """
     if not all(len(config) > CONVENTIONAL_BYTES for config in bridges):
         return None

@@ -1,9 +1,8 @@
 """A dead man's switch between the resident agent and its engines.
 
-An engine ends with its agent (``child.die_with_parent``), and the agent with its controller. That leaves an agent which
-lives and does nothing: stopped, frozen, or stuck in a system call that waits for firmware. Nobody would hold its lease
-to account then, nor look at the pause that its engine provokes. So the agent says in shared memory that it turns its
-loop, and an engine that has not heard of it for a while ends itself; the kernel takes back its queue pairs.
+An engine ends with its agent (``child.die_with_parent``). An agent that is stopped, frozen or stuck in a system call
+does not end, so it enforces no lease and does not watch for pause. The agent therefore counts the turns of its loop in
+shared memory. An engine that sees no turn for some time ends, and the kernel frees its queue pairs.
 """
 
 from __future__ import annotations
@@ -14,31 +13,31 @@ import sys
 import threading
 import time
 
-# Between two beats at most; the loop turns more often while it samples.
+# Longest time between two beats.
 BEAT_SECONDS = 1.0
-# With what precedes it, less than the 10 s within which a host is silent (docs/explanation/safety.md).
+# With the detection time before it, below the 10 s of docs/explanation/safety.md.
 SILENCE_SECONDS = 7.0
 _LOOK_SECONDS = 0.5
 
 
 class Pulse:
-    """Counts the turns of an agent's loop, where the engines that it forks can see it."""
+    """Turns of an agent's loop, in memory shared with its engines."""
 
     def __init__(self) -> None:
         self._word = memoryview(mmap.mmap(-1, 8)).cast("Q")
 
     @property
     def turns(self) -> int:
-        """How often the loop has turned."""
+        """Number of turns so far."""
         return self._word[0]
 
     def beat(self) -> None:
-        """Say that the loop turns."""
+        """Count one turn."""
         self._word[0] += 1
 
     def end_without_it(self, silence_seconds: float) -> None:
-        """End this process once the pulse has been silent for so long; watched for beside whatever else it does."""
-        # The traffic loops hold the interpreter for a few milliseconds at most, the compiled one not at all.
+        """Watch in a thread, and end this process after ``silence_seconds`` without a beat."""
+        # The Python loop holds the interpreter for a few milliseconds at most, the compiled loop not at all.
         threading.Thread(target=self._watch, args=(silence_seconds,), daemon=True).start()
 
     def _watch(self, silence_seconds: float) -> None:
@@ -46,7 +45,7 @@ class Pulse:
         while silent < silence_seconds:
             time.sleep(_LOOK_SECONDS)
             before, turns = turns, self.turns
-            # Looks are counted and not time: where the host gives nobody a CPU, the agent has had none either.
+            # Counts its own wake-ups, not time. A host without free CPU delays the agent as well.
             silent = silent + _LOOK_SECONDS if turns == before else 0.0
         sys.stderr.write(f"engine {os.getpid()} ends: its agent has not moved for {silence_seconds:g} s\n")
         sys.stderr.flush()

@@ -1,13 +1,13 @@
-"""Prebuilt work: the send and receive queues of one run, ready to be posted by one call per chain.
+"""Prebuilt send and receive queues of a run, posted by one call per chain.
 
-A work request id says what its completion proves, so that the traffic loop needs no table of what is outstanding::
+A work request id holds the evidence of its completion, so the traffic loop needs no table of outstanding work::
 
-    bits 0-1    kind: RECEIVE, SEND (in the middle of a round), SEND_END (the round's last: its slots are free again)
+    bits 0-1    kind: RECEIVE, SEND (inside a round), SEND_END (the round's last, which frees its slots)
     bits 2-23   number of the queue
-    bits 24-63  payload bytes proved (sends; a receive's length comes with its completion)
+    bits 24-63  payload bytes proved (sends only, because a receive completion has its length)
 
-Of a flow with payload both ways these are the bytes that went to the responder. What came back is in ``returns`` of the
-queue, one entry per completion: those of one send queue come in the order of posting.
+In a mixed flow these bytes went to the responder. ``returns`` of the queue has the fetched payload, one entry per
+completion, because completions of a send queue arrive in posting order.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ QUEUE_MASK = (1 << (BYTES_SHIFT - QUEUE_SHIFT)) - 1
 
 
 class Queue:
-    """A send or receive queue: chains posted in turn, and how many of them are outstanding.
+    """A send or receive queue: chains posted in turn.
 
-    One flat object for both directions: the traffic loop touches little else, so it has plain slots and no methods.
+    One flat object with plain slots for both directions, because the traffic loop uses little else.
     """
 
     __slots__ = (
-        "alive",  # no completion of it has failed
-        "base",  # index of its flow's words in the totals
+        "alive",  # no completion has failed
+        "base",  # index of its flow's words
         "batch",  # work requests per chain
-        "bytes",  # of completions not settled yet
+        "bytes",  # of unsettled completions
         "chain_bytes",  # payload of each chain
-        "chains",  # heads, in the order of posting
-        "count",  # completions not settled yet
+        "chains",  # heads, in posting order
+        "count",  # unsettled completions
         "limit",  # rounds of sends, or chains of receives, that fit
-        "listed",  # already on the list of queues to settle
+        "listed",  # on the list of queues to settle
         "messages_per_signal",
-        "next",  # number of the chain to be posted next
+        "next",  # number of the next chain to post
         "outstanding",  # rounds of sends
-        "overhead",  # bytes of a receive completion that are no payload
+        "overhead",  # bytes of a receive completion without payload
         "post",
         "posts",  # chains in a round
-        "qp_word",  # index of its queue pair's word in the totals
-        "refs",  # every work request: a head keeps only raw pointers to the rest of its chain
-        "returned",  # number of the entry of ``returns`` for the next completion
-        "returns",  # of a flow with payload both ways: what each completion in turn proves to have come back
+        "qp_word",  # index of its queue pair's word
+        "refs",  # every work request: a head has only raw pointers to its chain
+        "returned",  # entry of ``returns`` for the next completion
+        "returns",  # in a mixed flow, the fetched payload of each completion in turn
         "sends",
         "shared",  # a receive queue of many queue pairs
-        "target",  # queue pair or shared receive queue that it is posted to
-        "used",  # receives completed and not posted again yet
+        "target",  # queue pair or shared receive queue
+        "used",  # receives completed and not posted again
     )
 
     def __init__(self, sends: bool, base: int, qp_word: int, target: Any) -> None:
@@ -82,7 +82,7 @@ def send_flags(v: Verbs, workload: Workload, request: Request, first: bool) -> i
 
 
 def build_queues(resources: Resources, layouts: Sequence[EndLayout]) -> Tuple[List[Queue], Dict[int, int]]:
-    """Build every queue of connected ``resources``; also return the index of each queue pair's word by qp_num."""
+    """Build the queues of connected ``resources``. Also return the word index of each queue pair by qp_num."""
     queues: List[Queue] = []
     pair_words: Dict[int, int] = {}
     for place, end in enumerate(resources.ends):
@@ -117,7 +117,7 @@ class SendBuilder:
         self.remote: Dict[str, Any] = end.peer.get("buffers", {})
 
     def build(self, number: int, pair: int, layout: EndLayout) -> Queue:
-        """Build the queue with this number for the end's queue pair ``pair``."""
+        """Build queue ``number`` for queue pair ``pair`` of the end."""
         workload = self.workload
         queue = Queue(True, layout.base, layout.first_qp + pair, self.end.pairs[pair])
         queue.limit = fitting(workload.send_wq_depth, workload.wqe_batch * workload.signal_every)
@@ -152,7 +152,7 @@ class SendBuilder:
             target = pair * self.remote["per_qp"] + request.mr % self.remote["per_qp"]
             rkey, address = self.remote["rkeys"][target], self.remote["base"] + target * self.remote["stride"]
             if request.opcode in ATOMICS:
-                wr.set_wr_atomic(rkey, address, 1)  # adds 1, or puts 0 where it finds 1
+                wr.set_wr_atomic(rkey, address, 1)  # adds 1, or swaps 1 for 0
             else:
                 wr.set_wr_rdma(rkey, address)
         elif self.end.address_handle is not None:
@@ -161,7 +161,7 @@ class SendBuilder:
 
 
 def scatter(v: Verbs, buffers: Optional[Buffers], pair: int, mr: int, segments: Sequence[int]) -> List[Any]:
-    """Return the SGEs of consecutive ``segments`` at the start of one MR."""
+    """Return SGEs of consecutive ``segments`` of one MR."""
     assert buffers is not None, "an end has buffers once it is created"
     address, lkey = buffers.local(pair, mr)
     entries = []
@@ -172,7 +172,7 @@ def scatter(v: Verbs, buffers: Optional[Buffers], pair: int, mr: int, segments: 
 
 
 def receive_queues(resources: Resources, end: End, layout: EndLayout, first_number: int) -> List[Queue]:
-    """Build the receive queues of one responder's end: one per queue pair, or the shared one."""
+    """Build the receive queue of each queue pair of a responder's end."""
     workload, v = end.workload, resources.v
     overhead = GRH_BYTES if workload.qp_type == "UD" else 0
     queues = []
@@ -186,7 +186,7 @@ def receive_queues(resources: Resources, end: End, layout: EndLayout, first_numb
 
 
 def shared_receive_queue(resources: Resources, end: End, layout: EndLayout, number: int) -> Queue:
-    """Build the one queue that all queue pairs of ``end`` take their receives from, over all their MRs in turn."""
+    """Build the shared receive queue of ``end``, over all its MRs in turn."""
     workload = end.workload
     plan = receive_plan(workload, workload.mrs_per_qp * end.qps, 1)
     queue = Queue(False, layout.base, layout.first_qp, end.srq)

@@ -1,10 +1,8 @@
-"""Queue pairs meet by RDMA-CM: librdmacm through ctypes, for both data paths.
+"""Connects queue pairs by RDMA-CM: librdmacm by ctypes, for both data paths.
 
-The queue pairs are the run's own, and librdmacm never sees them: its ids have none, so it asks for a connection under
-their numbers, tells what the connection manager has agreed on, and leaves moving them to RTS to whoever made them.
-
-One event channel serves every id of a run, as one engine may hold both ends of a flow. A listener stands from
-``prepare`` until all queue pairs of the run are connected: the one thing that an agent ever listens on.
+librdmacm never owns the queue pairs. It connects ids under their numbers and reports the path, and the run moves the
+queue pairs to RTS. One event channel serves all ids, because one engine may hold both ends of a flow. A listener, the
+only one of an agent, exists from ``prepare`` until all queue pairs are connected.
 """
 
 from __future__ import annotations
@@ -31,15 +29,14 @@ HOW_TO_GET = "apt-get install librdmacm1 (Debian, Ubuntu), dnf install librdmacm
 HOW_TO_LOAD = "the kernel's part is missing: modprobe rdma_ucm"
 
 RESOLVE_MILLISECONDS = 4000
-# Requests under way at once. Those that come while the responder's management queue pair is full are lost, and asked
-# for again after four seconds.
+# Concurrent requests. The responder loses those that overflow its management queue pair, which are repeated after 4 s.
 MAX_DIALLING = 32
-# Above what two dozen requesters keep under way; the kernel's own most is 1024.
+# Requests of two dozen requesters. The kernel's maximum is 1024.
 BACKLOG = 1024
 
 
 class CmLibrary(Library):
-    """librdmacm's functions as methods without their prefix."""
+    """Functions of librdmacm as methods without their prefix."""
 
     prefix = "rdma_"
     functions: ClassVar[Functions] = {
@@ -65,13 +62,13 @@ class CmLibrary(Library):
 
 
 class Address(NamedTuple):
-    """The address inside a GID, and the interface that it belongs to."""
+    """The address inside a GID, and its network device."""
 
     gid: str
     netdev: str
 
     def socket_address(self, port: int = 0) -> ctypes.Array[ctypes.c_char]:
-        """Return it as a ``struct sockaddr``; a link-local one is of the interface."""
+        """Return it as a ``struct sockaddr``. A link-local address belongs to the device."""
         packed = socket.inet_pton(socket.AF_INET6, self.gid)
         if packed[:12] == b"\0" * 10 + b"\xff\xff":
             data = struct.pack("=H2s4s8x", socket.AF_INET, struct.pack("!H", port), packed[12:])
@@ -83,7 +80,7 @@ class Address(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """What the connection manager has agreed on with the other end, as far as no workload says it."""
+    """The agreed path and peer, as far as the workload does not fix them."""
 
     gid: str
     lid: int
@@ -93,14 +90,14 @@ class Agreed(NamedTuple):
 
 
 class Half(NamedTuple):
-    """This end of a connection: what its queue pair is and can, and what moves the queue pair to RTS."""
+    """The local side of a connection, and the step of its queue pair to RTS."""
 
     param: cma_abi.ConnParam
     bring_up: Callable[[Agreed], None]
 
 
 class Event(NamedTuple):
-    """An event that librdmacm has got back."""
+    """A copy of an acknowledged event."""
 
     kind: int
     status: int
@@ -110,7 +107,7 @@ class Event(NamedTuple):
 
 
 def why_not() -> Optional[str]:
-    """Say why no queue pair of this host can be connected by RDMA-CM, None where it can."""
+    """Return the reason that this host cannot connect by RDMA-CM, or None."""
     try:
         library = CmLibrary(LIBRARY)
     except OSError as error:
@@ -129,7 +126,7 @@ class ConnectionManager:
         """Open an event channel.
 
         Raises:
-            AgentFault: ``unsupported``: this host lacks librdmacm or the kernel's part of it.
+            AgentFault: ``unsupported``: the host lacks librdmacm or its kernel module.
         """
         lack = why_not()
         if lack is not None:
@@ -147,7 +144,7 @@ class ConnectionManager:
         self._accepted: Set[int] = set()
 
     def listen(self) -> Tuple[int, int]:
-        """Listen on a free port of the address; return the listener and the port."""
+        """Listen on a free port of the address. Return listener and port."""
         with step("rdma_create_id"):
             listener = self._new_id()
         self._listeners.append(listener)
@@ -158,18 +155,18 @@ class ConnectionManager:
         return listener, socket.ntohs(self._library.get_src_port(listener))
 
     def dial(self, gid: str, port: int, half: Half) -> None:
-        """Have ``meet`` ask for a connection with whoever listens there."""
+        """Queue a request for ``connect_all``."""
         self._to_dial.append((Address(gid, self._address.netdev).socket_address(port), half))
 
     def expect(self, listener: int, qp_num: int, half: Half) -> None:
-        """Have ``meet`` wait for the request of the peer's queue pair of that number."""
+        """Have ``connect_all`` wait for the request of the peer's queue pair."""
         self._awaited[listener, qp_num] = half
 
-    def meet(self, seconds: float) -> None:
-        """Connect all that ``dial`` and ``expect`` have named, then listen no more.
+    def connect_all(self, seconds: float) -> None:
+        """Connect all that ``dial`` and ``expect`` have named, then stop listening.
 
         Raises:
-            AgentFault: ``setup``: a step failed, or the other side or the network refused; ``timeout``.
+            AgentFault: ``setup`` if a step failed or the peer or network refused, or ``timeout``.
         """
         ends_at = time.monotonic() + seconds
         total = self._open()
@@ -190,7 +187,7 @@ class ConnectionManager:
         """Disconnect and destroy every id, and the channel."""
         with step("rdma_destroy_id"):
             for connection in self._connections:
-                # Where the other end was faster this one is disconnected already, which is all that is wanted.
+                # Fails, without harm, if the peer was faster.
                 self._library.disconnect(connection)
             for identifier in (*self._connections, *self._listeners):
                 self._library.do("destroy_id", identifier)
@@ -224,13 +221,13 @@ class ConnectionManager:
         try:
             self._library.do("get_cm_event", self._channel, ctypes.byref(found))
         except VerbsError as error:
-            if error.errno == errno.EAGAIN:  # the event was one that librdmacm keeps to itself
+            if error.errno == errno.EAGAIN:  # an internal event of librdmacm
                 return None
             raise from_errno("rdma_get_cm_event", error.errno or errno.EIO, str(error)) from error
         assert found.value is not None, "a call that succeeded has found one"
         raw = cma_abi.Event.from_address(found.value)
         event = Event(raw.event, raw.status, raw.id, raw.listen_id or 0, raw.param.conn.qp_num)
-        # An id is not destroyed before its events were given back.
+        # An id cannot be destroyed before its events are acknowledged.
         self._library.ack_cm_event(found)
         return event
 
@@ -255,7 +252,7 @@ class ConnectionManager:
 
     def _accept(self, event: Event) -> None:
         half = self._awaited.pop((event.listener, event.qp_num), None)
-        if half is None:  # nobody of this run
+        if half is None:  # not from this run
             self._library.reject(event.id, None, 0)
             with step("rdma_destroy_id"):
                 self._library.do("destroy_id", event.id)
@@ -269,7 +266,7 @@ class ConnectionManager:
     def _agreed(self, connection: int) -> Agreed:
         init = self._attributes(connection, Verb.IBV_QPS_INIT)
         path = self._attributes(connection, Verb.IBV_QPS_RTR)
-        gid = bytes(path.ah_attr.grh.dgid.raw).hex(":", 2)  # as sysfs writes it: pyverbs reads no other way
+        gid = bytes(path.ah_attr.grh.dgid.raw).hex(":", 2)  # pyverbs parses only the notation of sysfs
         return Agreed(gid, path.ah_attr.dlid, path.ah_attr.sl, init.pkey_index, path.dest_qp_num)
 
     def _attributes(self, connection: int, state: int) -> abi.QPAttr:

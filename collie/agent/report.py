@@ -1,4 +1,4 @@
-"""Samples: the engine's totals and the device's counters, read together and put into the words of the protocol."""
+"""Samples: engine totals and device counters, read together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PERIOD_SECONDS = 0.25
 
 
 class Run:
-    """What the resident agent knows of the run under way."""
+    """The run under way."""
 
     def __init__(self, engines: Engines, device: str, port: int, netdev: Optional[str]) -> None:
         self.engines = engines
@@ -62,7 +62,7 @@ class Run:
         }
 
     def _stalled(self, key: str, moves: Optional[int], now: float) -> Optional[bool]:
-        """Say whether nothing has completed for a second of running; null where nothing ever completes."""
+        """Return whether nothing has completed for 1 s while running, None if nothing ever completes."""
         if moves is None:
             return None
         last, since = self._progress.get(key, (None, now))
@@ -72,7 +72,7 @@ class Run:
         return bool(now - since > STALLED_SECONDS)
 
     def thread_cpu_seconds(self) -> Dict[str, float]:
-        """Return what kernel threads took in which the device may work; empty where it works beside the CPU."""
+        """Return CPU time of kernel threads that can run the device. Empty for hardware devices."""
         return self._threads.cpu_seconds() if self._threads else {}
 
     def health(self) -> Dict[str, Any]:
@@ -109,21 +109,21 @@ def take(reader: Optional[CounterReader], run: Optional[Run]) -> Dict[str, Any]:
 
 
 class Sampling:
-    """When to sample, and from which device."""
+    """Schedule and source of samples."""
 
     def __init__(
         self, make_reader: Callable[[str, int, Optional[str]], CounterReader], clock: Callable[[], float]
     ) -> None:
         self._make_reader, self._clock = make_reader, clock
         self.reader: Optional[CounterReader] = None
-        self._place: Optional[Tuple[str, int, Optional[str]]] = None  # what it reads
-        self.next: Optional[float] = None  # when the next sample is due
-        self.keep = False  # go on after the run: the controller asked for samples by themselves
+        self._place: Optional[Tuple[str, int, Optional[str]]] = None  # device, port and netdev of the reader
+        self.next: Optional[float] = None  # due time of the next sample
+        self.keep = False  # continue after the run: the controller requested samples
         self._period = PERIOD_SECONDS
         self._taken = self._dropped = 0
 
     def read_from(self, device: str, port: int, netdev: Optional[str]) -> CounterReader:
-        """Open the counters of a port, unless they are open; without ``netdev``, of the one that its GIDs name."""
+        """Open the counters of a port, if not open. The default ``netdev`` is that of its GIDs."""
         place = (device, port, netdev)
         if self.reader is not None and self._place == place:
             return self.reader
@@ -135,12 +135,12 @@ class Sampling:
         return self.reader
 
     def start(self, period_seconds: Optional[float]) -> None:
-        """Sample from now on, every ``period_seconds`` (None: as before)."""
+        """Start sampling, every ``period_seconds`` (None: unchanged)."""
         self._period = float(period_seconds or self._period)
         self.next = self._clock()
 
     def stop(self) -> None:
-        """Sample no more, and close the counters."""
+        """Stop sampling and close the counters."""
         self.next = None
         self._close()
 
@@ -150,7 +150,7 @@ class Sampling:
             self.reader = None
 
     def sample(self, run: Optional[Run], drop: bool) -> Optional[Dict[str, Any]]:
-        """Take the sample that is due; with ``drop`` only count that it was left out."""
+        """Take the due sample. With ``drop``, only count it as dropped."""
         assert self.next is not None, "sampling is on"
         self.next = max(self.next + self._period, self._clock())
         if drop:

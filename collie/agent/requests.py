@@ -1,4 +1,4 @@
-"""The requests of the protocol and their fields, checked before anything is done."""
+"""Requests of the protocol, and the checks of their fields."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ DEFAULT_DEADLINE_SECONDS = 10.0
 MAX_ENDS = 16
 MAX_QPS = 1 << 20
 MAX_PROCESSES = 64
-# A step of the largest workloads takes minutes; a lease without an end would be none; a period of nothing a busy loop.
+# Steps of the largest workloads take minutes. An endless lease protects nothing, and a period of 0 is a busy loop.
 SECONDS = {
     "deadline_seconds": (1e-3, 86400.0),
     "lease_seconds": (0.1, 3600.0),
     "period_seconds": (1e-3, 3600.0),
     "drain_seconds": (0.0, 3600.0),
 }
-# Whole numbers of requests are ports, indices and counts.
+# Integers in requests are ports, indices and counts.
 MAX_NUMBER = 1 << 63
 MAX_ID = 1 << 53
-# Of devices: they name folders of sysfs.
+# Device names become names of sysfs folders.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}")
 NUMBER = (int, float)
 
@@ -57,11 +57,12 @@ FIELDS: Dict[str, Dict[str, Tuple[Any, bool]]] = {
     "fingerprint": {"device": (str, True), "port": (int, False)},
     "bye": {},
 }
+FLOW_FIELDS = frozenset({"flow", "role", "qps", "peer", "workload"})
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request whose fields have been checked."""
+    """One checked request."""
 
     id: int
     do: str
@@ -70,10 +71,10 @@ class Request:
 
 
 def parse_request(line: bytes) -> Request:
-    """Read one line.
+    """Parse one line.
 
     Raises:
-        AgentFault: ``bad_request``, with the ``id`` (where there is one) as the attribute ``request_id``.
+        AgentFault: ``bad_request``. Its attribute ``request_id`` is the ``id``, or None.
     """
     request_id = None
     try:
@@ -109,7 +110,7 @@ def _check(data: Dict[str, Any]) -> Request:
         if name in SECONDS and not _lasts(name, value):
             raise bad_request(f"{do}: {_seconds_wanted(name)}")
         if name in ("device", "netdev") and not NAME.fullmatch(value):
-            raise bad_request(f"{do}: {name} is no name of a device")
+            raise bad_request(f"{do}: {name} is not a device name")
         if kinds is int and not 0 <= value < MAX_NUMBER:
             raise bad_request(f"{do}: {name} must be 0 to {MAX_NUMBER - 1}")
     if not 1 <= fields.get("processes", 1) <= MAX_PROCESSES:
@@ -131,16 +132,16 @@ def _seconds_wanted(name: str) -> str:
 
 
 def parse_flows(flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
-    """Return the ends of ``prepare`` by key, each with ``key``, ``role``, ``qps`` and ``workload`` (not checked yet).
+    """Return the flow ends of ``prepare`` by key, each with ``key``, ``role``, ``qps`` and an unchecked ``workload``.
 
-    ``default`` is the workload of the flows that name none.
+    ``default`` is the workload of flows that name none.
     """
     ends: Dict[str, Dict[str, Any]] = {}
     if len(flows) > MAX_ENDS:
-        raise bad_request(f"prepare: 1 to {MAX_ENDS} flows")
+        raise bad_request(f"prepare: flows must list 1 to {MAX_ENDS} ends")
     for entry in flows:
-        if not isinstance(entry, dict) or set(entry) - {"flow", "role", "qps", "peer", "workload"}:
-            raise bad_request("prepare: a flow has flow, role and perhaps qps, peer and workload")
+        if not isinstance(entry, dict) or set(entry) - FLOW_FIELDS:
+            raise bad_request("prepare: fields of a flow are flow, role, qps, peer and workload")
         workload = entry.get("workload", default)
         if not isinstance(workload, dict):
             raise bad_request("prepare: the workload of a flow is not an object")
@@ -154,5 +155,5 @@ def parse_flows(flows: Any, default: Dict[str, Any]) -> Dict[str, Dict[str, Any]
             raise bad_request(f"prepare: {key} is listed twice")
         ends[key] = {"key": key, "role": role, "qps": qps, "workload": workload}
     if not ends:
-        raise bad_request(f"prepare: 1 to {MAX_ENDS} flows")
+        raise bad_request(f"prepare: flows must list 1 to {MAX_ENDS} ends")
     return ends

@@ -1,12 +1,12 @@
-"""Verbs objects of one run: made in the order of their dependence, destroyed in the reverse of it.
+"""Verbs objects of one run, created in order of dependence and destroyed in reverse.
 
 Rules:
 
-1. Only the engine process calls this; a hang here costs that process and nothing else.
-2. Every verb runs inside ``step``, so that a failure names the verb and its errno.
-3. What the device says it cannot do is refused before it is tried: a failed creation is where drivers leak.
-4. Queue pairs are moved to ERR and their completions polled before they are destroyed (``quiesce``): destroying one
-   with much work outstanding makes rdma_rxe drain it in the kernel with no way out.
+1. Only the engine process uses this, so a hang costs no other process.
+2. Every verb runs inside ``step``, so an error names the verb and its errno.
+3. Requests above the device's limits are refused before any verb is called, because drivers leak in failed creations.
+4. Queue pairs are moved to ERR and polled before destruction (``quiesce``). Otherwise rdma_rxe drains outstanding work
+   in the kernel, without a way to interrupt it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 
 
 class End:
-    """One end of a flow: its role, workload, queue pairs and buffers."""
+    """One end of a flow: role, workload, queue pairs and buffers."""
 
     def __init__(self, key: str, role: str, qps: int, workload: Workload, flow_qps: Optional[int] = None) -> None:
-        """Describe an end with ``qps`` queue pairs in this engine, of the flow's ``flow_qps`` in all."""
+        """Describe an end with ``qps`` of the flow's ``flow_qps`` queue pairs."""
         self.key, self.workload = key, workload
         self.flow_qps = qps if flow_qps is None else flow_qps
         self.requester = role == "requester"
@@ -49,13 +49,13 @@ class End:
 
     @property
     def place(self) -> Dict[str, int]:
-        """Where the MRs lie in the engine's memory: payload of the first, and bytes from one to the next."""
+        """Address of the first MR's payload, and distance to the next."""
         assert self.buffers is not None, "an end has buffers once it is created"
         header = self.buffers.length - self.workload.buffer_bytes
         return {"base": self.buffers.base + header, "stride": self.buffers.stride}
 
     def fill(self) -> None:
-        """Give the buffers the content that payload is verified by."""
+        """Fill the buffers for verification."""
         workload, buffers = self.workload, self.buffers
         assert buffers is not None, "an end has buffers once it is created"
         self.content = Content(workload, self.qps, workload.buffer_bytes)
@@ -66,9 +66,9 @@ class End:
                 buffers.write(pair, mr, data)
 
     def verify(self, completed: int) -> Optional[Dict[str, Any]]:
-        """Compare what has arrived; None where atomics have changed what others are compared with.
+        """Compare the received payload. None with atomics, which change it.
 
-        ``completed``: requests that each queue pair's requester has completed at least.
+        ``completed``: minimum of completed requests over the requester's queue pairs.
         """
         workload, buffers, content = self.workload, self.buffers, self.content
         assert buffers is not None, "an end has buffers once it is created"
@@ -100,9 +100,9 @@ def _conn_param(workload: Workload, qp_num: int) -> cma_abi.ConnParam:
 
 @contextmanager
 def _unsupported_if_invalid(asked: Dict[str, int]) -> Iterator[None]:
-    """Take EINVAL for what it means once every limit that can be asked for is kept.
+    """Turn EINVAL into ``unsupported``, because all reported limits were checked.
 
-    No device tells how much it takes inline, nor which depth it has left for how long a list of SGEs.
+    Devices report neither their inline limit nor the depth that long lists of SGEs leave.
     """
     try:
         with step("create_qp"):
@@ -111,12 +111,12 @@ def _unsupported_if_invalid(asked: Dict[str, int]) -> Iterator[None]:
         if fault.errno != errno.EINVAL:
             raise
         capabilities = ", ".join(f"{name} {value}" for name, value in asked.items())
-        message = f"{fault.message}: the device takes no queue pair of {capabilities}"
+        message = f"{fault.message}: the device refuses a queue pair with {capabilities}"
         raise AgentFault("unsupported", fault.step, message, fault.errno) from fault
 
 
 class Resources:
-    """Everything of one run on one device."""
+    """All objects of one run on one device."""
 
     def __init__(
         self, v: Verbs, device: str, port: int, gid_index: int, gid: str, netdev: Optional[str] = None
@@ -137,9 +137,9 @@ class Resources:
             self.pd = v.PD(self.context)
 
     def create(self, ends: List[End], processes: int = 1) -> None:
-        """Create what ``ends`` need; queue pairs are left in INIT.
+        """Create the objects of ``ends``, with queue pairs in INIT.
 
-        ``processes``: so many engines do the like at the same time.
+        ``processes``: engines that do so at the same time.
         """
         for end in ends:
             self.limits.check(end.workload)
@@ -164,7 +164,7 @@ class Resources:
         self._create_pairs()
 
     def _create_pairs(self) -> None:
-        # An unsignalled request completes too when its queue pair fails, so a CQ must hold every one of them.
+        # Unsignalled requests complete, too, when their queue pair fails, so a CQ must hold all of them.
         needs = [
             (end.workload.send_wq_depth if end.requester else end.workload.recv_wq_depth if _owns_receives(end) else 1)
             for end in self.ends
@@ -214,7 +214,7 @@ class Resources:
         return attributes
 
     def endpoint(self, end: End) -> Dict[str, Any]:
-        """Return what the other end must know of this one."""
+        """Return the description of an end for its peer."""
         described: Dict[str, Any] = {
             "gid": self.gid,
             "lid": self.lid,
@@ -227,7 +227,7 @@ class Resources:
         return described
 
     def connect(self, end: End, peer: Dict[str, Any]) -> None:
-        """Bring the queue pairs of ``end`` to RTS against ``peer``'s endpoint; by RDMA-CM, have ``meet`` do so."""
+        """Bring the queue pairs of ``end`` to RTS, or prepare ``connect_by_rdma_cm``."""
         if len(peer["qps"]) != end.qps:
             raise bad_request(f"connect: {end.key} has {end.qps} queue pairs, its peer {len(peer['qps'])}")
         end.peer = peer
@@ -243,13 +243,13 @@ class Resources:
             number, psn = peer["qps"][index]
             self._bring_up(pair, workload, path, number, psn)
 
-    def meet(self, seconds: float) -> None:
-        """Have RDMA-CM bring the queue pairs together that ``connect`` has named, within that time."""
+    def connect_by_rdma_cm(self, seconds: float) -> None:
+        """Connect the queue pairs that ``connect`` has left to RDMA-CM."""
         if self._cm is not None:
-            self._cm.meet(seconds)
+            self._cm.connect_all(seconds)
 
     def _bring_up(self, pair: Any, workload: Workload, path: Any, number: int, psn: int) -> None:
-        """Move a queue pair from INIT to RTS; ``number`` and ``psn`` are the peer's."""
+        """Move a queue pair from INIT to RTS, with ``number`` and ``psn`` of the peer."""
         attributes = self._attributes(workload)
         attributes.ah_attr = path
         attributes.path_mtu = MTU_CODES[workload.mtu]
@@ -274,10 +274,7 @@ class Resources:
                 cm.expect(end.listener, number, half)
 
     def _bring_up_agreed(self, pair: Any, workload: Workload, psn: int, agreed: Agreed) -> None:
-        """Move a queue pair to RTS with what RDMA-CM has agreed on, and on top of it what the workload asks for.
-
-        In INIT it is since it was made; it goes there again, with the partition of the connection.
-        """
+        """Move a queue pair to RTS on the agreed path. INIT is repeated to set the partition."""
         attributes = self._attributes(workload)
         attributes.pkey_index = agreed.pkey_index
         with step("modify_qp INIT"):
@@ -296,12 +293,12 @@ class Resources:
 
     def _address(self) -> Address:
         if self._netdev is None:
-            message = f"GID {self.gid} belongs to no network interface: RDMA-CM has no address to connect by"
+            message = f"GID {self.gid} belongs to no network device, and RDMA-CM needs its address"
             raise AgentFault("unsupported", "rdma_cm", message)
         return Address(self.gid, self._netdev)
 
     def quiesce(self, seconds: float) -> int:
-        """Move every queue pair to ERR and poll until nothing is flushed any more; return how many completions came."""
+        """Move every queue pair to ERR and poll until no completion follows. Return the number of completions."""
         for end in self.ends:
             for pair in end.pairs:
                 attributes = self.v.QPAttr(qp_state=self.v.e.IBV_QPS_ERR)
@@ -318,7 +315,7 @@ class Resources:
         return flushed
 
     def destroy(self) -> None:
-        """Destroy everything, users before what they use. Safe after a creation that failed half-way."""
+        """Destroy everything, users first. Safe after an incomplete creation."""
         if self._cm is not None:
             self._cm.close()
             self._cm = None

@@ -1,7 +1,7 @@
-"""Reads every counter of one device: hardware counters, port counters, its network device, the driver's statistics.
+"""Reads every counter of one device.
 
-A source that is not there gives an empty object, a counter that cannot be read gives null: never 0. All of it can be
-read without root but for ``devlink``, which is left out then. Nothing is reset, enabled or tuned.
+A missing source is an empty object, an unreadable counter null, never 0. Only ``devlink`` needs root. Nothing is reset,
+enabled or tuned.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .netlink import RdmaNetlink
 INFINIBAND = "/sys/class/infiniband"
 NET = "/sys/class/net"
 
-# A setting of the driver's cache that lies among the counters.
+# A setting of the driver's cache, among the counters.
 NOT_COUNTERS = frozenset({"lifespan"})
-# Reading this one has mlx5 ask the firmware for all and keep the answers for 10 ms; any other is asked for alone.
+# mlx5 then reads all counters from the firmware and caches them for 10 ms. It reads any other one alone.
 REFRESHES_ALL = "rx_write_requests"
 VNIC_REPORTER = "vnic"
 
@@ -28,7 +28,7 @@ Values = Dict[str, Optional[int]]
 
 
 class SysfsCounters:
-    """The numeric files of one directory, kept open: reading at offset 0 has the kernel evaluate them anew."""
+    """Numeric files of a directory, kept open. The kernel evaluates them at each read."""
 
     def __init__(self, directory: str) -> None:
         self._files: Dict[str, int] = {}
@@ -48,7 +48,7 @@ class SysfsCounters:
         return bool(self._files)
 
     def read(self) -> Values:
-        """Return every counter; null where the driver refuses or says something that is no number."""
+        """Return every counter, None where the driver refuses or gives no number."""
         return {name: self._value(fd) for name, fd in self._files.items()}
 
     @staticmethod
@@ -66,13 +66,13 @@ class SysfsCounters:
 
 
 class NetlinkCounters:
-    """Hardware counters of a port by one question to the kernel instead of a file each."""
+    """Hardware counters of a port in one netlink request."""
 
     def __init__(self, device: str, port: int) -> None:
         """Find the device.
 
         Raises:
-            OSError: no RDMA netlink, no such device, or no counters.
+            OSError: no RDMA netlink, device or counters.
         """
         self._netlink = RdmaNetlink()
         index = self._netlink.device_index(device)
@@ -86,7 +86,7 @@ class NetlinkCounters:
         """Return every counter.
 
         Raises:
-            OSError: EMSGSIZE, when the driver has more counters than one message holds: they have to be read otherwise.
+            OSError: EMSGSIZE: the counters exceed one message and must be read from sysfs.
         """
         try:
             return dict(self._netlink.counters(self._index, self._port))
@@ -101,7 +101,7 @@ class NetlinkCounters:
 
 
 class HardwareCounters:
-    """Hardware counters of a port: by RDMA netlink, and from sysfs where that does not tell."""
+    """Hardware counters of a port, by RDMA netlink or else from sysfs."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class HardwareCounters:
         """Return every counter."""
         try:
             return self._reader.read()
-        except OSError:  # more than one message holds, since root has enabled some
+        except OSError:  # more counters than one message holds, since root enabled some
             self._reader.close()
             self._reader = SysfsCounters(self._directory)
             return self._reader.read()
@@ -134,7 +134,7 @@ class HardwareCounters:
 
 
 class EthtoolCounters:
-    """The driver's own statistics of a network device; of a bond, sums over its ports, as it has none itself."""
+    """Driver statistics of a network device. A bond has none, so its ports are summed."""
 
     def __init__(self, netdev: str, root: str = NET) -> None:
         self._ports = ports_of(netdev, root)
@@ -143,9 +143,9 @@ class EthtoolCounters:
         return any(ethtool.names(port) for port in self._ports)
 
     def read(self) -> Values:
-        """Return every counter; none unless every port answers, as a sum that lacks one would seem to go back.
+        """Return every counter, or none if a port is silent: a partial sum would appear to go back.
 
-        Names are asked for each time: mlx5 changes its set with PFC, and another priority keeps the number of names.
+        Asks for names each time. mlx5 changes them with the PFC priority, and their number stays.
         """
         sums: Dict[str, Optional[int]] = {}
         for port in self._ports:
@@ -195,7 +195,7 @@ class CounterReader:
         read: Optional[Callable[[], Values]] = None,
         close: Optional[Callable[[], None]] = None,
     ) -> None:
-        """Take up a source; without a ``way`` to read it, it is named but empty."""
+        """Add a source. Without a ``way`` it stays empty."""
         self.sources[name] = way
         if way and read:
             self._reads[name] = read
@@ -203,7 +203,7 @@ class CounterReader:
             self._closers.append(close)
 
     def read(self) -> Dict[str, Values]:
-        """Return every source's counters."""
+        """Return the counters of every source."""
         return {name: self._reads[name]() if name in self._reads else {} for name in self.sources}
 
     def close(self) -> None:
@@ -213,7 +213,7 @@ class CounterReader:
 
 
 def received_packets(counters: Dict[str, Values]) -> Optional[int]:
-    """Return how many RDMA packets the device has received, by the first counter that says so."""
+    """Return the RDMA packets that the device has received, from the first counter that has them."""
     for source, name in (("hw_counters", "rcvd_pkts"), ("counters", "port_rcv_packets")):
         value = counters.get(source, {}).get(name)
         if value is not None:
@@ -222,7 +222,7 @@ def received_packets(counters: Dict[str, Values]) -> Optional[int]:
 
 
 def host_cpu(path: str = "/proc/stat") -> Dict[str, Any]:
-    """Return the seconds that all CPUs together spent, by kind, since boot."""
+    """Return the seconds of all CPUs since boot, by kind."""
     try:
         with open(path, encoding="ascii") as file:
             ticks = [int(value) for value in file.readline().split()[1:9]]
@@ -235,7 +235,7 @@ def host_cpu(path: str = "/proc/stat") -> Dict[str, Any]:
 
 
 def waited(pid: int, proc: str = "/proc") -> Optional[float]:
-    """Return the seconds that a process's threads were ready to run and had no CPU."""
+    """Return the seconds for which a process's threads were ready and had no CPU."""
     tasks = os.path.join(proc, str(pid), "task")
     waits = []
     try:
@@ -243,6 +243,6 @@ def waited(pid: int, proc: str = "/proc") -> Optional[float]:
             # "RUNNING_NS WAITING_NS TIMES_RUN"
             with open(os.path.join(tasks, task, "schedstat"), encoding="ascii") as file:
                 waits.append(int(file.read().split()[1]))
-    except (OSError, IndexError, ValueError):  # a kernel without schedstat, or a thread that has just ended
+    except (OSError, IndexError, ValueError):  # no schedstat, or a thread has just ended
         return None
     return sum(waits) / 1e9

@@ -1,7 +1,7 @@
-"""The traffic loop's object on this host: the shipped one, or one compiled here, loaded from memory.
+"""Loads the traffic loop from memory: the shipped object, or one compiled on this host.
 
-Loading goes by an anonymous file: a home directory may be mounted ``noexec``, and nothing is left behind. Where the
-kernel forbids that, a file in a private directory is loaded and removed.
+An anonymous file works in home directories mounted ``noexec`` and leaves nothing behind. If the kernel forbids it, a
+file in a private directory is loaded and removed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from . import compiler
 
 
 def sources() -> Dict[str, bytes]:
-    """Return the sources that this program carries.
+    """Return the sources in this program.
 
     Raises:
-        OSError: it carries none.
+        OSError: there are none.
     """
     return {name: _carried(name) for name in compiler.SOURCES}
 
@@ -33,10 +33,10 @@ def _carried(name: str) -> bytes:
 
 
 def load() -> Tuple[ctypes.CDLL, str]:
-    """Return the object, loaded, and where it is from.
+    """Return the loaded object and its origin.
 
     Raises:
-        OSError: neither the shipped object nor one compiled here can be loaded; says why not for each.
+        OSError: the reasons against the shipped object and against compiling.
     """
     try:
         return load_bytes(_shipped()), "shipped object"
@@ -45,7 +45,7 @@ def load() -> Tuple[ctypes.CDLL, str]:
     try:
         return load_bytes(compiler.compile_object(sources())), f"compiled here: {shipped}"
     except (OSError, compiler.NotCompiled) as error:
-        raise OSError(f"{shipped}; and none can be compiled here: {error}") from error
+        raise OSError(f"{shipped}. It cannot be compiled here: {error}") from error
 
 
 def _shipped() -> bytes:
@@ -53,7 +53,7 @@ def _shipped() -> bytes:
         raise OSError(f"the shipped object is for {compiler.SHIPPED_MACHINE}, this host is {platform.machine()}")
     data = _carried(compiler.OBJECT)
     if not compiler.is_current(data, sources()):
-        raise OSError("the shipped object is not of the shipped source")
+        raise OSError("the shipped object does not match its source")
     return data
 
 
@@ -61,11 +61,11 @@ def load_bytes(data: bytes) -> ctypes.CDLL:
     """Load a shared object from memory.
 
     Raises:
-        OSError: the loader refuses it.
+        OSError: the dynamic linker refuses it.
     """
     try:
         number = os.memfd_create("collie-traffic")
-    except (OSError, AttributeError):  # forbidden, or an interpreter that was built on an old libc
+    except (OSError, AttributeError):  # forbidden, or Python built on an old libc
         return _load_from_file(data)
     try:
         with os.fdopen(number, "wb", closefd=False) as file:

@@ -1,13 +1,11 @@
-"""How the queue pairs of a run are shared by its engines: commands divided, answers joined. Pure.
+"""Divides the commands of a run over its engines and joins their replies. Pure.
 
 Rules:
 
-1. Engine *p* of *n* has the same share of every flow at both of its ends, so queue pair *i* of engine *p* meets queue
-   pair *i* of engine *p* of the other host. The first engines have the odd queue pairs, so the first has some of every
-   flow.
-2. The endpoint of a flow's end lists one endpoint per engine that has a share of it; ``connect`` deals them out again.
-3. What the controller reads is of the flow, whoever of the engines had a part in it: sums, and the queue pairs
-   numbered through.
+1. Engine *p* has the same share of a flow at both ends. Its queue pair *i* connects to queue pair *i* of engine *p* on
+   the other host. The first engines take the remainder, so engine 1 has a part of every flow.
+2. An endpoint lists one endpoint per engine that has a share. ``connect`` distributes them again.
+3. Replies describe whole flows: sums, with consecutive numbers of queue pairs.
 """
 
 from __future__ import annotations
@@ -20,10 +18,10 @@ Reply = Dict[str, Any]
 
 
 def shares(qps: Dict[str, int], processes: int) -> List[Dict[str, int]]:
-    """Return how many queue pairs of each end (by key) each engine has; no end where it has none.
+    """Return the queue pairs of each end (by key) for each engine. Ends without any are left out.
 
     Raises:
-        AgentFault: ``bad_request``: an engine would have nothing to do.
+        AgentFault: ``bad_request``: an engine would have none.
     """
     if processes > max(qps.values(), default=1):
         raise bad_request(f"prepare: {processes} processes for {max(qps.values())} queue pairs per flow at most")
@@ -35,7 +33,7 @@ def shares(qps: Dict[str, int], processes: int) -> List[Dict[str, int]]:
 
 
 def divide(command: Dict[str, Any], parts: Sequence[Dict[str, int]]) -> List[Dict[str, Any]]:
-    """Return what each engine is told."""
+    """Return the command of each engine."""
     if command["do"] == "prepare":
         return [_prepare(command, part, len(parts)) for part in parts]
     if command["do"] == "connect":
@@ -55,14 +53,14 @@ def _prepare(command: Dict[str, Any], part: Dict[str, int], processes: int) -> D
 def _endpoint(key: str, peer: Dict[str, Any], number: int) -> Dict[str, Any]:
     engines = peer["engines"]
     if number >= len(engines):
-        raise bad_request(f"connect: {key} has a share in engine {number + 1}, its peer has none there")
+        raise bad_request(f"connect: engine {number + 1} has queue pairs of {key}, its peer has none")
     if not isinstance(engines[number], dict):
-        raise bad_request(f"connect: what the peer of {key} says of its engine {number + 1} is no endpoint")
+        raise bad_request(f"connect: the peer's endpoint of {key} for engine {number + 1} is not an object")
     return dict(engines[number])
 
 
 def join(do: str, replies: Sequence[Reply], parts: Sequence[Dict[str, int]]) -> Reply:
-    """Return the one answer that the controller gets: the first failure, if there is one."""
+    """Return the joint reply, or the first failure."""
     for number, reply in enumerate(replies):
         if not reply["ok"]:
             return reply if len(replies) == 1 else _named(reply, f"engine {number + 1} of {len(replies)}")
@@ -78,7 +76,7 @@ def _as_the_first(_replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -
 
 
 def _prepared(replies: Sequence[Reply], _parts: Sequence[Dict[str, int]]) -> Reply:
-    first = replies[0]["flows"]  # the plans of a flow are alike
+    first = replies[0]["flows"]  # all engines have the same plan
     buffers = {key: [reply["flows"][key]["buffers"] for reply in replies if key in reply["flows"]] for key in first}
     endpoints = {
         key: {"engines": [reply["endpoints"][key] for reply in replies if key in reply["endpoints"]]} for key in first

@@ -1,11 +1,11 @@
-"""The archive's first program: unpacks what is named after its content, so that Python keeps what it compiles.
+"""First program of the archive: unpack it once, so that Python can cache the compiled modules.
 
-Of a zip archive Python compiles every module at every start, which is four fifths of the time that the imports take:
-0.2 s on a server, some seconds on an emulated CPU. Standard library only, and little of it: this runs at every start.
+Python compiles the modules of a zip archive at every start, which is four fifths of the import time: 0.2 s on a server,
+some seconds on an emulated CPU. This module runs at every start, so it imports little and only the standard library.
 
-A folder is used only where it is ours and closed to all others, and while every file in it is as long as it was: a host
-that crashed soon after, or a cleaner of old files, leaves a part. It is opened once and used by its descriptor, so that
-another one in its place changes nothing. Otherwise the archive itself serves, which `loader` has compared.
+The folder is used only if this user owns it, no other user can enter it, and every file has its recorded size. A crash
+or a cleaner of old files can leave part of it. It is used through an open descriptor, so replacing it has no effect.
+Otherwise the archive runs, which ``loader`` has verified.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import sys
 from typing import Optional
 
 _NAMED_AFTER_CONTENT = re.compile(r"agent-[0-9a-f]{16}\.pyz")
-_CONTENTS = "contents"  # bytes and name of each file
+_CONTENTS = "contents"  # size and name of each file
 
 
 def unpacked(archive: str, path: str) -> str:
-    """Return a folder that holds the files of the archive; the archive where that cannot be.
+    """Return a folder with the files of the archive, or the archive if there is no usable folder.
 
     Args:
-        archive: what to unpack.
-        path: its name on the host; the folder is beside it.
+        archive: path of the verified copy.
+        path: the archive's path on the host. The folder is beside it.
     """
     if not _NAMED_AFTER_CONTENT.fullmatch(os.path.basename(path)):
         return archive
@@ -39,11 +39,11 @@ def unpacked(archive: str, path: str) -> str:
 
 
 def _held(folder: str) -> Optional[str]:
-    """Return a path that leads to this folder whatever is put in its place; None unless it is ours, and whole."""
+    """Return a path that stays bound to this folder, or None unless this user owns it and it is complete."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     held = f"/proc/self/fd/{number}"
     found = os.fstat(number)
-    # Closed to all others: what is in it has the mode that the umask left.
+    # The mode of the folder protects its files, which have the mode of the umask.
     if found.st_uid == os.geteuid() and not found.st_mode & 0o077 and _is_whole(held):
         return held
     os.close(number)
@@ -71,7 +71,7 @@ def _unpack(archive: str, folder: str) -> None:
             with open(os.path.join(part, _CONTENTS), "w", encoding="utf-8") as lines:
                 lines.writelines(f"{file.file_size} {file.filename}\n" for file in content.infolist())
         os.rename(part, folder)
-    except (OSError, zipfile.BadZipFile):  # full, or another start was faster
+    except (OSError, zipfile.BadZipFile):  # full, or another process was faster
         shutil.rmtree(part, ignore_errors=True)
 
 

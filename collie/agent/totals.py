@@ -1,8 +1,8 @@
-"""The engine's totals in memory shared with the resident agent.
+"""The engine's totals, in memory shared with the resident agent.
 
-The engine only adds, the agent only reads: 64-bit words need no lock, and a sample taken between two additions is as
-good as one taken just before or after. The one word that goes the other way is ``ATTENTION``: not zero means that a
-command waits in the pipe, so that the traffic loop looks for it at the price of reading a word.
+Only the engine writes totals. A 64-bit word needs no lock, and a sample between two additions is as good as one before
+or after both. ``ATTENTION`` goes the other way: the agent sets it when a command waits, so the traffic loop only has to
+read a word.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORDS = FIRST_END + MAX_ENDS * END_WORDS
 
 
 class EndLayout(NamedTuple):
-    """Where one end of a flow keeps its words."""
+    """Position of the words of one flow end."""
 
     key: str
     base: int
@@ -35,10 +35,10 @@ class EndLayout(NamedTuple):
 
 
 class Totals:
-    """Shared words: a header, 16 ends of flows, and one word per queue pair."""
+    """Shared words: a header, up to 16 flow ends, and one word per queue pair."""
 
     def __init__(self, ends: Dict[str, int]) -> None:
-        """Lay out ``ends`` (flow key: number of queue pairs); at most 16."""
+        """Lay out ``ends`` (flow key: number of queue pairs), at most 16."""
         first_qp = WORDS
         self.ends: List[EndLayout] = []
         for number, (key, qps) in enumerate(ends.items()):
@@ -48,16 +48,16 @@ class Totals:
         self.words = memoryview(self._memory).cast("Q")
 
     def health(self) -> Dict[str, Any]:
-        """Return the ``health`` object of a sample, but for ``cpu_seconds``."""
+        """Return the ``health`` object of a sample without CPU times."""
         return _health([self])
 
     def end(self, layout: EndLayout) -> Dict[str, Any]:
-        """Return the totals of one end of a flow."""
+        """Return the totals of one flow end."""
         return _end([(self, layout)])
 
 
 class RunTotals:
-    """The totals of all engines of a run, which share its flows: sums, and every queue pair's own for the spread."""
+    """Totals of all engines of a run: sums, and the spread over all queue pairs."""
 
     def __init__(self, parts: Sequence[Totals]) -> None:
         self._parts = parts
@@ -68,15 +68,15 @@ class RunTotals:
 
     @property
     def qps(self) -> Dict[str, int]:
-        """Queue pairs of each end of a flow."""
+        """Queue pairs of each flow end."""
         return {key: sum(layout.qps for _, layout in places) for key, places in self._ends.items()}
 
     def health(self) -> Dict[str, Any]:
-        """Return the ``health`` object of a sample, but for ``cpu_seconds``."""
+        """Return the ``health`` object of a sample without CPU times."""
         return _health(self._parts)
 
     def end(self, key: str) -> Dict[str, Any]:
-        """Return the totals of one end of a flow."""
+        """Return the totals of one flow end."""
         return _end(self._ends[key])
 
 

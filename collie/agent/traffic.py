@@ -1,13 +1,13 @@
-"""The traffic loop: poll completions in batches, account for them, post the next chains.
+"""The traffic loop in Python: polls completions in batches, counts them, posts the next chains.
 
 Rules:
 
-1. One Python call per chain, nothing built while traffic runs, no garbage collector (the engine turns it off).
-2. Receives are posted again as soon as a chain of them is used up, before any send of the same batch of completions.
-3. A completion with an error ends its queue pair only; the run goes on and says so.
-4. Idle means sleeping on the completion channels. A poller that spins takes the CPU from the kernel's half of a
-   software device, and from the hypervisor's other machine: with one virtual CPU each, RC WRITE of 64 KiB between two
-   rdma_rxe machines ran at 42 MB/s so, at 22 MB/s spinning and at 20 MB/s with sleeps of 100 us.
+1. One Python call per chain. Nothing is built while traffic runs, and the engine disables the garbage collector.
+2. Receives are posted again as soon as a chain is used up, before sends of the same batch of completions.
+3. A failed completion ends its queue pair only. The run goes on and counts it.
+4. An idle loop sleeps on the completion channels. Spinning takes the CPU from the kernel's half of a software device
+   and from other virtual machines. Between two rdma_rxe machines with one CPU each, RC WRITE of 64 KiB reached 42 MB/s
+   sleeping, 22 MB/s spinning, and 20 MB/s with sleeps of 100 us.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .queues import BYTES_SHIFT, KIND_MASK, QUEUE_MASK, QUEUE_SHIFT, RECEIVE, SE
 from .verbs import WC_FLUSHED
 
 POLL_BATCH = 32
-# Commands and completions wake the loop; this bounds what a lost wake-up costs, and how late ``until`` is looked at.
+# Limits the cost of a lost wake-up and the delay of ``until``.
 IDLE_MILLISECONDS = 50
 
 
 class Traffic:
-    """All queues of one engine, driven until told otherwise."""
+    """All queues of one engine."""
 
     def __init__(
         self,
@@ -42,12 +42,12 @@ class Traffic:
         """Drive ``queues``.
 
         Args:
-            post_error: what posting raises when it fails.
-            queues: by number; send and receive queues mixed.
-            cqs: every completion queue they use.
-            words: the shared words of ``Totals``.
-            pair_words: index of each queue pair's own word, by qp_num: what a shared receive queue needs.
-            control: file descriptor that becomes readable when a command waits.
+            post_error: exception of a failed post.
+            queues: by number, sends and receives mixed.
+            cqs: all their completion queues.
+            words: shared words of ``Totals``.
+            pair_words: word index of each queue pair by qp_num, for shared receive queues.
+            control: descriptor that becomes readable when a command waits.
         """
         self.sending = False
         self._queues, self._cqs, self._words = queues, cqs, words
@@ -73,7 +73,7 @@ class Traffic:
         self._settle_sends([queue for queue in self._queues if queue.sends])
 
     def outstanding(self) -> int:
-        """Return how many rounds of sends have not completed yet, on queue pairs that still work."""
+        """Return the rounds of sends outstanding on working queue pairs."""
         return sum(queue.outstanding for queue in self._queues if queue.sends and queue.alive)
 
     def serve(self) -> None:
@@ -81,7 +81,7 @@ class Traffic:
         self._run(lambda: False)
 
     def drain(self, seconds: float) -> bool:
-        """Post no more sends, and drive until none is outstanding; return whether that came within ``seconds``."""
+        """Stop posting sends and drive the rest. Return whether all completed within ``seconds``."""
         self.sending = False
         end = time.monotonic() + seconds
         self._run(lambda: not self.outstanding() or time.monotonic() > end)
@@ -105,7 +105,7 @@ class Traffic:
             if armed:
                 self._sleep()
             else:
-                # A completion may have come before the channel was armed and raises no event: poll once more first.
+                # A completion from before arming raises no event, so poll once more.
                 for cq in self._cqs:
                     cq.cq.req_notify()
             armed = not armed
@@ -118,7 +118,7 @@ class Traffic:
                 cq.cq.ack_events(1)
 
     def _account(self, completions: List[Any]) -> None:
-        """Add up a batch per queue, then settle each queue once: the shared words cost more than slots."""
+        """Add up a batch per queue, then settle each queue once: shared words cost more than slots."""
         queues = self._queues
         receives: List[Queue] = []
         sends: List[Queue] = []
@@ -187,7 +187,7 @@ class Traffic:
                     self._post(queue)
 
     def _settle_returns(self, queue: Queue) -> int:
-        """Add up what came back to the requester of a flow with payload both ways; return how many messages did."""
+        """Count the payload that a mixed flow fetched. Return its messages."""
         words, base = self._words, queue.base
         messages = 0
         for _ in range(queue.count):
@@ -217,7 +217,7 @@ class Traffic:
             self._words[t.ERRORS + min(completion.status, t.ERROR_WORDS - 1)] += 1
         if not queue.shared:
             self._end(queue)
-        elif completion.qp_num not in self._failed_pairs:  # the shared queue serves the other queue pairs still
+        elif completion.qp_num not in self._failed_pairs:  # the shared queue still serves other queue pairs
             self._failed_pairs.add(completion.qp_num)
             self._words[queue.base + t.FAILED_QPS] += 1
 

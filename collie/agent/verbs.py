@@ -1,7 +1,7 @@
-"""What the engine knows of verbs, and the one place that imports pyverbs.
+"""Verbs as the engine uses them, and the only import of pyverbs.
 
-The code runs on pyverbs 44 (``pyverbs.enums``) and newer ones (``pyverbs.libibverbs_enums``). pyverbs has no type
-stubs: everything it gives is ``Any`` here and stays inside this package.
+Supports pyverbs 44 (``pyverbs.enums``) and newer (``pyverbs.libibverbs_enums``). pyverbs has no type stubs, so its
+objects are ``Any`` inside this package.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ NAMES = {
 
 
 class Verbs:
-    """Verbs under pyverbs' names: its classes (``NAMES``) as attributes, and its enumerations as ``e``."""
+    """Verbs under pyverbs' names: classes (``NAMES``) as attributes, enumerations as ``e``."""
 
     e: Any
 
-    def __getattr__(self, name: str) -> Any:  # only for the type checker: providers have every name
+    def __getattr__(self, name: str) -> Any:  # for the type checker only
         raise AttributeError(name)
 
     def open_channel(self, context: Any) -> Tuple[Any, int]:
@@ -48,7 +48,7 @@ class Verbs:
 
 
 class PyVerbs(Verbs):
-    """pyverbs itself."""
+    """Verbs of pyverbs."""
 
     def __init__(self) -> None:
         self.e = self._enums()
@@ -58,7 +58,7 @@ class PyVerbs(Verbs):
     def open_channel(self, context: Any) -> Tuple[Any, int]:
         """Return a new completion channel and its descriptor.
 
-        pyverbs keeps the descriptor to itself, and without it there is no waiting with a limit.
+        pyverbs hides the descriptor, which a wait with a time limit needs.
         """
         before = _event_files()
         channel = self.CompChannel(context)
@@ -73,13 +73,13 @@ class PyVerbs(Verbs):
 
 
 def _event_files() -> Set[int]:
-    """Return the descriptors of this process on which verbs deliver events."""
+    """Return the descriptors of this process that deliver verbs events."""
     found = set()
     for number in os.listdir("/proc/self/fd"):
         try:
             if "infinibandevent" in os.readlink(f"/proc/self/fd/{number}"):
                 found.add(int(number))
-        except OSError:  # the one that the listing itself had open
+        except OSError:  # the descriptor of the listing itself
             continue
     return found
 
@@ -89,10 +89,7 @@ missing: Optional[str] = None
 
 
 def load() -> Optional[PyVerbs]:
-    """Import pyverbs once, and remember why where it cannot be had.
-
-    The resident agent calls this before it forks, as the import takes a second on an emulated CPU.
-    """
+    """Import pyverbs once, or record the reason that it fails."""
     global verbs, missing
     if verbs is None and missing is None:
         try:
@@ -103,7 +100,7 @@ def load() -> Optional[PyVerbs]:
 
 
 def version() -> Optional[str]:
-    """Return the version of the distribution's pyverbs, null where it does not say (Debian's has no metadata)."""
+    """Return the version of pyverbs, None without metadata (Debian)."""
     try:
         from importlib.metadata import PackageNotFoundError, version as metadata_version
 
@@ -115,7 +112,7 @@ def version() -> Optional[str]:
         return None
 
 
-# enum ibv_wc_status, by number, in the words of ibv_wc_status_str().
+# enum ibv_wc_status by number, as ibv_wc_status_str() writes it.
 WC_STATUS = (
     "success",
     "local length error",

@@ -1,4 +1,4 @@
-"""Work requests as values, and their chains as the device reads them: side by side in memory."""
+"""Work requests as values, and their chains in the memory layout of the device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Addressed(Protocol):
     address: int
 
 
-# As the device reads them; struct packs three times as fast as ctypes assigns.
+# struct packs three times as fast as ctypes assigns.
 SGE = struct.Struct("=QII").pack  # address, length, lkey
 _SEND = struct.Struct("=QQQiIII32s56x").pack_into
 _RECEIVE = struct.Struct("=QQQi4x").pack_into
@@ -49,15 +49,15 @@ class SendWR:
         self.memory: Any = None
 
     def set_wr_rdma(self, rkey: int, addr: int) -> None:
-        """Name remote memory."""
+        """Set the remote memory."""
         self.remote = _RDMA(addr, rkey)
 
     def set_wr_atomic(self, rkey: int, addr: int, compare_add: int, swap: int = 0) -> None:
-        """Name a remote word and what to do with it."""
+        """Set the remote word and the operands."""
         self.remote = _ATOMIC(addr, compare_add, swap, rkey)
 
     def set_wr_ud(self, ah: Addressed, rqpn: int, rqkey: int) -> None:
-        """Name the receiver of a datagram."""
+        """Set the receiver of a datagram."""
         self.remote = _UD(ah.address, rqpn, rqkey)
 
     def pack(self, buffer: Any, offset: int, following: int, sg_list: int) -> None:
@@ -88,9 +88,9 @@ WorkRequest = Union[SendWR, RecvWR]
 
 
 def lay_out(heads: Sequence[WorkRequest]) -> None:
-    """Write chains into memory as the library takes them, and tell their heads where; they keep the memory.
+    """Write chains into one memory block: work requests in posting order, then scatter lists.
 
-    First every work request in the order of posting, then the scatter lists.
+    Each request receives its address and keeps the block alive.
     """
     requests: List[WorkRequest] = []
     for head in heads:
@@ -113,10 +113,10 @@ def lay_out(heads: Sequence[WorkRequest]) -> None:
 
 
 def post(function: Any, target: int, chain: WorkRequest) -> None:
-    """Post a chain by one of the library's functions.
+    """Post a chain by a function of the library.
 
     Raises:
-        VerbsError: it was not taken.
+        VerbsError: the post failed.
     """
     if not chain.address:
         lay_out([chain])

@@ -1,4 +1,4 @@
-"""The workload of one run as the controller sends it, checked."""
+"""The checked workload of one run."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ OPCODES = ("SEND", "SEND_WITH_IMM", "WRITE", "WRITE_WITH_IMM", "READ", "FETCH_AD
 SENDS = frozenset({"SEND", "SEND_WITH_IMM"})
 RECEIVING = SENDS | frozenset({"WRITE_WITH_IMM"})
 ATOMICS = frozenset({"FETCH_ADD", "CMP_SWP"})
-# The payload of these comes back to the requester.
+# The requester receives their payload.
 FETCHING = frozenset({"READ"}) | ATOMICS
 ATOMIC_BYTES = 8
-# Of a turn of the request vector: each of its requests is built at least once per queue pair.
+# Each request of a turn is built at least once per queue pair.
 MAX_REQUESTS_IN_TURN = 4096
 CONNECTIONS = ("out_of_band", "rdma_cm")
 MTUS = (256, 512, 1024, 2048, 4096)
 
-# The flows of `prepare` say the same with more detail, so these are accepted and not looked at.
+# Accepted and ignored: `flows` of `prepare` states them in more detail.
 IGNORED = ("direction", "loopback")
 
-# The widths of the fields in the verbs API; a larger value would be cut silently on its way to the device.
+# Field widths of the verbs API, which cuts larger values silently.
 LIMITS: Dict[str, Tuple[int, int]] = {
     "qps": (1, 1 << 20),
     "mrs_per_qp": (1, 1 << 20),
@@ -51,7 +51,7 @@ LIMITS: Dict[str, Tuple[int, int]] = {
 
 @dataclass(frozen=True)
 class Workload:
-    """One workload. Names are those of the verbs API; sizes in bytes; the rest in the API's encodings."""
+    """One workload in the names and encodings of the verbs API. Sizes are bytes."""
 
     qp_type: str
     opcode: str
@@ -89,19 +89,19 @@ class Workload:
 
     @property
     def by_rdma_cm(self) -> bool:
-        """Whether the connection manager brings the queue pairs together."""
+        """Whether RDMA-CM connects the queue pairs."""
         return self.connection == "rdma_cm"
 
     @property
     def opcodes(self) -> FrozenSet[str]:
-        """Every opcode that occurs."""
+        """All opcodes of the workload."""
         return frozenset((self.opcode, *self.more_opcodes))
 
     @property
     def turn(self) -> Tuple[Tuple[str, int], ...]:
-        """One turn of the request vector: opcode and payload bytes of each request, until both lists begin anew.
+        """Opcode and payload bytes of each request until both lists repeat.
 
-        An atomic takes 8 bytes whatever ``messages`` says.
+        An atomic takes 8 bytes whatever its size in ``messages``.
         """
         opcodes, sizes = (self.opcode, *self.more_opcodes), self.messages
         pairs = [
@@ -111,7 +111,7 @@ class Workload:
 
     @property
     def requests_in_turn(self) -> int:
-        """Requests until both lists begin anew."""
+        """Requests until both lists repeat."""
         opcodes, sizes = 1 + len(self.more_opcodes), len(self.messages)
         return opcodes * sizes // gcd(opcodes, sizes)
 
@@ -122,17 +122,17 @@ class Workload:
 
     @property
     def remote_memory(self) -> bool:
-        """Whether requests name the responder's memory."""
+        """Whether requests address the responder's memory."""
         return bool(self.opcodes - SENDS)
 
     @property
     def mixed(self) -> bool:
-        """Whether payload goes both ways: some requests fetch it, others bring it."""
+        """Whether some requests fetch payload and others bring it."""
         return bool(self.opcodes & FETCHING) and not self.opcodes <= FETCHING
 
     @property
     def messages_per_signal(self) -> int:
-        """Work requests that a completion of the send queue stands for."""
+        """Work requests per completion of the send queue."""
         return 1 if self.sq_sig_all else self.wqe_batch * self.signal_every
 
     @property
@@ -142,15 +142,15 @@ class Workload:
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes of each MR: as asked for, or the largest message."""
+        """Bytes of each MR, by default those of the largest message."""
         return self.mr_bytes or self.largest_message
 
 
 def parse_workload(data: Any) -> Workload:
-    """Turn the request's object into a workload.
+    """Parse the workload of a request.
 
     Raises:
-        AgentFault: ``bad_request`` naming the field, or ``unsupported`` for GPU memory.
+        AgentFault: ``bad_request`` with the field, or ``unsupported`` for GPU memory.
     """
     if not isinstance(data, Mapping):
         raise bad_request("workload: not an object")
@@ -206,7 +206,7 @@ def _check_meaning(workload: Workload) -> None:
         if getattr(workload, name) == "gpu":
             raise AgentFault("unsupported", "register", why_no_gpu())
     if workload.by_rdma_cm and workload.qp_type != "RC":
-        raise AgentFault("unsupported", "rdma_cm", f"only RC queue pairs meet by RDMA-CM here, not {workload.qp_type}")
+        raise AgentFault("unsupported", "rdma_cm", f"RDMA-CM connects only RC queue pairs here, not {workload.qp_type}")
     _check_opcodes(workload)
     if workload.qp_type == "UD" and workload.largest_message > workload.mtu:
         raise bad_request("workload: a UD message must fit one packet (mtu)")
@@ -216,7 +216,7 @@ def _check_meaning(workload: Workload) -> None:
         raise bad_request(
             "workload: wqe_batch is deeper than send_wq_depth"
             if workload.signal_every == 1
-            else "workload: no completion is due in a full queue: wqe_batch x signal_every is above send_wq_depth"
+            else "workload: wqe_batch x signal_every is above send_wq_depth, so a full queue signals nothing"
         )
     if len(workload.sge_split) > workload.sge_count and workload.sge_split != "even":
         raise bad_request("workload: sge_split lists more entries than sge_count")
@@ -233,5 +233,5 @@ def _check_opcodes(workload: Workload) -> None:
     if wrong:
         raise bad_request(f"workload: {workload.qp_type} has no {' or '.join(wrong)}")
     if workload.qp_type == "UC" and len(workload.opcodes) > 1 and not workload.opcodes <= RECEIVING:
-        # Nothing acknowledges a UC WRITE, and its packets cannot be told from those of other messages.
-        raise bad_request("workload: UC mixes only opcodes that take receives")
+        # UC acknowledges no WRITE, and its packets cannot be told apart from those of other messages.
+        raise bad_request("workload: UC mixes only opcodes that consume receives")

@@ -1,8 +1,6 @@
-"""A bundle: one file that runs an anomaly again where Collie is not installed.
+"""Bundles: one file that repeats an anomaly where Collie is not installed.
 
-It is a zip archive that Python runs, made of this package and of those modules of Collie that it needs (`modules`), the
-agent that is shipped to the hosts, and the anomaly as data (`content`). The judge in it is Collie's own.
-
-`archive` makes one, and takes one for data; that runs where Collie is. `controller` is what runs in the file, with
-nothing but the standard library and the `ssh` program.
+A bundle is a zip archive that Python runs. It contains the required modules of Collie (`modules`), including the judge,
+the agent for the hosts, and the anomaly as data (`content`). `archive` makes and reads bundles. `controller` runs in
+them, with the standard library and the `ssh` program.
 """

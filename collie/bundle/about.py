@@ -1,4 +1,4 @@
-"""What a bundle says of itself: for whoever got it by mail and has never heard of Collie."""
+"""The text of `--about`, for readers who do not know Collie."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ _HOSTS_FILE = """\
 
 
 def about(bundle: Bundle, program: str) -> str:
-    """Return the text of `--about`.
-
-    Args:
-        bundle: this one.
-        program: the file's name, for commands to copy.
-    """
+    """Return the text, with `program` as the file's name in commands."""
     return "\n\n".join(_paragraphs(bundle, program))
 
 

@@ -1,7 +1,7 @@
-"""The file itself: made of modules, agent and data; and read for its data alone.
+"""The file: made of modules, agent and data, and read as data.
 
-Whoever reads a bundle may have it from anybody. Nothing of it is run, imported or unpacked: one member is read, into
-memory, up to a size.
+A bundle may come from an attacker. Reading it loads one member into memory, up to a limit, and runs, imports or unpacks
+nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ CONTENT = "collie/bundle/content.json"
 CATALOGS = "collie/bundle/catalogs.json"
 AGENT = "collie/bundle/agent.pyz"
 MAX_CONTENT_BYTES = 4 << 20
-"""A bundle's own is some 20 KB, most of it fingerprints."""
+"""Typically 20 KB, most of it fingerprints."""
 MAX_FILE_BYTES = 8 << 20
-"""A bundle has some 300 KB."""
+"""Typically 300 KB."""
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -46,7 +46,7 @@ sys.exit(code)
 
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, EOFError, ValueError, ArithmeticError)
-"""What `zipfile` may raise of bytes that are no archive, or a damaged or an encrypted one."""
+"""Exceptions of `zipfile` for other, damaged or encrypted files."""
 
 
 def build(bundle: Bundle, catalogs: Catalogs, agent: bytes) -> bytes:
@@ -54,8 +54,8 @@ def build(bundle: Bundle, catalogs: Catalogs, agent: bytes) -> bytes:
 
     Args:
         bundle: the anomaly.
-        catalogs: of all NICs that may be met.
-        agent: the archive that is shipped to the hosts.
+        catalogs: of all known NICs.
+        agent: archive for the hosts.
     """
     members = {
         **needed("collie.bundle.controller"),
@@ -78,14 +78,14 @@ def read(path: Path) -> Bundle:
     """Read the anomaly of a bundle, as data.
 
     Raises:
-        ContentError: there is no such file, it is no bundle, or what it holds is wrong.
+        ContentError: the file is missing, no bundle, or wrong.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(read_bytes(path, MAX_FILE_BYTES))) as archive:
             if (packed := archive.getinfo(CONTENT)).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 _wrong(path, "is packed as no bundle is")
             with archive.open(packed) as member:
-                text = member.read(MAX_CONTENT_BYTES + 1)  # what the archive says of its size is not to be believed
+                text = member.read(MAX_CONTENT_BYTES + 1)  # the size in the archive may be false
     except OSError as error:
         _wrong(path, f"cannot be read: {error.strerror}")
     except KeyError:

@@ -1,4 +1,4 @@
-"""What a bundle runs: `python3 FILE.pyz --hosts A B`. A composition root of its own, with no library but Python's."""
+"""The program of a bundle: `python3 FILE.pyz --hosts A B`. A composition root without other libraries."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ logger = logging.getLogger("bundle")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the bundle that this program is in; what was foreseen to go wrong becomes one message on standard error."""
+    """Run the bundle. An expected error becomes one message on standard error."""
     install_handlers()
     outlive_readers()
     to_stderr = logging.StreamHandler()
@@ -64,25 +64,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("interrupted")
         return 130
     except Exception as error:
-        # The one boundary for what nobody foresaw: exit 1 would say that it was not reproduced.
+        # The only boundary for unexpected errors. Exit 1 would mean: not reproduced.
         logger.debug("unforeseen", exc_info=True)
         _say(f"{program}: unforeseen {type(error).__name__}: {error}\nThis is a fault of Collie, which made this file.")
         return 3
 
 
 def run(bundle: Bundle, testbed: HostsTestbed, *, repeat: int, controls: bool, shared_port: bool) -> Outcome:
-    """Run an anomaly again and judge it.
+    """Repeat an anomaly, judge it, and close the testbed.
 
     Args:
         bundle: the anomaly.
-        testbed: where; it is closed.
+        testbed: the hosts.
         repeat: runs of each workload.
         controls: also run it with each condition broken in turn.
-        shared_port: go on although somebody else uses a port.
+        shared_port: continue although other traffic uses a port.
 
     Returns:
-        What showed; how the hosts differ from those that it was found on, None when those are not on record; and what
-        was done to the network.
+        The reproduction, how the hosts differ from those of the discovery (None if unrecorded), and the safety record.
 
     Raises:
         TestbedError: the hosts cannot be used.
@@ -121,7 +120,7 @@ def _main(options: argparse.Namespace, program: str) -> int:
         _say(NO_CONTROLS)
     pair = pair_of(options.hosts)
     keys = [host.identity_file for host in pair.hosts if host.identity_file]
-    # A key that is not there may be one that the SSH agent holds.
+    # The SSH agent may hold a key whose file is missing.
     for file in (*([options.known_hosts] if options.known_hosts else []), *filter(os.path.lexists, keys)):
         _require_file(file)
     testbed = _testbed(bundle, pair, options.known_hosts)
@@ -139,10 +138,10 @@ def _main(options: argparse.Namespace, program: str) -> int:
 
 
 def _require_file(file: str | Path) -> None:
-    """Refuse what `ssh` would wait for.
+    """Refuse files for which `ssh` would wait.
 
     Raises:
-        UsageError: it is no regular file.
+        UsageError: not a regular file.
     """
     try:
         require_regular(os.stat(file).st_mode, file)
@@ -193,10 +192,10 @@ def _positive(text: str) -> int:
 
 
 class _Lines:
-    """A `ProgressSink` of one line per run, on standard error."""
+    """A `ProgressSink` with one line per run, on standard error."""
 
     def on_event(self, event: Any) -> None:
-        """Show a run."""
+        """Print a run."""
         if isinstance(event, RunFinished):
             record = event.record
             verdict = event.verdict

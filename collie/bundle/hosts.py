@@ -1,6 +1,6 @@
-"""The hosts that a bundle runs on, as words of the command line or as a hosts file in JSON.
+"""Hosts of a bundle's run, from the command line or a hosts file in JSON.
 
-Fields are those of a hosts file of Collie, and so are the checks; a hosts file in JSON is one that Collie reads, too.
+Fields and checks are those of Collie's hosts file. Collie reads the JSON file, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from collie.inventory.hosts import (
 from collie.untrusted import read_json
 
 MAX_BYTES = 512 << 10
-"""Of a hosts file, as for those in YAML."""
+"""Limit of a hosts file, as in YAML."""
 FORM = "[USER@]HOST[:PORT],DEVICE,DATA_ADDRESS[,FIELD=VALUE...]"
 
 
@@ -74,23 +74,20 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 }
 _NEEDED = ("address", "data_address", "device")
 OPTIONAL = tuple(name for name in _READERS if name not in (*_NEEDED, "port", "user", "host_key"))
-"""Fields that a word may give as FIELD=VALUE."""
+"""Optional fields, as FIELD=VALUE."""
 
 
 def pair_of(words: Sequence[str]) -> Pair:
-    """Return the hosts that a user named.
-
-    Args:
-        words: two or more hosts in the form of `FORM`, host A first; or one JSON file.
+    """Return the hosts named by two or more words in the form of `FORM`, host A first, or by one JSON file.
 
     Raises:
-        UsageError: a word is no host.
+        UsageError: a word is not a host.
         InventoryError: the file is wrong.
     """
     if len(words) == 1 and words[0].endswith(".json"):
         return _checked(_from_file(Path(words[0])))
     hosts = [host_of(text) for text in words]
-    # Of several devices of one host, each is a party of its own.
+    # Each of several devices of a host is an endpoint.
     places = Counter(host.name for host in hosts)
     return _checked(
         [replace(host, name=endpoint_name(host.name, host.device)) if places[host.name] > 1 else host for host in hosts]
@@ -98,10 +95,10 @@ def pair_of(words: Sequence[str]) -> Pair:
 
 
 def host_of(text: str) -> Host:
-    """Return the host that a word names.
+    """Return the host of a word.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the word is not a host.
     """
     place, *rest = text.split(",")
     positional = [each for each in rest if "=" not in each]
@@ -117,13 +114,13 @@ def host_of(text: str) -> Host:
             raise UsageError(f"{text!r}: {name!r} is no field; those are {', '.join(OPTIONAL)}")
         raw |= {name: value} if sign else {}
     try:
-        return _host(where, raw)  # the port tells hosts apart that share an address
+        return _host(where, raw)  # the port distinguishes hosts with one address
     except ValueError as error:
         raise UsageError(f"{text!r}: {error}") from None
 
 
 def _address_and_port(where: str) -> tuple[str, str]:
-    """Split `HOST:PORT`; an IPv6 address with a port stands in brackets."""
+    """Split `HOST:PORT`. An IPv6 address with a port needs brackets."""
     if where.startswith("["):
         address, _, port = where[1:].partition("]")
         return address, port.removeprefix(":")
@@ -137,7 +134,7 @@ def _host(name: str, raw: Mapping[str, Any]) -> Host:
     """Read the fields of one host.
 
     Raises:
-        ValueError: one is wrong, unknown or missing.
+        ValueError: a field is wrong, unknown or missing.
     """
     if missing := [each for each in _NEEDED if each not in raw]:
         raise ValueError(f"{missing[0]} is missing")
@@ -157,7 +154,7 @@ def _host(name: str, raw: Mapping[str, Any]) -> Host:
 
 
 def _from_file(path: Path) -> list[Host]:
-    """Read `{"version": 1, "hosts": {NAME: {...}}, "pairs": [[NAME, NAME]]}`; without pairs all hosts, in order."""
+    """Read `{"version": 1, "hosts": {NAME: {...}}, "pairs": [[NAME, NAME]]}`. Without `pairs`, take all hosts."""
     try:
         raw = read_json(read_bytes(path, MAX_BYTES).decode())
         if unknown := raw.keys() - {"version", "hosts", "pairs"}:
@@ -174,7 +171,7 @@ def _from_file(path: Path) -> list[Host]:
 
 
 def _named(name: str, fields: Mapping[str, Any]) -> list[Host]:
-    """Read an entry: the host, or each of its devices."""
+    """Read an entry as one host, or as each of its devices."""
     try:
         word("host name for an inventory")(name)
         if "devices" not in fields:
@@ -189,7 +186,7 @@ def _named(name: str, fields: Mapping[str, Any]) -> list[Host]:
 
 
 def _port(raw: Any) -> Mapping[str, Any]:
-    """Return what describes a device; the address of its port alone is enough."""
+    """Return the fields of a device. A text is its data address."""
     return {"data_address": raw} if isinstance(raw, str) else raw
 
 

@@ -1,4 +1,4 @@
-"""Which modules of Collie a program needs: found by reading their imports, not by a list that somebody has to keep."""
+"""The modules that a program needs, found from their imports."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 def needed(module: str) -> dict[str, bytes]:
-    """Return the files of a module and of everything of Collie that it imports, by their names in an archive.
+    """Return the files of a module and of all its imports from Collie, by name in an archive.
 
-    The `__init__` of a package is shipped empty unless somebody imports a name from it: what it imports for the
-    convenience of others need not be there. Imports for type checkers alone are left out.
+    The `__init__` of a package is empty unless a name is imported from it. Imports for type checkers are left out.
     """
     found: dict[str, bytes] = {}
     waiting = [module]
@@ -33,7 +32,7 @@ def needed(module: str) -> dict[str, bytes]:
 
 
 def imports(source: bytes) -> Iterator[tuple[str, str | None]]:
-    """Yield (module, name imported from it or None) for every absolute import that is made when a program runs."""
+    """Yield (module, name imported from it or None) for every absolute import at run time."""
     for node in _running(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, None) for alias in node.names)
@@ -42,7 +41,7 @@ def imports(source: bytes) -> Iterator[tuple[str, str | None]]:
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a program but for those under `if TYPE_CHECKING`."""
+    """Yield the nodes of a program except those under `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
@@ -60,7 +59,7 @@ def _imported(source: bytes, importer: str) -> Iterator[str]:
 
 
 def _relative(source: bytes, importer: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the imports that start at the importer's own package, as the agent's do."""
+    """Yield the relative imports, which the agent uses."""
     for node in _running(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = importer.split(".")[: -node.level]

@@ -1,1 +1,1 @@
-"""What a NIC tells: catalogs of counters, readings, differences and series. Pure: no I/O."""
+"""Catalogs of counters, readings, differences and series. Pure: no I/O."""

@@ -1,4 +1,4 @@
-"""A catalog: what one NIC driver exposes, in which unit and width, and which component it points at."""
+"""Catalogs: the counters of one NIC driver."""
 
 from __future__ import annotations
 
@@ -10,41 +10,40 @@ from typing import Final
 
 
 class CounterKind(StrEnum):
-    """What a counter is for."""
+    """Purpose of a counter."""
 
     PERFORMANCE = "perf"
-    """Falls when something is wrong: a search drives it down."""
+    """Falls during an anomaly: a search drives it down."""
     PAUSE = "pause"
     DIAGNOSTIC = "diag"
     """Rises when a resource runs short: a search drives it up."""
     ERROR = "err"
-    """Stays flat in a sound run: a change voids the run or explains it."""
+    """Constant in a sound run. A change voids the run or explains it."""
     INFO = "info"
 
 
 SOFTWARE_DRIVERS: Final = frozenset({"rxe", "siw"})
-"""Drivers whose device is the host's own CPU: no data sheet, no unit that a workload could fill, and whoever takes CPU
-time takes it from the device."""
+"""Drivers of software devices. They have no data sheet, and other load on the CPU slows the device."""
 
 
 class Role(StrEnum):
-    """What a verdict needs to know, whatever a vendor calls it."""
+    """Meaning of a counter for verdicts."""
 
     TX_PAUSE = "tx_pause"
-    """Time for which this host asked its peer to stop, one counter per priority."""
+    """Time for which this host paused its peer, one counter per priority."""
     RX_PAUSE = "rx_pause"
     TX_PAUSE_FRAMES = "tx_pause_frames"
-    """Frames that asked the peer to stop: all that a NIC without pause durations tells."""
+    """Pause frames sent, for NICs that do not count pause time."""
     RX_PAUSE_FRAMES = "rx_pause_frames"
     XMIT_WAIT = "xmit_wait"
-    """InfiniBand has credits where Ethernet has pause: what this host could have sent while its peer gave it none."""
+    """Time for which, or data for which, the peer gave this host no credits: InfiniBand's received pause."""
     DISCARD = "discard"
-    """Packets that this host dropped, on arrival or, under a cloud's limits, before they left."""
+    """Packets that this host dropped, on arrival or, by limits of a cloud, before sending."""
     OUT_OF_SEQUENCE = "out_of_sequence"
-    """Packets that arrived out of sequence. Those that follow a receiver-not-ready NAK are no loss (`RNR_NAK`). NAKs
-    that a host *receives* are of what it sent, and no share of the few packets that acknowledge it."""
+    """Packets that arrived out of sequence, except those after a receiver-not-ready NAK (`RNR_NAK`). Received NAKs do
+    not count, because they concern packets sent."""
     RNR_NAK = "rnr_nak"
-    """Receiver-not-ready NAKs that this host sent: it had no receive posted when a message came."""
+    """Receiver-not-ready NAKs sent: no receive was posted when a message arrived."""
     RX_PACKETS = "rx_packets"
 
 
@@ -57,7 +56,7 @@ class Unit(StrEnum):
     OPERATIONS = "operations"
     EVENTS = "events"
     OBJECTS = "objects"
-    """Queue pairs, memory regions, pages: things that a driver holds."""
+    """Queue pairs, memory regions, pages and the like."""
     SECONDS = "seconds"
     MICROSECONDS = "us"
     PERCENT = "percent"
@@ -68,23 +67,22 @@ class Counter:
     """One counter of a driver.
 
     Attributes:
-        name: unique in its catalog: as the driver spells it, unless another source spells one alike.
-        source: where it is read: `hw_counters`, `device_hw_counters`, `counters`, `ethtool`, `netdev`, `devlink`, or
-            `model` on the simulator.
-        unit: of one reading, before `scale`.
-        kind: what it is for.
-        component: the part of the NIC or host that it points at.
-        width: bits after which it wraps; a 32-bit counter wraps in seconds at high rates.
-        gauge: a level, never to be differenced.
+        name: unique in its catalog. The driver's spelling, unless another source has the same.
+        source: place of the reading, `model` on the simulator.
+        unit: of one reading times `scale`.
+        kind: use in a search.
+        component: part of the NIC or host that it indicates.
+        width: bits after which it wraps. A 32-bit counter wraps in seconds at high rates.
+        gauge: a level, never differenced.
         scale: factor from readings to `unit` (4 for the PMA's `port_*_data`).
-        role: what a verdict uses it for, if anything.
-        refresh_seconds: the driver refreshes it no more often than this.
+        role: use in verdicts.
+        refresh_seconds: shortest interval between updates by the driver.
         meaning: one line for people.
-        spelled: as the driver spells it, where that is not `name`.
-        canonical: one name for what several vendors count alike, such as `rx_discards`; empty where none fits.
-        availability: what has to be there for the driver to expose it; empty when it always does.
-        saturates: stops at its largest value instead of wrapping, as the classic PMA counters do.
-        link_layer: the only one on which it means anything, as sysfs spells it; empty for any.
+        spelled: the driver's spelling, if not `name`.
+        canonical: common name for several vendors, such as `rx_discards`, or empty.
+        availability: condition under which the driver exposes it, empty for always.
+        saturates: stops at its maximum instead of wrapping, as classic PMA counters do.
+        link_layer: the only one on which it counts, in sysfs' spelling, empty for any.
     """
 
     name: str
@@ -106,18 +104,18 @@ class Counter:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Where a reading is found: source, and name as the driver spells it."""
+        """Source and driver's spelling, which identify a reading."""
         return self.source, self.spelled or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """What a driver exposes and Collie leaves out.
+    """Counters that a catalog excludes.
 
     Attributes:
-        pattern: regular expression for whole names, as the driver spells them.
-        source: where they are read.
-        reason: why they are left out.
+        pattern: regular expression for whole names in the driver's spelling.
+        source: place of the readings.
+        reason: why they are excluded.
     """
 
     pattern: str
@@ -125,19 +123,19 @@ class Ignored:
     reason: str
 
     def covers(self, source: str, name: str) -> bool:
-        """Whether this says why a counter is left out."""
+        """Whether this excludes a counter."""
         return source == self.source and re.fullmatch(self.pattern, name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Everything that one driver exposes.
+    """All counters of one driver.
 
     Attributes:
-        driver: its name, and that of its folder.
+        driver: name of the catalog and of its folder.
         counters: in the file's order.
-        drivers: kernel drivers of devices that it describes, where they are not named `driver`.
-        ignored: what is left out, and why.
+        drivers: kernel drivers that it describes, if not `driver`.
+        ignored: excluded counters.
     """
 
     driver: str
@@ -150,7 +148,7 @@ class Catalog:
         return tuple(counter for counter in self.counters if counter.kind is kind)
 
     def of_role(self, *roles: Role) -> tuple[Counter, ...]:
-        """Return the counters with one of some roles, in the file's order."""
+        """Return the counters with any of these roles, in the file's order."""
         return tuple(counter for counter in self.counters if counter.role in roles)
 
     def find(self, name: str) -> Counter | None:
@@ -158,10 +156,9 @@ class Catalog:
         return next((counter for counter in self.counters if counter.name == name), None)
 
     def unmapped(self, names: Mapping[str, Iterable[str]]) -> tuple[tuple[str, str], ...]:
-        """Return what a device exposes and this catalog neither lists nor leaves out with a reason.
+        """Return the counters of a device that this catalog neither lists nor excludes.
 
-        Args:
-            names: by source, as the driver spells them.
+        `names` has them by source, in the driver's spelling.
         """
         listed = {counter.key for counter in self.counters}
         return tuple(
@@ -172,17 +169,17 @@ class Catalog:
         )
 
     def on_link(self, link_layer: str | None, rate_bps: float | None) -> Catalog:
-        """Return the catalog as it holds on a port.
+        """Return the catalog for a port.
 
-        Counters of other link layers are left out (on an unknown one, all that need a certain one), and bytes that
-        could not be sent become the time for which they could not (`Role.XMIT_WAIT`), where the port's rate is known.
+        Counters of other link layers are left out, and those of any certain one if the link layer is unknown. With a
+        known rate, `Role.XMIT_WAIT` in bytes becomes time.
         """
         fitting = (counter for counter in self.counters if counter.link_layer in {"", link_layer})
         return replace(self, counters=tuple(_as_time(counter, rate_bps) for counter in fitting))
 
     @property
     def slowest_deciding_seconds(self) -> float:
-        """The longest refresh among the counters that verdicts read."""
+        """The longest refresh among counters with a role."""
         return max((counter.refresh_seconds for counter in self.counters if counter.role), default=0.0)
 
 

@@ -1,4 +1,4 @@
-"""A catalog for a driver that nobody has written one for: whatever the device exposes, under its own name."""
+"""Catalogs for drivers without one."""
 
 from __future__ import annotations
 
@@ -8,22 +8,16 @@ from dataclasses import replace
 from collie.counters.catalog import Catalog, Counter, CounterKind, Unit
 
 Names = Mapping[str, Iterable[str]]
-"""By source, the counters that a device exposes, as its driver spells them."""
+"""Counters of a device by source, in the driver's spelling."""
 
 UNKNOWN_COMPONENT = "unknown"
 
 
 def discovered(driver: str, names: Names, known: Iterable[Catalog] = ()) -> Catalog:
-    """Return a catalog of everything that a device exposes.
+    """Return a catalog of every counter of a device.
 
-    What another catalog describes under the same source and spelling is taken from there, role and all: the port
-    counters of InfiniBand, the pause counters of a family of drivers. Everything else is taken to count events in 64
-    bits and to be diagnostic, so that a search ranks it like the rest and drives what varies.
-
-    Args:
-        driver: as the kernel names it.
-        names: what the device exposes.
-        known: other catalogs, the first one that describes a counter wins.
+    The first of the `known` catalogs with the same source and spelling supplies the description, including the role.
+    All other counters are taken as diagnostic 64-bit counts of events, so a search ranks and drives them.
     """
     described = {counter.key: counter for catalog in reversed(tuple(known)) for counter in catalog.counters}
     counters: dict[str, Counter] = {}

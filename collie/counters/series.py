@@ -1,11 +1,11 @@
-"""Readings over time, and the rates between them.
+"""Readings over time, and their rates.
 
-1. A missing reading is None and stays None: never 0.
+1. A missing reading stays None, never 0.
 2. A gauge is averaged, never differenced.
-3. A difference knows the counter's width and so survives one wrap. A counter that went backwards otherwise has been
-   reset (driver reload, firmware reset) and has no rate; `resets` names it. One that saturates has none at its end.
-4. What a driver refreshes once a second moves in steps of a second. Its rate is taken from step to step, not over the
-   samples between which they happened to fall; over less than two refreshes it has none.
+3. A difference uses the counter's width and survives one wrap. Any other step back is a reset (driver reload, firmware
+   reset) and gives no rate. Nor does a counter that saturates at its maximum.
+4. A counter that the driver refreshes once a second moves in steps. Its rate is measured from step to step, and needs
+   two refreshes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from itertools import pairwise
 from collie.counters.catalog import Catalog, Counter
 
 _LARGEST_PLAUSIBLE_STEP = 0.5
-"""A counter cannot advance by half its range between two samples; one that seems to has been reset."""
+"""Largest plausible share of its range for a wrap between two samples. Beyond it, the counter was reset."""
 _MIN_REFRESHES = 2.0
 _LATE_REFRESHES = 1.5
-"""A counter in motion changes at each refresh. When none came for longer, it stood still there."""
+"""A moving counter changes at each refresh. A longer interval means that it stood still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Snapshot:
     """Readings of one host at one moment.
 
     Attributes:
-        seconds: the host's own monotonic clock, at the middle of the reading.
-        values: by counter name; None for a counter that could not be read.
+        seconds: monotonic clock of the host, at the middle of the reading.
+        values: by counter name, None if unreadable.
     """
 
     seconds: float
@@ -38,15 +38,9 @@ class Snapshot:
 
 
 def difference(counter: Counter, before: float | None, after: float | None) -> float | None:
-    """Return how far a counter advanced, in its unit.
+    """Return the advance of a counter, not a gauge, in its unit and over at most one wrap.
 
-    Args:
-        counter: knows width and scale; must not be a gauge.
-        before: the earlier reading.
-        after: the later reading.
-
-    Returns:
-        The advance, through at most one wrap; None when a reading is missing, the counter was reset or is at its end.
+    None if a reading is missing or the counter was reset or is saturated.
     """
     if before is None or after is None or _is_reset(counter, before, after):
         return None
@@ -62,7 +56,7 @@ def _is_reset(counter: Counter, before: float, after: float) -> bool:
 
 
 def resets(catalog: Catalog, snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
-    """Return the counters that went backwards without a wrap, in the catalog's order."""
+    """Return the counters that were reset, in the catalog's order."""
     return tuple(
         counter.name
         for counter in catalog.counters
@@ -75,29 +69,18 @@ def resets(catalog: Catalog, snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
 
 
 def rates(catalog: Catalog, snapshots: Sequence[Snapshot]) -> dict[str, float | None]:
-    """Return each counter of a catalog over a window: advance per second, or the mean of a gauge.
+    """Return the rate of each counter over two or more snapshots, or the mean of a gauge.
 
-    Args:
-        catalog: the counters to look for.
-        snapshots: at least two, in order of time.
-
-    Returns:
-        By counter name; None where any reading in the window was missing, the counter was reset, or the window is too
-        short for how seldom it is refreshed.
+    None if a reading is missing, the counter was reset, or the window is too short for its refresh.
     """
     return {counter.name: _rate(counter, snapshots) for counter in catalog.counters}
 
 
 def rates_at(catalog: Catalog, snapshots: Sequence[Snapshot], index: int) -> dict[str, float | None]:
-    """Return each counter of a catalog at one snapshot: its rate since the one before.
+    """Return the rate of each counter up to the snapshot `index`, which is at least 1.
 
-    That of a counter which its driver refreshes seldom is over as much of the time before as tells one, so that it is
-    late by that, but neither zero nor a multiple.
-
-    Args:
-        catalog: the counters to look for.
-        snapshots: in order of time.
-        index: of the snapshot; at least 1.
+    A slowly refreshed counter uses as many earlier snapshots as it needs. Its rate lags, but is neither zero nor a
+    multiple.
     """
     return {
         counter.name: _rate(counter, snapshots[_since(counter, snapshots, index) : index + 1])
@@ -106,7 +89,7 @@ def rates_at(catalog: Catalog, snapshots: Sequence[Snapshot], index: int) -> dic
 
 
 def _since(counter: Counter, snapshots: Sequence[Snapshot], index: int) -> int:
-    """Return the snapshot since which a rate is to be taken: the last one that is long enough ago, or the first."""
+    """Return the snapshot from which a rate starts: the latest that is old enough, or the first."""
     if counter.gauge or counter.refresh_seconds <= 0:
         return index - 1
     begin = snapshots[index].seconds - _MIN_REFRESHES * counter.refresh_seconds
@@ -136,9 +119,8 @@ def _rate(counter: Counter, snapshots: Sequence[Snapshot]) -> float | None:
 def _stepped(refresh: float, seconds: Sequence[float], advances: Sequence[float]) -> float | None:
     """Return the rate of a counter that moves once per refresh.
 
-    What it advanced at its first step was counted before it, over a time that nobody saw the beginning of; so the rate
-    is that of the later steps, over the time from the first to the last. A step was somewhere between two samples: in
-    their middle, as far as anybody knows.
+    The time of the advance at the first step is unknown. So the rate is that of the later steps, from the first step to
+    the last. Each step is placed in the middle between two samples.
     """
     if seconds[-1] - seconds[0] < _MIN_REFRESHES * refresh:
         return None
@@ -151,29 +133,22 @@ def _stepped(refresh: float, seconds: Sequence[float], advances: Sequence[float]
     ends_still = seconds[-1] - moments[last] > _LATE_REFRESHES * refresh
     begin = seconds[0] if begins_still else moments[first]
     end = seconds[-1] if ends_still else moments[last]
-    if end - begin < refresh / 2:  # a single step: all that is known is that it lies in the window
+    if end - begin < refresh / 2:  # a single step, at an unknown place in the window
         return sum(advances) / (seconds[-1] - seconds[0])
     counted = advances if begins_still else advances[first + 1 :]
     return sum(counted) / (end - begin)
 
 
 def is_stable(values: Sequence[float], tolerance: float) -> bool:
-    """Whether a window shows one level: at least four samples whose spread stays within a share of their mean.
-
-    Args:
-        values: a rate per sample.
-        tolerance: largest coefficient of variation (standard deviation / mean).
-    """
+    """Whether there are at least four values with a `variation` within the tolerance."""
     return len(values) >= 4 and variation(values) <= tolerance
 
 
 def is_level(values: Sequence[float], tolerance: float, typical: float) -> bool:
-    """Whether values that swing have one level, whose mean is known as well as that of a stable window.
+    """Whether the mean of a long, unstable window is as certain as that of a stable one with `typical` samples.
 
-    Args:
-        values: a rate per sample, of a window that is longer than usual.
-        tolerance: largest coefficient of variation of a stable window; by no more do the means of both halves differ.
-        typical: samples of a stable window.
+    `tolerance` is the largest coefficient of variation of a stable window, and limits the difference between the means
+    of both halves.
     """
     half = len(values) // 2
     if half < 4 or variation(values) > tolerance * math.sqrt(len(values) / typical):
@@ -183,7 +158,7 @@ def is_level(values: Sequence[float], tolerance: float, typical: float) -> bool:
 
 
 def variation(values: Sequence[float]) -> float:
-    """Return the coefficient of variation (standard deviation / mean): 0 of nothing but zeros, infinite of mean 0."""
+    """Return the coefficient of variation (standard deviation / mean): 0 for zeros only, infinite for a mean of 0."""
     mean = sum(values) / len(values)
     if mean <= 0:
         return math.inf if any(values) else 0.0

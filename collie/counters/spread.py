@@ -1,4 +1,4 @@
-"""How far readings lie apart, in a way that a few outliers do not move. Pure."""
+"""Spread of readings, robust against outliers. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from statistics import median
 from typing import Final
 
 SPREAD_OF_NORMAL: Final = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
+"""Standard deviation over median absolute deviation, for a normal distribution."""
 
 
 def robust_spread(values: Sequence[float], middle: float) -> float:
-    """Return the standard deviation of normal readings that deviate from their median as these do.
+    """Return the standard deviation of a normal distribution with the same median absolute deviation.
 
-    Args:
-        values: at least one.
-        middle: their median, in the same unit.
+    `middle` is the median of the values, of which there is at least one.
     """
     return SPREAD_OF_NORMAL * median(abs(value - middle) for value in values)

@@ -1,7 +1,7 @@
-"""How unusual a rate is against those that the same counter of the same host has shown before.
+"""Deviation of a rate from earlier rates of the same counter on the same host.
 
-The yardstick is the median so far and the spread around it (median absolute deviation): a few outliers do not move
-either. A counter of trouble that mostly stands at zero needs no spread: that it moves at all is unusual.
+The unit is the median absolute deviation from the median, so a few outliers have no effect. If the median of a counter
+of trouble is zero, any movement is unusual.
 """
 
 from __future__ import annotations
@@ -14,34 +14,26 @@ from collie.counters.catalog import Catalog, Counter, CounterKind
 from collie.counters.spread import robust_spread
 
 MAX_UNUSUAL = 10.0
-"""Deviations from the median beyond which nothing is told apart any more."""
+"""Largest score, in deviations from the median."""
 _MIN_SAMPLES = 5
-"""Rates of a counter before a spread means anything."""
+"""Smallest sample with a meaningful spread."""
 _KEPT = 240
 _MIN_SPREAD = 0.02
-"""Of the median: traffic differs by so much from period to period without anybody calling it unusual."""
+"""Share of the median: usual variation of traffic between periods."""
 _TROUBLE = frozenset({CounterKind.DIAGNOSTIC, CounterKind.PAUSE, CounterKind.ERROR})
 
 
 class CounterBaseline:
-    """What the counters of one host have shown so far.
-
-    Args:
-        catalog: of its NIC.
-    """
+    """Earlier rates of the counters of one host."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._history: dict[str, deque[float]] = {}
 
     def judge(self, rates: Mapping[str, float | None]) -> dict[str, float | None]:
-        """Return how unusual each rate is, and remember it.
+        """Return the score of each rate by counter name, and record the rate.
 
-        Args:
-            rates: by counter name, as `series.rates` gives them.
-
-        Returns:
-            By counter name: 0 for usual, up to `MAX_UNUSUAL`; None for an unknown rate, and while too little is known.
+        Scores are 0 for usual to `MAX_UNUSUAL`, None for an unknown rate or too few samples.
         """
         judged = {counter.name: self._score(counter, rates.get(counter.name)) for counter in self._catalog.counters}
         for name, rate in rates.items():

@@ -1,1 +1,1 @@
-"""Several pairs of hosts as one testbed: who measures on which, and where."""
+"""Several pairs of hosts as one testbed."""

@@ -1,20 +1,18 @@
-"""Pairs that worker processes drive, wherever they run: tasks on dask.distributed.
+"""Pairs of hosts driven by workers of dask.distributed.
 
-Terms. A *scheduler* is a `dask scheduler`; its *workers* are `dask worker` processes that can reach the hosts. The
-controller is this process: it thinks, and keeps the record.
+Terms. The *workers* of a *scheduler* are `dask worker` processes that can reach the hosts. The *controller* is this
+process: it decides, and keeps the record.
 
 Rules.
-1. The controller says which worker drives which pair, evenly; dask is not asked to choose, nor to try again. What the
-   worker does is in `collie.scheduler.worker`.
-2. A pair whose worker has left the scheduler gets another one, which begins the run again, a few times. Where no worker
-   comes in time, the pair is lost.
-3. Nobody waits for ever for a worker that has left or a scheduler that hangs: while a worker is asked, the scheduler is
-   asked beside it which workers there are, with a deadline. A scheduler that has missed it is not asked again.
-4. What watches a run goes with it and acts in the worker, next to the traffic; here it is shown the samples once the
-   run is over.
-5. What a worker foresaw is a `TestbedError` here.
+1. The controller assigns pairs to workers evenly. Dask neither chooses nor repeats.
+2. A pair whose worker has left gets another one, which repeats the run. After a few, or if none comes, the pair is
+   lost.
+3. No wait is endless. While a worker runs a task, the scheduler is asked for its workers, with a deadline. A scheduler
+   that misses it is not asked again.
+4. The watch of a run acts in the worker. Here it sees the samples after the run.
+5. An expected error of a worker is a `TestbedError` here.
 
-Whoever reaches the scheduler runs code on its workers and here (docs/explanation/security.md).
+A user who can reach the scheduler can run code on its workers and here (docs/explanation/security.md).
 """
 
 from __future__ import annotations
@@ -46,13 +44,13 @@ T = TypeVar("T")
 
 _CONNECT_SECONDS = 10.0
 _WORKER_SECONDS = 60.0
-"""How long a pair waits for a worker when there is none."""
+"""Longest wait of a pair for a worker."""
 _WORKERS_PER_STEP = 3
-"""Workers at most that may leave during one step of a pair: what takes them all away is likely to be that step."""
+"""Most workers that may leave during one step. After that, the step is the likely cause."""
 _LOOK_SECONDS = 0.5
 _ANSWER_SECONDS = (12.0, 3.0)
-"""How long the scheduler may take to say which workers there are, usually some milliseconds; on a machine that gives it
-hardly any CPU 10 s were seen. It is asked twice: a controller that was stopped itself finds its first deadline past."""
+"""Deadlines for the scheduler's list of workers, which takes milliseconds, or 10 s on a machine with hardly any CPU.
+There are two, because a controller that was stopped finds the first one past."""
 _LEAVE_SECONDS = 5.0
 _SPECIFICATIONS = 4096
 
@@ -62,14 +60,11 @@ class _Vanished(Exception):
 
 
 class Workers:
-    """The workers of a scheduler, and which pair each of them drives.
-
-    Args:
-        address: of the scheduler, `tcp://HOST:PORT` or `tls://HOST:PORT`.
+    """The workers of a scheduler, and their pairs.
 
     Raises:
         UsageError: as `require_usable`.
-        TestbedError: nobody answers there.
+        TestbedError: no scheduler answers.
     """
 
     def __init__(self, address: str) -> None:
@@ -86,15 +81,10 @@ class Workers:
         self._silent = False
 
     def ask(self, pair: str, function: Callable[..., WorkerReply[T]], *arguments: Any) -> T:
-        """Let the worker of a pair call a function; another worker where that one leaves.
-
-        Args:
-            pair: its key.
-            function: gets the key and the arguments.
-            arguments: what can be pickled.
+        """Call a function with a pair's key in its worker, or in another one if that leaves. Arguments are pickled.
 
         Raises:
-            TestbedError: what the function foresaw; no worker comes; too many have left.
+            TestbedError: an expected error of the function, no worker in time, or too many workers left.
         """
         for _ in range(_WORKERS_PER_STEP):
             worker = self._worker(pair)
@@ -110,7 +100,7 @@ class Workers:
         raise TestbedError(f"{_WORKERS_PER_STEP} workers have left one after another during the same step")
 
     def ask_beside(self, pair: str, function: Callable[..., T | None], *arguments: Any) -> T | None:
-        """Let the worker of a pair call what takes no time, whatever else it does; None without an answer.
+        """Call a fast function beside the current task of a pair's worker. None without an answer.
 
         Raises:
             TestbedError: the scheduler is gone.
@@ -120,19 +110,19 @@ class Workers:
             return None
 
         def run() -> T | None:
-            with suppress(Exception):  # whatever it is, the usual way will say it better
+            with suppress(Exception):  # the next ordinary call reports the error
                 found: dict[str, T | None] = self._client.run(function, pair, *arguments, workers=[worker])
                 return found.get(worker)
             return None
 
-        # The scheduler tries for half a minute to reach a worker that has just left, and cannot be told not to.
+        # The scheduler tries for half a minute to reach a worker that has left.
         try:
             return self._watched(worker, run)
         except _Vanished:
             return None
 
     def end(self, pair: str) -> Mapping[str, int | None] | None:
-        """Let the worker of a pair close it; return what is left, None where no worker can tell.
+        """Close a pair in its worker. Return the queue pairs left, None if unknown.
 
         Raises:
             TestbedError: the scheduler is gone.
@@ -146,15 +136,15 @@ class Workers:
             return None
 
     def close(self) -> None:
-        """Leave the scheduler; the workers stay. One that does not hear of it finds out by itself."""
+        """Leave the scheduler. Its workers stay."""
         with suppress(TimeoutError):
             self._client.close(timeout=_LEAVE_SECONDS)
 
     def _worker(self, pair: str) -> str:
-        """Return the worker of a pair; one that drives few others where it has none.
+        """Return the worker of a pair, or the one with the fewest pairs.
 
         Raises:
-            TestbedError: none comes in time.
+            TestbedError: no worker comes in time.
         """
         deadline = monotonic() + _WORKER_SECONDS
         while not (present := self._present()):
@@ -176,35 +166,35 @@ class Workers:
         return freest
 
     def _leave(self, worker: str, pair: str) -> None:
-        """Let a worker close the testbed of a pair before another one opens it."""
+        """Close a pair in one worker before another worker opens it."""
         left = None
         with suppress(_Vanished):
             left = self._answer(worker, in_worker.close, pair).value
         self._left[pair] = in_worker.together(self._left.get(pair, {}), left)
 
     def _present(self) -> frozenset[str]:
-        """Return the workers that are there.
+        """Return the current workers.
 
         Raises:
-            TestbedError: the scheduler is gone, or does not answer.
+            TestbedError: the scheduler is gone or does not answer.
         """
         for seconds in () if self._silent else _ANSWER_SECONDS:
             try:
                 return frozenset(self._client.sync(self._client.scheduler.ncores, callback_timeout=seconds))
             except TimeoutError:
                 continue
-            except Exception as error:  # OSError at first; later dask's own AttributeError, as its connection is None
+            except Exception as error:  # OSError first, then dask's AttributeError on a closed connection
                 raise self._gone(error) from None
         self._silent = True
         raise TestbedError(f"scheduler {self.address} does not answer within {sum(_ANSWER_SECONDS):g} s")
 
     def _watched(self, worker: str, call: Callable[[], T]) -> T:
-        """Return what a call returns that no deadline ends, unless its worker leaves meanwhile.
+        """Return the result of a call without a deadline, unless its worker leaves first.
 
         Raises:
             _Vanished: the worker has left.
-            TestbedError: the scheduler is gone, or does not answer.
-            Exception: that the call raised.
+            TestbedError: the scheduler is gone or does not answer.
+            Exception: from the call.
         """
         outcome: Future[T] = Future()
 
@@ -214,7 +204,7 @@ class Workers:
             except BaseException as error:
                 outcome.set_exception(error)
 
-        Thread(target=run, daemon=True).start()  # which nobody waits for at the end of the process
+        Thread(target=run, daemon=True).start()  # daemon: the process does not wait for it
         while not wait([outcome], _LOOK_SECONDS).done:
             if worker not in self._present():
                 raise _Vanished
@@ -255,13 +245,7 @@ class Workers:
 
 
 class WorkerPair:
-    """A `ports.Testbed` that a worker drives.
-
-    Args:
-        workers: of the scheduler.
-        name: of the pair.
-        opens: its testbed, in the worker.
-    """
+    """A `ports.Testbed` that `opens` opens in a worker."""
 
     def __init__(self, workers: Workers, name: str, opens: Open) -> None:
         self._workers = workers
@@ -275,33 +259,33 @@ class WorkerPair:
 
     @property
     def info(self) -> TestbedInfo:
-        """What the testbed is."""
+        """Description of the testbed."""
         if self._info is None:
             self._info = self._asked(in_worker.info)
         return self._info
 
     @property
     def capabilities(self) -> Capabilities:
-        """What is known to restrict the testbed."""
+        """Known restrictions of the testbed."""
         return self._asked(in_worker.capabilities)
 
     def specification(self, workload: Workload) -> Bound:
-        """Return what the data sheet promises for a workload, also while another one runs."""
+        """Return the data sheet's bound of a workload, also during a run."""
         return self._specified(workload)
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
-        """Let the worker run a workload; show the samples to what watches, which has acted there."""
+        """Run a workload in the worker, then replay the samples to the watch."""
         result = self._asked(partial(in_worker.measure, workload, run, watch))
         if isinstance(result, Measured):
             replayed(result.measurement, watch)
         return result
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
-        """Let the worker watch every port."""
+        """Watch every port in the worker."""
         return self._asked(in_worker.foreign_uses)
 
     def close(self) -> Mapping[str, int | None]:
-        """Let the worker leave nothing behind; without it nobody can tell."""
+        """Close the testbed in the worker. Without a worker the counts are unknown."""
         if self._left is None:
             self._left = self._closed()
         return self._left
@@ -317,7 +301,7 @@ class WorkerPair:
     def _asked(self, question: Callable[[Testbed], T]) -> T:
         if self._left is not None:
             raise TestbedError(f"{self._name} is closed")
-        with self._asking:  # nobody moves the pair to another worker meanwhile
+        with self._asking:  # the pair must stay with this worker
             answer: T = self._workers.ask(self._key, in_worker.ask, self._opens, question)
         return answer
 
@@ -327,12 +311,7 @@ class WorkerPair:
 
 
 class DistributedPairs(LocalPairs):
-    """Pairs that the workers of a dask scheduler drive.
-
-    Args:
-        address: of the scheduler.
-        opens: for each pair what opens its testbed in a worker, by name.
-        absent_ok: as in `LocalPairs`.
+    """Pairs driven by the workers of a dask scheduler. `opens` opens their testbeds there.
 
     Raises:
         UsageError: as `Workers`.
@@ -349,7 +328,7 @@ class DistributedPairs(LocalPairs):
             raise
 
     def close(self) -> Mapping[str, int | None]:
-        """Leave nothing behind on any host, and leave the scheduler."""
+        """Close every pair, and leave the scheduler."""
         try:
             return super().close()
         finally:
@@ -357,12 +336,12 @@ class DistributedPairs(LocalPairs):
 
 
 def require_usable(address: str) -> ModuleType:
-    """Return dask.distributed, which can speak to a scheduler of this address as far as is known here.
+    """Return dask.distributed if its settings suit a scheduler's address. Contacts no scheduler.
 
-    Nobody is contacted. Dask itself would refuse its own settings after 20 s, with a traceback.
+    Dask would refuse wrong settings after 20 s, with a traceback.
 
     Raises:
-        UsageError: it is no address, dask.distributed is not installed, or its settings do not go with the address.
+        UsageError: wrong address, dask.distributed not installed, or unsuitable settings.
     """
     match = re.fullmatch(r"(tcp|tls)://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})", address)
     if not match or not 0 < int(match[3]) < 1 << 16:

@@ -1,4 +1,4 @@
-"""Pairs that this process drives itself, a thread each."""
+"""Pairs driven by threads of this process."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ T = TypeVar("T")
 
 
 class LocalPairs:
-    """A `ports.Testbed` of several that are alike; single runs, and what holds for all, are the first one's.
+    """A `ports.Testbed` of two or more equal ones. Single runs and common properties use the first that answers.
 
     Args:
-        testbeds: two or more, by name; closed with this one.
-        absent_ok: a testbed that does not answer is lost with its first run, as long as another one answers.
-        takes_time: to measure takes time here, whatever time the testbeds keep.
+        testbeds: by name. Closed with this one.
+        absent_ok: lose a silent testbed with its first run, as long as another one answers.
+        takes_time: measuring takes real time, even with virtual time in the testbeds.
 
     Raises:
-        TestbedError: one does not answer, and has to; or none does.
+        TestbedError: a required testbed does not answer, or none does.
 
     Attributes:
-        lanes: one for each.
-        absent: those that do not answer, or have ceased to, with the reason.
+        lanes: one per testbed.
+        absent: silent testbeds, with the reason.
     """
 
     def __init__(self, testbeds: Mapping[str, Testbed], *, absent_ok: bool = False, takes_time: bool = False) -> None:
@@ -49,7 +49,7 @@ class LocalPairs:
             if errors and not (absent_ok and found):
                 raise next(iter(errors.values()))
         except BaseException:
-            with suppress(TestbedError):  # the agents of those that answer run by now
+            with suppress(TestbedError):  # the agents of the others are running
                 self.close()
             raise
         self.absent = {name: str(error) for name, error in errors.items()}
@@ -60,16 +60,16 @@ class LocalPairs:
 
     @property
     def info(self) -> TestbedInfo:
-        """What the first is, with the hosts of all."""
+        """Description of the first, with the hosts of all."""
         return self._info
 
     @property
     def capabilities(self) -> Capabilities:
-        """What restricts the first."""
+        """Restrictions of the first."""
         return self._first(lambda testbed: testbed.capabilities)
 
     def specification(self, workload: Workload) -> Bound:
-        """Return what the data sheet promises."""
+        """Return the data sheet's bound."""
         return self._first(lambda testbed: testbed.specification(workload))
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
@@ -82,22 +82,22 @@ class LocalPairs:
         return tuple(use for uses in self._executor.map(_foreign_uses, present) for use in uses)
 
     def close(self) -> Mapping[str, int | None]:
-        """Leave nothing behind on any host of any pair, whichever of them cannot be closed.
+        """Close every pair, even if closing another one fails.
 
         Raises:
-            TestbedError: the first that cannot be.
+            TestbedError: the first failure.
         """
-        # Threads of their own: the others may be busy with runs that end only as their testbed is closed.
+        # New threads: the others may run until their testbed is closed.
         with ThreadPoolExecutor(len(self._testbeds), "close") as closing:
             closed = [closing.submit(testbed.close) for testbed in self._testbeds.values()]
         self._executor.shutdown()
         return {host: count for each in closed for host, count in each.result().items()}
 
     def _first(self, ask: Callable[[Testbed], T]) -> T:
-        """Ask the first that answers: they are alike.
+        """Ask the first that answers.
 
         Raises:
-            TestbedError: none does.
+            TestbedError: none answers.
         """
         for name, testbed in self._testbeds.items():
             if name not in self.absent:

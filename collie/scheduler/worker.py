@@ -1,8 +1,7 @@
-"""What a worker of a scheduler does: it opens the testbed of a pair once, and keeps it. Sent to it by reference.
+"""Tasks of a worker, which dask sends by reference. A worker opens the testbed of a pair once, and keeps it.
 
-A testbed is closed when the controller says so, as when a new worker takes the pair over, or when nobody has asked for
-a while. An error travels as its text. A worker that has left its scheduler stops its run at the next sample: another
-one may have the pair.
+A testbed is closed on request or after some time without a call. An error travels as text. A worker that has left its
+scheduler stops its run at the next sample, because another worker may have the pair.
 """
 
 from __future__ import annotations
@@ -23,22 +22,16 @@ from collie.workloads.workload import Workload
 
 T = TypeVar("T")
 Open = Callable[[], Testbed]
-"""Opens the testbed of a pair; is sent to a worker."""
+"""Opens the testbed of a pair, in a worker."""
 
 _IDLE_SECONDS = 300.0
-"""A worker closes a testbed that was not asked for so long: its controller is gone."""
+"""A worker then closes a testbed without calls, because its controller is gone."""
 _AT_WORK = ("running", "paused")
 
 
 @dataclass(frozen=True)
 class WorkerReply(Generic[T]):
-    """What a worker says.
-
-    Attributes:
-        value: the answer; None where there is an error.
-        error: what went wrong.
-        version: of the worker's Collie.
-    """
+    """Value or error of a call, and the worker's version of Collie."""
 
     value: T | None = None
     error: str | None = None
@@ -47,36 +40,36 @@ class WorkerReply(Generic[T]):
 
 @dataclass(eq=False)
 class _Kept:
-    """A testbed that this worker has opened, and the timer that closes it."""
+    """An open testbed of this worker, and the timer that closes it."""
 
     testbed: Testbed
     timer: Timer | None = None
     lock: Lock = field(default_factory=Lock)
 
     def rest(self, forget: Callable[[], object]) -> None:
-        """Close the testbed unless it is asked again in time."""
+        """Close the testbed unless a call comes in time."""
         self.stir()
         self.timer = Timer(_IDLE_SECONDS, forget)
         self.timer.daemon = True
         self.timer.start()
 
     def stir(self) -> None:
-        """Do not close it yet."""
+        """Cancel the timer."""
         if self.timer is not None:
             self.timer.cancel()
 
 
 Left = Mapping[str, int | None]
-"""How many queue pairs of ours a testbed has left when it was closed, by host; None where the host does not tell."""
+"""Queue pairs left by a closed testbed, by host. None is unknown."""
 
 _kept: dict[str, _Kept] = {}
 _left: dict[str, Left | None] = {}
-"""Of testbeds that were closed while nobody asked."""
+"""Of testbeds closed by the timer."""
 _keeping = Lock()
 
 
 def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> WorkerReply[T]:
-    """Ask the testbed of a pair something; open it first if this worker has not."""
+    """Call a function on the testbed of a pair, opened if necessary."""
     try:
         while True:
             with _keeping:
@@ -85,7 +78,7 @@ def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> WorkerReply[
                     kept = _kept[key] = _Kept(opens())
             with kept.lock:
                 if _kept.get(key) is not kept:
-                    continue  # closed just now
+                    continue  # just closed
                 kept.stir()
                 try:
                     return WorkerReply(question(kept.testbed))
@@ -96,7 +89,7 @@ def ask(key: str, opens: Open, question: Callable[[Testbed], T]) -> WorkerReply[
 
 
 def close(key: str) -> WorkerReply[Left]:
-    """Close the testbed of a pair; the answer has no value where this worker does not have it and never had."""
+    """Close the testbed of a pair. The reply of a worker that never had it has no value."""
     with _keeping:
         kept = _kept.pop(key, None)
         before = _left.pop(key, None if kept is None else {})
@@ -117,7 +110,7 @@ def _forget(key: str) -> None:
 
 
 def together(before: Left | None, now: Left | None) -> Left | None:
-    """Return what two testbeds of one pair have left, one after the other; None where one of them is not known."""
+    """Return the sum over two testbeds of one pair. None if one is unknown."""
     if before is None or now is None:
         return None
     counts = {host: (before.get(host, 0), now.get(host, 0)) for host in {**before, **now}}
@@ -125,13 +118,13 @@ def together(before: Left | None, now: Left | None) -> Left | None:
 
 
 def info(testbed: Testbed) -> TestbedInfo:
-    """Return what a testbed is."""
-    testbed.specification(Workload())  # asks the hosts the first time; from then on it is arithmetic
+    """Return the description of a testbed."""
+    testbed.specification(Workload())  # later calls then need no host
     return testbed.info
 
 
 def capabilities(testbed: Testbed) -> Capabilities:
-    """Return what is known to restrict a testbed."""
+    """Return the known restrictions of a testbed."""
     return testbed.capabilities
 
 
@@ -141,8 +134,8 @@ def foreign_uses(testbed: Testbed) -> tuple[ForeignUse, ...]:
 
 
 def measure(workload: Workload, run: int, watch: Watch | None, testbed: Testbed) -> RunResult:
-    """Run a workload, until `watch` says why to end it or this worker has left its scheduler."""
-    from distributed import get_worker  # is there where a worker is
+    """Run a workload until `watch` stops it or this worker leaves its scheduler."""
+    from distributed import get_worker  # always present in a worker
 
     worker = get_worker()
 
@@ -155,11 +148,11 @@ def measure(workload: Workload, run: int, watch: Watch | None, testbed: Testbed)
 
 
 def specification_beside(key: str, workload: Workload) -> Bound | None:
-    """Return what the data sheet promises, beside whatever runs; None where this worker does not have the pair."""
+    """Return the data sheet's bound, also during a run. None without the pair."""
     kept = _kept.get(key)
     return kept.testbed.specification(workload) if kept is not None else None
 
 
 def specification(workload: Workload, testbed: Testbed) -> Bound:
-    """Return what the data sheet promises."""
+    """Return the data sheet's bound."""
     return testbed.specification(workload)

@@ -6,9 +6,7 @@ import ctypes
 import os
 import random
 import select
-import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,8 +31,8 @@ from collie.agent.resources import End, Resources
 from collie.agent.totals import ATTENTION, Totals
 from collie.agent.traffic import Traffic
 from collie.agent.workload import parse_workload
+from tests.support.fake_libraries import compiled
 
-HERE = Path(__file__).parent
 GID = "0000:0000:0000:0000:0000:ffff:c000:0201"
 PATIENCE_SECONDS = 30.0
 
@@ -74,14 +72,7 @@ TRAFFIC: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def libibverbs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc): on Debian apt-get install gcc libc6-dev")
-    made = tmp_path_factory.mktemp("fake") / "libibverbs.so.1"
-    headers = HERE.parents[1] / "collie" / "agent" / "native"
-    argv = [compiler, "-std=gnu11", "-O1", "-fPIC", "-shared", f"-I{headers}", "-o", str(made)]
-    subprocess.run([*argv, str(HERE / "fake_libibverbs.c")], check=True)
-    return made
+    return compiled("libibverbs", tmp_path_factory.mktemp("fake"))
 
 
 def python_path(library: str) -> DataPath:
@@ -315,7 +306,7 @@ def test_a_verb_that_fails_is_named_and_leaves_nothing(path: DataPath, fake: CDL
     with pytest.raises(AgentFault, match="sge_count 40 is above the device's 16") as caught:
         Loopback(path, opcode="WRITE", sge_count=40)
     assert caught.value.kind == "unsupported"
-    with pytest.raises(AgentFault, match=r"takes no queue pair of .*, max_inline_data 400") as caught:
+    with pytest.raises(AgentFault, match=r"refuses a queue pair with .*, max_inline_data 400") as caught:
         Loopback(path, opcode="WRITE", max_inline_data=400)
     assert (caught.value.step, caught.value.kind) == ("create_qp", "unsupported")
     with pytest.raises(AgentFault, match="Cannot allocate memory") as caught:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from ctypes import CDLL, POINTER, c_uint8
 from pathlib import Path
@@ -14,6 +12,7 @@ from collie.agent import rdma_cm
 from collie.agent.cma_abi import ConnParam
 from collie.agent.faults import AgentFault
 from collie.agent.rdma_cm import Address, ConnectionManager, Half
+from tests.support.fake_libraries import compiled
 
 ADDRESS = Address("0000:0000:0000:0000:0000:ffff:0a00:0001", "lo")
 MORE_THAN_AT_ONCE = rdma_cm.MAX_DIALLING + 8
@@ -21,13 +20,7 @@ MORE_THAN_AT_ONCE = rdma_cm.MAX_DIALLING + 8
 
 @pytest.fixture(scope="module")
 def librdmacm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc): on Debian apt-get install gcc libc6-dev")
-    made = tmp_path_factory.mktemp("fake") / "librdmacm.so.1"
-    source = Path(__file__).parent / "fake_librdmacm.c"
-    subprocess.run([compiler, "-std=gnu11", "-O1", "-fPIC", "-shared", "-o", str(made), str(source)], check=True)
-    return made
+    return compiled("librdmacm", tmp_path_factory.mktemp("fake"))
 
 
 @pytest.fixture
@@ -58,7 +51,7 @@ def test_every_queue_pair_meets_its_own_peer_and_the_listener_is_closed(
     for number in range(MORE_THAN_AT_ONCE):
         manager.dial(ADDRESS.gid, port, pairs.half(number))
         manager.expect(listener, number, pairs.half(1000 + number))
-    manager.meet(30)
+    manager.connect_all(30)
     there = {number: 1000 + number for number in range(MORE_THAN_AT_ONCE)}
     assert pairs.observed == {**there, **{responder: requester for requester, responder in there.items()}}
     assert CDLL(str(librdmacm)).fake_live() == 2 * MORE_THAN_AT_ONCE + 1  # ids, and the channel
@@ -75,7 +68,7 @@ def test_who_never_comes_is_told_at_the_deadline(manager: ConnectionManager) -> 
     listener, _ = manager.listen()
     manager.expect(listener, 1, Pairs().half(2))
     with pytest.raises(AgentFault, match="1 of 1 queue pairs were not connected by RDMA-CM within 0 s") as caught:
-        manager.meet(0.01)
+        manager.connect_all(0.01)
     assert caught.value.kind == "timeout"
 
 
@@ -85,7 +78,7 @@ def test_a_stranger_is_refused(manager: ConnectionManager) -> None:
     manager.expect(listener, 1, pairs.half(2))
     manager.dial(ADDRESS.gid, port, pairs.half(99))
     with pytest.raises(AgentFault, match=r"RDMA_CM_EVENT_REJECTED \(status 28\)") as caught:
-        manager.meet(30)
+        manager.connect_all(30)
     assert caught.value.kind == "setup"
     assert pairs.observed == {}
 
@@ -93,4 +86,4 @@ def test_a_stranger_is_refused(manager: ConnectionManager) -> None:
 def test_a_port_without_a_listener_is_a_failed_step(manager: ConnectionManager) -> None:
     manager.dial(ADDRESS.gid, 9, Pairs().half(1))
     with pytest.raises(AgentFault, match=r"RDMA_CM_EVENT_REJECTED \(status 8\)"):
-        manager.meet(30)
+        manager.connect_all(30)

@@ -220,7 +220,7 @@ def test_a_listener_that_never_accepts_ends_the_run_at_its_deadline(agents: list
         ({"qp_type": "DC"}, "driver rxe of device rxe0 has no DC transport"),
         ({"qp_type": "SRD"}, "driver rxe of device rxe0 has no SRD transport"),
         ({"memory": "gpu"}, "GPU memory"),
-        ({"qp_type": "UC", "connection": "rdma_cm"}, "only RC queue pairs meet by RDMA-CM"),
+        ({"qp_type": "UC", "connection": "rdma_cm"}, "RDMA-CM connects only RC queue pairs"),
     ],
 )
 def test_what_the_device_does_not_offer_is_unsupported_with_its_reason(

@@ -25,7 +25,7 @@ def test_a_host_without_huge_pages_says_so_and_how_to_get_some(monkeypatch: pyte
 
 def test_too_few_huge_pages_are_no_lack_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     meminfo(monkeypatch, HugePages_Total=8, HugePages_Free=1, Hugepagesize=2048)
-    with pytest.raises(AgentFault, match="take 2 huge pages, and 1 are free") as caught:
+    with pytest.raises(AgentFault, match="need 2 huge pages, and this host has 1 free") as caught:
         memory.allocate(4 << 20, huge_pages=True)
     assert (caught.value.kind, caught.value.errno) == ("setup", 12)
 

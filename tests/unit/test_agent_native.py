@@ -171,7 +171,7 @@ def test_an_object_for_another_machine_is_not_shipped(monkeypatch: pytest.Monkey
     for name in compiler.SOURCES:
         shutil.copy(NATIVE / name, tmp_path)
     monkeypatch.setattr(compiler, "ELF_X86_64", 183)
-    with pytest.raises(compiler.NotCompiled, match="no objects for x86_64"):
+    with pytest.raises(compiler.NotCompiled, match="does not target x86_64"):
         compiler.current(str(tmp_path))
 
 
@@ -207,7 +207,7 @@ def test_a_host_that_the_object_does_not_fit_compiles_its_own(monkeypatch: pytes
     _, detail = shared_object.load()
     assert detail == "compiled here: the shipped object is for x86_64, this host is riscv128"
     monkeypatch.setattr(compiler, "COMPILERS", ())
-    with pytest.raises(OSError, match="this host is riscv128; and none can be compiled here: there is no C compiler"):
+    with pytest.raises(OSError, match=r"this host is riscv128\. It cannot be compiled here: there is no C compiler"):
         shared_object.load()
 
 

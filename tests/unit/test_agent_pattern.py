@@ -177,7 +177,7 @@ def test_completion_queues_hold_what_their_queue_pairs_may_raise(needs: list[int
         ({"qp_type": "UC", "more_opcodes": ["SEND"]}, "UC mixes only"),
         ({"qp_type": "UD", "opcode": "SEND", "messages": [64], "more_opcodes": ["CMP_SWP"]}, "UD has no CMP_SWP"),
         ({"messages": [64] * 4097}, "a turn of opcodes and messages"),
-        ({"wqe_batch": 64, "signal_every": 4}, "no completion is due"),
+        ({"wqe_batch": 64, "signal_every": 4}, "a full queue signals nothing"),
         ({"signal_every": 0}, "signal_every"),
     ],
 )

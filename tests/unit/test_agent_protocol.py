@@ -355,7 +355,7 @@ def test_two_engines_look_like_one(controllers: Any) -> None:
     assert prepared["endpoints"]["a-b/requester"] == {"engines": [ENDPOINT, ENDPOINT]}
     assert [engine.commands[0]["ends"][0]["qps"] for engine in controller.engines] == [1, 1]
     fewer = controller.ask("connect", peers={"a-b/requester": {"engines": [ENDPOINT]}})
-    assert "a-b/requester has a share in engine 2, its peer has none there" in fewer["error"]["message"]
+    assert "engine 2 has queue pairs of a-b/requester, its peer has none" in fewer["error"]["message"]
     assert controller.ask("connect", peers={"a-b/requester": {"engines": [ENDPOINT, {**ENDPOINT, "lid": 7}]}})["ok"]
     assert [engine.commands[-1]["peers"]["a-b/requester"]["lid"] for engine in controller.engines] == [0, 7]
     assert controller.ask("start")["ok"]
@@ -428,7 +428,7 @@ def test_a_turn_that_would_fill_the_memory_is_refused_before_it_is_built() -> No
 
 
 def test_more_flows_than_an_agent_has_room_for_are_refused_before_they_are_read() -> None:
-    with pytest.raises(AgentFault, match="1 to 16 flows"):
+    with pytest.raises(AgentFault, match="1 to 16 ends"):
         parse_flows([None] * 17, {})
     with pytest.raises(AgentFault, match="qps of a flow must be 1 to"):
         parse_flows([{"flow": "a-b", "role": "requester", "qps": 1 << 40}], {})

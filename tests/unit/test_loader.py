@@ -1,4 +1,4 @@
-"""What is started on a host is what was checked, and nothing where others could exchange it."""
+"""What is started on a host is what was checked, and nothing where others could replace it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_folder_that_others_can_write_to_is_refused(home: Path, folder: str, m
     (home / folder).chmod(mode)
     (said,) = start(home)
     assert said == (
-        f"refused others can write to {home / folder} (mode {mode:o}), and could exchange the agent in it; "
+        f"refused others can write to {home / folder} (mode {mode:o}), and could replace the agent in it; "
         f"on the host: chmod go-w {home / folder}"
     )
 
@@ -155,7 +155,7 @@ def test_a_folder_of_somebody_else_is_refused(home: Path, folder: str) -> None:
     os.chown(home / folder, STRANGER, STRANGER)
     (said,) = start(home)
     assert said == (
-        f"refused {home / folder} belongs to user id {STRANGER}, who could exchange the agent in it; "
+        f"refused {home / folder} belongs to user id {STRANGER}, who could replace the agent in it; "
         f"on the host: chown 0 {home / folder}"
     )
 
