@@ -1,26 +1,26 @@
-"""What traffic keeps in use on each host, and how often that misses the NIC's caches."""
+"""Working sets of traffic on each host, and the resulting miss ratios of the NIC's caches."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from collie.simulator.caches import miss_ratio, overrun
+from collie.simulator.hardware import ReceiveQueues, Subsystem
 from collie.simulator.numbers import Numbers, Quantity
-from collie.simulator.subsystem import ReceiveQueues, Subsystem
 from collie.simulator.traffic import TrafficArrays
 
 
 class WorkingSets(NamedTuple):
-    """What one host keeps in use.
+    """Working sets of one host.
 
     Attributes:
         ends: queue pair ends, of requesters and responders.
-        reads: those of them that carry READs.
+        reads: ends that carry READs.
         context_misses, translation_misses: share of lookups.
-        staging_misses: share of packets that had to give way in the transmit staging.
+        staging_misses: share of packets evicted from the transmit staging.
         write_misses: share of written bytes that the last-level cache does not take.
         send_wqes: posted.
-        receive_misses: share of receives that is not on chip.
+        receive_misses: share of receives that are not on chip.
     """
 
     ends: Quantity
@@ -34,8 +34,8 @@ class WorkingSets(NamedTuple):
 
 
 def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[WorkingSets, WorkingSets]:
-    """Add up what all flows keep in use on the payload's source and on its sink."""
-    # A flow over the network has one end on a host, loopback has both.
+    """Return the working sets of all flows on the payload's source and on its sink."""
+    # A network flow has one end on a host, loopback has both.
     flows = sink_flows = 1.0 + t.two_way
     source_ends = sink_ends = _of_ends(subsystem, t, n, flows)
     if n.anywhere(t.loop):
@@ -51,11 +51,11 @@ def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[Wo
 def _of_ends(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity
 ) -> tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]:
-    """Return the sets that every flow adds to, whoever asks: the leading fields of `WorkingSets`."""
+    """Return the sets that every flow adds to, in the order of the leading fields of `WorkingSets`."""
     context, translation, staging = subsystem.context_cache, subsystem.translation_cache, subsystem.transmit_staging
     ends = flows * t.qps
     regions = ends * t.regions * t.translations
-    staged = t.is_rc * t.long_list * t.two_way  # only what arrives pushes anything out
+    staged = t.is_rc * t.long_list * t.two_way  # only arrivals evict packets
     if n.anywhere(staged):
         staged = staged * miss_ratio(
             n.least(ends, staging.queue_pairs) * t.mtu, staging.size_bytes, staging.sharpness, 0.0
@@ -73,7 +73,7 @@ def _of_ends(
 def _of_queues(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, asking: Quantity, answering: Quantity
 ) -> tuple[Quantity, Quantity]:
-    """Return the sets of flows that ask and of flows that answer on a host: the trailing fields of `WorkingSets`."""
+    """Return the sets of requesting and of responding flows on a host: the trailing fields of `WorkingSets`."""
     missing = 0.0
     if n.anywhere(t.receives):
         receiving = answering * t.receives * t.qps
@@ -88,5 +88,5 @@ def _of_queues(
 
 
 def receive_queues(subsystem: Subsystem, t: TrafficArrays) -> tuple[tuple[ReceiveQueues, Quantity], ...]:
-    """Return both kinds of receive queue, and whether the traffic uses them."""
+    """Return both kinds of receive queue, each with a flag: whether the traffic uses it."""
     return (subsystem.datagram_receives, t.is_ud), (subsystem.reliable_receives, t.is_rc)

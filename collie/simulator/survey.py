@@ -1,6 +1,6 @@
-"""Ground truth over many workloads: a map of severity over two dimensions, and a check of what a file claims.
+"""Ground truth over many workloads: a map of severity over two dimensions, and a check of a file's claims.
 
-Like `truth`, only `wiring` and tests may import this module.
+As with `truth`, only `wiring` and tests can import this module.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collie.errors import UsageError
+from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.description import Audit, CureCheck, WitnessCheck
 from collie.simulator.mechanism import Mechanism
-from collie.simulator.subsystem import SubsystemFile, Witness, lacks
+from collie.simulator.subsystem import SubsystemFile, Witness
 from collie.simulator.truth import Truth
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 MESSAGE_BYTES: Final = "message_bytes"
-"""Axis on which all messages of a workload have one size."""
+"""Axis with one size for all messages of a workload."""
 
 _BETWEEN_STEPS: Final = 3
-"""Points between two steps of a ladder. With 24 steps that is less than 100 to an axis: 10,000 points, some seconds."""
+"""Points between two ladder steps. 24 steps give less than 100 per axis: 10,000 points in some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,11 @@ class Axis:
     """One axis of a map.
 
     Attributes:
-        name: the dimension; `message_bytes` for the size of all messages.
+        name: the dimension, or `message_bytes` for the size of all messages.
         field: of the workload.
         values: ascending when ordered, else simplest first.
-        ordered: whether the values are numbers in order.
-        position: the base workload's own value; None when it has none here, as messages of several sizes.
+        ordered: whether the values are ordered numbers.
+        position: the base workload's value, or None off the axis, as for messages of several sizes.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Axis:
     position: Any
 
     def put(self, value: Any) -> dict[str, Any]:
-        """Return the change of a workload that moves it to a value."""
+        """Return the change that moves a workload to a value."""
         return {self.field: (value,) if self.name == MESSAGE_BYTES else value}
 
 
@@ -58,10 +59,10 @@ class Survey:
     """Severity over two dimensions.
 
     Attributes:
-        base: what every point differs from in these two dimensions.
-        severity: by y, then x: 0 is normal, NaN no workload that could run.
-        mechanisms: likewise; None where nothing is credited.
-        followed: other dimensions that had to make room for the axes at some points.
+        base: the workload of every point but for these two dimensions.
+        severity: by y, then x. 0 is normal, NaN cannot run.
+        mechanisms: likewise; None where no mechanism is credited.
+        followed: other dimensions that changed at some points to fit the axes.
     """
 
     base: Workload
@@ -73,7 +74,7 @@ class Survey:
 
 
 def axis_of(space: Space, name: str, base: Workload) -> Axis:
-    """Return the values of one axis: the dimension's own steps, some between them, and the base workload's.
+    """Return the values of one axis: the dimension's steps, points between them, and the base workload's value.
 
     Raises:
         UsageError: the space has no such dimension.
@@ -101,14 +102,14 @@ def survey(subsystem: SubsystemFile, space: Space, base: Workload, names: tuple[
     """Judge every workload over two dimensions.
 
     Args:
-        subsystem: with its settings as they are to be judged.
+        subsystem: with the settings in force.
         space: gives the dimensions, their constraints and the plain values of siblings.
-        base: everything that the axes do not say.
+        base: gives all other dimensions.
         names: of the dimensions, x and y.
-        held: dimensions that must not make room for an axis, as the user fixed them.
+        held: dimensions that the user fixed.
 
     Raises:
-        UsageError: no such dimensions, one dimension twice, a y without order, or no point that could run.
+        UsageError: a dimension is unknown, given twice or fixed, y has no order, or no point can run.
     """
     x, y = (axis_of(space, name, base) for name in names)
     if x.field == y.field:
@@ -125,7 +126,9 @@ def survey(subsystem: SubsystemFile, space: Space, base: Workload, names: tuple[
     for row, y_value in enumerate(y.values):
         for column, x_value in enumerate(x.values):
             point = room.make(base.with_(**y.put(y_value), **x.put(x_value)))
-            if wrong := next((text for _, text in space.violations(point)), None) or lacks(hardware, point):
+            if wrong := next((text for _, text in space.violations(point)), None) or unsupported_reason(
+                hardware, point
+            ):
                 refused = refused or wrong
                 continue
             points.append(point)
@@ -152,7 +155,7 @@ def audit(subsystem: SubsystemFile, space: Space) -> Audit:
 
 
 def _refined(ordered: Ordered) -> Iterator[int]:
-    """Yield a ladder with points between its steps, spaced like a logarithm, on the grid of the range."""
+    """Yield a ladder and log-spaced points between its steps, on the grid of the range."""
     yield from ordered.ladder
     if ordered.ladder_only:
         return
@@ -165,12 +168,7 @@ def _refined(ordered: Ordered) -> Iterator[int]:
 
 
 class _Room:
-    """Raises what an axis needs more of: regions as long as the messages, queues as deep as a post.
-
-    Args:
-        space: gives the steps and the ends of dimensions.
-        held: what has to stay as it is.
-    """
+    """Raises the dimensions that limit an axis: regions as long as the messages, queues as deep as a post."""
 
     def __init__(self, space: Space, held: set[str]) -> None:
         self._ordered: Mapping[str, Ordered] = {
@@ -181,11 +179,11 @@ class _Room:
 
     @property
     def may_move(self) -> tuple[str, ...]:
-        """Dimensions that may be raised."""
+        """Dimensions that can be raised."""
         return tuple(self._ordered)
 
     def make(self, workload: Workload) -> Workload:
-        """Return a workload with room for what it asks, as far as the space reaches."""
+        """Return a workload with room for its messages and posts, within the space."""
         needed = {"mr_bytes": max(workload.messages), "send_wq_depth": workload.wqe_batch}
         if workload.opcode.consumes_receive:
             needed["recv_wq_depth"] = workload.wqe_batch
@@ -204,7 +202,7 @@ def _at_least(ordered: Ordered, least: int) -> int:
 
 def _witness(truth: Truth, subsystem: SubsystemFile, space: Space, witness: Witness) -> WitnessCheck:
     wrong = [text for _, text in space.complaints(witness.trigger)]
-    if lack := lacks(subsystem.hardware, witness.trigger):
+    if lack := unsupported_reason(subsystem.hardware, witness.trigger):
         wrong.append(lack)
     if wrong:
         return WitnessCheck(witness.mechanism, None, 0.0, None, f"cannot run: {'; '.join(wrong)}")

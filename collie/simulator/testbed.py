@@ -1,4 +1,4 @@
-"""`ports.Testbed` over the model: what a run of a workload on a simulated subsystem looks like from outside."""
+"""`ports.Testbed` over the model: the measurement of a workload on a simulated subsystem."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurem
 from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import Measured, OtherUse, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.simulator.capabilities import capabilities, unsupported_reason
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
 from collie.simulator.noise import Chance, chance
 from collie.simulator.readings import COUNTERS, PORT_COUNTERS, UNLIKE_COUNTERS, counters, unlike_counters
 from collie.simulator.specification import specification
-from collie.simulator.subsystem import SubsystemFile, capabilities, lacks
+from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.plan import HOST_A, HOST_B
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.workload import Workload
@@ -31,28 +32,28 @@ SAMPLE_SECONDS: Final = 1.0
 _RAMP: Final = (0.3, 0.8, 1.0) + (1.0,) * WINDOW_SAMPLES
 """Share of the steady rate in each sample."""
 _START_PAUSE: Final = (1.0, 0.2) + (0.0,) * (len(_RAMP) - 2)
-"""Share of `Chance.start_pause` in each sample; gone before the window."""
+"""Share of `Chance.start_pause` in each sample. It ends before the window."""
 
 _Pair = tuple[float | None, float | None]
 _Counters = Mapping[str, float | None]
 
 
 def elapsed_seconds(workload: Workload) -> float:
-    """Virtual time of a run: 20 to 60 s, by queue pairs and memory regions to set up (paper, section 4)."""
+    """Virtual time of a run: 20 to 60 s, by the queue pairs and memory regions of its set-up (paper, section 4)."""
     qps = min(1.0, math.log(workload.qps) / math.log(20_000))
     regions = min(1.0, math.log(workload.qps * workload.mrs_per_qp) / math.log(200_000))
     return 20.0 + 20.0 * qps + 20.0 * regions
 
 
 class SimulatedTestbed:
-    """Two hosts with one subsystem each, joined by a network that is never congested.
+    """Two hosts with one subsystem each, joined by a network without congestion.
 
     Args:
         subsystem: the hardware, and the settings in force.
         catalog: describes the counters (`counters/simulated/catalog.yaml`).
-        seed: of the noise; a run's noise depends on it and on the run's number alone.
-        noise: factor on every spread and on the share of failed and unstable runs; 0 switches all of it off.
-        peer: host B, where it may be unlike host A (`faults.py`); both then show `UNLIKE_COUNTERS` besides.
+        seed: of the noise. A run's noise depends only on the seed and the run's number.
+        noise: factor on every spread and on the share of failed and unstable runs. 0 disables noise.
+        peer: host B, if it can differ from host A (`faults.py`). Both then also have `UNLIKE_COUNTERS`.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class SimulatedTestbed:
 
     @cached_property
     def info(self) -> TestbedInfo:
-        """What this testbed is."""
+        """The identity of this testbed."""
         subsystem = self._subsystem
         description = {
             "subsystem": subsystem.name,
@@ -97,7 +98,7 @@ class SimulatedTestbed:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the subsystem and the model of it have."""
+        """The capabilities of the subsystem and of its model."""
         able = capabilities(self._subsystem)
         if self._peer is None:
             return able
@@ -105,11 +106,11 @@ class SimulatedTestbed:
         return Capabilities((*able.restrictions, Restriction("mtu", f"the active MTU of a port is {mtu}", at_most=mtu)))
 
     def specification(self, workload: Workload) -> Bound:
-        """Return what the data sheet promises."""
+        """Return the data sheet's bound."""
         return specification(self._subsystem, workload)
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
-        """Evaluate the model and add what chance does to this run.
+        """Evaluate the model and add this run's noise.
 
         Raises:
             TestbedError: the testbed is closed.
@@ -117,7 +118,7 @@ class SimulatedTestbed:
         if self._closed:
             raise TestbedError("the simulated testbed is closed")
         elapsed = elapsed_seconds(workload)
-        if reason := lacks(self._subsystem, workload):
+        if reason := unsupported_reason(self._subsystem, workload):
             return Unsupported(reason, 1.0)
         luck = chance(self._seed, run, self._noise, len(self._names), len(_RAMP)) if self._noise > 0 else None
         if luck and luck.failure:
@@ -148,7 +149,7 @@ class SimulatedTestbed:
         )
 
     def other_uses(self) -> tuple[OtherUse, ...]:
-        """Return nothing: these ports are nobody else's."""
+        """Return nothing: simulated ports have no other users."""
         return ()
 
     def close(self) -> Mapping[str, int | None]:
@@ -158,11 +159,11 @@ class SimulatedTestbed:
 
 
 class _Shown(NamedTuple):
-    """What hosts a and b show, besides their counters; None where there is nothing to show.
+    """The measured values of hosts a and b without counters, or None without a value.
 
     Attributes:
         bps, pps: delivered.
-        pause: sent, share of time; None where PFC is off, so that a verdict looks at what is lost instead.
+        pause: sent, share of time. None where PFC is off, so that the verdict uses the loss.
         loss: share of packets.
     """
 
@@ -173,7 +174,7 @@ class _Shown(NamedTuple):
 
 
 def noiseless_hosts(state: SteadyState) -> tuple[HostMeasurement, HostMeasurement]:
-    """Return what both hosts of one point show, counters left out."""
+    """Return the noiseless measurement of both hosts at one point, without counters."""
     return _hosts(_shown(state), ({}, {}))
 
 
@@ -195,7 +196,7 @@ def _hosts(observed: _Shown, readings: tuple[_Counters, _Counters]) -> tuple[Hos
 
 
 def _disturbed(observed: _Shown, luck: Chance) -> _Shown:
-    """Return what both hosts show in a run that chance has had its part in."""
+    """Return the measured values of both hosts with a run's noise."""
     (a_pause, b_pause), (a_stray, b_stray) = _scaled(observed.pause, luck.pause), luck.spurious_pause
     return _Shown(
         _scaled(observed.bps, luck.throughput),
@@ -214,8 +215,8 @@ def _scaled(pair: _Pair, factors: Sequence[float]) -> _Pair:
 
 
 def _spread(values: Sequence[float], pause: _Pair, luck: Chance, host: int) -> list[float]:
-    """Return what one host's counters read in a run that chance has had its part in."""
-    # A receiver's throughput is its peer's transmission, and what one host pauses the other is paused.
+    """Return one host's counters with a run's noise."""
+    # A receiver's throughput is its peer's transmission, and one host's sent pause is the other's received pause.
     received, sent = luck.throughput[host], luck.throughput[1 - host]
     port = [
         *map(mul, values, (sent, received, sent, received)),
@@ -230,9 +231,9 @@ def _microseconds(ratio: float | None) -> float:
 
 
 class _Series(Sequence[Sample]):
-    """One sample per second and host: ramping up at first, then around the steady values.
+    """One sample per second and host: a ramp, then samples around the steady values.
 
-    Made when somebody looks: a campaign keeps it, a map of ten thousand points does not.
+    Built on access: a campaign stores it, a map of ten thousand points does not.
     """
 
     def __init__(self, hosts: tuple[HostMeasurement, ...], luck: Chance | None) -> None:

@@ -1,4 +1,4 @@
-"""`anomalies/ID/`: what an engineer takes along to run one anomaly again. Written from the record."""
+"""`anomalies/ID/`: the files that an engineer needs to run an anomaly again, written from the record."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def write_anomaly(
     Args:
         directory: of the campaign.
         header: of the campaign.
-        anomaly: what was found.
-        run: the run that raised the suspicion, if it was recorded; its samples over time are written too.
+        anomaly: the anomaly.
+        run: the run that raised the suspicion, with its samples, if it was recorded.
     """
     with Folder(directory.path) as campaign, campaign.below(ANOMALIES, anomaly.id, create_mode=0o777) as place:
         place.write("workload.json", [_pretty(render(anomaly.workload))])

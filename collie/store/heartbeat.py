@@ -1,6 +1,6 @@
-"""`status.json`: what the process that runs a campaign last said of itself, so that others can tell whether it lives.
+"""`status.json`: the last status of the process that runs a campaign, so that others can see whether it is alive.
 
-It is about a process, not about the campaign: the record does not need it, and nothing is lost with it.
+It describes the process. The record does not depend on it.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ SCHEMA_VERSION = 1
 
 
 class ProcessState(StrEnum):
-    """What a process says of its campaign."""
+    """State of a process."""
 
     RUNNING = "running"
     ENDED = "ended"
     INTERRUPTED = "interrupted"
-    """By the user; it can be resumed."""
+    """By the user. The campaign can be resumed."""
     FAILED = "failed"
-    """An error ended it; it can be resumed."""
+    """An error ended it. The campaign can be resumed."""
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """The last words of a process.
+    """The last status of a process.
 
     Attributes:
-        state: what it was doing.
-        machine, pid: where it runs.
-        began, updated: RFC 3339, UTC: when the process began with the campaign, and when it said this.
-        standing: how the campaign stood.
-        ended_by: what ended it, `budget` or another; None while it runs or if nothing did.
-        error: what went wrong, if it failed.
+        state: of the process.
+        machine, pid: of the process.
+        began, updated: start of the process and time of this status, RFC 3339, UTC.
+        standing: progress of the campaign.
+        ended_by: cause of the end, such as `budget`, or None.
+        error: cause of a failure.
     """
 
     state: ProcessState
@@ -57,10 +57,10 @@ class Heartbeat:
 
     @property
     def updated_at(self) -> datetime:
-        """When the process said this.
+        """Time of this status.
 
         Raises:
-            ValueError: `updated` is no time of day with its offset from UTC.
+            ValueError: `updated` is no time with its offset from UTC.
         """
         moment = datetime.fromisoformat(self.updated)
         if moment.tzinfo is None:
@@ -69,7 +69,7 @@ class Heartbeat:
 
 
 def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
-    """Replace what was said before.
+    """Replace the last status.
 
     Raises:
         OSError: it cannot be written.
@@ -78,7 +78,7 @@ def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:
-    """Return what was said last; None when nobody said anything, as before a Collie that does.
+    """Return the last status, or None if there is none, as in campaigns of early versions.
 
     Raises:
         StoreError: it is no status of this Collie.
@@ -98,7 +98,7 @@ def _heartbeat(raw: Any) -> Heartbeat:
     raw = typed(Mapping[str, Any], raw)
     if raw.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"schema {raw.get('schema_version')!s:.40}, where this Collie knows {SCHEMA_VERSION}")
-    said = {key: value for key, value in raw.items() if key != "schema_version"}
-    heartbeat = cast("Heartbeat", typed(Heartbeat, said))
+    fields = {key: value for key, value in raw.items() if key != "schema_version"}
+    heartbeat = cast("Heartbeat", typed(Heartbeat, fields))
     _ = heartbeat.updated_at
     return heartbeat

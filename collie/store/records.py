@@ -35,22 +35,21 @@ FROM runs WHERE run BETWEEN ? AND ? ORDER BY run
 SELECT_BRIEF = "SELECT run, outcome, finished_at_seconds FROM runs ORDER BY run"
 
 _MAX_CHARACTERS = 200
-"""Of a purpose, which is a word, and of the name of the counter that a strategy drives."""
+"""Of a purpose, and of the name of a driven counter."""
 
 FAILED = ("setup_failed", "host_lost", "pair_lost")
-"""Outcomes of runs that gave no measurement because something went wrong."""
+"""Outcomes of runs whose measurement failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What is on record, counted.
+    """Counts of the recorded runs.
 
     Attributes:
-        outcomes: number of runs by what came of them: `measured`, `setup_failed`, `unsupported`, `host_lost`,
-            `pair_lost`.
+        outcomes: number of runs by outcome: `measured`, `setup_failed`, `unsupported`, `host_lost`, `pair_lost`.
         elapsed_seconds: testbed time at the end of the last run.
-        last_run: number of the last one; of several pairs, earlier numbers may be missing while they are under way.
-        last_failure: the last run that failed to set up, or cost a host or a pair.
+        last_run: its number. With several pairs, earlier numbers can be missing while those runs last.
+        last_failure: the last run with an outcome in `FAILED`.
     """
 
     outcomes: Mapping[str, int]
@@ -65,15 +64,15 @@ class Tally:
 
     @property
     def failed_runs(self) -> int:
-        """Runs that gave no measurement because something went wrong."""
+        """Runs whose measurement failed."""
         return sum(self.outcomes.get(outcome, 0) for outcome in FAILED)
 
 
 def to_row(record: RunRecord) -> tuple[Any, ...]:
-    """Write a run, as `INSERT` takes it.
+    """Return a run as a row for `INSERT`.
 
     Raises:
-        ValueError: a number that has to be known is not finite.
+        ValueError: a required number is not finite.
     """
     if not math.isfinite(record.finished_at_seconds):
         raise ValueError(f"run {record.run} finished at {record.finished_at_seconds} s")
@@ -83,7 +82,7 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
         record.run,
         record.purpose,
         result["outcome"],
-        record.finished_at_seconds + 0.0,  # as the column has it, without a negative zero: the checksum is of that
+        record.finished_at_seconds + 0.0,  # the column has no negative zero, and the checksum covers its value
         codec.dumps(render(record.workload)),
         codec.dumps(result),
         encode_series(series),
@@ -93,10 +92,10 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
 
 
 def require_digest(values: Sequence[Any], digest: Any) -> None:
-    """Refuse a row that is not what was written.
+    """Refuse a row that differs from the written one.
 
     Raises:
-        ValueError: its checksum is another one.
+        ValueError: its checksum differs.
     """
     if schema.digest(*values) != digest:
         raise ValueError("it is not what was written: its checksum does not fit")
@@ -106,10 +105,10 @@ OUTCOMES = frozenset({"measured", "unsupported", *FAILED})
 
 
 def tallied(connection: sqlite3.Connection) -> tuple[Tally, int | None]:
-    """Count runs, and return the number of the last one that failed.
+    """Count runs, and return the number of the last failed one.
 
     Raises:
-        ValueError: a row is none of a run.
+        ValueError: a row is not a run.
     """
     outcomes: Counter[str] = Counter()
     elapsed_seconds, last, failed = 0.0, 0, None
@@ -124,10 +123,10 @@ def tallied(connection: sqlite3.Connection) -> tuple[Tally, int | None]:
 
 
 def from_row(row: Sequence[Any], *, with_series: bool = True) -> RunRecord:
-    """Read a run, as `SELECT_BETWEEN` gives it, with its samples over time or without.
+    """Parse a row of `SELECT_BETWEEN`, with or without samples.
 
     Raises:
-        ValueError: it is no such thing.
+        ValueError: it is not a run.
     """
     *values, digest = row
     require_digest(values, digest)
@@ -157,10 +156,10 @@ def _name(value: object) -> str:
 
 
 def _require_readings(workload: Workload, measurement: Measurement) -> None:
-    """Refuse a measurement that says nothing of a host to which its workload sends.
+    """Refuse a measurement that lacks a receiving host of its workload.
 
     Raises:
-        ValueError: it has another name for the host, or none.
+        ValueError: the host is missing.
     """
     measured = {host.host for host in measurement.hosts}
     if missing := [name for name in sinks(workload) if name not in measured]:

@@ -10,9 +10,10 @@ from collie.content.subsystems import load_subsystem
 from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Stage
 from collie.simulator.faults import BIT_ERROR_RATIO, Fault, FaultKind, faulty, tuned
+from collie.simulator.hardware import Subsystem
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
 from collie.simulator.readings import COUNTERS, UNLIKE_COUNTERS, counters, unlike_counters
-from collie.simulator.subsystem import Subsystem, SubsystemFile
+from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.workload import Direction, Opcode, Workload
 
 PLAIN = tuned(load_subsystem("F", SubsystemFile))
