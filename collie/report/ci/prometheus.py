@@ -1,7 +1,7 @@
-"""The state of a campaign for Prometheus, in the text format that node_exporter's textfile collector reads.
+"""The state of a campaign in the text format of Prometheus, for node_exporter's textfile collector.
 
-Base units, `_total` for what only grows, one series per campaign: never a label per workload. What is unknown is left
-out, since a sample that says 0 would be believed.
+Base units, `_total` for counters, one series per campaign, no label per workload. Unknown values are omitted, because 0
+would be wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collie.ports import CampaignHeader
 from collie.report.quantities import name_testbed
 
 SUFFIX = ".prom"
-"""node_exporter reads no file of another name."""
+"""node_exporter reads no other files."""
 
 Labels = Mapping[str, str]
 
@@ -28,8 +28,7 @@ class _Metric:
     Attributes:
         name: unit included.
         kind: `counter` or `gauge`.
-        help: one line.
-        samples: value by labels besides those that all have; None is left out.
+        samples: value by additional labels. None is omitted.
     """
 
     name: str
@@ -43,9 +42,9 @@ def render_metrics(header: CampaignHeader, standing: CampaignProgress, updated: 
 
     Args:
         header: of the campaign.
-        standing: how it stands.
-        updated: when that was, RFC 3339.
-        running: whether a process is at it.
+        standing: progress of the campaign.
+        updated: time of the progress, RFC 3339.
+        running: whether a process runs the campaign.
     """
     common = {"campaign": header.campaign, "testbed": name_testbed(header.testbed)}
     lines = []

@@ -1,4 +1,4 @@
-"""A map of severity over two dimensions: its axes, what each cell shows, and the words for what is mapped. Pure."""
+"""A map of severity over two dimensions: its axes, cells and texts. Pure."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ class MapAxis:
     """One axis.
 
     Attributes:
-        dimension: its name; `message_bytes` for the size of all messages.
+        dimension: its name, or `message_bytes` for the size of all messages.
         values: ascending when ordered.
-        ordered: whether the values are numbers in order.
-        position: the base workload's own value, or None when it has none here.
+        position: the base workload's value, or None off the axis.
     """
 
     dimension: str
@@ -39,19 +38,19 @@ class MapAxis:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether positions are logarithms; else each value has the same room."""
+        """Whether the axis is logarithmic. Otherwise each value has the same width."""
         return self.ordered and self.values[0] > 0
 
     def place(self, value: Any) -> float:
-        """Return where a value lies along the axis."""
+        """Return the place of a value on the axis."""
         return math.log2(value) if self.logarithmic else float(self.values.index(value))
 
     def places(self) -> list[float]:
-        """Return where all values lie."""
+        """Return the places of all values."""
         return [self.place(value) for value in self.values]
 
     def edges(self) -> list[float]:
-        """Return the limits between the cells of neighbouring values, and both ends."""
+        """Return the borders between the cells of neighbouring values, and both ends."""
         centres = self.places()
         if len(centres) == 1:
             return [centres[0] - 0.5, centres[0] + 0.5]
@@ -59,7 +58,7 @@ class MapAxis:
         return [2 * centres[0] - middles[0], *middles, 2 * centres[-1] - middles[-1]]
 
     def text(self, value: Any) -> str:
-        """Write one value."""
+        """Format one value."""
         if isinstance(value, int) and not isinstance(value, bool) and not self.dimension.endswith("_bytes"):
             return f"{value:,d}" if value >= 10_000 else str(value)
         return show(self.dimension, value)
@@ -67,18 +66,17 @@ class MapAxis:
 
 @dataclass(frozen=True, slots=True)
 class SeverityMap:
-    """Severity over two dimensions, and what everything else is.
+    """Severity over two dimensions.
 
     Attributes:
-        subsystem, settings: what was judged; `settings` are those that differ from the file.
-        space: gives the dimensions.
-        base, base_name: what every point differs from in the two dimensions.
+        settings: of the subsystem, where they differ from its file.
+        base, base_name: the workload of every point but for the two dimensions.
         fixed: dimensions that the user fixed.
-        base_severity: of the base workload itself; None when it cannot run.
+        base_severity: of the base workload, or None if it cannot run.
         plain: the space's plain workload.
-        severity: by y, then x: 0 is normal, None no workload that could run.
-        mechanisms: likewise; None where nothing is credited.
-        followed: other dimensions that made room for the axes at some points.
+        severity: by y, then x. 0 is normal, None cannot run.
+        mechanisms: likewise. None where no mechanism is credited.
+        followed: other dimensions that changed at some points to fit the axes.
     """
 
     subsystem: str
@@ -97,12 +95,12 @@ class SeverityMap:
 
     @property
     def default_name(self) -> str:
-        """The name of its file unless the user gives one."""
+        """The default name of its file."""
         words = (self.subsystem, self.x.dimension, self.y.dimension)
         return f"map-{'-'.join(re.sub(r'[^A-Za-z0-9_.-]+', '_', word) for word in words)}.svg"
 
     def kinds(self) -> list[list[str | None]]:
-        """Return what each cell shows: a mechanism's name, an empty text where normal, None where nothing can run."""
+        """Return the content of each cell: a mechanism's name, an empty text if normal, None if it cannot run."""
         return [
             [
                 None if value is None else (name or UNEXPLAINED) if value > 0 else ""
@@ -112,12 +110,12 @@ class SeverityMap:
         ]
 
     def counts(self) -> dict[str, int]:
-        """Return how many points each mechanism has, most first."""
+        """Return the number of points of each mechanism, largest first."""
         names = [kind for row in self.kinds() for kind in row if kind]
         return dict(sorted(((name, names.count(name)) for name in set(names)), key=lambda item: (-item[1], item[0])))
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as plain values; sizes in bytes, severity 0..1."""
+        """Return the map as plain values, with sizes in bytes and severity 0..1."""
         return {
             "schema_version": 1,
             "subsystem": self.subsystem,
@@ -141,7 +139,7 @@ class Region:
 
 
 def regions(kinds: Sequence[Sequence[str | None]]) -> list[Region]:
-    """Return the anomalous regions of a map, largest first. Cells are connected over their sides."""
+    """Return the anomalous regions of a map, largest first. Connected cells share a side."""
     found = []
     seen: set[Cell] = set()
     for row, line in enumerate(kinds):
@@ -154,13 +152,13 @@ def regions(kinds: Sequence[Sequence[str | None]]) -> list[Region]:
 
 
 def title(drawn: SeverityMap) -> str:
-    """Name the subsystem and the axes."""
+    """Return the subsystem and the axes in words."""
     changed = "".join(f", {name} {value}" for name, value in drawn.settings.items())
     return f"{drawn.subsystem}{changed}: severity over {drawn.x.dimension} and {drawn.y.dimension}"
 
 
 def fixed_text(drawn: SeverityMap) -> str:
-    """Say what everything else is, as far as it differs from plain."""
+    """Return the other dimensions in words, where they differ from plain."""
     axes = {"messages" if axis.dimension == "message_bytes" else axis.dimension for axis in (drawn.x, drawn.y)}
     parts = [
         f"{name} {value_text(name, drawn.base.get(name))}"
@@ -174,7 +172,7 @@ def fixed_text(drawn: SeverityMap) -> str:
 
 
 def value_text(name: str, value: Any) -> str:
-    """Write the value of a field so that it can be written back: sizes are exact, lists are as `--fix` takes them."""
+    """Format a field's value as input for `--fix`, with exact sizes."""
     if isinstance(value, tuple):
         return ",".join(_exact_bytes(item) if isinstance(item, int) else str(item) for item in value)
     return _exact_bytes(value) if name.endswith("_bytes") else show(name, value)
@@ -189,7 +187,7 @@ def _plain(value: Any) -> Any:
 
 
 def ticks(axis: MapAxis) -> tuple[list[tuple[float, str]], list[float]]:
-    """Return the labelled ticks of an axis as (place, label), and the places of its unlabelled ones."""
+    """Return an axis' labelled ticks as (place, label), and the places of unlabelled ones."""
     if not axis.logarithmic:
         every = -(-len(axis.values) // _MAX_TICKS)
         return [(axis.place(value), axis.text(value)) for value in axis.values[::every]], []
@@ -221,7 +219,7 @@ def _connected(kinds: Sequence[Sequence[str | None]], start: Cell) -> set[Cell]:
 
 
 def _innermost_first(cells: set[Cell]) -> list[Cell]:
-    """Order the cells of a region by their steps to its border, most first; equals by their way to their middle."""
+    """Order the cells of a region by steps to its border, most first, then by distance from their centre."""
     depth = {cell: 0 for cell in cells if any(other not in cells for other in _around(cell))}
     waiting = deque(sorted(depth))
     while waiting:

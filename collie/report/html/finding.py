@@ -1,4 +1,4 @@
-"""What the page shows of one anomaly, worked out from the record."""
+"""The page's view of one anomaly, computed from the record."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
 
 SeriesOf = Callable[[int], Sequence[Sample]]
-"""Gives the samples over time of a run, by its number."""
+"""Returns the samples of a run by its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionRow:
-    """One condition of an MFS beside the values that it compares."""
+    """One condition of an MFS beside the compared values."""
 
     text: str
     here: str
@@ -51,7 +51,7 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class CounterRow:
-    """A counter that moved: under the anomaly and under plain traffic, per second over all hosts; None is unknown."""
+    """A counter under the anomaly and under plain traffic, per second over all hosts. None is unknown."""
 
     telling: DiscriminatingCounter
     here: float | None
@@ -64,15 +64,15 @@ class AnomalyView:
 
     Attributes:
         met_again: anomalies that its explanation covers, in the order found.
-        strips: the picture of its minimal feature set; None without conditions or without a space.
-        readings: of the confirming run of middle severity, `run`, and of its plain sibling, `sibling_run`; each number
-            is None when there was no such run.
-        counters: of the simplest workload in `simplest_run`, and of plain traffic: its own plain sibling, or else the
-            median of `plain_runs` runs.
-        rises: counters of `run` that rose against `sibling_run`, where there are no `counters`.
-        traces: `run` over time; empty when its samples were not kept.
-        commands: to run it again, with what each does.
-        victim: of `run`; None when none ran beside it.
+        strips: the figure of its minimal feature set, or None without conditions or space.
+        readings: of `run`, the confirming run of middle severity, and of `sibling_run`, its plain sibling. None marks a
+            missing run.
+        counters: of the simplest workload in `simplest_run`, and of plain traffic: its plain sibling, or the median of
+            `plain_runs` runs.
+        rises: counters of `run` that rose against `sibling_run`, if `counters` is empty.
+        traces: of `run`. Empty without samples.
+        commands: that reproduce it, with their effects.
+        victim: of `run`, or None.
     """
 
     anomaly: Anomaly
@@ -94,12 +94,12 @@ class AnomalyView:
 
     @property
     def hosts(self) -> list[str]:
-        """Every host that has a line in a picture of `traces`."""
+        """Every host with a line in `traces`."""
         return hosts_of(self.traces)
 
     @property
     def worst_severity(self) -> float:
-        """The largest of its own and of those that it explains."""
+        """The largest severity of the anomaly and of those that it explains."""
         return max(item.severity for item in (self.anomaly, *self.met_again))
 
 
@@ -114,9 +114,9 @@ def findings_of(
 
     Args:
         anomalies: of a campaign.
-        records: its runs, without samples over time.
-        series_of: gives those of a run: one run's at a time, as they are most of a campaign.
-        space: that was searched; None compares with Collie's defaults.
+        records: its runs, without samples.
+        series_of: returns the samples of one run, as all of them are large.
+        space: of the search. None compares with Collie's defaults.
         place: the campaign's directory on a command line.
     """
     kinds = kinds_of(anomalies)
@@ -125,7 +125,7 @@ def findings_of(
 
 
 def kinds_of(anomalies: Sequence[Anomaly]) -> list[tuple[Anomaly, tuple[Anomaly, ...]]]:
-    """Return each anomaly that no other explains, with those that it explains, directly or by way of others."""
+    """Return each anomaly that no other explains, with those that it explains directly or through others."""
     by_id = {anomaly.id: anomaly for anomaly in anomalies}
 
     def root(anomaly: Anomaly) -> Anomaly:
@@ -217,7 +217,7 @@ def _traces(counters: Sequence[str], series: Sequence[Sample]) -> tuple[Trace, .
 
 
 def _trace(name: str, title: str, series: Sequence[Sample]) -> Trace:
-    """Return one reading of every host that told it at all."""
+    """Return one reading of every host that has it."""
     hosts: dict[str, list[tuple[float, float | None]]] = {}
     for sample in series:
         hosts.setdefault(sample.host, []).append((sample.seconds, sample.values.get(name)))

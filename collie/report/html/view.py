@@ -1,4 +1,4 @@
-"""What the page shows, worked out from the record; the template only lays it out."""
+"""The content of the page, computed from the record. The template only lays it out."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from collie.workloads.pruning import Drop
 from collie.workloads.space import Space
 
 _MAX_READINGS = 500_000
-"""Of counters, of all runs on a page: five thousand runs of anomalies and plain traffic have 300,000."""
+"""Counter readings of all runs on a page. Five thousand runs of anomalies and plain traffic have 300,000."""
 _MAX_DRAWN_SAMPLES = 50_000
-"""Of all runs on a page: a hundred anomalies on eight hosts have 30,000."""
+"""Samples of all runs on a page. A hundred anomalies on eight hosts have 30,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportContext:
-    """What the record does not hold.
+    """Information that the record lacks.
 
     Attributes:
-        place: the campaign directory, as the reader of the report would name it on a command line.
-        space: that the campaign searched; gives plain values and siblings. None compares with Collie's defaults.
-        wall_seconds: how long the search took on the reader's clock, if anybody knows.
-        dropped: what was left out of the space because the testbed cannot do it.
-        fingerprints: of the testbed by host, host A first, as the campaign ended; empty when none was kept.
-        changes: how the testbed changed while the campaign was resumed, as the user accepted.
-        search: words of the command that begins the same search or gate again; empty when nobody knows.
+        place: the campaign directory as the reader of the report would type it.
+        space: of the campaign, for plain values and siblings. None compares with Collie's defaults.
+        wall_seconds: duration of the search, if known.
+        dropped: parts of the space that the testbed cannot run.
+        fingerprints: of the testbed at the end of the campaign, by host, host A first.
+        changes: accepted changes of the testbed.
+        search: words of the command that repeats the search or gate, if known.
     """
 
     place: str = "CAMPAIGN"
@@ -52,7 +52,7 @@ class ReportContext:
 
 @dataclass(frozen=True, slots=True)
 class FingerprintRow:
-    """One field of the fingerprints; None is unknown."""
+    """One field of the fingerprints. None is unknown."""
 
     field: str
     values: tuple[Any, ...]
@@ -70,13 +70,13 @@ class CampaignView:
     Attributes:
         purposes: runs by purpose, in order of appearance.
         outcomes: judged runs by outcome.
-        unanswered: runs that say nothing, by cause.
+        unanswered: runs without an answer, by cause.
         findings: the most severe first.
-        found: those of them, in the order found.
+        found: the findings in the order found.
         driven: driven counters, those with most runs first.
-        coverage: of the space, by dimension; empty where the space is not known.
+        coverage: by dimension. Empty without a space.
         fingerprint: every field of every host.
-        settings: of testbed and campaign, as far as they are set, nested ones by dotted names.
+        settings: of testbed and campaign, nested ones by dotted names.
     """
 
     header: CampaignHeader
@@ -95,7 +95,7 @@ class CampaignView:
 
 
 def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
-    """Work out the page of a campaign, finished or not."""
+    """Return the page of a campaign, finished or not."""
     anomalies = store.anomalies()
     records = list(_read(store, anomalies))
     findings = findings_of(anomalies, records, _drawn(store), context.space, context.place)
@@ -117,9 +117,9 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
 
 
 def _read(store: CampaignStore, anomalies: Sequence[Anomaly]) -> Iterator[RunRecord]:
-    """Yield the runs, with their counters where the page may show them: of plain traffic and of anomalies.
+    """Yield the runs, with counters for plain traffic and anomalies.
 
-    Of all others, and of runs beyond `_MAX_READINGS`, only the counter stays that was driven.
+    Other runs, and runs beyond `_MAX_READINGS`, keep only the driven counter.
     """
     left, displayed = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
     for record in store.runs(with_series=False):
@@ -143,7 +143,7 @@ def _with_driven_counter_alone(record: RunRecord) -> RunRecord:
 
 
 def _drawn(store: CampaignStore) -> SeriesOf:
-    """Return what gives the samples over time of runs, up to as many as fit on a page; none of further runs."""
+    """Return a function that returns the samples of a run until the page is full, then none."""
     left = _MAX_DRAWN_SAMPLES
 
     def series_of(run: int) -> Sequence[Sample]:
@@ -156,7 +156,7 @@ def _drawn(store: CampaignStore) -> SeriesOf:
 
 
 def elapsed_seconds(records: Iterable[RunRecord]) -> float:
-    """Return the testbed time that runs took."""
+    """Return the testbed time of runs."""
     return max((record.finished_at_seconds for record in records), default=0.0)
 
 
@@ -172,7 +172,7 @@ def _outcomes(records: Iterable[RunRecord]) -> dict[str, int]:
 def _driven(records: Iterable[RunRecord]) -> tuple[Driven, ...]:
     points: dict[str, list[Point]] = {}
     for record in records:
-        # Confirmation and extraction run while a counter is driven, but nobody drives it with them.
+        # Confirmation and extraction also run while a counter is driven, but do not drive it.
         if record.driven is None or record.purpose != "search" or not isinstance(record.result, Measured):
             continue
         value = record.result.measurement.counter(record.driven)
