@@ -108,7 +108,6 @@ def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> wi
 
 
 def _is_bad(advice: Advice, runs: Measured) -> bool:
-    """Whether any hit counts. A hit whose example ran normally does not."""
     for place in range(len(advice.hits)):
         verdict = runs[place][0].verdict if place in runs else None
         if verdict is None or verdict.outcome is not Outcome.NORMAL:

@@ -105,7 +105,6 @@ Show = Callable[[Sequence[CounterRates]], None]
 
 @contextmanager
 def _display(everything: bool, output: str) -> Iterator[Show]:
-    """Yield a function that shows readings: as a live table on a terminal, else as lines."""
     console = Console(markup=False, emoji=False)  # a driver without a catalog can use any name
     if output == "text" and console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:

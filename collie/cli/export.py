@@ -57,7 +57,6 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
 
 
 def _place(anomaly: str, exported: wiring.Exported, file: str | None) -> Path | None:
-    """Return the output file, or None for text on stdout."""
     if file is not None:
         return Path(file)
     return None if exported.printable else Path(Path(anomaly.rstrip("/")).name + exported.suffix)

@@ -21,7 +21,6 @@ def command() -> None:
 
 
 def _numbers(words: Sequence[str]) -> dict[str, int] | None:
-    """Parse `NAME=N` words. Return None for no words."""
     found = {}
     for word in words:
         name, _, number = word.partition("=")

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PIPE_WIDTH = 120
-"""Columns without a terminal."""
 
 
 @click.group("subsystem", cls=CollieGroup)

@@ -1,8 +1,7 @@
 """Safe YAML with the line of every key and value.
 
 Scalars follow YAML 1.2's core schema: `true`/`false`, `null`, decimal and hexadecimal numbers, and text. Thus `on`,
-`010` and `12:30` are text. Keys are always text. Aliases, merges and tags are refused, so that a file states each value
-in its place.
+`010` and `12:30` are text. Keys are always text. Aliases, merges and tags are refused.
 """
 
 from __future__ import annotations
@@ -55,7 +54,6 @@ class Document:
 
     Attributes:
         path: the file's name in messages.
-        data: dicts, lists, text, numbers, booleans and None.
     """
 
     path: str
@@ -63,7 +61,7 @@ class Document:
     _lines: Mapping[Location, int] = field(default_factory=dict, repr=False)
 
     def line(self, *location: str | int) -> int:
-        """Return the line of a value, or of its innermost existing parent. In a mapping it is the key's line."""
+        """Return the line of a value or of its innermost existing parent. In a mapping it is the key's line."""
         for length in range(len(location), 0, -1):
             if location[:length] in self._lines:
                 return self._lines[location[:length]]
@@ -88,10 +86,10 @@ class Document:
         return Document(self.path, _merged(base.data, self.data), self._lines)
 
     def with_present_keys(self, present: Mapping[Location, str]) -> tuple[Document, tuple[Problem, ...]]:
-        """Return the document with renamed keys of an earlier release, and a remark for each of them.
+        """Return the document with renamed keys of an earlier release, and a remark for each.
 
         Args:
-            present: the present name by the location of the old key. If a file has both, the old key stays and is
+            present: the present name by the location of the old key. A file with both keeps the old key, which is
                 refused as unknown.
         """
         data, lines, remarks = self.data, dict(self._lines), []
@@ -135,10 +133,6 @@ def read_document(path: Path, display_name: str | None = None) -> Document:
 def read_text(path: Path, name: str) -> str:
     """Read a text file.
 
-    Args:
-        path: the file.
-        name: its name in problems.
-
     Raises:
         ContentError: no regular file, unreadable, no text, or too large.
     """
@@ -160,7 +154,7 @@ def read_text(path: Path, name: str) -> str:
 
 @lru_cache(maxsize=16)  # one command reads the same few files several times
 def parse_document(text: str, name: str) -> Document:
-    """Read YAML text whose top is a mapping. The document is shared, so its data must not be changed.
+    """Read YAML text whose top is a mapping. Callers share the document and must not change it.
 
     Raises:
         ContentError: as `read_document`.

@@ -16,11 +16,11 @@ from collie.workloads.workload import FIELD_NAMES, Workload
 def read_value(
     document: Document, field: str, raw: Any, at: Location, problems: list[Problem], *, item: bool = False
 ) -> Any:
-    """Read one value of a field, or return None and add a problem.
+    """Read one value of a known field, or return None and add a problem.
 
     Args:
         document: the file.
-        field: a known name.
+        field: its name.
         raw: the value.
         at: its location.
         problems: receives the problem.
@@ -61,10 +61,7 @@ def read_workload(
     """Read the mapping at a location as a workload, with missing fields from `base`.
 
     Constraints are checked between the readable fields, so that one wrong value hides no other problem. A violation is
-    reported at the last of its fields in the file.
-
-    Returns:
-        The workload, or None if it has a problem.
+    reported at the last of its fields in the file. A workload with a problem is None.
     """
     raw: dict[str, Any] = document.part(*at)
     before = len(problems)

@@ -75,11 +75,11 @@ def find(kind: ContentKind, name_or_path: str, overlay: Path | None = None) -> P
 
     Args:
         kind: of the file.
-        name_or_path: a bare name such as `nsdi22`, or a path: it contains a slash or ends in .yaml or .yml.
+        name_or_path: a name such as `nsdi22`, or a path: with a slash or the suffix .yaml or .yml.
         overlay: as `content_roots`.
 
     Raises:
-        ContentError: the name or file does not exist. The message lists the names.
+        ContentError: it does not exist. The message lists the names.
     """
     if os.sep in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         path = Path(os.path.expanduser(name_or_path))

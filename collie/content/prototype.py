@@ -1,7 +1,7 @@
 """Points of the search that was released with the NSDI '22 paper (bytedance/Collie), as workloads.
 
-The prototype writes two files per measured point. `result/N` is a line of JSON with the parameters and the counters.
-`reproduce/N.sh` has the commands that run its traffic engine over SSH. This module reads both.
+The prototype writes two files per point. `result/N` is a line of JSON with parameters and counters. `reproduce/N.sh`
+has the commands that run its traffic engine over SSH.
 
 A point has one or two *traffics*. Two equal ones make one workload (both directions, or loopback). Two different ones
 make two workloads, `FILE#1` and `FILE#2`.
@@ -36,7 +36,6 @@ _PAGE_BYTES = 4096
 _MAX_TRAFFICS = 1000
 """Of one point, which has one or two."""
 _MAX_WRONG = 10
-"""Values in one message."""
 _TRAFFIC_CLASS = 105
 """The prototype always starts its engine with `--tos=105`."""
 
@@ -55,8 +54,8 @@ class PrototypePoint:
 
     Attributes:
         name: of the file, with `#1` or `#2` for one traffic.
-        symptom: by the prototype's counters, or None.
-        remarks: sentences on differences from the prototype.
+        symptom: by the prototype's counters.
+        remarks: differences from the prototype.
     """
 
     name: str
@@ -102,8 +101,7 @@ def load_point(name: str) -> PrototypePoint:
     """Read `FILE`, or `FILE#N` for one of its traffics.
 
     Raises:
-        ContentError: the file is no point of the prototype or sends nothing, or its traffics differ and `#N` is
-            missing.
+        ContentError: the file is no point or sends nothing, or its traffics differ and `#N` is missing.
     """
     file, _, number = name.partition("#")
     path = Path(file)
@@ -239,8 +237,6 @@ def _workload(traffics: Sequence[_Traffic]) -> tuple[Workload, list[str]]:
 
 @dataclass(slots=True)
 class _Remarks:
-    """Differences from the prototype."""
-
     said: list[str] = field(default_factory=lambda: [_NEVER_GIVES_UP])
 
     def unlike(self, what: str, one: Any, other: Any, taken: Any) -> None:
@@ -249,7 +245,6 @@ class _Remarks:
 
 
 def _fields(traffic: _Traffic) -> tuple[Workload, list[str]]:
-    """Return a traffic as a workload between two hosts, and its differences from the prototype."""
     client, server, remarks = traffic.client, traffic.server, _Remarks()
     requests = _requests(traffic.reqs)
     opcodes = tuple(opcode for opcode, _ in requests)

@@ -27,11 +27,6 @@ def load_subsystem(name_or_path: str, kind: type[M], overlay: Path | None = None
 
     A file with `based_on: NAME` inherits from that subsystem, except the witnesses of mechanisms under `without`.
 
-    Args:
-        name_or_path: `F`, or a file.
-        kind: the model of a subsystem file.
-        overlay: searched before the built-in ones.
-
     Raises:
         ContentError: unknown name, or every problem of the file.
     """

@@ -18,7 +18,6 @@ MAX_SHOWN: Final = 40
 _BEYOND: Final = 1000.0
 """Bars above which scores are no longer distinguished."""
 _LEVELS: Final = (0.25, 0.5, 1.0, 10.0)
-"""Scores from which a cell is darker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +25,11 @@ class FleetReport:
     """The judgement of a fleet.
 
     Attributes:
-        name: of the fleet, in words.
-        hosts: number of hosts.
         verdict: None if nothing could be judged.
         failures: by host or hosts.
         incomplete: hosts with a missing measurement. The failures have the cause.
         not_run: skipped probes and their reasons.
-        ended_by: why the battery ended early, or None.
-        runs: number of runs.
+        ended_by: why the battery ended early.
         elapsed_seconds: of testbed time.
     """
 
@@ -178,7 +174,7 @@ class HostCell:
 
     Attributes:
         level: darkness, 0 to 4. Odd from 3 on, None if nothing could be compared.
-        score: the largest deviation in bars, for the table. Empty if nothing could be compared.
+        score: the largest deviation in bars, for the table.
         words: the same with its metric, for the tooltip.
     """
 

@@ -24,9 +24,8 @@ SECONDS = 10
 def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
     """Return the commands of an anomaly and of its plain sibling as shell lines with comments.
 
-    Args:
-        case: the anomaly. If perftest cannot express it, the result is a comment with the reasons.
-        hosts: by role. Without them device, GID index and address of each are variables.
+    If perftest cannot express the anomaly, the lines are a comment with the reasons. Without `hosts`, by role, device,
+    GID index and address of each are variables.
     """
     lines = [f"# {line}" for line in _explanation(case)]
     if case.anomaly.is_faithful:
@@ -42,9 +41,7 @@ def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None)
 def render_script(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
     """Return a POSIX shell script that runs the anomaly and its plain sibling over SSH and compares them.
 
-    Args:
-        case: an anomaly that perftest can express.
-        hosts: by role. Without them the script takes everything from its environment.
+    Without `hosts`, by role, the script takes everything from its environment.
     """
     environment = Environment(
         loader=PackageLoader("collie.report"),
@@ -85,10 +82,7 @@ def perftest_json(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
 def command_line(command: PerftestCommand, number: int, seconds: str = str(SECONDS)) -> str:
     """Return a process as a shell command, with host-dependent values in variables such as `$DEVICE_A`.
 
-    Args:
-        command: the process.
-        number: of its pair, from 0. Each pair has its own port.
-        seconds: duration, or a variable.
+    Pair `number`, from 0, decides the port. `seconds` can be a variable.
     """
     role = command.role.upper()
     prefix = [f"numactl -N $NODE_{role} -m $NODE_{role}"] if command.numa_node else []
@@ -144,12 +138,10 @@ def _roles(case: PerftestCase) -> list[str]:
 
 
 def _contacted(case: PerftestCase) -> list[str]:
-    """Return the roles of hosts that a client connects to by address."""
     return sorted({command.server for command in _commands(case) if command.server and not _is_own(command)})
 
 
 def _settings(case: PerftestCase, hosts: Mapping[str, Host]) -> list[dict[str, str]]:
-    """Return the variables of each host with shell-quoted values."""
     far = {command.role for command in _commands(case) if command.numa_node}
     rows = []
     for role in _roles(case):
@@ -165,7 +157,6 @@ def _settings(case: PerftestCase, hosts: Mapping[str, Host]) -> list[dict[str, s
 
 
 def _destination(hosts: Mapping[str, Host], role: str) -> str:
-    """Return a host's SSH destination, or an empty text if it is unknown."""
     host = hosts.get(role)
     if host is None:
         return ""

@@ -10,13 +10,13 @@ def miss_ratio(working_set: Quantity, entries: float, sharpness: float, conflict
 
     With x = working set / entries, capacity misses follow x^k / (1 + x^k): one half at x = 1, and a step there for
     large k (cyclic use under LRU). Limited associativity adds conflict misses from the first entries on: the chance
-    that two entries want one place grows with x^2. Conflict misses move the counters long before throughput falls.
+    that two entries want one place grows with x^2. They move the counters long before throughput falls.
 
     Args:
         working_set: entries in use, in any order, equally often.
         entries: capacity.
         sharpness: k.
-        conflict_ratio: share of lookups that miss by conflict at x = 1; the limit is twice that. At most 1/2.
+        conflict_ratio: share of conflict misses at x = 1. The limit is twice that. At most 1/2.
     """
     x = working_set / entries
     square = x * x

@@ -107,7 +107,6 @@ class _Place(NamedTuple):
     """Location of one host's buffers.
 
     Attributes:
-        far: on another socket.
         near_gpu: in memory of a GPU behind the NIC's bridge.
         late: seconds of latency beyond memory next to the NIC.
         loops: whether any message goes round inside this NIC.
@@ -280,13 +279,11 @@ def _receives(subsystem: Subsystem, t: TrafficArrays, n: Numbers, tlp: float) ->
 
 
 def _fetching(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
-    """Time per message if every receive is fetched on demand."""
     overlap = n.most(1.0, t.mtu / queues.look_ahead_bytes) * queues.outstanding_fetches
     return t.receives * within(n, t.wqe_batch, queues.on_demand_wqes) * queues.fetch_seconds / overlap
 
 
 def _pushed_out(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
-    """Share of receives that a large post evicts before their messages arrive."""
     long_queue = overrun(n, t.recv_depth, queues.resident_wqes_per_queue)
     return t.receives * overrun(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
 

@@ -16,10 +16,8 @@ class WorkingSets(NamedTuple):
     Attributes:
         ends: queue pair ends, of requesters and responders.
         reads: ends that carry READs.
-        context_misses, translation_misses: share of lookups.
         staging_misses: share of packets evicted from the transmit staging.
         write_misses: share of written bytes that the last-level cache does not take.
-        send_wqes: posted.
         receive_misses: share of receives that are not on chip.
     """
 

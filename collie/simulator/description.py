@@ -1,7 +1,4 @@
-"""The description of a subsystem for a reader: every quantity in words, and a check of the file's claims.
-
-Plain values. `survey.py` adds the parts that need ground truth.
-"""
+"""The description of a subsystem for a reader: every quantity in words, and a check of the file's claims."""
 
 from __future__ import annotations
 
@@ -22,9 +19,7 @@ class QuantityInForce:
 
     Attributes:
         name: with its unit.
-        value: in that unit, with the settings in force.
-        setting: the setting that decides the value, or None.
-        description: from the schema.
+        setting: the setting that decides the value.
     """
 
     name: str
@@ -53,9 +48,8 @@ class WitnessCheck:
 
     Attributes:
         mechanism: the mechanism that the file claims.
-        symptom, severity: of its verdict. None and 0 when it is normal or cannot run.
-        credited: the mechanism that ground truth credits, or None.
-        problem: the fault of the claim, or None.
+        credited: the mechanism that ground truth credits.
+        problem: the fault of the claim.
     """
 
     mechanism: Mechanism
@@ -71,7 +65,7 @@ class CureCheck:
 
     Attributes:
         options: the options under which the mechanism's witness is normal.
-        problem: the fault of the claim, or None. A mechanism without a witness proves nothing and is no problem.
+        problem: the fault of the claim. A mechanism without a witness proves nothing and is no problem.
         planted: whether the mechanism has a witness.
     """
 

@@ -71,7 +71,6 @@ class Fault:
     """A fault of one host.
 
     Attributes:
-        kind: of the fault.
         size: bit error ratio of `bit_errors`, or share that `busy_memory` leaves. None selects the default.
 
     Raises:
@@ -104,11 +103,7 @@ class Fault:
 
 
 def faulty(subsystem: SubsystemFile, fault: Fault) -> SubsystemFile:
-    """Return one faulty host, otherwise like its fleet.
-
-    Args:
-        subsystem: of the fleet.
-        fault: of the host.
+    """Return one faulty host of a fleet of `subsystem`.
 
     Raises:
         UsageError: the subsystem cannot have this fault, or the whole fleet has it.
@@ -134,8 +129,6 @@ def _small_mtu(subsystem: SubsystemFile) -> SubsystemFile:
 
 
 def _before(name: str) -> Callable[[SubsystemFile], SubsystemFile]:
-    """Return the fault of a setting at the first of its options."""
-
     def change(subsystem: SubsystemFile) -> SubsystemFile:
         setting = subsystem.settings.get(name)
         if setting is None or setting.value == next(iter(setting.options)):

@@ -23,7 +23,6 @@ from collie.simulator.traffic import TrafficArrays, stack, traffic_of
 from collie.workloads.workload import Opcode, Workload
 
 _ROUNDING = 1e-6
-"""Tolerance of a utilisation above 1."""
 
 Rates = tuple[Quantity, Quantity, Quantity]
 """Messages/s of three flows."""
@@ -36,7 +35,6 @@ class FlowRates(NamedTuple):
         limit: the rate that its window, its queue pairs and each resource alone allow.
         offered: the rate without pause from the receiver.
         sent: after all limits, pause included.
-        delivered: at the sink.
     """
 
     limit: Quantity
@@ -50,9 +48,7 @@ class HostLoad(NamedTuple):
 
     Attributes:
         steady: by resource of `STEADY`, from the messages finally sent.
-        loopback: the same of the loopback path.
         arrival: demand of arrivals, by resource of `ARRIVAL`. Above 1 they wait.
-        upstream: the same of PCIe upstream.
         accepted: share of the arrivals that the host accepts.
         kept: share of the accepted messages that are not dropped for a late receive.
         pauses: whether an overloaded host pauses its peer.
@@ -68,8 +64,6 @@ class HostLoad(NamedTuple):
 
 
 class _Arrivals(NamedTuple):
-    """The fields of `HostLoad` that the arrivals decide."""
-
     arrival: Vector
     upstream: Quantity
     accepted: Quantity
@@ -81,7 +75,6 @@ class SteadyState(NamedTuple):
 
     Attributes:
         costs: of one message.
-        forth, back, loop: the flows. An absent flow carries nothing.
         source, sink: of the payload.
         lossless: whether overload pauses the peer instead of dropping packets. It takes flow control on both hosts.
         wrong: share of the packets between the hosts that arrive with a bit error.
@@ -160,7 +153,7 @@ def evaluate(subsystem: Subsystem, workload: Workload) -> SteadyState:
 def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> SteadyState:
     """Return the steady state of a workload between two hosts that can differ.
 
-    Both use the smaller maximum path MTU of the two ports. The state's traffic is the one that the payload's sink sees.
+    Both use the smaller maximum path MTU of the two ports.
     """
     if a is b:
         return evaluate(a, workload)
@@ -238,7 +231,6 @@ def _busy(ways: Ways, leaving: Quantity, coming: Quantity, looping: Quantity, n:
 
 
 def _held_back(costs: Costs, limits: Rates, n: Numbers) -> Rates:
-    """Return messages/s of each flow after every resource that slows senders."""
     forth, back, loop = limits
     source, sink = costs.source.steady, costs.sink.steady
     at_source, at_sink = _busy(source, forth, back, 0.0, n), _busy(sink, back, forth, loop, n)
@@ -257,8 +249,6 @@ def _fit_upstream(
 
     First all slow down by the same share. If a host is still overloaded because its peer did not slow down, its
     requests get the bandwidth that the writes leave. Writes that alone exceed it are left to the receive side.
-
-    `taken` is the share of the arrivals that source and sink accept, `capacities` bytes/s of PCIe upstream.
     """
     forth, back, loop = rates
     for leave in (False, True):
@@ -285,7 +275,7 @@ def _upstream_share(
 
 
 def _receive_side(host: HostCosts, rates: Rates, costs: Costs, capacity: float, n: Numbers) -> _Arrivals:
-    """Return the load of a receive side. `rates` arrive, leave and go round, `capacity` is bytes/s of PCIe upstream."""
+    """Return the load of a receive side. `rates` are those of arriving, leaving and loopback messages."""
     coming, leaving, looping = rates
     arrival = _busy(host.arrival, leaving, coming, looping, n)
     room = n.most(capacity - (leaving + looping) * costs.upstream_out, 0.01 * capacity)
@@ -333,11 +323,7 @@ def _left_over(
     capacity: float,
     n: Numbers,
 ) -> Quantity:
-    """Return the rate of yielding loopback traffic: the rest of every resource that it needs.
-
-    `limit` is its rate alone, `flows` are forth and back, `loads` the sink's steady and arrival utilisation, and
-    `capacity` bytes/s of PCIe upstream.
-    """
+    """Return the rate of yielding loopback traffic: the rest of every resource that it needs."""
     forth, back = flows
     rate = n.least(limit, 1.0 / costs.loopback)
     for load, ways in zip(loads, (costs.sink.steady, costs.sink.arrival), strict=True):

@@ -31,7 +31,6 @@ START_PAUSE: Final = 0.05
 
 _HOSTS: Final = 2
 _BLOCK_RUNS: Final = 32
-"""Runs that are drawn together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +38,11 @@ class Chance:
     """The random draws of one run. Lists are per host.
 
     Attributes:
-        failure: cause and detail of a failed set-up, or None.
-        stable: whether the window is stable.
+        failure: cause and detail of a failed set-up.
         throughput, pause: factors.
         spurious_pause: additional pause.
         counters: factor per counter.
         start_pause: pause ratio of the first start-up sample.
-        sample_count: samples of a host's series.
         origin: seed, run and factor on the spread, for later draws.
     """
 
@@ -71,15 +68,7 @@ class Chance:
 
 
 def chance(seed: int, run: int, noise: float, counters: int, samples: int) -> Chance:
-    """Draw the random part of a run.
-
-    Args:
-        seed: of the testbed.
-        run: number of the run.
-        noise: factor on all spreads and shares, above 0.
-        counters: per host.
-        samples: per host.
-    """
+    """Draw the random part of a run. `noise` is a factor on all spreads and shares, above 0."""
     block, position = divmod(run, _BLOCK_RUNS)
     return _block(seed, block, noise, counters, samples)[position]
 

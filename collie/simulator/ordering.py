@@ -1,8 +1,7 @@
 """Strictly ordered PCIe writes: the waits of short segments behind bulk ones.
 
-A bulk segment fills the window of writes in flight. The next short segment takes the strictly ordered short path. It
-waits until the window has drained and is committed, and so do all later writes. Segments in between, neither short nor
-bulk, leave the window unchanged.
+A bulk segment fills the window of writes in flight. The next short segment waits until the window has drained and is
+committed, and so do all later writes. Other segments leave the window unchanged.
 """
 
 from __future__ import annotations
@@ -45,15 +44,9 @@ def distinct_segments(workload: Workload) -> list[int]:
 
 
 def bulk_then_small(segments: Sequence[int], bulk_bytes: int, small_bytes: int) -> tuple[float, float]:
-    """Count short segments that follow a bulk one.
+    """Count short segments that follow a bulk one, per pass over the request vector, which repeats.
 
-    Args:
-        segments: bytes of each entry of the request vector, which repeats.
-        bulk_bytes: smallest size of a bulk entry.
-        small_bytes: largest size of a short entry.
-
-    Returns:
-        Waits per pass over the vector, and a soft count with quadratic shares instead of thresholds.
+    The second value is a soft count, with quadratic shares instead of thresholds.
     """
     waits = pressure = 0.0
     filled = 0  # largest segment since the window was last drained

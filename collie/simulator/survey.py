@@ -39,8 +39,7 @@ class Axis:
         name: the dimension, or `message_bytes` for the size of all messages.
         field: of the workload.
         values: ascending when ordered, else simplest first.
-        ordered: whether the values are ordered numbers.
-        position: the base workload's value, or None off the axis, as for messages of several sizes.
+        position: the base workload's value, or None off the axis.
     """
 
     name: str
@@ -99,14 +98,9 @@ def axis_of(space: Space, name: str, base: Workload) -> Axis:
 
 
 def survey(subsystem: SubsystemFile, space: Space, base: Workload, names: tuple[str, str], held: set[str]) -> Survey:
-    """Judge every workload over two dimensions.
+    """Judge every workload over the dimensions x and y in `names`. Other dimensions are those of `base`.
 
-    Args:
-        subsystem: with the settings in force.
-        space: gives the dimensions, their constraints and the plain values of siblings.
-        base: gives all other dimensions.
-        names: of the dimensions, x and y.
-        held: dimensions that the user fixed.
+    A dimension in `held` must not change to fit an axis.
 
     Raises:
         UsageError: a dimension is unknown, given twice or fixed, y has no order, or no point can run.
@@ -155,7 +149,6 @@ def audit(subsystem: SubsystemFile, space: Space) -> Audit:
 
 
 def _refined(ordered: Ordered) -> Iterator[int]:
-    """Yield a ladder and log-spaced points between its steps, on the grid of the range."""
     yield from ordered.ladder
     if ordered.ladder_only:
         return

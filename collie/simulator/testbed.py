@@ -30,7 +30,6 @@ HOSTS: Final = (HOST_A, HOST_B)
 WINDOW_SAMPLES: Final = 5
 SAMPLE_SECONDS: Final = 1.0
 _RAMP: Final = (0.3, 0.8, 1.0) + (1.0,) * WINDOW_SAMPLES
-"""Share of the steady rate in each sample."""
 _START_PAUSE: Final = (1.0, 0.2) + (0.0,) * (len(_RAMP) - 2)
 """Share of `Chance.start_pause` in each sample. It ends before the window."""
 
@@ -196,7 +195,6 @@ def _hosts(observed: _Shown, readings: tuple[_Counters, _Counters]) -> tuple[Hos
 
 
 def _disturbed(observed: _Shown, luck: Chance) -> _Shown:
-    """Return the measured values of both hosts with a run's noise."""
     (a_pause, b_pause), (a_stray, b_stray) = _scaled(observed.pause, luck.pause), luck.spurious_pause
     return _Shown(
         _scaled(observed.bps, luck.throughput),
@@ -215,7 +213,6 @@ def _scaled(pair: _Pair, factors: Sequence[float]) -> _Pair:
 
 
 def _spread(values: Sequence[float], pause: _Pair, luck: Chance, host: int) -> list[float]:
-    """Return one host's counters with a run's noise."""
     # A receiver's throughput is its peer's transmission, and one host's sent pause is the other's received pause.
     received, sent = luck.throughput[host], luck.throughput[1 - host]
     port = [

@@ -1,7 +1,7 @@
 """A workload as numbers: the composition and the amount of its messages.
 
-Traffic depends on the workload and on the hardware's granularities. The rest of the model sees nothing else of a
-workload. Thus many points become one `TrafficArrays` of arrays (`stack`), and the model evaluates them at once.
+The rest of the model sees nothing else of a workload. Thus many points become one `TrafficArrays` of arrays (`stack`),
+and the model evaluates them at once.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ class _Operation(NamedTuple):
     Attributes:
         send_segments: 16 bytes each, before the scatter/gather entries: control, and a remote address for opcodes that
             have one (mlx5).
-        receives: whether messages consume a receive.
         writes: whether the responder checks key and address.
-        overhead_bytes: on the wire, once per message.
     """
 
     send_segments: int
@@ -59,21 +57,16 @@ class TrafficArrays(NamedTuple):
     Source and sink are the hosts that send and receive the payload of the first flow. For a READ, host B is the source.
 
     Attributes:
-        is_read, is_rc, is_ud: opcode and transport.
-        receives: messages consume a receive.
         is_rc_write: RC, and the responder checks key and address of every message.
         two_way: the sink also sends.
         loop: the sink also sends to itself.
-        qps, wqe_batch, send_depth, recv_depth, regions: per direction and queue pair, from the workload.
         long_list: more scatter/gather entries than the WQE's first block holds.
         early_list: the entries as a share of that limit.
         signals: completions per message.
         outstanding: messages of one queue pair in flight.
         started: READ requests of one queue pair that one visit of the scheduler starts.
         far_source, far_sink: the buffers are on another socket.
-        gpu_source, gpu_sink: the buffers are GPU memory.
         near_gpu_source, near_gpu_sink: the GPU is behind the NIC's bridge.
-        mtu: path MTU in force.
         payload, wire: bytes per message, without and with all headers.
         packets: packets with payload.
         gather, gather_requests: PCIe bytes downstream to read the payload, and the read requests.
@@ -82,7 +75,6 @@ class TrafficArrays(NamedTuple):
         translations: entries of the translation table per region.
         touched: bytes that one queue pair end writes in turn.
         slow: all its READs take the engine's slow path.
-        streamed: all its messages are long enough to be streamed.
         several_packets: share of messages with more than one packet.
         small_beside_bulk: share of small messages, if the vector also has bulk ones.
         one_turn: degree to which messages fit one turn of the arbiter.

@@ -67,9 +67,7 @@ class Score:
     """The score of a search.
 
     Attributes:
-        mechanisms: of each anomaly, by its id; None for a false one.
-        planted: mechanisms of the subsystem.
-        found, missed: the planted ones that the search found and missed.
+        mechanisms: of each anomaly, by its id.
         false: confirmed anomalies that are normal by ground truth.
     """
 
@@ -86,12 +84,7 @@ def planted(subsystem: SubsystemFile) -> tuple[Mechanism, ...]:
 
 
 class Truth:
-    """Ground truth of one subsystem.
-
-    Args:
-        subsystem: the file, with the settings in force.
-        space: gives the plain values of siblings.
-    """
+    """Ground truth of one subsystem with the settings of its file. `space` gives the plain values of siblings."""
 
     def __init__(self, subsystem: SubsystemFile, space: Space) -> None:
         hardware = subsystem.hardware
@@ -203,5 +196,4 @@ class _Judge:
             self._bounds.learn(sibling, {sinks(sibling)[0]: Bound(most_bps, most_pps, "plain sibling")})
 
     def _measure(self, workload: Workload) -> Measurement:
-        """Return the part of a noiseless measurement that a verdict needs."""
         return Measurement(noiseless_hosts(evaluate(self._subsystem, workload)), window_seconds=1.0)

@@ -18,14 +18,7 @@ from collie.workloads.workload import render
 def write_anomaly(
     directory: CampaignDirectory, header: CampaignHeader, anomaly: Anomaly, run: RunRecord | None
 ) -> None:
-    """Write the files of one anomaly.
-
-    Args:
-        directory: of the campaign.
-        header: of the campaign.
-        anomaly: the anomaly.
-        run: the run that raised the suspicion, with its samples, if it was recorded.
-    """
+    """Write the files of one anomaly. `run` is the recorded run that raised the suspicion."""
     with Folder(directory.path) as campaign, campaign.below(ANOMALIES, anomaly.id, create_mode=0o777) as place:
         place.write("workload.json", [_pretty(render(anomaly.workload))])
         place.write("mfs.json", [_pretty(_explanation(anomaly))])

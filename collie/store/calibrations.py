@@ -23,10 +23,7 @@ _VERSION = 1
 def name_of(testbed: str, fingerprints: Mapping[str, Fingerprint], plain: Workload) -> str:
     """Return the name of a calibration: a digest of hosts, result-changing settings and the plain workload.
 
-    Args:
-        testbed: name of the pair. Two hosts that look alike can perform differently.
-        fingerprints: of its hosts, host A first.
-        plain: workload of the space.
+    It contains the name of the pair, because two hosts that look alike can perform differently.
     """
     digests = [fingerprint.digest for fingerprint in fingerprints.values()]
     text = json.dumps([testbed, digests, render(plain)], sort_keys=True)

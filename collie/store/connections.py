@@ -1,7 +1,7 @@
 """Bounded connections to a record, which can come from another user.
 
-SQLite refuses a row above `MAX_ROW_BYTES` before it loads it. It reads the schema before the first answer and keeps it
-in memory. Meanwhile the bounds are those of Collie's few tables.
+SQLite refuses a row above `MAX_ROW_BYTES` before it loads it. While it reads the schema, the bounds are those of
+Collie's few tables.
 """
 
 from __future__ import annotations
@@ -31,12 +31,7 @@ _BUSY_SECONDS = 10.0  # a reader can arrive while the log is emptied
 
 
 def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
-    """Open a database.
-
-    Args:
-        path: of the file.
-        parameters: of the URI, such as `mode=ro`.
-        name: of the record, for messages.
+    """Open a database with URI `parameters` such as `mode=ro`. `name` is for messages.
 
     Raises:
         StoreError: it is damaged, or has other tables than a campaign.

@@ -93,7 +93,7 @@ def read_some(path: Path) -> str:
     """Read a small text file from a folder that other users can write.
 
     Raises:
-        OSError: it is a link or no regular file, is longer than any file of Collie, or cannot be read.
+        OSError: it is a link or no regular file, is too long, or cannot be read.
         ValueError: it is not text.
     """
     return read_bytes(path, MAX_BYTES, follow=False).decode()
@@ -116,10 +116,8 @@ def writing(path: Path) -> Iterator[None]:
 def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600) -> None:
     """Write a text file atomically: a reader sees either the old text or the new one.
 
-    Args:
-        path: the file. A link in its place is replaced. Links on the way to its folder are the caller's responsibility.
-        parts: of its text.
-        mode: of the file, before the umask. Only the owner can read it by default.
+    A link in its place is replaced. Links on the way to its folder are the caller's responsibility. Only the owner can
+    read the file by default.
 
     Raises:
         OSError: it cannot be written. The old file stays.

@@ -24,10 +24,8 @@ class KeptFingerprint:
     """A fingerprint in a file.
 
     Attributes:
-        host: of the fingerprint.
         position: of the host in its testbed, 0 for host A.
         number: 1 at the start of the campaign, one more at each accepted change.
-        fingerprint: of the host.
     """
 
     host: str
@@ -37,12 +35,7 @@ class KeptFingerprint:
 
 
 def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> None:
-    """Store fingerprints beside earlier ones of the same hosts.
-
-    Args:
-        folder: of a campaign.
-        fingerprints: by host, host A first.
-        taken: RFC 3339.
+    """Store fingerprints, host A first, beside earlier ones of the same hosts. `taken` is RFC 3339.
 
     Raises:
         StoreError: one cannot be written, or an earlier one is damaged.
@@ -85,7 +78,6 @@ def changes(folder: Path) -> tuple[HostDifference, ...]:
 
 
 def _by_host(kept: Iterable[KeptFingerprint]) -> dict[str, Fingerprint]:
-    """Return the latest one of each host, host A first."""
     last = {each.host: each for each in kept}
     return {each.host: each.fingerprint for each in sorted(last.values(), key=lambda each: each.position)}
 
@@ -140,7 +132,6 @@ class _Content(TypedDict):
 
 
 def _all(folder: Path) -> list[KeptFingerprint]:
-    """Return all fingerprints of a campaign."""
     with (
         _reading(),
         suppress(FileNotFoundError),

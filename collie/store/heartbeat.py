@@ -38,11 +38,9 @@ class Heartbeat:
     """The last status of a process.
 
     Attributes:
-        state: of the process.
-        machine, pid: of the process.
         began, updated: start of the process and time of this status, RFC 3339, UTC.
         standing: progress of the campaign.
-        ended_by: cause of the end, such as `budget`, or None.
+        ended_by: cause of the end, such as `budget`.
         error: cause of a failure.
     """
 

@@ -6,11 +6,11 @@ The state of a record decides how it is opened, each time after `vetting`:
 because readers report their position there.
 * A record at rest, without a log and of the current schema: `immutable=1`, in place. SQLite opens no other file and
 takes no lock.
-* Any other: a private copy. Examples are the record of a killed process, an older schema, or another user's running
-campaign. The copy's log is replayed and its schema migrated.
+* Any other, such as that of a killed process, of an older schema, or another user's running campaign: a private copy.
+Its log is replayed and its schema migrated.
 
-Always copying would be simpler. It would cost seconds and disk space for a large record, and a rescue system may lack a
-writable disk. The copy is in a new folder below `$TMPDIR` for this user alone, and is removed with the reader.
+A copy costs seconds and disk space for a large record, and a rescue system may lack a writable disk. It is in a new
+folder below `$TMPDIR` for this user alone, and is removed with the reader.
 
 Readers block no process. If a writer starts or ends meanwhile, a copy is made again, and a record in place is reopened
 before its next answer is used.
@@ -171,7 +171,6 @@ def _is_live(folder: Folder) -> bool:
 
 
 def _copy(folder: Folder, name: str, place: Path, size: int) -> None:
-    """Copy the first `size` bytes of a file. Holes stay holes."""
     target = os.open(place / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(folder.open(name), "rb", buffering=0) as source, os.fdopen(target, "wb", buffering=0) as copy:
         nothing, left = bytes(_CHUNK_BYTES), size

@@ -35,7 +35,6 @@ FROM runs WHERE run BETWEEN ? AND ? ORDER BY run
 SELECT_BRIEF = "SELECT run, outcome, finished_at_seconds FROM runs ORDER BY run"
 
 _MAX_CHARACTERS = 200
-"""Of a purpose, and of the name of a driven counter."""
 
 FAILED = ("setup_failed", "host_lost", "pair_lost")
 """Outcomes of runs whose measurement failed."""

@@ -41,12 +41,8 @@ class Page:
 class Sequel:
     """Successive rows of a table whose first column is their number.
 
-    The pages of a hostile file can form a cycle or share the content of rows. A file of kilobytes would then yield
-    endless rows, or gigabytes. Reading stops at a row that does not follow the last one, and after more bytes than the
-    file has.
-
-    Args:
-        size: returns the bytes of the file, which can grow.
+    The pages of a hostile file can form a cycle or share the content of rows, and yield endless rows or gigabytes.
+    Reading stops at a row that does not follow the last one, and after more bytes than the file, which can grow, has.
     """
 
     def __init__(self, size: Callable[[], int]) -> None:

@@ -163,11 +163,7 @@ def damaged(path: Path, error: Exception) -> StoreError:
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Migrate an open file, which can be new and empty, to the current schema.
-
-    Args:
-        connection: in autocommit mode.
-        path: for messages.
+    """Migrate an open file, which can be new and empty, to the current schema. The connection is in autocommit mode.
 
     Raises:
         StoreError: the file has a newer schema.

@@ -71,12 +71,7 @@ class SqliteStore:
 
     @classmethod
     def create(cls, path: Path, header: CampaignHeader, calibration: Calibration | None = None) -> Self:
-        """Begin a campaign in a directory that is new or empty.
-
-        Args:
-            path: the campaign directory.
-            header: of the campaign.
-            calibration: if it is known before the first run.
+        """Begin a campaign in a directory that is new or empty. `calibration` is known before the first run, or None.
 
         Raises:
             StoreError: the directory holds a campaign or other files, cannot be written, or is in use.
@@ -94,11 +89,9 @@ class SqliteStore:
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """Open a campaign to resume or to read it.
+        """Open a campaign to resume it, or with `read_only` to read it without a lock and without changes.
 
-        Args:
-            path: the campaign directory.
-            read_only: take no lock and change nothing. Additions of another process are visible.
+        Additions of another process are visible to a reader.
 
         Raises:
             StoreError: it is no campaign, has a newer schema, is damaged, or is in use by another process.

@@ -48,7 +48,6 @@ class Files:
     """The files of a record at one moment.
 
     Attributes:
-        record, log: the database and its write-ahead log, or None without a log.
         is_mine: whether this process's user owns the record.
     """
 
@@ -68,11 +67,7 @@ class Files:
 
 
 def vetted(folder: Folder, *, to_write: bool) -> Files:
-    """Check and return the files of a record.
-
-    Args:
-        folder: the campaign directory.
-        to_write: whether SQLite will write into log and index.
+    """Check and return the files of a record. `to_write` is whether SQLite will write into log and index.
 
     Raises:
         StoreError: the record is missing, or one of its files is not Collie's.

@@ -65,7 +65,6 @@ class FakeTestbed:
     Attributes:
         planted: in order. The first that covers a workload shows.
         line_bps: payload bits/s of each receiving host.
-        seed: of all random draws.
         setup_failure_ratio: share of the runs whose set-up fails.
         unsupported: returns why a workload cannot run, or None.
         noise: relative spread of all readings.
@@ -191,12 +190,7 @@ class FakeTestbed:
 
 @dataclass
 class FakeClock:
-    """A `ports.Clock` that moves only on request or by `sleep`.
-
-    Attributes:
-        seconds: since its creation.
-        slept: every sleep, in order.
-    """
+    """A `ports.Clock` that moves only on request or by `sleep`."""
 
     seconds: float = 0.0
     slept: list[float] = field(default_factory=list)

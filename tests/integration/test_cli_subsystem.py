@@ -197,7 +197,7 @@ def test_what_cannot_run_is_blank_and_queues_make_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "shown"),
+    ("words", "displayed"),
     [
         (["F-healthy", "--x", "qps", "--y", "mtu"], "nothing is anomalous here"),
         (["--x", "sge_split", "--y", "message_bytes", "--workload", "strict_ordering"], "[128 B, 64 KiB]"),

@@ -1,7 +1,7 @@
 """A gate as JUnit XML for Jenkins, GitLab and GitHub actions, with a case per compared workload.
 
-`failure` is new or worse. `skipped` is a workload that the testbed cannot run. An undecided case is an `error` if it
-fails the gate, else `skipped`. Each case carries the command that reproduces it.
+`failure` is new or worse, `skipped` is unsupported. An undecided case is an `error` if it fails the gate, else
+`skipped`. Each case has the command that reproduces it.
 """
 
 from __future__ import annotations

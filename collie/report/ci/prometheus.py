@@ -1,7 +1,6 @@
 """The state of a campaign in the text format of Prometheus, for node_exporter's textfile collector.
 
-Base units, `_total` for counters, one series per campaign, no label per workload. Unknown values are omitted, because 0
-would be wrong.
+Base units, `_total` for counters, one series per campaign, no label per workload. Unknown values are omitted.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ class _Metric:
     """A metric with its samples.
 
     Attributes:
-        name: unit included.
-        kind: `counter` or `gauge`.
         samples: value by additional labels. None is omitted.
     """
 
@@ -38,14 +35,7 @@ class _Metric:
 
 
 def render_metrics(header: CampaignHeader, standing: CampaignProgress, updated: str, *, running: bool) -> str:
-    """Return the textfile of a campaign.
-
-    Args:
-        header: of the campaign.
-        standing: progress of the campaign.
-        updated: time of the progress, RFC 3339.
-        running: whether a process runs the campaign.
-    """
+    """Return the textfile of a campaign. `updated` is RFC 3339."""
     common = {"campaign": header.campaign, "testbed": name_testbed(header.testbed)}
     lines = []
     for metric in _metrics(standing, updated, running):

@@ -55,8 +55,6 @@ class Trace:
     """One reading of every host over one run.
 
     Attributes:
-        name: of the reading in samples.
-        title: for the reader, with its unit.
         hosts: (seconds, value) by host. None marks a gap.
     """
 
@@ -92,7 +90,6 @@ class Panel:
     """One set of axes.
 
     Attributes:
-        top, bottom: of its area.
         ticks: of the vertical axis.
         lines: the last one on top.
     """
@@ -111,7 +108,6 @@ class Chart:
 
     Attributes:
         left, right: ends of the time axis.
-        panels: from top to bottom.
         ticks, title: of the time axis.
         words: alternative text.
         rules: dashed lines through every panel.
@@ -129,12 +125,7 @@ class Chart:
 
 
 def found_chart(tracks: Sequence[tuple[str, Sequence[AnomalyMarker]]], end_seconds: float) -> Chart:
-    """Draw the number of known anomalies over time.
-
-    Args:
-        tracks: title and anomalies in order of time, one panel each.
-        end_seconds: end of the time axis.
-    """
+    """Draw the number of known anomalies over time, one panel per track of (title, anomalies)."""
     across, ticks, title = _time_axis(end_seconds)
     panels: list[Panel] = []
     for name, found in tracks:
@@ -235,7 +226,6 @@ def _told(trace: Trace) -> str:
 
 
 def _rows(count: int) -> list[tuple[float, float]]:
-    """Return top and bottom of stacked panels."""
     stride = _TITLE + _PANEL_HEIGHT + _GAP
     return [(index * stride + _TITLE, index * stride + _TITLE + _PANEL_HEIGHT) for index in range(count)]
 
@@ -258,7 +248,6 @@ def _time_unit(seconds: float) -> tuple[float, str]:
 
 
 def _polyline(samples: Iterable[tuple[float, float | None]], across: Scale, up: Scale) -> str:
-    """Return a path with a gap at every unknown value."""
     parts, drawing = [], False
     for seconds, value in samples:
         if value is None:

@@ -28,7 +28,6 @@ class Scale:
 
     Attributes:
         low, high: values at both ends, different, and above 0 if logarithmic.
-        start, end: their places.
     """
 
     low: float
@@ -47,12 +46,9 @@ class Scale:
     def ticks(
         self, most: int, write: Callable[[float], str] | None = None, *, least_step: float = 0.0
     ) -> tuple[Tick, ...]:
-        """Return round values with their places.
+        """Return about `most` round values with their places, formatted by `write`.
 
-        Args:
-            most: approximate number.
-            write: formats them, `engineering` by default.
-            least_step: smallest distance, 1 for counts. Ignored on a logarithmic scale.
+        `least_step` is 1 for counts. A logarithmic scale ignores it.
         """
         if self.logarithmic:
             values = _decades(self.low, self.high, most)

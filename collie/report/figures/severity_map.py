@@ -26,7 +26,6 @@ class MapAxis:
     """One axis.
 
     Attributes:
-        dimension: its name, or `message_bytes` for the size of all messages.
         values: ascending when ordered.
         position: the base workload's value, or None off the axis.
     """
@@ -72,8 +71,6 @@ class SeverityMap:
         settings: of the subsystem, where they differ from its file.
         base, base_name: the workload of every point but for the two dimensions.
         fixed: dimensions that the user fixed.
-        base_severity: of the base workload, or None if it cannot run.
-        plain: the space's plain workload.
         severity: by y, then x. 0 is normal, None cannot run.
         mechanisms: likewise. None where no mechanism is credited.
         followed: other dimensions that changed at some points to fit the axes.

@@ -1,7 +1,7 @@
 """A severity map (`severity_map`) as a figure for a document 16 cm wide.
 
-One cell is one workload, never smoothed. The scale of severity is always 0 to 1, so that two maps compare. A workload
-that cannot run is hatched. Every region is named unless it is too small.
+One cell is one workload, never smoothed. The scale is always 0 to 1, so that two maps compare. A workload that cannot
+run is hatched. Every region is named unless it is too small.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ _MIN_SHARE: Final = 0.004
 """Share of all cells from which a further region of a mechanism is named."""
 
 _LINE_CHARACTERS: Final = 84
-"""Of small print, between the left end of the axes and the edge of the figure."""
 _LABEL: Final[dict[str, Any]] = {
     "ha": "center",
     "va": "center",

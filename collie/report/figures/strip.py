@@ -1,7 +1,6 @@
 """A workload feature as a strip of its ladder: one cell per step, filled inside the conditions.
 
-It shows the range that an anomaly needs, its share of the dimension, and the positions of the simplest and the plain
-workload. The template draws the geometry.
+It shows the range that an anomaly needs, and the positions of the simplest and the plain workload in the dimension.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ class LadderCell:
     """One step of a ladder.
 
     Attributes:
-        x, width: of its box.
         inside: whether every condition on the feature holds.
         here, plain: whether the simplest or the plain workload has this value.
     """
@@ -49,9 +47,6 @@ class Strip:
     """One feature.
 
     Attributes:
-        feature: its name.
-        y, height: of its cells.
-        cells: in the order of the ladder.
         labels: (middle, text) of the labelled values.
         words: alternative text.
     """
@@ -79,13 +74,7 @@ class Strips:
 
 
 def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
-    """Draw every feature with a condition in an MFS.
-
-    Args:
-        mfs: the conditions.
-        workload: the simplest one that shows the anomaly.
-        space: gives ladders and plain values.
-    """
+    """Draw every feature with a condition in an MFS. `workload` is the simplest one that shows the anomaly."""
     features = list(dict.fromkeys(condition.dimension for condition in mfs.conditions))
     strips = tuple(
         _strip(feature, [c for c in mfs.conditions if c.dimension == feature], workload, space, row * _ROW + 8)
@@ -95,13 +84,7 @@ def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
 
 
 def steps_of(feature: str, space: Space, *also: Any) -> tuple[Any, ...]:
-    """Return the values of a feature that get a cell: its ladder and the named values.
-
-    Args:
-        feature: a dimension or a derived feature.
-        space: has the ladders.
-        also: named values.
-    """
+    """Return the values of a feature that get a cell: its ladder and the values in `also`."""
     steps = _ladder(feature, space)
     if any(isinstance(step, str | bool | tuple) for step in (*steps, *also)):
         return tuple(dict.fromkeys((*steps, *also)))

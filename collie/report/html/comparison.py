@@ -1,10 +1,10 @@
 """A comparison of two campaigns: anomalies of one, of both, and whether the two are comparable.
 
 1. Two anomalies are the same if their symptoms are related and the conditions of one hold for the simplest workload of
-  the other. Names do not count: `a1` here is not `a1` there.
-2. An anomaly can be missing there because the campaign did not look. The page therefore counts the runs there inside
-  the conditions, and how many were normal.
-3. Severity is that of the workload that revealed the anomaly. If these workloads differ, the page notes it.
+  the other. Names do not count.
+2. A campaign can lack an anomaly because it did not look. The page therefore counts its runs inside the conditions, and
+  how many were normal.
+3. Severity is that of the workload that revealed the anomaly. The page notes it if these workloads differ.
 4. Results of different testbeds are shown, and the page begins with the differences.
 """
 
@@ -49,7 +49,6 @@ class ComparedCampaign:
     Attributes:
         name: its name, or its directory when both have one name.
         kinds: its anomalies that no other explains, the most severe first.
-        records: its runs, without samples.
     """
 
     name: str
@@ -77,9 +76,7 @@ class RegionRuns:
     """The runs of a campaign inside the conditions of an anomaly that it lacks.
 
     Attributes:
-        runs: judged ones.
         showed: those with a related symptom.
-        normal: those that were normal.
     """
 
     runs: int
@@ -121,7 +118,6 @@ class ComparisonPage:
     """The page.
 
     Attributes:
-        here, there: the campaign and the one that it is compared with.
         hosts: known differences of the testbeds.
         only_here, only_there: the most severe first.
         both: those worse here first. An anomaly that is split in two there appears twice.

@@ -64,15 +64,14 @@ class AnomalyView:
 
     Attributes:
         met_again: anomalies that its explanation covers, in the order found.
-        strips: the figure of its minimal feature set, or None without conditions or space.
-        readings: of `run`, the confirming run of middle severity, and of `sibling_run`, its plain sibling. None marks a
-            missing run.
+        strips: the figure of its minimal feature set.
+        readings: of `run`, the confirming run of middle severity, and of `sibling_run`, its plain sibling.
         counters: of the simplest workload in `simplest_run`, and of plain traffic: its plain sibling, or the median of
             `plain_runs` runs.
         rises: counters of `run` that rose against `sibling_run`, if `counters` is empty.
         traces: of `run`. Empty without samples.
         commands: that reproduce it, with their effects.
-        victim: of `run`, or None.
+        victim: of `run`.
     """
 
     anomaly: Anomaly
@@ -217,7 +216,6 @@ def _traces(counters: Sequence[str], series: Sequence[Sample]) -> tuple[Trace, .
 
 
 def _trace(name: str, title: str, series: Sequence[Sample]) -> Trace:
-    """Return one reading of every host that has it."""
     hosts: dict[str, list[tuple[float, float | None]]] = {}
     for sample in series:
         hosts.setdefault(sample.host, []).append((sample.seconds, sample.values.get(name)))

@@ -41,17 +41,7 @@ _SYMPTOMS: Mapping[Symptom, str] = {
 def write_report(
     store: CampaignStore, path: Path, context: ReportContext | None = None, *, follow: bool = False
 ) -> None:
-    """Write or replace the report of a campaign, finished or not.
-
-    Args:
-        store: the campaign.
-        path: the file to write.
-        context: information that the store lacks.
-        follow: whether the user chose the path, so that a link is followed.
-
-    Raises:
-        UsageError, StoreUnwritable: as `write_page`.
-    """
+    """Write or replace the report of a campaign, finished or not. `follow` and errors are those of `write_page`."""
     write_page(render_report(store, context or ReportContext()), path, follow=follow)
 
 
@@ -61,8 +51,8 @@ def write_page(text: str, path: Path, *, follow: bool = False) -> None:
     Args:
         text: of the page.
         path: the file to write.
-        follow: whether the user chose the path, so that a link is followed. A link in a campaign is replaced, because
-            another user can have made it.
+        follow: whether the user chose the path, so that a link is followed. Another user can have made a link in a
+            campaign, so it is replaced.
 
     Raises:
         UsageError: a file of the user cannot be written.
@@ -122,7 +112,6 @@ def render_comparison(compared: ComparisonPage) -> str:
 
 
 def _compared_facts(compared: ComparisonPage) -> list[tuple[str, str, str]]:
-    """Return the parameters and totals of both campaigns as (name, here, there)."""
     sides = (compared.here, compared.there)
     here, there = (_campaign_facts(side.header, len(side.records), side.elapsed_seconds) for side in sides)
     return [(mine.name, mine.text, its.text) for mine, its in zip(here, there, strict=True)]
@@ -170,7 +159,6 @@ class _Fact:
 
 
 def _facts(view: CampaignView) -> list[_Fact]:
-    """Return the parameters and totals of a campaign."""
     facts = _campaign_facts(view.header, view.runs, view.elapsed_seconds)
     if view.context.wall_seconds is not None:
         facts.append(_Fact("Wall time", format_seconds(view.context.wall_seconds)))

@@ -1,6 +1,6 @@
 """The readings behind the page's figures, as embedded JSON, so that a reader can check them.
 
-Readings have six digits, more than any figure shows. Runs have their numbers of the record.
+Readings have six digits, more than any figure shows.
 """
 
 from __future__ import annotations

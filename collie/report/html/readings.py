@@ -18,9 +18,7 @@ class CounterComparison:
     Attributes:
         host: role in the plan.
         field: of `HostMeasurement`.
-        title: for the reader.
-        here, sibling: the values. None is unknown or absent.
-        here_text, sibling_text: the same as text.
+        here, sibling: None is unknown or absent.
     """
 
     host: str
@@ -95,12 +93,7 @@ _KINDS = (
 
 
 def readings_of(displayed: RunRecord, sibling: RunRecord | None) -> Iterator[CounterComparison]:
-    """Yield the readings of every host, host A first.
-
-    Args:
-        displayed: the run.
-        sibling: the run of the plain sibling, or None.
-    """
+    """Yield the readings of every host, host A first, beside those of the plain sibling's run."""
     here, beside = measurement_of(displayed), measurement_of(sibling)
     receiving = sinks(displayed.workload)
     sibling_receiving = sinks(sibling.workload) if sibling else ()

@@ -22,7 +22,7 @@ class FailureGroup:
         kind: `set-up failed`, `host lost`, `unsupported` or `inconclusive`.
         cause: in words without figures, so that equal causes are counted together.
         runs: their numbers, ascending.
-        example: full message of the first, or empty if it equals the cause.
+        example: full message of the first, if it differs from the cause.
     """
 
     kind: str
@@ -63,5 +63,4 @@ def _causes(record: RunRecord) -> Iterator[tuple[str, str, str]]:
 
 
 def _like(reason: str) -> str:
-    """Remove figures from a reason."""
     return _NUMBER.sub("…", reason)

@@ -33,12 +33,12 @@ class ReportContext:
 
     Attributes:
         place: the campaign directory as the reader of the report would type it.
-        space: of the campaign, for plain values and siblings. None compares with Collie's defaults.
-        wall_seconds: duration of the search, if known.
+        space: of the campaign. None compares with Collie's defaults.
+        wall_seconds: duration of the search.
         dropped: parts of the space that the testbed cannot run.
         fingerprints: of the testbed at the end of the campaign, by host, host A first.
         changes: accepted changes of the testbed.
-        search: words of the command that repeats the search or gate, if known.
+        search: words of the command that repeats the search or gate.
     """
 
     place: str = "CAMPAIGN"
@@ -70,11 +70,11 @@ class CampaignView:
     Attributes:
         purposes: runs by purpose, in order of appearance.
         outcomes: judged runs by outcome.
-        unanswered: runs without an answer, by cause.
+        unanswered: by cause.
         findings: the most severe first.
         found: the findings in the order found.
         driven: driven counters, those with most runs first.
-        coverage: by dimension. Empty without a space.
+        coverage: by dimension.
         fingerprint: every field of every host.
         settings: of testbed and campaign, nested ones by dotted names.
     """

@@ -22,14 +22,7 @@ Measured = Mapping[int, tuple[JudgedRun, JudgedRun | None]]
 
 
 def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Sequence[str] = ()) -> str:
-    """Return the advice on one application as text.
-
-    Args:
-        advice: of the check.
-        compared: number of compared anomalies.
-        measured: runs, if any.
-        remarks: assumptions.
-    """
+    """Return the advice on one application as text. `compared` is the number of compared anomalies."""
     application = advice.application
     of_all = f"of {compared} known anomal{'y' if compared == 1 else 'ies'}"
     observed = len({hit.known.id for hit in advice.hits})

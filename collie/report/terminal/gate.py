@@ -41,7 +41,6 @@ class GateContext:
         differences: fields in which they differ.
         campaign: directory of the record.
         started: RFC 3339, UTC.
-        exit_code: of the command.
         inconclusive_fails: whether an undecided case fails the gate.
         safety: effects on the network, by side.
     """

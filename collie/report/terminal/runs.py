@@ -36,10 +36,6 @@ def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
     `delivered_bps` and `delivered_pps` are those of the host that received least. `tx_pause_ratio` and `loss_ratio` are
     the largest over the hosts. `bound_bps` is the median throughput of the plain sibling in this campaign. It is None
     if the specification decided and the sibling never ran.
-
-    Args:
-        store: the record.
-        space: of the campaign, for the plain siblings.
     """
     bounds = Bounds(lambda _workload: UNBOUNDED, Calibration(), space)
     for record in store.runs(with_series=False):

@@ -29,14 +29,7 @@ Line = Text | str
 def render_summary(
     header: CampaignHeader, summary: Summary, wall_seconds: float, score: ScoreView | None = None
 ) -> str:
-    """Return the findings and the cost of a search.
-
-    Args:
-        header: of the campaign.
-        summary: of the campaign.
-        wall_seconds: duration for the user.
-        score: adds the planted mechanisms of the simulated subsystem.
-    """
+    """Return the findings and the cost of a search. `score` adds the planted mechanisms of the simulated subsystem."""
     lines: list[Line] = [_headline(header, summary, wall_seconds)]
     for anomaly in summary.anomalies:
         lines += ["", *_anomaly(anomaly)]
@@ -65,13 +58,7 @@ def render_measurement(judged: JudgedRun) -> str:
 
 
 def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> str:
-    """Return the result of a reproduction and of its controls.
-
-    Args:
-        name: the user's name of the anomaly.
-        reproduction: its runs and its controls.
-        changed: differences from the anomaly's original testbed, or None if it is not recorded.
-    """
+    """Return the text of `trial_lines`."""
     return _styled(Text(line.text, line.style) for line in trial_lines(name, reproduction, changed))
 
 
@@ -157,7 +144,6 @@ def _score(score: ScoreView) -> str:
 
 
 def _traffic(judged: JudgedRun) -> str:
-    """Return the dimensions in which a workload differs from its plain sibling."""
     workload, sibling = judged.workload, judged.sibling
     differences = [
         f"{name} {show(name, workload.get(name))} (plain {show(name, sibling.get(name))})"
@@ -223,7 +209,6 @@ def _counters(measurement: Measurement) -> Iterator[str]:
 
 
 def _styled(lines: Iterable[Line]) -> str:
-    """Return lines in the style that standard output supports."""
     # No markup or highlighting, so that a host's output is unchanged. The terminal wraps long lines, so that a sentence
     # can be copied and grepped.
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=True)

@@ -15,7 +15,6 @@ from collie.report.quantities import percent, rate, runs
 
 _STYLES = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
 _NAMED = 5
-"""Counters in a line, the largest deviations first."""
 
 NO_CONTROLS = "no condition of it is known that could be broken: there are no controls"
 
@@ -103,7 +102,6 @@ def _middle(values: Sequence[float], words: Callable[[float], str]) -> str:
 
 
 def _otherwise(reproduction: Reproduction) -> Iterator[TerminalLine]:
-    """Yield the other symptoms that it showed."""
     others = {symptom: n for symptom, n in reproduction.trial.symptoms.items() if symptom is not reproduction.symptom}
     if others:
         text = ", ".join(f"{_words(symptom)} in {count}" for symptom, count in others.items())
@@ -111,7 +109,6 @@ def _otherwise(reproduction: Reproduction) -> Iterator[TerminalLine]:
 
 
 def _counters(reproduction: Reproduction) -> Iterator[TerminalLine]:
-    """Yield whether the counters moved as in the original run."""
     then, now = reproduction.then, reproduction.signature
     if then is None:
         yield TerminalLine(
