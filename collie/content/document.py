@@ -26,7 +26,7 @@ Location = tuple[str | int, ...]
 """Keys and indices from the top of a document to one value."""
 
 _DEEPEST = 20
-"""No content file nests deeper than 6. A recursive parser must not get a file of 10,000 brackets."""
+"""Content files nest up to 6 deep. A recursive parser must not get a file of 10,000 brackets."""
 
 MAX_BYTES = 512 << 10
 """The largest content file has some 30 KB. A thousand hosts take 300 KB."""
@@ -82,7 +82,7 @@ class Document:
         return value
 
     def over(self, base: Document) -> Document:
-        """Return this document completed with the values of another one. Lines are those of this one."""
+        """Return this document, completed with the values of another one."""
         return Document(self.path, _merged(base.data, self.data), self._lines)
 
     def with_present_keys(self, present: Mapping[Location, str]) -> tuple[Document, tuple[Problem, ...]]:
@@ -117,11 +117,7 @@ def _merged(below: Any, above: Any) -> Any:
 
 
 def read_document(path: Path, display_name: str | None = None) -> Document:
-    """Read a YAML file whose top is a mapping.
-
-    Args:
-        path: the file.
-        display_name: its name in problems, by default the path.
+    """Read a YAML file whose top is a mapping. Problems name it `display_name`, by default its path.
 
     Raises:
         ContentError: unreadable, not YAML, a duplicate key, an alias, a tag, or no mapping at the top.
@@ -196,7 +192,7 @@ class _Composer(yaml.composer.Composer, yaml.resolver.BaseResolver):
 
 
 def _refused(text: str, name: str, events: deque[yaml.Event]) -> Iterator[Problem]:
-    """Yield problems of events that must not reach the composer, and store the events. No nesting overflows it."""
+    """Yield problems of events that must not reach the composer, and store the events."""
     depth = documents = values = 0
     anchors: set[str] = set()
     try:

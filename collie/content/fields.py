@@ -1,4 +1,4 @@
-"""Workload fields in a file: each value is read alone, then the constraints are checked as far as possible."""
+"""Workload fields in a file. Each value is read alone, then the constraints are checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collie.workloads.workload import FIELD_NAMES, Workload
 def read_value(
     document: Document, field: str, raw: Any, at: Location, problems: list[Problem], *, item: bool = False
 ) -> Any:
-    """Read one value of a known field, or return None and add a problem.
+    """Read one value of a known field at a location, or return None and add a problem.
 
     Args:
         document: the file.
@@ -24,7 +24,7 @@ def read_value(
         raw: the value.
         at: its location.
         problems: receives the problem.
-        item: the value is one element of a list field.
+        item: whether the value is one element of a list field.
     """
     if raw is None:
         problems.append(document.problem(f"{field} has no value; give one or leave the line out", *at))

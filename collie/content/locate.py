@@ -54,7 +54,7 @@ def content_roots(overlay: Path | None = None) -> tuple[Path, ...]:
 
 
 def available(kind: ContentKind, overlay: Path | None = None) -> dict[str, Path]:
-    """Return the files of one kind by sorted name. An earlier root hides the same name in a later one."""
+    """Return the files of one kind by sorted name. Earlier roots hide names of later ones."""
     files: dict[str, Path] = {}
     for root in content_roots(overlay):
         for name, path in _files(kind, root / _FOLDERS[kind]):
@@ -108,7 +108,7 @@ def _article(kind: ContentKind) -> str:
 
 
 def display_path(path: Path) -> str:
-    """Return a path for messages, relative to the working directory where that is shorter."""
+    """Return a path for messages, relative to the working directory if that is shorter."""
     try:
         return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))  # keeps a link's name instead of its target's
     except ValueError:

@@ -65,7 +65,7 @@ class PrototypePoint:
 
 
 class _Lenient(BaseModel):
-    """Forks add keys. The needed keys must exist and have the right type."""
+    """Forks add keys. Needed keys must exist and have the right type."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -154,7 +154,7 @@ def _script(text: str) -> Mapping[str, Any]:
 
 
 def _started(text: str) -> Iterator[tuple[str, dict[str, str], str]]:
-    """Yield the host, the engine's flags and the NUMA node of every process in a script."""
+    """Yield host, engine flags and NUMA node of every process in a script."""
     for line in text.splitlines():
         words = shlex.split(line)
         if not words or words[0] != "ssh" or len(words) < 3:
@@ -201,7 +201,7 @@ def _chosen(traffics: Sequence[_Traffic], number: str, name: str) -> Sequence[_T
 
 
 def _alike(first: _Traffic, second: _Traffic) -> bool:
-    """Whether two traffics differ only in the hosts, and run between them as in one workload."""
+    """Whether two traffics differ only in the hosts, and fit one workload."""
     ours, theirs = _fields(first)[0], _fields(second)[0]
     if second.client.ip == second.server.ip:  # loopback must be on the host that the first traffic delivers to
         sink = first.client if ours.opcode.fetches else first.server
@@ -285,7 +285,7 @@ def _fields(traffic: _Traffic) -> tuple[Workload, list[str]]:
 
 
 def _requests(text: str) -> list[tuple[Opcode, tuple[int, ...]]]:
-    """Parse a request vector such as `w_2_128_64,r_1_65536,` into opcode, entries, bytes of each."""
+    """Parse a request vector such as `w_2_128_64,r_1_65536,` into opcodes and entry sizes."""
     found = []
     for request in filter(None, text.split(",")):
         opcode, _, rest = request.partition("_")
@@ -309,7 +309,7 @@ def _split(requests: Iterable[tuple[int, ...]], remarks: _Remarks) -> tuple[int,
 
 
 def _symptom(text: str) -> Symptom | None:
-    """Return the symptom by the counters of a `result/N`, or None without trustworthy ones."""
+    """Return the symptom by the counters of a `result/N`, if they are trustworthy."""
     readings = {name: float(value) for name, value in re.findall(r"^(\w+):\s+(-?[\d.]+)\s*$", text, re.MULTILINE)}
     if not any(value > 0 for value in readings.values()):
         return None  # the prototype writes 0 for a missing counter, and -1 if its tool fails

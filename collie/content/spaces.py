@@ -95,7 +95,6 @@ def _fixed(document: Document, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _plain_problems(document: Document, space: Space) -> list[Problem]:
-    """Return the problems of the plain workload: its values must be valid together."""
     problems = []
     for constraint in space.constraints:
         if complaint := constraint.check(space.base):

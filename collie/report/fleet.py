@@ -1,4 +1,4 @@
-"""The judgement of a fleet as text, JSON and a page with a heat map. Pure. `html.py` writes the page."""
+"""The judgement of a fleet as text, JSON and a page with a heat map. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collie.report.quantities import percent, runs
 from collie.workloads.units import format_count, format_seconds
 
 MAX_SHOWN: Final = 40
-"""Hosts in text and in the heat map: all odd ones, and up to this number of the others, closest first."""
+"""Hosts in text and heat map: all odd ones, and up to this number of others, closest first."""
 _BEYOND: Final = 1000.0
 """Bars above which scores are no longer distinguished."""
 _LEVELS: Final = (0.25, 0.5, 1.0, 10.0)
@@ -185,14 +185,14 @@ class HostCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """Hosts by components, with each host's largest deviation in the metrics of a component."""
+    """Each host's largest deviation in the metrics of each component."""
 
     components: tuple[str, ...]
     rows: tuple[tuple[HostAssessment, tuple[HostCell, ...]], ...]
 
 
 def heat_map(standings: Sequence[HostAssessment]) -> HeatMap:
-    """Return the heat map of some hosts. The components with the oddest hosts come first."""
+    """Return the heat map of some hosts, the components with the oddest hosts first."""
     most: dict[str, float] = {}
     for sign in (sign for standing in standings for sign in standing.signs):
         most[sign.component] = max(most.get(sign.component, 0.0), abs(sign.score))
@@ -216,7 +216,7 @@ def _cell(host: str, component: str, sign: MetricDeviation | None) -> HostCell:
 
 
 def render_fleet(report: FleetReport) -> str:
-    """Return the page of a fleet: one HTML file that opens offline."""
+    """Return the page of a fleet: one offline HTML file."""
     return (
         environment()
         .get_template("fleet.html.j2")

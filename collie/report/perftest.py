@@ -1,4 +1,4 @@
-"""An anomaly as perftest commands, to read and paste, or as a shell script that runs and compares them."""
+"""An anomaly as perftest commands, to paste or as a shell script that compares them."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _listed(pairs: Sequence[PerftestPair]) -> Iterator[str]:
 
 
 def _runs(expression: Expression) -> list[dict[str, str | int]]:
-    """Return the script's input for each pair: both lines, and the end that reports received traffic.
+    """Return both lines of each pair, and the end that reports received traffic.
 
     Loopback traffic crosses no port. Beside other traffic it is left out of the comparison.
     """

@@ -1,4 +1,4 @@
-"""Quantities in words, the same in every report. Unknown values are named so."""
+"""Quantities in words, the same in every report."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def runs(count: int) -> str:
 def name_testbed(testbed: Mapping[str, object]) -> str:
     """Return the name of a testbed in a campaign's header: `simulated subsystem F`, `hosts a,b; c,d` for two pairs.
 
-    It notes several devices of one host, because their traffic is not between hosts.
+    Several devices of one host are noted, because their traffic is not between hosts.
     """
     kind = str(testbed.get("kind", "testbed"))
     pairs = testbed.get("pairs")

@@ -25,16 +25,16 @@ def miss_ratio(working_set: Quantity, entries: float, sharpness: float, conflict
 
 
 def overrun(numbers: Numbers, amount: Quantity, room: float) -> Quantity:
-    """Return the degree to which an amount exceeds its room: 0 if it fits, 1 from 1.25 times the room on."""
+    """Return the degree of overrun: 0 if the amount fits, 1 from 1.25 times the room on."""
     return numbers.share(4.0 * (amount / room - 1.0))
 
 
 def within(numbers: Numbers, amount: Quantity, limit: float) -> Quantity:
-    """Return the degree to which an amount counts as small: 1 up to the limit, 0 from twice the limit on."""
+    """Return the degree of smallness: 1 up to the limit, 0 from twice the limit on."""
     return numbers.share(2.0 - amount / limit)
 
 
 def pressure(numbers: Numbers, amount: Quantity, room: float) -> Quantity:
-    """Return how close demand comes to an overrun, 0..1, squared. Counters rise with it before throughput falls."""
+    """Return how close demand comes to an overrun, 0..1, squared, so that counters rise early."""
     ratio = numbers.least(1.0, amount / (1.25 * room))
     return ratio * ratio

@@ -1,4 +1,4 @@
-"""Working sets of traffic on each host, and the resulting miss ratios of the NIC's caches."""
+"""Working sets of traffic on each host, and the miss ratios of the NIC's caches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WorkingSets(NamedTuple):
 
 
 def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[WorkingSets, WorkingSets]:
-    """Return the working sets of all flows on the payload's source and on its sink."""
+    """Return the working sets on the payload's source and sink."""
     # A network flow has one end on a host, loopback has both.
     flows = sink_flows = 1.0 + t.two_way
     source_ends = sink_ends = _of_ends(subsystem, t, n, flows)
@@ -49,7 +49,7 @@ def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[Wo
 def _of_ends(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity
 ) -> tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]:
-    """Return the sets that every flow adds to, in the order of the leading fields of `WorkingSets`."""
+    """Return the leading fields of `WorkingSets`, which every flow adds to."""
     context, translation, staging = subsystem.context_cache, subsystem.translation_cache, subsystem.transmit_staging
     ends = flows * t.qps
     regions = ends * t.regions * t.translations
@@ -71,7 +71,7 @@ def _of_ends(
 def _of_queues(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, asking: Quantity, answering: Quantity
 ) -> tuple[Quantity, Quantity]:
-    """Return the sets of requesting and of responding flows on a host: the trailing fields of `WorkingSets`."""
+    """Return the trailing fields of `WorkingSets`, of requesting and responding flows."""
     missing = 0.0
     if n.anywhere(t.receives):
         receiving = answering * t.receives * t.qps
@@ -86,5 +86,5 @@ def _of_queues(
 
 
 def receive_queues(subsystem: Subsystem, t: TrafficArrays) -> tuple[tuple[ReceiveQueues, Quantity], ...]:
-    """Return both kinds of receive queue, each with a flag: whether the traffic uses it."""
+    """Return both kinds of receive queue, and whether the traffic uses them."""
     return (subsystem.datagram_receives, t.is_ud), (subsystem.reliable_receives, t.is_rc)

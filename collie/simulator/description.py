@@ -1,4 +1,4 @@
-"""The description of a subsystem for a reader: every quantity in words, and a check of the file's claims."""
+"""The description of a subsystem for a reader, and the check of its file's claims."""
 
 from __future__ import annotations
 

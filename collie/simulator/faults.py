@@ -50,8 +50,8 @@ COMPONENTS: Final[Mapping[FaultKind, str]] = {
     FaultKind.BUSY_MEMORY: "memory",
     FaultKind.OLD_FIRMWARE: "acknowledgement unit",
 }
-"""The faulty component by its name in the catalogs: ground truth, only for scoring. The receive buffer decides flow
-control. F's older firmware differs in its acknowledgement unit (paper, #10)."""
+"""The faulty component's name in catalogs: ground truth, only for scoring. The receive buffer decides flow control.
+F's older firmware differs in its acknowledgement unit (paper, #10)."""
 
 
 _TUNED: Final = ("firmware", "relaxed_ordering")
@@ -60,7 +60,7 @@ _TUNED: Final = ("firmware", "relaxed_ordering")
 def tuned(subsystem: SubsystemFile) -> SubsystemFile:
     """Return a subsystem as a fleet operator configures it: last firmware, relaxed ordering wherever it helps.
 
-    A subsystem file describes the hardware as the paper found it. Two of the faults restore that state.
+    Subsystem files describe the hardware as the paper found it.
     """
     wanted = {name: tuple(subsystem.settings[name].options)[-1] for name in _TUNED if name in subsystem.settings}
     return subsystem.with_settings(wanted)

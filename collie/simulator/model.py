@@ -4,9 +4,9 @@ A workload has at most three flows: from the payload's source to its sink, back,
 takes three steps (`docs/explanation/simulator.md` has the equations):
 
 1. Each flow demands the rate that its window, its queue pairs and each resource alone allow. If flows together overload
-  a resource that slows senders, all get the same share of their demand.
+   a resource that slows senders, all get the same share of their demand.
 2. Arrivals can exceed the capacity of a host's receive side. On a lossless priority the host pauses its peer for the
-  missing share of the time. On a lossy one it drops packets. Either can drop datagrams whose receive is late.
+   missing share of the time. On a lossy one it drops packets. Either can drop datagrams whose receive is late.
 3. Loopback traffic that yields gets the rest.
 """
 
@@ -120,7 +120,7 @@ class SteadyState(NamedTuple):
         return self.by_host(*(1.0 - load.accepted if load.pauses else 0.0 for load in (self.source, self.sink)))
 
     def pauses(self) -> tuple[bool, bool]:
-        """Whether hosts a and b pause their peer when they are overloaded."""
+        """Whether an overloaded host a or b pauses its peer."""
         source, sink = self.source.pauses, self.sink.pauses
         return (source, sink) if source == sink else self.by_host(source, sink)
 
@@ -261,7 +261,7 @@ def _fit_upstream(
 def _upstream_share(
     costs: Costs, inbound: Quantity, outbound: Quantity, capacity: float, n: Numbers, *, leave: bool
 ) -> Quantity:
-    """Return the share of its rate that a host can send: equal to its peer's, or with room for all writes."""
+    """Return the share of its rate that a host can send: its peer's, or with room for all writes."""
     written, asked = inbound * costs.upstream_in, outbound * costs.upstream_out
     total = written + asked
     overbooked = total > capacity * (1.0 + _ROUNDING)

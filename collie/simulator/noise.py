@@ -75,7 +75,6 @@ def chance(seed: int, run: int, noise: float, counters: int, samples: int) -> Ch
 
 @lru_cache(maxsize=16)
 def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> tuple[Chance, ...]:
-    """Draw for successive runs at once: it costs little more than one draw."""
     rng = np.random.default_rng([seed, block])
     runs = range(block * _BLOCK_RUNS, (block + 1) * _BLOCK_RUNS)
     fails, cause, unsettled, strength = rng.random((4, _BLOCK_RUNS, 1))

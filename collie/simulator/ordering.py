@@ -24,8 +24,7 @@ def small_share(segment_bytes: int, small_bytes: int) -> float:
 def distinct_segments(workload: Workload) -> list[int]:
     """Return the bytes of the scatter/gather entries of all messages in order, with equal neighbours merged.
 
-    Entries that share a remainder evenly differ by at most one byte, so one stands for all. Only the order of sizes
-    matters (`Workload.segments` has every entry).
+    Entries that share a remainder evenly differ by at most one byte, so one stands for all.
     """
     leading = () if isinstance(workload.sge_split, str) else workload.sge_split[: workload.sge_count]
     sharing = workload.sge_count - len(leading)

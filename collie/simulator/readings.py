@@ -60,7 +60,7 @@ COUNTERS: Final = (
 """In the order of `counters`. The catalog `simulated` describes them."""
 
 PORT_COUNTERS: Final = 6
-"""Number of leading counters that follow throughput and pause and have no separate noise."""
+"""Number of leading counters that follow throughput and pause, without separate noise."""
 
 _CYCLES_PER_SECOND: Final = 1e9
 _BURST_BYTES: Final = 32 * 1024
@@ -70,7 +70,7 @@ _WQE_CACHE_CONFLICTS: Final = 0.05
 
 
 UNLIKE_COUNTERS: Final = ("rx_crc_errors", "out_of_sequence", "packets_sent_again", "memory_stalled")
-"""Additional counters of hosts in a simulated fleet, in the order of `unlike_counters`."""
+"""Additional counters of a simulated fleet, in the order of `unlike_counters`."""
 
 
 def counters(subsystem: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
@@ -99,7 +99,7 @@ def unlike_counters(a: Subsystem, b: Subsystem, state: SteadyState) -> tuple[Vec
 def _faults(
     host: Subsystem, state: SteadyState, load: HostLoad, costs: HostCosts, coming: FlowRates, leaving: FlowRates
 ) -> list[Quantity]:
-    """Return the counters that only a fault moves: bit errors of the cable, their effects, crowded memory."""
+    """Return the counters that only a fault moves."""
     t = state.traffic
     arrivals, departures = coming.sent * t.packets, leaving.sent * t.packets
     return [

@@ -1,4 +1,4 @@
-"""The subsystem files: the quantities of a subsystem, its settings, and a witness of each mechanism."""
+"""Subsystem files: quantities, settings, and a witness of each mechanism."""
 
 from __future__ import annotations
 

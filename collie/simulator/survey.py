@@ -1,6 +1,6 @@
-"""Ground truth over many workloads: a map of severity over two dimensions, and a check of a file's claims.
+"""Ground truth over many workloads: a severity map, and a check of a file's claims.
 
-As with `truth`, only `wiring` and tests can import this module.
+Only `wiring` and tests can import this module.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Survey:
 
 
 def axis_of(space: Space, name: str, base: Workload) -> Axis:
-    """Return the values of one axis: the dimension's steps, points between them, and the base workload's value.
+    """Return the values of one axis: the dimension's steps, points between them, and the base value.
 
     Raises:
         UsageError: the space has no such dimension.

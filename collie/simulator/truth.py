@@ -108,11 +108,11 @@ class Truth:
         return self._whole.severities(workloads)
 
     def severities_alone(self, mechanism: Mechanism, workloads: Sequence[Workload]) -> NDArray[np.float64]:
-        """Return the severity of each workload with every other mechanism cured, 0 if it is normal."""
+        """The same with every other mechanism cured."""
         return self._alone[mechanism].severities(workloads)
 
     def costs(self, workload: Workload) -> dict[Mechanism, float]:
-        """Return the severity that each mechanism causes alone, without those that cause none."""
+        """Return the severity of each mechanism alone, if it causes any."""
         rest = self._healthy.verdict(workload).severity
         severities = {name: alone.verdict(workload).severity - rest for name, alone in self._alone.items()}
         return {name: severity for name, severity in severities.items() if severity > 0}

@@ -1,4 +1,4 @@
-"""Campaign directories: the SQLite file is the record, and all other files are written from it."""
+"""Campaign directories. The SQLite file is the record. All other files are written from it."""
 
 from collie.store.directory import CampaignDirectory
 from collie.store.memory import MemoryStore

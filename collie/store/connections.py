@@ -55,10 +55,10 @@ def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
 
 
 def _require_numbered(connection: sqlite3.Connection, name: Path) -> None:
-    """Refuse too many runs, by their numbers instead of a count.
+    """Refuse runs whose numbers are not those of a campaign.
 
     Raises:
-        StoreError: their numbers are not those of a campaign.
+        StoreError: a number is out of range.
     """
     if schema.version_of(connection, name) == 0:  # a new file
         return

@@ -101,7 +101,7 @@ def read_some(path: Path) -> str:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise an error with the name of a file or folder that cannot be written.
+    """Name the file or folder that cannot be written.
 
     Raises:
         StoreUnwritable: the file system refuses.
@@ -135,7 +135,7 @@ def private(path: Path, mode: int = 0o600) -> TextIO:
 
 
 def publish(unfinished: Path, path: Path) -> None:
-    """Give a complete file its name durably: the name survives a crash of the machine."""
+    """Give a complete file its name, which survives a crash of the machine."""
     os.rename(unfinished, path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

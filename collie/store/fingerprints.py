@@ -58,7 +58,7 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
 
 
 def load(folder: Path) -> dict[str, Fingerprint]:
-    """Return the latest fingerprint of each host, host A first, or none if the campaign has none.
+    """Return the latest fingerprint of each host, host A first.
 
     Raises:
         StoreError: a file is damaged.

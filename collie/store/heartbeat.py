@@ -1,6 +1,6 @@
-"""`status.json`: the last status of the process that runs a campaign, so that others can see whether it is alive.
+"""`status.json`: the last status of the process that runs a campaign.
 
-It describes the process. The record does not depend on it.
+It shows whether the process is alive. The record does not depend on it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:
-    """Return the last status, or None if there is none, as in campaigns of early versions.
+    """Return the last status, if there is one. Early versions wrote none.
 
     Raises:
         StoreError: it is no status of this Collie.

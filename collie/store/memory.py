@@ -47,7 +47,7 @@ class MemoryStore:
             yield self._runs[run] if with_series else self._runs[run].without_series
 
     def series(self, run: int) -> Sequence[Sample]:
-        """Return the samples of a run, empty without samples or without such a run."""
+        """Return the samples of a run, empty if there are none."""
         result = self._runs[run].result if run in self._runs else None
         return result.measurement.series if isinstance(result, Measured) else ()
 

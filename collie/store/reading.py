@@ -3,11 +3,11 @@
 The state of a record decides how it is opened, each time after `vetting`:
 
 * The user's running campaign: `mode=ro`, with its log. Each run is visible at once. SQLite updates the log's index,
-because readers report their position there.
+  because readers report their position there.
 * A record at rest, without a log and of the current schema: `immutable=1`, in place. SQLite opens no other file and
-takes no lock.
+  takes no lock.
 * Any other, such as that of a killed process, of an older schema, or another user's running campaign: a private copy.
-Its log is replayed and its schema migrated.
+  Its log is replayed and its schema migrated.
 
 A copy costs seconds and disk space for a large record, and a rescue system may lack a writable disk. It is in a new
 folder below `$TMPDIR` for this user alone, and is removed with the reader.
@@ -58,7 +58,7 @@ class Reader:
 
     @property
     def is_current(self) -> bool:
-        """Whether all answers since the connection was opened hold, because no process has written since."""
+        """Whether earlier answers still hold, because no process has written since."""
         if self._in_place is None:
             return True
         with campaign_folder(self._directory) as folder:

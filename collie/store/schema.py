@@ -2,10 +2,10 @@
 
 1. `PRAGMA user_version` is the schema version. `PRAGMA application_id` marks the file as a campaign.
 2. Both are in the first 100 bytes of the file (sqlite.org/fileformat2.html, section 1.3). They are written before the
-  file gets its name, and never only in the write-ahead log. Thus a file that this version does not understand is
-  refused without opening it.
+   file gets its name, and never only in the write-ahead log. Thus a file that this version does not understand is
+   refused without opening it.
 3. A migration takes the file from version n to n + 1 in one transaction. Published migrations never change. New ones
-  are appended.
+   are appended.
 4. Only the writer of a campaign migrates it. A reader migrates a copy (`reading.py`).
 """
 

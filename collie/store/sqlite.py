@@ -2,13 +2,12 @@
 
 1. `campaign.sqlite` is the record. All other files of the directory can be written from it again.
 2. A call that adds data returns when it is on disk (write-ahead log, `synchronous=FULL`). The data survives a crash of
-  the process and of the machine.
+   the process and of the machine.
 3. A campaign is created by one rename of a complete file in WAL mode. Nothing is overwritten, and no rollback journal
-  ever exists beside a record.
-4. One process writes (`lock.py`). Any number can read (`reading.py`), as `collie report` and `status` do. Readers
-  change nothing.
+   ever exists beside a record.
+4. One process writes (`lock.py`). Any number can read (`reading.py`). Readers change nothing.
 5. A file that this version does not understand is refused before it is opened (`schema.py`). So is one beside a file
-  that SQLite would act on (`vetting.py`).
+   that SQLite would act on (`vetting.py`).
 6. The record is untrusted: rows are read in order, in bounded bytes, and never more bytes than the file has.
 """
 
@@ -160,7 +159,7 @@ class SqliteStore:
             first = rows[-1][0] + 1
 
     def series(self, run: int) -> Sequence[Sample]:
-        """Return the samples of a run, empty without samples or without such a run."""
+        """Return the samples of a run, empty if there are none."""
         rows = self._page(SELECT_BETWEEN, run, run)
         result = self._record(rows[0]).result if rows else None
         return result.measurement.series if isinstance(result, Measured) else ()

@@ -6,7 +6,7 @@ super-journal that it names, at any path. It writes into the write-ahead log (`-
 1. A record has no rollback journal, because it is in WAL mode before it gets its name.
 2. Its files are regular files, not links.
 3. Log and index belong to the owner of the record, who alone can read it. If SQLite will write them, they have no
-  second link, which could be a file elsewhere.
+   second link, which could be a file elsewhere.
 4. The log begins like SQLite's logs. Zeros are accepted: SQLite skips a log that was not written before a crash.
 """
 

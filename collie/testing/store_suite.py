@@ -118,7 +118,7 @@ class StoreSuite:
         assert list(store.runs()) == records
 
     def test_samples_over_time_are_told_apart_from_their_run(self, store: CampaignStore) -> None:
-        """Samples can be read with their run, without it, or not at all."""
+        """A run can be read without its samples, and the samples without their run."""
         store.add_run(measured(1))
         store.add_run(RunRecord(2, "extract", Workload(), Unsupported("no GPU", 0.0), 21.0))
         bare = replace(measured(1), result=Measured(replace(MEASUREMENT, series=()), 20.1))

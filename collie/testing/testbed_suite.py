@@ -147,7 +147,7 @@ class TestbedSuite:
     ) -> None:
         """The budget holds before the last sample, and that sample ends the run.
 
-        The verdict is anomalous, or inconclusive where a tight budget also stops the pause of a normal start-up.
+        The verdict is anomalous, or inconclusive if the budget also stops the pause of a normal start-up.
         """
         if storm is None:
             pytest.skip("this testbed has no pause counters")
@@ -192,7 +192,7 @@ class TestbedSuite:
             assert result.reason
 
     def test_closing_twice_does_no_harm(self, testbed: Testbed) -> None:
-        """Clean-up code can close twice. The second call reports nothing left either."""
+        """Clean-up code can close twice."""
         _measured(testbed, self.workloads[0], 1)
         left = testbed.close()
         assert set(left.values()) <= {0}

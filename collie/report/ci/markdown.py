@@ -28,7 +28,7 @@ _FOLDED = (Change.STILL,)
 
 
 def write_markdown(path: Path, summary: GateSummary, context: GateContext) -> None:
-    """Append the result of a gate to a file. A CI gives all steps of a job the same file.
+    """Append the result of a gate to a file that all steps of a CI job share.
 
     Raises:
         UsageError: the file cannot be written.

@@ -191,7 +191,7 @@ def trace_chart(traces: Sequence[Trace]) -> Chart:
 
 
 def hosts_of(traces: Iterable[Trace]) -> list[str]:
-    """Return every host with a line, in order. A host has one line style in all panels."""
+    """Return every host with a line. A host has one line style in all panels."""
     return sorted({host for trace in traces for host, _ in trace.hosts})
 
 
@@ -231,7 +231,6 @@ def _rows(count: int) -> list[tuple[float, float]]:
 
 
 def _time_axis(end_seconds: float) -> tuple[Scale, tuple[Tick, ...], str]:
-    """Return a scale of seconds, its ticks in hours, minutes or seconds, and its title."""
     factor, unit = _time_unit(end_seconds)
     start, end = _LEFT, _WIDTH - _RIGHT
     return (

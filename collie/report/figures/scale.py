@@ -1,4 +1,4 @@
-"""Scales of figures: positions of values, and the values that get a label. Pure."""
+"""Scales of figures: positions of values, and their labels. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from collie.workloads.units import format_number
 
 _DECADES_FOR_A_LOGARITHM = 3
-"""Values that span more than a factor of thousand are drawn on a logarithmic scale."""
+"""Values that span more than this are drawn on a logarithmic scale."""
 _INTERVALS = 2
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -37,7 +37,7 @@ class Scale:
     logarithmic: bool = False
 
     def place(self, value: float) -> float:
-        """Return the place of a value to a tenth of a unit, finer than any screen shows."""
+        """Return the place of a value to a tenth of a unit."""
         low, high, at = self.low, self.high, value
         if self.logarithmic:
             low, high, at = math.log10(low), math.log10(high), math.log10(at)
@@ -58,7 +58,7 @@ class Scale:
 
 
 def scale_of(values: Iterable[float], start: float, end: float, *, decades: bool = True) -> Scale:
-    """Return a scale for all values: from 0 on, or logarithmic if they need and `decades` allows it."""
+    """Return a scale for all values: from 0 on, or logarithmic if they span decades and `decades` allows it."""
     known = list(values)
     low, high = min(known), max(known)
     if decades and low > 0 and high > low * 10**_DECADES_FOR_A_LOGARITHM:

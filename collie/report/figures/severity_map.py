@@ -97,7 +97,7 @@ class SeverityMap:
         return f"map-{'-'.join(re.sub(r'[^A-Za-z0-9_.-]+', '_', word) for word in words)}.svg"
 
     def kinds(self) -> list[list[str | None]]:
-        """Return the content of each cell: a mechanism's name, an empty text if normal, None if it cannot run."""
+        """Return each cell's mechanism, an empty text if normal, None if it cannot run."""
         return [
             [
                 None if value is None else (name or UNEXPLAINED) if value > 0 else ""
@@ -136,7 +136,7 @@ class Region:
 
 
 def regions(kinds: Sequence[Sequence[str | None]]) -> list[Region]:
-    """Return the anomalous regions of a map, largest first. Connected cells share a side."""
+    """Return the anomalous regions of a map, largest first. Their cells share sides."""
     found = []
     seen: set[Cell] = set()
     for row, line in enumerate(kinds):
@@ -184,7 +184,7 @@ def _plain(value: Any) -> Any:
 
 
 def ticks(axis: MapAxis) -> tuple[list[tuple[float, str]], list[float]]:
-    """Return an axis' labelled ticks as (place, label), and the places of unlabelled ones."""
+    """Return labelled ticks as (place, label), and the places of unlabelled ones."""
     if not axis.logarithmic:
         every = -(-len(axis.values) // _MAX_TICKS)
         return [(axis.place(value), axis.text(value)) for value in axis.values[::every]], []
@@ -216,7 +216,7 @@ def _connected(kinds: Sequence[Sequence[str | None]], start: Cell) -> set[Cell]:
 
 
 def _innermost_first(cells: set[Cell]) -> list[Cell]:
-    """Order the cells of a region by steps to its border, most first, then by distance from their centre."""
+    """Order cells by steps to the region's border, most first, then by distance from their centre."""
     depth = {cell: 0 for cell in cells if any(other not in cells for other in _around(cell))}
     waiting = deque(sorted(depth))
     while waiting:

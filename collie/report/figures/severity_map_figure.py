@@ -31,10 +31,10 @@ SUFFIXES: Final = (".svg", ".png")
 _WIDTH_INCHES, _HEIGHT_INCHES = 6.3, 4.6
 _DPI: Final = 200
 _COLOURS: Final = "magma_r"
-"""Perceptually uniform, and safe for colour-blind readers. Its pale end costs little ink."""
+"""Perceptually uniform, and safe for colour-blind readers."""
 _NORMAL: Final = "#eef0f2"
 _FAINTEST: Final = 0.06
-"""Start of severity in these colours, so that the smallest anomaly does not look normal."""
+"""Start of severity in these colours, so that the smallest anomaly is visible."""
 _ZERO: Final = 1e-9
 """Upper end of the severities of normal workloads, which are 0."""
 _MIN_SHARE: Final = 0.004
@@ -147,7 +147,7 @@ def _cells(figure: Figure, axes: Axes, drawn: SeverityMap) -> None:
 
 
 def _borders(axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]]) -> None:
-    """Draw the borders of anomalous cells and between mechanisms, along the sides of cells."""
+    """Draw the borders of anomalous cells and between mechanisms."""
     from matplotlib.collections import LineCollection
 
     begins: list[list[tuple[float, float]]] = []
@@ -204,7 +204,7 @@ def _labels(axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]
 
 
 class _Labels:
-    """Places names on a map without covering other names, the base workload's star or, if possible, other regions.
+    """Places names without covering other names, the base workload's star or, if possible, other regions.
 
     Units are pixels of the finished layout.
     """
@@ -220,7 +220,7 @@ class _Labels:
             self._taken.append(_box(star, 14 * self._point, 14 * self._point))
 
     def put(self, region: Region) -> None:
-        """Write the name of a region, or omit it if there is no room."""
+        """Write the name of a region if there is room."""
         words = region.mechanism.split("_")
         half = min(
             range(1, len(words)), key=lambda cut: abs(len("_".join(words[:cut])) * 2 - len(region.mechanism)), default=0

@@ -1,9 +1,9 @@
 """A comparison of two campaigns: anomalies of one, of both, and whether the two are comparable.
 
 1. Two anomalies are the same if their symptoms are related and the conditions of one hold for the simplest workload of
-  the other. Names do not count.
+   the other. Names do not count.
 2. A campaign can lack an anomaly because it did not look. The page therefore counts its runs inside the conditions, and
-  how many were normal.
+   how many were normal.
 3. Severity is that of the workload that revealed the anomaly. The page notes it if these workloads differ.
 4. Results of different testbeds are shown, and the page begins with the differences.
 """
@@ -109,7 +109,7 @@ class InBoth:
 
     @property
     def same_workload(self) -> bool:
-        """Whether both campaigns found it with the same workload, so that severities compare."""
+        """Whether both campaigns found it with the same workload."""
         return self.here.found_as == self.there.found_as
 
 

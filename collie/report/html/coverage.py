@@ -48,7 +48,7 @@ class DimensionCoverage:
 
     @property
     def most(self) -> int:
-        """Runs at the step with most runs, at least 1 for the figure's scale."""
+        """Runs at the most measured step, at least 1 for the figure's scale."""
         return max(1, *(step.runs for step in self.steps))
 
 

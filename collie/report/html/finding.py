@@ -51,7 +51,7 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class CounterRow:
-    """A counter under the anomaly and under plain traffic, per second over all hosts. None is unknown."""
+    """A counter under the anomaly and under plain traffic, per second over all hosts."""
 
     telling: DiscriminatingCounter
     here: float | None
@@ -124,7 +124,7 @@ def findings_of(
 
 
 def kinds_of(anomalies: Sequence[Anomaly]) -> list[tuple[Anomaly, tuple[Anomaly, ...]]]:
-    """Return each anomaly that no other explains, with those that it explains directly or through others."""
+    """Return each anomaly that no other explains, with all that it explains."""
     by_id = {anomaly.id: anomaly for anomaly in anomalies}
 
     def root(anomaly: Anomaly) -> Anomaly:

@@ -1,4 +1,4 @@
-"""The report: one HTML file that opens offline. It runs no script and fetches nothing."""
+"""The report: one offline HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SYMPTOMS: Mapping[Symptom, str] = {
 def write_report(
     store: CampaignStore, path: Path, context: ReportContext | None = None, *, follow: bool = False
 ) -> None:
-    """Write or replace the report of a campaign, finished or not. `follow` and errors are those of `write_page`."""
+    """Write or replace the report of a campaign, finished or not, as `write_page` does."""
     write_page(render_report(store, context or ReportContext()), path, follow=follow)
 
 
@@ -118,7 +118,7 @@ def _compared_facts(compared: ComparisonPage) -> list[tuple[str, str, str]]:
 
 
 def environment() -> Environment:
-    """Return the Jinja environment of every page: escaping, strict, with filters for quantities."""
+    """Return the strict, escaping Jinja environment of every page."""
     environment = Environment(
         loader=PackageLoader("collie.report"),
         autoescape=True,

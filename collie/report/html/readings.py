@@ -48,8 +48,7 @@ _SILENT = 1.0
 def rises_of(displayed: RunRecord, sibling: RunRecord) -> tuple[Rise, ...]:
     """Return the counters that rose most against the plain sibling, the highest first.
 
-    They stand in for `Anomaly.telling` until the anomaly is explained. That ranking is better: it uses all plain
-    traffic, and rates per packet.
+    They stand in for `Anomaly.telling`, which uses all plain traffic, until the anomaly is explained.
     """
     here, beside = measurement_of(displayed), measurement_of(sibling)
     if here is None or beside is None:
@@ -93,7 +92,7 @@ _KINDS = (
 
 
 def readings_of(displayed: RunRecord, sibling: RunRecord | None) -> Iterator[CounterComparison]:
-    """Yield the readings of every host, host A first, beside those of the plain sibling's run."""
+    """Yield the readings of every host, host A first."""
     here, beside = measurement_of(displayed), measurement_of(sibling)
     receiving = sinks(displayed.workload)
     sibling_receiving = sinks(sibling.workload) if sibling else ()

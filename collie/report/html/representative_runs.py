@@ -1,4 +1,4 @@
-"""The runs of a campaign that represent an anomaly, and plain traffic beside it."""
+"""The runs that represent an anomaly, and plain traffic beside it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_plain(record: RunRecord) -> bool:
 
 
 def typical(counter: str, records: Iterable[RunRecord]) -> float | None:
-    """Return the median of a counter over runs, or None if no run has it."""
+    """Return the median of a counter over the runs that have it."""
     measurements = filter(None, map(measurement_of, records))
     known = [value for measurement in measurements if (value := measurement.counter(counter)) is not None]
     return median(known) if known else None

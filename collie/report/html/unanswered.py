@@ -1,6 +1,6 @@
 """Runs without an answer, by cause: failed set-up, lost host, unsupported or inconclusive.
 
-They are neither normal nor anomalous. Their number tells the reader how far to trust the rest.
+Their number tells the reader how far to trust the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The content of the page, computed from the record. The template only lays it out."""
+"""The content of the page, computed from the record."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
 
 
 def _read(store: CampaignStore, anomalies: Sequence[Anomaly]) -> Iterator[RunRecord]:
-    """Yield the runs, with counters for plain traffic and anomalies.
+    """Yield the runs, with counters for plain traffic and anomalies up to `_MAX_READINGS`.
 
-    Other runs, and runs beyond `_MAX_READINGS`, keep only the driven counter.
+    Other runs keep only the driven counter.
     """
     left, displayed = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
     for record in store.runs(with_series=False):
@@ -143,7 +143,7 @@ def _with_driven_counter_alone(record: RunRecord) -> RunRecord:
 
 
 def _drawn(store: CampaignStore) -> SeriesOf:
-    """Return a function that returns the samples of a run until the page is full, then none."""
+    """Return a function that returns a run's samples until the page is full."""
     left = _MAX_DRAWN_SAMPLES
 
     def series_of(run: int) -> Sequence[Sample]:

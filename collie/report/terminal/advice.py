@@ -18,7 +18,7 @@ from collie.workloads.units import format_bytes, format_list
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 Measured = Mapping[int, tuple[JudgedRun, JudgedRun | None]]
-"""By the position of a hit: the run of its example, and the run after the change."""
+"""By the position of a hit: the runs of its example before and after the change."""
 
 
 def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Sequence[str] = ()) -> str:
@@ -66,7 +66,7 @@ def _undecided(steps: int) -> str:
 
 
 def _last(changes: Sequence[SettingChange]) -> list[SettingChange]:
-    """Return the last of several changes of one dimension, which has the final value."""
+    """Return the last of several changes of one dimension."""
     return list({(change.traffic.name, change.dimension): change for change in changes}.values())
 
 
@@ -104,7 +104,7 @@ def _measured(runs: tuple[JudgedRun, JudgedRun | None] | None) -> Iterator[str]:
 
 
 def verdict_of(run: JudgedRun) -> str:
-    """Return a run's verdict and reason, or the cause of a missing verdict."""
+    """Return a run's verdict and reason, or why it has none."""
     if run.verdict is None:
         return "could not be measured"
     return f"{run.verdict.outcome}, {run.verdict.reason}"

@@ -1,4 +1,4 @@
-"""The result of a gate as text and as JSON. `junit.py` and `markdown.py` write it for a CI."""
+"""The result of a gate as text and as JSON."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def headline(summary: GateSummary, context: GateContext) -> str:
 
 
 def anomalies(summary: GateSummary, change: Change) -> tuple[CaseResult, ...]:
-    """Return the cases with this change, and of the neighbours only the changed ones."""
+    """Return the cases with this change. Only changed neighbours count."""
     quiet = (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED)
     return tuple(r for r in summary.of(change) if r.case.kind is not CaseOrigin.NEIGHBOUR or change not in quiet)
 
@@ -112,7 +112,7 @@ def effort(summary: GateSummary) -> str:
 
 
 def describe_effect(effect: Effect | None) -> str:
-    """Return the size of a change in words, or an empty text if it is unknown."""
+    """Return the size of a change in words, if it is known."""
     if effect is None:
         return ""
     parts = []
@@ -154,7 +154,7 @@ def _told(result: CaseResult, context: GateContext) -> Iterator[str]:
 
 
 def confidence(comparison: Comparison) -> str:
-    """Return the confidence of a comparison in words, or an empty text if it has none."""
+    """Return the confidence of a comparison in words, if it has one."""
     if comparison.confidence is None:
         return ""
     return "over 99.9 %" if comparison.confidence > 0.999 else f"{100 * comparison.confidence:.3g} %"

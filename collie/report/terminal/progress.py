@@ -1,4 +1,4 @@
-"""The progress of a campaign in words, for the live view and `collie status`. Unknown parts are empty."""
+"""The progress of a campaign in words, for the live view and `collie status`."""
 
 from __future__ import annotations
 

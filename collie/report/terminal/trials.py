@@ -1,4 +1,4 @@
-"""The result of a reproduction as lines, for the terminal in colour and for a bundle without libraries."""
+"""The result of a reproduction as lines, for the terminal and for a bundle without libraries."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class TerminalLine(NamedTuple):
 def trial_lines(
     name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None
 ) -> Iterator[TerminalLine]:
-    """Yield the result of a reproduction, of its controls, and the changes of the testbed.
+    """Yield the result of a reproduction and of its controls, and the changes of the testbed.
 
     Args:
         name: the user's name of the anomaly.
         reproduction: its runs and its controls.
-        changed: differences from the anomaly's original testbed, or None if it is not recorded.
+        changed: differences from the original testbed, or None if it is not recorded.
     """
     symptom = _words(reproduction.symptom)
     yield TerminalLine(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
@@ -58,7 +58,7 @@ def trial_lines(
 
 
 def difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[TerminalLine]:
-    """Yield the differences from an anomaly's original testbed, or a remark if it is not recorded."""
+    """Yield the differences from the original testbed."""
     if changed is None:
         yield TerminalLine("what it was found on is not on record, so nothing can be said of what differs", "dim")
         return
