@@ -192,7 +192,7 @@ def _chosen(traffics: Sequence[_Traffic], number: str, name: str) -> Sequence[_T
         if not number.isdecimal() or not 1 <= int(number) <= len(traffics):
             raise ValueError(f"has no traffic #{number}; it has #1" + (f" to #{len(traffics)}" if traffics[1:] else ""))
         return [traffics[int(number) - 1]]
-    if len(traffics) == 1 or (len(traffics) == 2 and _alike(*traffics)):
+    if len(traffics) == 1 or (len(traffics) == 2 and _equal_traffics(*traffics)):
         return traffics
     raise ValueError(
         f"runs {len(traffics)} unlike traffics at once, and a workload has one kind; run one of them alone: "
@@ -200,7 +200,7 @@ def _chosen(traffics: Sequence[_Traffic], number: str, name: str) -> Sequence[_T
     )
 
 
-def _alike(first: _Traffic, second: _Traffic) -> bool:
+def _equal_traffics(first: _Traffic, second: _Traffic) -> bool:
     """Whether two traffics differ only in the hosts, and fit one workload."""
     ours, theirs = _fields(first)[0], _fields(second)[0]
     if second.client.ip == second.server.ip:  # loopback must be on the host that the first traffic delivers to

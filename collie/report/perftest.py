@@ -107,17 +107,17 @@ def _explanation(case: PerftestCase) -> Iterator[str]:
     yield from textwrap.wrap(f"{name}: {case.symptom.replace('_', ' ')} when {case.mfs}", 110)
     if expression.lacks:
         yield "perftest cannot run it:"
-        yield from (f"  {_told(each)}" for each in expression.lacks)
+        yield from (f"  {_difference_text(each)}" for each in expression.lacks)
         yield f"`collie export {name} --as bundle` can: it brings its own traffic."
         return
     if expression.differs:
         yield "What perftest runs otherwise, which no condition of the anomaly names:"
-        yield from (f"  {_told(each)}" for each in expression.differs)
+        yield from (f"  {_difference_text(each)}" for each in expression.differs)
     if expression.requires:
         yield f"Needs {'; '.join(expression.requires)}."
 
 
-def _told(difference: PerftestDifference) -> str:
+def _difference_text(difference: PerftestDifference) -> str:
     asked, runs = _shown(difference.asked), _shown(difference.runs)
     return f"{difference.field} {runs} instead of {asked}: {difference.reason}"
 

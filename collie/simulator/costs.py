@@ -56,7 +56,7 @@ _NEVER_LOOPED: Final = 3
 _NOTHING: Final = (0.0,) * _NEVER_LOOPED
 
 
-class Ways(NamedTuple):
+class PathCosts(NamedTuple):
     """Costs of one message by resource, for each way through a host. `loop` is empty on a host without loopback."""
 
     out: Vector
@@ -75,8 +75,8 @@ class HostCosts(NamedTuple):
     """
 
     sets: WorkingSets
-    steady: Ways
-    arrival: Ways
+    steady: PathCosts
+    arrival: PathCosts
     dropping: Quantity
     trip: Quantity
     round_trip: Quantity
@@ -103,7 +103,7 @@ class Costs(NamedTuple):
     answer_bytes: Quantity
 
 
-class _Place(NamedTuple):
+class _BufferLocation(NamedTuple):
     """Location of one host's buffers.
 
     Attributes:
@@ -246,13 +246,13 @@ def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
     )
 
 
-def _places(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[_Place, _Place]:
+def _places(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[_BufferLocation, _BufferLocation]:
     far, gpu = subsystem.memory.far_latency_seconds, subsystem.memory.gpu_latency_seconds
     source_late = t.far_source * far + t.gpu_source * gpu
     sink_late = t.far_sink * far + t.gpu_sink * gpu
     return (
-        _Place(t.far_source, t.gpu_source, t.near_gpu_source, source_late, loops=False),
-        _Place(t.far_sink, t.gpu_sink, t.near_gpu_sink, sink_late, loops=n.anywhere(t.loop)),
+        _BufferLocation(t.far_source, t.gpu_source, t.near_gpu_source, source_late, loops=False),
+        _BufferLocation(t.far_sink, t.gpu_sink, t.near_gpu_sink, sink_late, loops=n.anywhere(t.loop)),
     )
 
 
@@ -289,7 +289,13 @@ def _pushed_out(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity
 
 
 def _host(
-    subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets, here: _Place, peer: _Place
+    subsystem: Subsystem,
+    t: TrafficArrays,
+    n: Numbers,
+    m: _Message,
+    sets: WorkingSets,
+    here: _BufferLocation,
+    peer: _BufferLocation,
 ) -> HostCosts:
     round_trip = 2.0 * subsystem.pcie.read_latency_seconds + here.late + m.payload_bits / subsystem.wire.line_rate_bps
     # UC and UD messages end when they have left. RC messages stay until they are acknowledged.
@@ -304,7 +310,9 @@ def _host(
     )
 
 
-def _steady(subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets, here: _Place) -> Ways:
+def _steady(
+    subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets, here: _BufferLocation
+) -> PathCosts:
     pcie, bridge = subsystem.pcie, subsystem.gpu_bridge
     staged = sets.staging_misses * t.packets * subsystem.transmit_staging.refill_seconds
     in_dram = (1.0 - here.gpu) * m.payload_bits / subsystem.memory.bandwidth_bps
@@ -339,9 +347,9 @@ def _steady(subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, set
         0.0,
     )
     if not here.loops:
-        return Ways(out, into, ())
+        return PathCosts(out, into, ())
     both = [leaving + coming for leaving, coming in zip(out[:-_NEVER_LOOPED], into[:-_NEVER_LOOPED], strict=True)]
-    return Ways(out, into, (*both, *_NOTHING))
+    return PathCosts(out, into, (*both, *_NOTHING))
 
 
 def _blocking(
@@ -361,7 +369,7 @@ def _blocking(
     return loads * context.miss_seconds, t.is_rc_write * sets.translation_misses * translation.miss_seconds / overlap
 
 
-def _arrival(subsystem: Subsystem, n: Numbers, m: _Message, sets: WorkingSets, here: _Place) -> Ways:
+def _arrival(subsystem: Subsystem, n: Numbers, m: _Message, sets: WorkingSets, here: _BufferLocation) -> PathCosts:
     placement_bps, link, bridge = subsystem.engine.placement_bps, subsystem.socket_link, subsystem.gpu_bridge
     line_rate = subsystem.wire.line_rate_bps
     pushed_out = m.receives.pushed_out
@@ -374,7 +382,7 @@ def _arrival(subsystem: Subsystem, n: Numbers, m: _Message, sets: WorkingSets, h
     held_up = m.scatter * overrun(n, sets.reads, subsystem.reads.scatter_lists)
     held_up = held_up + m.answered * overrun(n, sets.ends, subsystem.acknowledgements.contexts)
     to_placement = line_rate / placement_bps
-    return Ways(
+    return PathCosts(
         out=(0.0, m.answering * to_placement + held_up, 0.0, 0.0, turned, crossing, 0.0, 0.0),
         into=(
             m.place,

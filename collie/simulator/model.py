@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from collie.simulator.costs import ARRIVAL, STEADY, Costs, HostCosts, Ways, costs_of
+from collie.simulator.costs import ARRIVAL, STEADY, Costs, HostCosts, PathCosts, costs_of
 from collie.simulator.hardware import Subsystem
 from collie.simulator.numbers import MANY, ONE, Numbers, Quantity, Vector
 from collie.simulator.traffic import TrafficArrays, stack, traffic_of
@@ -223,10 +223,10 @@ def _limits(t: TrafficArrays, costs: Costs, n: Numbers) -> Rates:
     return forth, back, loop
 
 
-def _busy(ways: Ways, leaving: Quantity, coming: Quantity, looping: Quantity, n: Numbers) -> Vector:
+def _busy(paths: PathCosts, leaving: Quantity, coming: Quantity, looping: Quantity, n: Numbers) -> Vector:
     if not n.anywhere(looping):
-        return [leaving * out + coming * into for out, into in zip(ways.out, ways.into, strict=True)]
-    costs = zip(ways.out, ways.into, ways.loop, strict=True)
+        return [leaving * out + coming * into for out, into in zip(paths.out, paths.into, strict=True)]
+    costs = zip(paths.out, paths.into, paths.loop, strict=True)
     return [leaving * out + coming * into + looping * loop for out, into, loop in costs]
 
 
@@ -326,8 +326,8 @@ def _left_over(
     """Return the rate of yielding loopback traffic: the rest of every resource that it needs."""
     forth, back = flows
     rate = n.least(limit, 1.0 / costs.loopback)
-    for load, ways in zip(loads, (costs.sink.steady, costs.sink.arrival), strict=True):
-        for busy, cost in zip(load, ways.loop, strict=True):
+    for load, paths in zip(loads, (costs.sink.steady, costs.sink.arrival), strict=True):
+        for busy, cost in zip(load, paths.loop, strict=True):
             if n.anywhere(cost):
                 room = n.most(0.0, 1.0 - busy)
                 rate = n.least(rate, n.choose(cost, room / n.most(cost, 1e-18), rate))

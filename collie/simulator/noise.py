@@ -23,7 +23,7 @@ COUNTER_SPREAD: Final = 0.03
 """Relative standard deviation of a counter."""
 SAMPLE_SPREAD: Final = 0.01
 """Relative standard deviation of one sample around its run."""
-STRAY_PAUSE: Final = 2e-5
+SPURIOUS_PAUSE: Final = 2e-5
 """Scale of the occasional pause of a healthy NIC: a fiftieth of the anomaly threshold."""
 
 START_PAUSE: Final = 0.05
@@ -34,7 +34,7 @@ _BLOCK_RUNS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class RunNoise:
     """The random draws of one run. Lists are per host.
 
     Attributes:
@@ -67,14 +67,14 @@ class Chance:
         return [[factor * (0.5 if factor > 1.0 else 1.0) for factor in host] for host in spread]
 
 
-def chance(seed: int, run: int, noise: float, counters: int, samples: int) -> Chance:
+def draw_noise(seed: int, run: int, noise: float, counters: int, samples: int) -> RunNoise:
     """Draw the random part of a run. `noise` is a factor on all spreads and shares, above 0."""
     block, position = divmod(run, _BLOCK_RUNS)
     return _block(seed, block, noise, counters, samples)[position]
 
 
 @lru_cache(maxsize=16)
-def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> tuple[Chance, ...]:
+def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> tuple[RunNoise, ...]:
     rng = np.random.default_rng([seed, block])
     runs = range(block * _BLOCK_RUNS, (block + 1) * _BLOCK_RUNS)
     fails, cause, unsettled, strength = rng.random((4, _BLOCK_RUNS, 1))
@@ -87,13 +87,13 @@ def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> 
         ~unstable[:, 0],
         np.exp(noise * THROUGHPUT_SPREAD * throughput) * (1.0 - 0.3 * taken),
         np.exp(noise * COUNTER_SPREAD * pause),
-        STRAY_PAUSE * noise * abs(spurious_pause) + np.where(taken > 0.5, 0.01 * taken, 0.0),
+        SPURIOUS_PAUSE * noise * abs(spurious_pause) + np.where(taken > 0.5, 0.01 * taken, 0.0),
         np.exp(noise * COUNTER_SPREAD * rng.standard_normal((_BLOCK_RUNS, _HOSTS, counters))),
         START_PAUSE * noise * abs(start),
     )
     rows = zip(runs, *(column.tolist() for column in columns), strict=True)
     return tuple(
-        Chance(
+        RunNoise(
             failure=FAILURES[int(cause)] if cause >= 0 else None,
             stable=stable,
             throughput=throughput,

@@ -69,8 +69,8 @@ _WQE_CACHE_SHARPNESS: Final = 2.0
 _WQE_CACHE_CONFLICTS: Final = 0.05
 
 
-UNLIKE_COUNTERS: Final = ("rx_crc_errors", "out_of_sequence", "packets_sent_again", "memory_stalled")
-"""Additional counters of a simulated fleet, in the order of `unlike_counters`."""
+FLEET_COUNTERS: Final = ("rx_crc_errors", "out_of_sequence", "packets_sent_again", "memory_stalled")
+"""Additional counters of a simulated fleet, in the order of `counters_between`."""
 
 
 def counters(subsystem: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
@@ -82,8 +82,8 @@ def counters(subsystem: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
     return state.numbers.exchange(state.traffic.is_read, source, sink)
 
 
-def unlike_counters(a: Subsystem, b: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
-    """The same for two hosts that can differ, with `UNLIKE_COUNTERS` last."""
+def counters_between(a: Subsystem, b: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
+    """The same for two hosts that can differ, with `FLEET_COUNTERS` last."""
     of_source, of_sink = (b, a) if state.traffic.is_read else (a, b)
     source, sink = _port(state)
     for readings, host, load, costs, coming, leaving, loop in (

@@ -112,14 +112,14 @@ def survey(subsystem: SubsystemFile, space: Space, base: Workload, names: tuple[
         raise UsageError(f"--y {y.name} has no order; only --x may be a dimension of choices")
     if fixed := sorted(held & {x.field, y.field}):
         raise UsageError(f"{fixed[0]} is fixed and an axis of the map; give one of them")
-    room = _Room(space, held | {x.field, y.field})
+    headroom = _Headroom(space, held | {x.field, y.field})
     hardware = subsystem.hardware
     points: list[Workload] = []
     places: list[tuple[int, int]] = []
     refused = ""
     for row, y_value in enumerate(y.values):
         for column, x_value in enumerate(x.values):
-            point = room.make(base.with_(**y.put(y_value), **x.put(x_value)))
+            point = headroom.make(base.with_(**y.put(y_value), **x.put(x_value)))
             if wrong := next((text for _, text in space.violations(point)), None) or unsupported_reason(
                 hardware, point
             ):
@@ -137,7 +137,7 @@ def survey(subsystem: SubsystemFile, space: Space, base: Workload, names: tuple[
     ):
         severity[row, column] = value
         mechanisms[row][column] = mechanism
-    followed = tuple(name for name in room.may_move if any(point.get(name) != base.get(name) for point in points))
+    followed = tuple(name for name in headroom.may_move if any(point.get(name) != base.get(name) for point in points))
     return Survey(base, x, y, severity, tuple(map(tuple, mechanisms)), followed)
 
 
@@ -160,7 +160,7 @@ def _refined(ordered: Ordered) -> Iterator[int]:
                 yield snapped
 
 
-class _Room:
+class _Headroom:
     """Raises the dimensions that limit an axis: regions as long as the messages, queues as deep as a post."""
 
     def __init__(self, space: Space, held: set[str]) -> None:

@@ -38,7 +38,7 @@ class Page:
         return rows
 
 
-class Sequel:
+class RowSequence:
     """Successive rows of a table whose first column is their number.
 
     The pages of a hostile file can form a cycle or share the content of rows, and yield endless rows or gigabytes.

@@ -45,7 +45,7 @@ from collie.store.records import (
     tallied,
     to_row,
 )
-from collie.store.rows import Page, Sequel, bytes_of
+from collie.store.rows import Page, RowSequence, bytes_of
 from collie.store.vetting import BESIDE
 from collie.store.writing import Writer
 
@@ -152,10 +152,10 @@ class SqliteStore:
     def runs(self, *, with_series: bool = True) -> Iterator[RunRecord]:
         """Yield the recorded runs, with or without samples."""
         last = self._one("SELECT max(run) FROM runs")[0] or 0
-        first, sequel = 1, Sequel(self._source.size)
+        first, sequence = 1, RowSequence(self._source.size)
         while rows := self._page(SELECT_BETWEEN, first, last):
             for row in rows:
-                yield self._record(row, sequel, with_series=with_series)
+                yield self._record(row, sequence, with_series=with_series)
             first = rows[-1][0] + 1
 
     def series(self, run: int) -> Sequence[Sample]:
@@ -166,7 +166,7 @@ class SqliteStore:
 
     def tally(self) -> Tally:
         """Count the recorded runs without reading their measurements."""
-        tally, failed = self._asked(lambda connection: self._understood("its runs", partial(tallied, connection)))
+        tally, failed = self._answer(lambda connection: self._understood("its runs", partial(tallied, connection)))
         last_failure = self._record(self._page(SELECT_BETWEEN, failed, failed)[0]) if failed else None
         return replace(tally, last_failure=last_failure)
 
@@ -189,11 +189,11 @@ class SqliteStore:
     def anomalies(self) -> tuple[Anomaly, ...]:
         """Return all anomalies in the order found."""
         rows = self._page("SELECT position, id, anomaly, digest FROM anomalies ORDER BY position", most=_ANOMALIES)
-        sequel = Sequel(self._source.size)
+        sequence = RowSequence(self._source.size)
         if len(rows) > _MAX_ANOMALIES or sum(map(bytes_of, rows)) >= _ANOMALIES.bytes:
             raise StoreError(f"{self.directory.database} holds more than {_MAX_ANOMALIES} anomalies, or 8 MiB of them")
         for row in rows:
-            self._understood("its anomalies", partial(sequel.take, row))
+            self._understood("its anomalies", partial(sequence.take, row))
         return tuple(self._decoded("an anomaly of it", codec.decode_anomaly, row[1:], 1) for row in rows)
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -270,10 +270,12 @@ class SqliteStore:
             return rows[0]
         raise StoreError(f"{self.directory.database} is damaged: it holds no campaign")
 
-    def _record(self, row: Sequence[Any], sequel: Sequel | None = None, *, with_series: bool = True) -> RunRecord:
+    def _record(
+        self, row: Sequence[Any], sequence: RowSequence | None = None, *, with_series: bool = True
+    ) -> RunRecord:
         def read() -> RunRecord:
-            if sequel:
-                sequel.take(row)
+            if sequence:
+                sequence.take(row)
             return from_row(row, with_series=with_series)
 
         return self._understood(f"run {row[0]!s:.20}", read)
@@ -298,9 +300,9 @@ class SqliteStore:
 
     def _page(self, query: str, *values: Any, most: Page = _PAGE) -> list[Any]:
         """Return rows up to the limits of a page, at least one if any exists."""
-        return self._asked(lambda connection: most.of(connection.execute(query, values)))
+        return self._answer(lambda connection: most.of(connection.execute(query, values)))
 
-    def _asked(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+    def _answer(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         """Return an answer of the record. Ask again if it changed below a reader."""
         while True:
             try:

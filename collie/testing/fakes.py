@@ -134,7 +134,7 @@ class FakeTestbed:
         return {}
 
     def _measurement(self, workload: Workload, observed: Planted | None, rng: Random) -> Measurement:
-        shown_by = tuple(self._host(name, workload, observed, rng) for name in hosts(workload))
+        measured_hosts = tuple(self._host(name, workload, observed, rng) for name in hosts(workload))
         symptom = observed.symptom if observed else None
         unfairness = observed.severity if observed and symptom is Symptom.UNFAIRNESS else 0.0
         health = GeneratorHealth(
@@ -147,10 +147,10 @@ class FakeTestbed:
         series = tuple(
             Sample(float(second), host.host, {**_shown(host), **host.counters})
             for second in range(1, 6)
-            for host in shown_by
+            for host in measured_hosts
         )
         wrong_bytes = 4096 if symptom is Symptom.WRONG_PAYLOAD else 0
-        return Measurement(shown_by, window_seconds=4.0, health=health, series=series, wrong_bytes=wrong_bytes)
+        return Measurement(measured_hosts, window_seconds=4.0, health=health, series=series, wrong_bytes=wrong_bytes)
 
     def _host(self, name: str, workload: Workload, observed: Planted | None, rng: Random) -> HostMeasurement:
         receives = name in sinks(workload)

@@ -117,7 +117,7 @@ class StoreSuite:
             store.add_run(record)
         assert list(store.runs()) == records
 
-    def test_samples_over_time_are_told_apart_from_their_run(self, store: CampaignStore) -> None:
+    def test_samples_are_read_apart_from_their_run(self, store: CampaignStore) -> None:
         """A run can be read without its samples, and the samples without their run."""
         store.add_run(measured(1))
         store.add_run(RunRecord(2, "extract", Workload(), Unsupported("no GPU", 0.0), 21.0))

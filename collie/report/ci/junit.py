@@ -73,18 +73,18 @@ def _write(path: Path, suite: TestSuite) -> None:
 
 def _case(result: CaseResult, context: GateContext) -> TestCase:
     case = TestCase(_clean(result.case.name), f"collie.gate.{result.case.kind}", round(result.elapsed_seconds, 3))
-    said = _said(result, context)
-    if said is not None:
-        case.result = [said]
-    case.system_out = _clean("\n".join(_told(result, context)))
+    final = _final_result(result, context)
+    if final is not None:
+        case.result = [final]
+    case.system_out = _clean("\n".join(_lines(result, context)))
     return case
 
 
-def _said(result: CaseResult, context: GateContext) -> FinalResult | None:
+def _final_result(result: CaseResult, context: GateContext) -> FinalResult | None:
     reason, kind = _clean(result.comparison.reason), result.change.value
     if result.change.is_alarm:
         failure = Failure(reason, kind)
-        failure.text = _clean("\n".join(_told(result, context)))
+        failure.text = _clean("\n".join(_lines(result, context)))
         return failure
     if result.change is Change.UNSUPPORTED:
         return Skipped(reason, kind)
@@ -93,7 +93,7 @@ def _said(result: CaseResult, context: GateContext) -> FinalResult | None:
     return None
 
 
-def _told(result: CaseResult, context: GateContext) -> list[str]:
+def _lines(result: CaseResult, context: GateContext) -> list[str]:
     lines = [f"{result.change}: {result.case.title}", result.comparison.reason]
     if effect := describe_effect(result.comparison.effect):
         lines.append(f"candidate against baseline: {effect}")

@@ -167,7 +167,7 @@ def driven_chart(driven: Sequence[Driven], found: Sequence[AnomalyMarker], end_s
         lines = (ChartLine(_dots(normal), "dots"), ChartLine(_diamonds(anomalous), "diamonds"))
         panels.append(Panel(f"{item.counter}, per second", top, bottom, up.ticks(3), lines))
     rules = tuple(across.place(item.seconds) for item in found)
-    words = "; ".join(map(_said, driven))
+    words = "; ".join(map(_driven_words, driven))
     return _chart(tuple(panels), ticks, title, f"Readings of driven counters over testbed time: {words}.", rules)
 
 
@@ -186,7 +186,7 @@ def trace_chart(traces: Sequence[Trace]) -> Chart:
             for host, samples in trace.hosts
         )
         panels.append(Panel(trace.title, top, bottom, up.ticks(3, percent if trace.is_share else None), lines))
-    words = "; ".join(map(_told, traces))
+    words = "; ".join(map(_trace_words, traces))
     return _chart(tuple(panels), across.ticks(9), "seconds since traffic started", f"One run over time: {words}.")
 
 
@@ -209,14 +209,14 @@ def _chart(
     return Chart(_WIDTH, panels[-1].bottom + _FOOT, _LEFT, _WIDTH - _RIGHT, panels, ticks, title, words, rules)
 
 
-def _said(driven: Driven) -> str:
+def _driven_words(driven: Driven) -> str:
     values = [point.value for point in driven.points]
     anomalous = sum(point.anomalous for point in driven.points)
     span = f"{engineering(min(values))} to {engineering(max(values))} per second"
     return f"{driven.counter}, {format_count(len(values), 'run')} from {span}, {anomalous} of them anomalous"
 
 
-def _told(trace: Trace) -> str:
+def _trace_words(trace: Trace) -> str:
     spans = []
     for host, samples in trace.hosts:
         known = [value for _, value in samples if value is not None]

@@ -21,7 +21,7 @@ from collie.report.html.finding import kinds_of
 from collie.report.html.view import ReportContext, elapsed_seconds
 from collie.search.anomaly import Anomaly
 
-_ALIKE_SEVERITY = 0.1
+_EQUAL_SEVERITY = 0.1
 """Severities closer than this are equal: confirmations of one workload differ as much."""
 
 
@@ -103,7 +103,7 @@ class InBoth:
     def change(self) -> SeverityChange:
         """Severity here against there."""
         difference = self.here.severity - self.there.severity
-        if abs(difference) < _ALIKE_SEVERITY:
+        if abs(difference) < _EQUAL_SEVERITY:
             return SeverityChange.ALIKE
         return SeverityChange.WORSE if difference > 0 else SeverityChange.MILDER
 
@@ -135,10 +135,10 @@ class ComparisonPage:
         """Whether the two testbeds are comparable."""
         if not (self.here.context.fingerprints and self.there.context.fingerprints):
             return Likeness.UNKNOWN
-        return Likeness.UNLIKE if self.unlike_fields else Likeness.SAME
+        return Likeness.UNLIKE if self.differing_fields else Likeness.SAME
 
     @property
-    def unlike_fields(self) -> list[str]:
+    def differing_fields(self) -> list[str]:
         """Fingerprint fields that can change results and are not known to be equal."""
         unlike = (found.field for host in self.hosts for found in host.differences if found.changes_results)
         return list(dict.fromkeys(unlike))

@@ -63,7 +63,7 @@ class AnomalyView:
     """One anomaly.
 
     Attributes:
-        met_again: anomalies that its explanation covers, in the order found.
+        covered: anomalies that its explanation covers, in the order found.
         strips: the figure of its minimal feature set.
         readings: of `run`, the confirming run of middle severity, and of `sibling_run`, its plain sibling.
         counters: of the simplest workload in `simplest_run`, and of plain traffic: its plain sibling, or the median of
@@ -75,7 +75,7 @@ class AnomalyView:
     """
 
     anomaly: Anomaly
-    met_again: tuple[Anomaly, ...]
+    covered: tuple[Anomaly, ...]
     conditions: tuple[ConditionRow, ...]
     strips: Strips | None
     differences: tuple[DifferenceRow, ...]
@@ -99,7 +99,7 @@ class AnomalyView:
     @property
     def worst_severity(self) -> float:
         """The largest severity of the anomaly and of those that it explains."""
-        return max(item.severity for item in (self.anomaly, *self.met_again))
+        return max(item.severity for item in (self.anomaly, *self.covered))
 
 
 def findings_of(
@@ -119,7 +119,7 @@ def findings_of(
         place: the campaign's directory on a command line.
     """
     kinds = kinds_of(anomalies)
-    findings = [_finding(kind, met_again, records, series_of, space, place) for kind, met_again in kinds]
+    findings = [_finding(kind, covered, records, series_of, space, place) for kind, covered in kinds]
     return tuple(sorted(findings, key=lambda finding: -finding.worst_severity))
 
 
@@ -144,7 +144,7 @@ def kinds_of(anomalies: Sequence[Anomaly]) -> list[tuple[Anomaly, tuple[Anomaly,
 
 def _finding(
     anomaly: Anomaly,
-    met_again: tuple[Anomaly, ...],
+    covered: tuple[Anomaly, ...],
     records: Sequence[RunRecord],
     series_of: SeriesOf,
     space: Space | None,
@@ -162,7 +162,7 @@ def _finding(
     drawn = [item.counter for item in anomaly.telling] or [rise.counter for rise in rises[:MAX_TELLING]]
     return AnomalyView(
         anomaly=anomaly,
-        met_again=met_again,
+        covered=covered,
         conditions=tuple(_condition_row(condition, workload, plain) for condition in anomaly.mfs.conditions),
         strips=strips_of(anomaly.mfs, workload, space) if space and anomaly.mfs.conditions else None,
         differences=tuple(

@@ -136,14 +136,14 @@ def render_gate_text(summary: GateSummary, context: GateContext) -> str:
     lines = [headline(summary, context)]
     for change in (Change.NEW, Change.WORSE, Change.INCONCLUSIVE, Change.FIXED):
         for result in anomalies(summary, change):
-            lines += ["", *_told(result, context)]
+            lines += ["", *_case_lines(result, context)]
     for change in (Change.STILL, Change.UNSUPPORTED):
         if found := anomalies(summary, change):
             lines += ["", f"{change.upper()}", *(f"    {r.case.name}: {r.case.title}" for r in found)]
     return "\n".join([*lines, "", neighbours(summary), searched(summary), effort(summary)])
 
 
-def _told(result: CaseResult, context: GateContext) -> Iterator[str]:
+def _case_lines(result: CaseResult, context: GateContext) -> Iterator[str]:
     comparison = result.comparison
     yield f"{result.change.upper()}  {result.case.name}: {result.case.title}"
     yield f"    {comparison.reason}"
