@@ -77,8 +77,8 @@ def watch(
     """Show the rate of every HOST's counters under any traffic. Real hosts only. Changes nothing.
 
     Without a HOST, the whole inventory. A bar shows how unusual a rate is for this host since the command began. A
-    pause, diagnostic or error counter that starts to move is unusual at once. --format json prints one line with an
-    object per host and period.
+    pause, diagnostic or error counter that starts to move is unusual at once. --format json prints one object per line,
+    for each host and period.
 
     \b
     collie counters watch --hosts hosts.yaml server-1 --seconds 10
