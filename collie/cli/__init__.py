@@ -1,1 +1,1 @@
-"""The command line: arguments and printing, nothing else."""
+"""The command line: only arguments and output."""

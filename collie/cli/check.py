@@ -31,7 +31,7 @@ from collie.workloads.application import Application
 
 @click.command("check", cls=CollieCommand)
 @click.argument("names", metavar="[WORKLOAD|APPLICATION]...", nargs=-1, shell_complete=content(ContentKind.APPLICATION))
-@click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line; repeat for more.")
+@click.option("--perftest", "lines", multiple=True, metavar="LINE", help="A perftest command line. Repeatable.")
 @click.option(
     "--against",
     default="nsdi22",
@@ -43,21 +43,20 @@ from collie.workloads.application import Application
 @click.option(
     "--space",
     metavar="NAME|FILE",
-    help="Read it in terms of this space.  [default: its own; nsdi22]",
+    help="Space of the comparison.  [default: its own; nsdi22]",
     shell_complete=content(ContentKind.SPACE),
 )
-@click.option("--measure", is_flag=True, help="Run an example of each hit, and the same after the change.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
+@click.option("--measure", is_flag=True, help="Run an example of each hit, before and after the change.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulated noise.")
 @safety_options
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...], **options: Any) -> int:
-    """Say which known anomalies an application can hit, and the cheapest change that keeps clear of them.
+    """List the known anomalies that an application can hit, and the cheapest change that avoids them.
 
-    What to check is an application file or its id, a workload file, the id of an anomaly, or perftest command lines;
-    several --perftest are processes that run at the same time. With --subsystem only the anomalies that were published
-    for it count. Exit 1 when any is hit; with --measure, when the example of any does not run normally. Exit 4 when it
-    is not known of an anomaly whether it is hit: the application is too wide for an exact answer.
+    Check an application file or its id, a workload file, the id of an anomaly, or perftest command lines. Several
+    --perftest run at the same time. With --subsystem only the anomalies published for it count. Exit 1 if any is hit;
+    with --measure, if the example of any is not normal. Exit 4 if the application is too wide for an exact answer.
 
     \b
     collie check rpc-library --subsystem F
@@ -67,7 +66,7 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
     if not names and not lines:
         raise UsageError("name an application or a workload, or paste a command line after --perftest")
     if options["hosts"] and not options["measure"]:
-        raise UsageError("--hosts says where to run examples; give --measure with it")
+        raise UsageError("--hosts is where examples run; give --measure with it")
     known = known_anomalies(ADAPTERS, options["against"], options["subsystem"])
     asked: list[tuple[Application, tuple[str, ...]]] = [
         (application_named(ADAPTERS, name, options["space"]), ()) for name in names
@@ -110,7 +109,6 @@ def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> Me
 
 
 def _is_bad(advice: Advice, runs: Measured) -> bool:
-    """Whether any hit counts: one whose example was seen to run normally does not."""
     for place in range(len(advice.hits)):
         verdict = runs[place][0].verdict if place in runs else None
         if verdict is None or verdict.outcome is not Outcome.NORMAL:

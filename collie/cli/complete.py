@@ -1,6 +1,6 @@
-"""What a shell completes: names of content and campaigns. Only what the file system tells at once is offered.
+"""Shell completion of names of content and campaigns, from the file system alone.
 
-Whatever goes wrong here offers nothing: a message in the middle of a command line would help nobody.
+Any error results in no suggestion, because a message would spoil the user's command line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CAMPAIGN = "campaign.sqlite"
 
 
 def content(kind: ContentKind, *others: str) -> Completer:
-    """Return what completes the names of a kind of content, certain other words, and files."""
+    """Return a completer of the names of a kind of content, given words, and files."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         named = _items((*_available(kind), *others), incomplete)
@@ -37,7 +37,7 @@ def inventories(_ctx: click.Context, _param: click.Parameter, incomplete: str) -
 
 
 def campaigns(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the directory of a campaign: those in `campaigns`, and those beside what was typed."""
+    """Complete the directory of a campaign: in `campaigns`, and beside the typed path."""
     found = _items(_campaigns(incomplete), incomplete)
     return found or [CompletionItem(incomplete, type="dir")]
 
@@ -50,7 +50,7 @@ def anomalies(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 
 def known(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete what --known takes: a collection of published anomalies, or a campaign."""
+    """Complete `--known`: a collection of published anomalies, or a campaign."""
     collections = {name.rpartition("-")[0] for name in _available(ContentKind.ANOMALY)}
     return [*_items(sorted(collections), incomplete), *campaigns(ctx, param, incomplete)]
 
@@ -66,7 +66,7 @@ def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 
 def _campaigns(incomplete: str) -> list[str]:
-    """Return campaigns in `campaigns`, in the directory that was typed so far, and those that it lies in."""
+    """Return campaigns in `campaigns` and in the typed directory, and the directories above campaigns."""
     typed = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
     places = {Path("campaigns"), typed, typed.parent}
     inside = (each for place in places for each in (place, *_below(place)))

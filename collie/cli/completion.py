@@ -16,7 +16,7 @@ _VARIABLE = "_COLLIE_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> int:
-    """Print what makes a shell complete Collie's commands, options, campaigns and names of content.
+    """Print a script that completes Collie's commands, options, campaigns and names of content in a shell.
 
     \b
     eval "$(collie completion bash)"          # in ~/.bashrc
@@ -25,8 +25,8 @@ def command(ctx: click.Context, shell: str) -> int:
     collie completion bash > /etc/bash_completion.d/collie
     """
     kind = get_completion_class(shell)
-    if kind is None:  # click knows each of the three; a patched one may not
-        raise UsageError(f"this click knows no completion for {shell}")
+    if kind is None:  # click supports all three; a patched one may not
+        raise UsageError(f"this version of click has no completion for {shell}")
     completion = kind(ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
     click.echo(completion.source_template % completion.source_vars())
     return 0

@@ -35,14 +35,14 @@ _WIDE = 240
 
 @click.group("counters", cls=commands.CollieGroup)
 def command() -> None:
-    """List or watch what a NIC tells."""
+    """List or watch the counters of a NIC."""
 
 
 @command.command("list")
 @click.option(
     "--driver",
     metavar="NAME",
-    help="Read the catalog of a driver, without any testbed.",
+    help="Read the catalog of a driver, without a testbed.",
     shell_complete=content(locate.ContentKind.CATALOG),
 )
 @testbed_options
@@ -63,38 +63,38 @@ def list_(driver: str | None, output: str, **options: Any) -> int:
             }
         )
     else:
-        # Nine columns need room; a file or a pipe has no edge to wrap at.
+        # Nine columns are wide, and a file or a pipe does not wrap.
         Console(width=None if Console().is_terminal else _WIDE, markup=False, emoji=False).print(_table(catalog))
     return 0
 
 
 @command.command("watch")
 @click.argument("names", metavar="[HOST]...", nargs=-1)
-@click.option("--seconds", type=click.FloatRange(min=0.5), default=None, help="How long.  [default: until Ctrl-C]")
+@click.option("--seconds", type=click.FloatRange(min=0.5), default=None, help="Duration.  [default: until Ctrl-C]")
 @click.option("--period", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between lines.")
 @click.option("--all", "everything", is_flag=True, help="Also print counters that stand still.")
 @testbed_options
 def watch(
     names: tuple[str, ...], seconds: float | None, period: float, everything: bool, output: str, **options: Any
 ) -> int:
-    """Show how fast the counters of every HOST move, whatever traffic there is. Real hosts only; changes nothing.
+    """Show the rate of every HOST's counters under any traffic. Real hosts only. Changes nothing.
 
-    Without a HOST, all of the inventory. A bar shows how unusual a rate is against those that the host has shown since
-    the command began; pause, diagnostic and error counters that stood still and move are unusual at once. With --format
-    json: one object per host and period, a line each.
+    Without a HOST, the whole inventory. A bar shows how unusual a rate is for this host since the command began. A
+    pause, diagnostic or error counter that starts to move is unusual at once. --format json prints one object per line,
+    for each host and period.
 
     \b
     collie counters watch --hosts hosts.yaml server-1 --seconds 10
     """
     choice = testbed_choice(options)
     if choice.hosts is None:
-        raise UsageError("a simulated subsystem carries no traffic of its own; give --hosts, or use `collie measure`")
+        raise UsageError("a simulated subsystem has no traffic to watch; give --hosts, or use `collie measure`")
     started: float | None = None
     try:
         with _display(everything, output) as show:
             for readings in wiring.watch(chosen_hosts(ADAPTERS, choice.hosts, names), period):
                 show(readings)
-                started = started or time.monotonic()  # connecting is not watching
+                started = started or time.monotonic()  # the time to connect does not count
                 enough = seconds is not None and time.monotonic() - started >= seconds
                 if enough or is_unread(sys.stdout):
                     break
@@ -108,8 +108,7 @@ Show = Callable[[Sequence[CounterRates]], None]
 
 @contextmanager
 def _display(everything: bool, output: str) -> Iterator[Show]:
-    """Yield what shows readings: a table that lives on a terminal, lines elsewhere."""
-    console = Console(markup=False, emoji=False)  # a driver without a catalog names its counters as it likes
+    console = Console(markup=False, emoji=False)  # a driver without a catalog can use any name
     if output == "text" and console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:
             yield lambda readings: live.update(Group(*(_rates(one, everything) for one in readings)), refresh=True)
@@ -174,7 +173,7 @@ def _mark(reading: CounterRates, counter: Counter) -> str:
 
 
 def _bar(unusual: float | None) -> str:
-    """Return a bar of at most ten signs; none for what lies within one deviation."""
+    """Return a bar of at most ten characters, empty within one deviation."""
     return "#" * round(10 * unusual / MAX_UNUSUAL) if unusual is not None and unusual > 1 else ""
 
 

@@ -22,16 +22,18 @@ from collie.wiring import ADAPTERS
 @click.option(
     "--as", "form", type=click.Choice(list(exports.EXPORTS)), default="bundle", show_default=True, help="Form."
 )
-@click.option("--hosts", metavar="FILE", help="For perftest and script: inventory that gives devices and addresses.")
-@click.option("-o", "--output", "file", metavar="FILE", help="Where to.  [default: ID.pyz for a bundle, else stdout]")
+@click.option("--hosts", metavar="FILE", help="For perftest and script: inventory with devices and addresses.")
+@click.option(
+    "-o", "--output", "file", metavar="FILE", help="Output file.  [default: ID.pyz for a bundle, else stdout]"
+)
 @format_option
 def command(anomaly: str, form: str, hosts: str | None, file: str | None, output: str) -> int:
-    """Write an anomaly in a form that needs no Collie.
+    """Write an anomaly in a form that does not need Collie.
 
-    ANOMALY is named as for `collie reproduce`. A bundle is one file that runs it again and judges it as Collie would:
-    with Python 3.11 and ssh where it is started, with Python 3.9 and libibverbs on the hosts. perftest is the commands
-    for whoever has that, exit 1 when it cannot express the anomaly; script is a shell script that runs them and
-    compares.
+    ANOMALY is named as for `collie reproduce`. A bundle is one file that reproduces the anomaly and judges it as Collie
+    does. It needs Python 3.11 and ssh where it is started, and Python 3.9 and libibverbs on the hosts. perftest prints
+    its commands, and exits 1 when perftest cannot express the anomaly. script is a shell script that runs and compares
+    them.
 
     \b
     Example:
@@ -64,11 +66,11 @@ def _place(anomaly: str, exported: exports.Exported, file: str | None) -> Path |
 
 def _write(path: Path, exported: exports.Exported) -> None:
     try:
-        # For its owner alone: a script names the addresses of its hosts. A bundle names none, and is for others.
-        mode = 0o600 if exported.printable else 0o777  # a program, as the umask says
+        # For its owner alone: a script contains the addresses of its hosts. A bundle contains none.
+        mode = 0o600 if exported.printable else 0o777  # executable, subject to the umask
         with os.fdopen(open_output(path, mode), "wb") as file:
-            if exported.printable and path.is_file():  # it may have been there, open to others
-                with suppress(PermissionError):  # its owner has chosen who may read it
+            if exported.printable and path.is_file():  # an existing file may be readable by others
+                with suppress(PermissionError):  # another user owns it and decides who reads it
                     os.fchmod(file.fileno(), mode)
             file.write(exported.data)
     except OSError as error:

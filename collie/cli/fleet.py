@@ -44,9 +44,9 @@ from collie.workloads.units import format_count
     "faults",
     multiple=True,
     metavar="HOST=KIND[:SIZE]",
-    help=f"Make a simulated host unlike: {', '.join(FaultKind)}.",
+    help=f"Give a simulated host a fault: {', '.join(FaultKind)}.",
 )
-@click.option("--repeat", type=click.IntRange(min=1), help="Run the battery so often.  [default: by fleet size]")
+@click.option("--repeat", type=click.IntRange(min=1), help="Repetitions of the battery.  [default: by fleet size]")
 @click.option(
     "--pairs",
     type=click.IntRange(1, fleets.MAX_PAIRS),
@@ -57,9 +57,9 @@ from collie.workloads.units import format_count
     type=CHANCE,
     default=FALSE_ALARM,
     show_default=True,
-    help="Chance that a fleet with nothing odd is accused, at most.",
+    help="Largest probability of an odd host in a healthy fleet.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulated noise.")
 @click.option("-o", "page", metavar="FILE", help="Write a page with a heat map of all hosts.")
 @safety_options
 @testbed_options
@@ -74,9 +74,9 @@ def command(
     output: str,
     **options: Any,
 ) -> int:
-    """Say which host of a fleet is the odd one: the same short battery on every host, each compared with its peers.
+    """Find the odd hosts of a fleet: run the same short battery on every host and compare each with its peers.
 
-    Exits 1 when a host is odd, 3 when a host could not be measured in full, 4 when there are too few to tell.
+    Exits 1 when a host is odd, 3 when a host could not be measured in full, 4 when there are too few hosts to decide.
 
     \b
     collie fleet --hosts hosts.yaml -o fleet.html
@@ -106,14 +106,14 @@ def command(
         click.echo(fleet_text(report))
     say_safety(result.safety)
     if not is_large_enough(result.hosts):
-        click.echo(f"{_count(result.hosts)} are too few to tell which is odd; {MIN_HOSTS} can", err=True)
-    if page:  # last: nobody shall measure a fleet twice because a folder cannot be written
+        click.echo(f"{_count(result.hosts)} are too few to find an odd one; at least {MIN_HOSTS} are needed", err=True)
+    if page:  # last, so that an unwritable folder does not cost the measurement
         write_page(render_fleet(report), Path(page), follow=True)
     return exit_code_of(result)
 
 
 def exit_code_of(result: fleets.FleetResult) -> int:
-    """Return the exit code: what is odd comes before what could not be measured."""
+    """Return the exit code. An odd host outranks a missing measurement."""
     if result.safety and result.safety.left_behind:
         return 3
     if result.verdict and result.verdict.odd:
@@ -132,10 +132,10 @@ def _count(endpoints: Sequence[str]) -> str:
 
 
 def _faults(words: Iterable[str]) -> dict[str, Fault]:
-    """Read `HOST=KIND` and `HOST=KIND:SIZE` words.
+    """Parse `HOST=KIND` and `HOST=KIND:SIZE` words.
 
     Raises:
-        UsageError: a word is none, or there is no such fault.
+        UsageError: a word is malformed, or the fault is unknown.
     """
     found: dict[str, Fault] = {}
     for word in words:
@@ -143,7 +143,7 @@ def _faults(words: Iterable[str]) -> dict[str, Fault]:
         if not sign or not host:
             raise UsageError(f"--fault {word!r} is not HOST=KIND")
         if host in found:
-            raise UsageError(f"--fault {word}: host {host} has a fault already; a host can have one")
+            raise UsageError(f"--fault {word}: host {host} already has a fault; a host can have one")
         try:
             found[host] = Fault.parse(fault)
         except UsageError as error:

@@ -49,42 +49,44 @@ _PASS, _FAIL = "pass", "fail"
     help="A campaign to compare with, or the campaign.sqlite in it.",
     shell_complete=campaigns,
 )
-@click.option("--baseline-hosts", metavar="FILE", help="Inventory where the baseline can be measured now, in turn.")
+@click.option("--baseline-hosts", metavar="FILE", help="Inventory on which the baseline can be measured now, in turn.")
 @click.option(
     "--under-test",
     default="firmware",
     show_default=True,
     metavar="FIELD,...",
-    help="In what the two sides may differ: firmware, driver, kernel, settings, everything, or fingerprint fields.",
+    help="Allowed differences of the two sides: firmware, driver, kernel, settings, everything, or fingerprint fields.",
 )
-@click.option("--budget", metavar="6h|30m|500runs", help="How long, for both sides.  [default: the recipe's]")
+@click.option("--budget", metavar="6h|30m|500runs", help="Budget of both sides.  [default: the recipe's]")
 @click.option(
     "--false-alarm",
     type=CHANCE,
     default=0.01,
     show_default=True,
-    help="Chance of any false alarm.",
+    help="Probability of any false alarm.",
 )
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
-@click.option("--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Add a summary in Markdown.")
+@click.option("--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Append a summary in Markdown.")
 @click.option(
     "--inconclusive", type=click.Choice([_PASS, _FAIL]), default=_FAIL, show_default=True, help="Exit 0 or 4."
 )
-@click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the answer is; 2 and 3 are no answers.")
-@click.option("--campaign", "directory", metavar="DIR", help="The record.  [default: campaigns/TIME-gate-NAME-SEED]")
+@click.option("--exit-zero", is_flag=True, help="Exit 0 for any answer; 2 and 3 are no answers.")
+@click.option(
+    "--campaign", "directory", metavar="DIR", help="Directory of the record.  [default: campaigns/TIME-gate-NAME-SEED]"
+)
 @click.option(
     "--resume",
     metavar="DIR",
-    help="Go on with a gate that was interrupted; what it began with stays.",
+    help="Resume an interrupted gate with its original options.",
     shell_complete=campaigns,
 )
-@click.option("--accept-changes", is_flag=True, help="With --resume: go on although the hosts are not what they were.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
+@click.option("--accept-changes", is_flag=True, help="With --resume: resume although the hosts have changed.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every random choice.")
 @safety_options
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, output: str, **options: Any) -> int:
-    """Refuse what is worse than a baseline: replay its anomalies and the known ones, then search for new ones.
+    """Refuse a candidate that is worse than a baseline: replay known anomalies, then search for new ones.
 
     Exits 0 when nothing is new or worse, 1 when something is, 3 when it could not be measured, 4 when it cannot be
     decided, 5 when nothing was run. docs/how-to/gate-firmware.md has ready-made jobs for CI,
@@ -148,7 +150,7 @@ def _say_safety(safety: Mapping[str, SafetyRecord]) -> None:
 def _go_on(directory: Path) -> str:
     if not os.path.isfile(directory / "campaign.sqlite"):
         return ""
-    return f"; what was measured is kept, go on with: {go_on('gate', directory)}"
+    return f"; all measurements are kept, resume with: {go_on('gate', directory)}"
 
 
 _FREE_ON_RESUME = {
@@ -168,9 +170,9 @@ def _resumed(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, b
 
 def _chosen(ctx: click.Context, options: dict[str, Any]) -> tuple[GateChoice, baselines.Baseline, Path]:
     if options["accept_changes"]:
-        raise UsageError("--accept-changes is about a gate that goes on; give it with --resume")
+        raise UsageError("--accept-changes needs a gate to resume; give it with --resume")
     if not options["baseline"]:
-        raise UsageError("name a campaign to compare with by --baseline, or a gate to go on with by --resume")
+        raise UsageError("give a campaign to compare with as --baseline, or a gate to resume as --resume")
     if options["budget"]:
         parse_budget(options["budget"])
     under_test = tuple(word.strip() for word in options["under_test"].split(",") if word.strip())

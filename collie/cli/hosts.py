@@ -33,15 +33,15 @@ def command() -> None:
 
 
 @command.command("check")
-@click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
-@click.option("--no-traffic", is_flag=True, help="Do not test data paths: nothing is sent but over SSH.")
+@click.option("--hosts", metavar="FILE", required=True, help="Inventory. `lab` is the lab's.")
+@click.option("--no-traffic", is_flag=True, help="Do not test data paths: send no traffic except SSH.")
 @safety_options
 @format_option
 def check(hosts: str, no_traffic: bool, output: str, **options: Any) -> int:
-    """Say per host what is missing before it can measure, and the command that mends it. Changes nothing.
+    """List what each host needs before it can measure, with the command that installs it. Changes nothing.
 
-    Then send a few seconds of traffic both ways along a ring over the hosts and between those of each pair, and name
-    the layer of every data path that is broken.
+    Then send a few seconds of traffic both ways along a ring over the hosts and between the hosts of each pair, and
+    name the layer of every broken data path.
 
     \b
     collie hosts check --hosts hosts.yaml
@@ -59,13 +59,13 @@ def check(hosts: str, no_traffic: bool, output: str, **options: Any) -> int:
 
 
 @command.command("calibrate")
-@click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
+@click.option("--hosts", metavar="FILE", required=True, help="Inventory. `lab` is the lab's.")
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
-@click.option("--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each; medians count.")
+@click.option("--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each. Medians count.")
 @safety_options
 @format_option
 def calibrate(hosts: str, space: str | None, repeat: int, output: str, **options: Any) -> int:
-    """Measure what plain traffic achieves: every opcode and transport at nine message sizes; keep it as the ceiling.
+    """Measure plain traffic of every opcode and transport at nine message sizes, and keep it as the ceiling.
 
     \b
     collie hosts calibrate --hosts hosts.yaml
@@ -86,9 +86,7 @@ def calibrate(hosts: str, space: str | None, repeat: int, output: str, **options
     else:
         _print_calibration(points)
         if made.path:
-            click.echo(
-                f"kept in {made.path}; later searches, measurements and reproductions on these hosts are judged by it"
-            )
+            click.echo(f"kept in {made.path}; later searches, measurements and reproductions on these hosts use it")
         say_safety(safety)
     if made.failure:
         raise made.failure
@@ -112,11 +110,11 @@ def _print_calibration(points: Sequence[CalibrationPoint]) -> None:
 
 
 @command.command("fingerprint")
-@click.option("--hosts", metavar="FILE", required=True, help="Inventory; `lab` is the lab's.")
+@click.option("--hosts", metavar="FILE", required=True, help="Inventory. `lab` is the lab's.")
 @click.option("--host", "names", metavar="NAME", multiple=True, help="Only this host.  [default: all]")
 @format_option
 def fingerprint(hosts: str, names: tuple[str, ...], output: str) -> int:
-    """Print what decides how each host performs, from firmware to flow control. What cannot be read is unknown.
+    """Print the configuration that decides each host's performance, from firmware to flow control.
 
     \b
     collie hosts fingerprint --hosts hosts.yaml --host server-1
@@ -136,13 +134,13 @@ def fingerprint(hosts: str, names: tuple[str, ...], output: str) -> int:
 @command.command("diff")
 @click.argument("a")
 @click.argument("b")
-@click.option("--hosts", metavar="FILE", help="Inventory, when A or B is the name of a host; `lab` is the lab's.")
+@click.option("--hosts", metavar="FILE", help="Inventory, when A or B is the name of a host. `lab` is the lab's.")
 @format_option
 def diff(a: str, b: str, hosts: str | None, output: str) -> int:
-    """Show what differs between two hosts, or between a host now and then.
+    """Show the differences between two hosts, or between a host now and then.
 
     A and B are hosts of the inventory, campaign directories, or fingerprint files (CAMPAIGN/fingerprint/HOST.json).
-    Exits 1 when something that changes results is not known to be equal.
+    Exits 1 when a field that changes results is not known to be equal.
 
     \b
     collie hosts diff server-1 server-2 --hosts hosts.yaml
@@ -159,7 +157,7 @@ def diff(a: str, b: str, hosts: str | None, output: str) -> int:
 
 def _print_difference(found: HostDifference) -> None:
     if not found.differences:
-        click.echo(f"{found.a} and {found.b}: nothing is known to differ")
+        click.echo(f"{found.a} and {found.b}: no known difference")
         return
     table = Table(box=None)
     for heading in ("field", found.a, found.b, ""):

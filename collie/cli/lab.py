@@ -21,7 +21,6 @@ def command() -> None:
 
 
 def _numbers(words: Sequence[str]) -> dict[str, int] | None:
-    """Return what `NAME=N` say; None when nobody said anything."""
     found = {}
     for word in words:
         name, _, number = word.partition("=")
@@ -36,23 +35,23 @@ def _say(line: str) -> None:
 
 
 @command.command("up")
-@click.option("--machines", type=click.IntRange(min=2), default=None, help="How many.  [default: 2]")
+@click.option("--machines", type=click.IntRange(min=2), default=None, help="Number of machines.  [default: 2]")
 @click.option(
     "--release", type=click.Choice(["bookworm", "trixie"]), default=None, help="Debian release.  [default: bookworm]"
 )
-@click.option("--mirror", metavar="URL", help="Where to get Debian's packages from, for the first build.")
+@click.option("--mirror", metavar="URL", help="Mirror of Debian's packages, for the first build.")
 @click.option(
     "--devices",
     metavar="NAME=N",
     multiple=True,
     callback=lambda _ctx, _param, words: _numbers(words),
-    help="RoCE devices of a machine, such as lab-a=2; may be repeated.  [default: 1 each]",
+    help="RoCE devices of a machine, such as lab-a=2. Repeatable.  [default: 1 each]",
 )
 @format_option
 def up(
     machines: int | None, release: str | None, mirror: str | None, devices: Mapping[str, int] | None, output: str
 ) -> int:
-    """Build the image if there is none, start the machines, and write their inventory.
+    """Build the image if it is missing, start the machines, and write their inventory.
 
     \b
     collie lab up
@@ -70,7 +69,7 @@ def up(
 @command.command("status")
 @format_option
 def status(output: str) -> int:
-    """Say which machines run and answer, and which links between them carry nothing.
+    """Show which machines run and answer, and the dead links between them.
 
     \b
     collie lab status
@@ -86,7 +85,7 @@ def status(output: str) -> int:
             state = "answers" if one.answering else "does not answer" if one.alive else "is down"
             click.echo(f"{one.name}  {state}  ssh 127.0.0.1:{one.ssh_port}  RoCE {', '.join(one.data_addresses)}")
         for link in dead:
-            click.echo(f"dead link  {link}; `collie lab up` mends it")
+            click.echo(f"dead link  {link}; `collie lab up` repairs it")
         if found.inventory:
             click.echo(f"inventory  {found.inventory}")
     return 0 if found.answering and not dead else 3
@@ -109,7 +108,7 @@ def ssh(name: str, words: tuple[str, ...]) -> None:
 @command.command("down")
 @format_option
 def down(output: str) -> int:
-    """Stop the machines; the image stays cached.
+    """Stop the machines. The image stays cached.
 
     \b
     collie lab down

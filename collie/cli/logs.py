@@ -1,4 +1,4 @@
-"""The log of a campaign: what adapters note while it runs, in `log/collie.log` and nowhere else."""
+"""The log of a campaign, `log/collie.log`: messages of adapters."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _NAME = "collie.log"
 
 
 class _LogFile(logging.StreamHandler[TextIO]):
-    """A log that cannot be written (the disk is full) ends no campaign, and fills nobody's screen with tracebacks."""
+    """A log that cannot be written, as on a full disk, neither ends the campaign nor prints tracebacks."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
-        """Pass over what the file system refuses; what else goes wrong is a fault of Collie."""
+        """Ignore errors of the file system. Others are faults of Collie."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 
 
 @contextmanager
 def logged_to(folder: Path) -> Iterator[None]:
-    """Write Collie's log to a campaign's folder for as long as the context lasts.
+    """Write Collie's log to a campaign's folder within the context.
 
     Raises:
-        StoreUnwritable: the file system refuses, or something other than a file stands in its place.
+        StoreUnwritable: the file system refuses, or the path is no regular file.
     """
     logger = logging.getLogger("collie")
     with _log_file(folder) as file:
@@ -51,13 +51,13 @@ def logged_to(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _log_file(folder: Path) -> Iterator[TextIO]:
-    """Open the log to add to it; that what is buffered cannot be written in the end is passed over."""
+    """Open the log for appending. A failure of the last flush is ignored."""
     with (
         writing(folder / _NAME),
         Folder(folder.parent) as campaign,
-        campaign.below(folder.name, create_mode=0o700) as inside,  # a copy of the record alone has none
+        campaign.below(folder.name, create_mode=0o700) as inside,  # a copy of the record has none
     ):
-        descriptor = inside.open(_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # it names addresses
+        descriptor = inside.open(_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # it contains addresses
     file = os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
     try:
         yield file

@@ -1,4 +1,4 @@
-"""The `collie` command: a group whose subcommands are imported when they are called, and the exit codes."""
+"""The `collie` command: lazily imported subcommands, and the exit codes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from collie.streams import outlive_readers
 from collie.untrusted import LineFormatter, sanitized
 
 _COMMANDS = {
-    "search": ("collie.cli.search", "Search for anomalies; confirm and explain what is found."),
+    "search": ("collie.cli.search", "Search for anomalies, confirm and explain them."),
     "measure": ("collie.cli.measure", "Run one workload and judge it."),
     "reproduce": ("collie.cli.reproduce", "Run a known or found anomaly again."),
-    "export": ("collie.cli.export", "Write an anomaly for those who do not have Collie."),
-    "status": ("collie.cli.status", "Say how a campaign stands, while it runs or after."),
-    "runs": ("collie.cli.runs", "List the runs of a campaign; CSV and JSON lines."),
-    "check": ("collie.cli.check", "Say which known anomalies an application can hit, and what to change."),
+    "export": ("collie.cli.export", "Write an anomaly in a form that does not need Collie."),
+    "status": ("collie.cli.status", "Show the state of a campaign, while it runs or after."),
+    "runs": ("collie.cli.runs", "List the runs of a campaign, also as CSV or JSON lines."),
+    "check": ("collie.cli.check", "List the known anomalies that an application can hit, and the remedies."),
     "gate": ("collie.cli.gate", "Refuse a firmware that is worse than a baseline: exit code, JUnit, Markdown."),
-    "fleet": ("collie.cli.fleet", "Say which host of a fleet is the odd one."),
+    "fleet": ("collie.cli.fleet", "Find the odd hosts of a fleet."),
     "report": ("collie.cli.report", "Write the HTML report of a campaign."),
     "space": ("collie.cli.space", "Show or validate a space of workloads."),
     "subsystem": ("collie.cli.subsystem", "List, show, check and map simulated subsystems."),
-    "counters": ("collie.cli.counters", "List or watch what a NIC tells."),
+    "counters": ("collie.cli.counters", "List or watch the counters of a NIC."),
     "hosts": ("collie.cli.hosts", "Check, calibrate and compare real hosts."),
     "lab": ("collie.cli.lab", "Two Soft-RoCE machines on this computer."),
-    "completion": ("collie.cli.completion", "Make your shell complete commands and names."),
+    "completion": ("collie.cli.completion", "Complete commands and names in your shell."),
 }
 
 _DEBUG_VARIABLE = "COLLIE_DEBUG"
@@ -44,13 +44,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 EXIT_CODES = """\b
 Exit codes:
-  0    done; findings of `search` and `measure` are their result
+  0    done (an anomaly found by `search` or `measure` is a result)
   1    the answer is bad: an anomaly was not reproduced, an application hits a
-       known one, a gate found something new or worse, a subsystem file claims
-       what is not so, two hosts differ, a host of a fleet is odd, perftest
-       cannot express an anomaly
+       known one, a gate found a new or worse one, a subsystem file makes a
+       wrong claim, two hosts differ, a host of a fleet is odd, perftest cannot
+       express an anomaly
   2    bad usage or bad input
-  3    could not measure: a host, the lab or something on it is missing,
+  3    could not measure: a host, the lab or a part of it is missing,
        a campaign died, or Collie itself failed
   4    inconclusive
   5    nothing was run
@@ -84,7 +84,7 @@ class _LazyGroup(CollieGroup):
 def cli() -> None:
     """Find performance anomalies in RDMA subsystems before production does.
 
-    Without --hosts everything runs on a simulated subsystem; `collie lab up` gives real verbs on this computer.
+    Without --hosts everything runs on a simulated subsystem. `collie lab up` gives real verbs on this computer.
     """
 
 
@@ -92,22 +92,22 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     install_handlers()
     outlive_readers()
-    if logging.lastResort is not None:  # what prints a warning while no campaign's log takes it
+    if logging.lastResort is not None:  # prints warnings outside a campaign
         logging.lastResort.setFormatter(LineFormatter())
     try:
         code = run(argv)
         ignore_signals()
-    except KeyboardInterrupt:  # once more, while the first was dealt with
+    except KeyboardInterrupt:  # a second one, during the handling of the first
         ignore_signals()
         code = 130
-    # Of an interrupt that has come through `exec`, as dataclasses are made by, Python ends a `-m` program with SIGINT
-    # at its very end, whatever became of it; the next `exec` makes it forget.
+    # After an interrupt during `exec`, as in dataclasses, Python ends a `-m` program with SIGINT at exit. Another
+    # `exec` resets that.
     exec("")  # noqa: S102
     sys.exit(code)
 
 
 def run(argv: list[str] | None = None) -> int:
-    """Run the command line and return its exit code; foreseen situations become one message on standard error."""
+    """Run the command line and return its exit code. An expected error becomes one message on standard error."""
     try:
         result: Any = cli.main(args=argv, prog_name="collie", standalone_mode=False)
     except click.exceptions.Abort:
@@ -125,7 +125,7 @@ def run(argv: list[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in _FULL:
             return _unforeseen(error)
-        click.echo(f"collie: what this command prints or keeps could not be written: {error.strerror}", err=True)
+        click.echo(f"collie: the output of this command could not be written: {error.strerror}", err=True)
         return 3
     except Exception as error:
         return _unforeseen(error)
@@ -133,7 +133,7 @@ def run(argv: list[str] | None = None) -> int:
 
 
 def _unforeseen(error: Exception) -> int:
-    """Say what nobody foresaw, called while it is handled; exit 1 would say that the answer is bad."""
+    """Report an unexpected error while it is handled. Exit 1 would mean a bad answer."""
     if os.environ.get(_DEBUG_VARIABLE):
         traceback.print_exc()
     click.echo(

@@ -29,18 +29,18 @@ from collie.wiring import ADAPTERS
 @click.argument("workload", shell_complete=complete.anomalies)
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulated noise.")
 @safety_options
 @verify_option
 @victim_option
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, workload: str, output: str, **_options: Any) -> int:
-    """Run one workload and its plain sibling; print the whole measurement and the verdict.
+    """Run one workload and its plain sibling. Print the whole measurement and the verdict.
 
-    WORKLOAD is a YAML file; an anomaly as `collie reproduce` takes it, such as nsdi22-01 or campaigns/one/a1, on the
-    testbed that it is from unless told otherwise (a bundle names none); or a file of the released prototype, such as
-    collie-log/reproduce/12.sh.
+    WORKLOAD is a YAML file, an anomaly, or a file of the released prototype, such as collie-log/reproduce/12.sh. An
+    anomaly is named as for `collie reproduce`, such as nsdi22-01 or campaigns/one/a1. It runs on its original testbed
+    unless options choose another (a bundle names none).
 
     \b
     collie measure nsdi22-01

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their common way of printing."""
+"""Options that several commands share, and their output."""
 
 from __future__ import annotations
 
@@ -28,49 +28,49 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Finite(click.FloatRange):
-    """A range of numbers: `nan` lies in every other one."""
+    """A range of finite numbers. Other ranges contain `nan`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value} is no number to count with.", param, ctx)
+            self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
 CHANCE = Finite(1e-9, 1.0, max_open=True)
-"""Of a false alarm; none at all would take an endless bar."""
+"""Probability of a false alarm. Zero would need an infinite bar."""
 
 
 def format_option(command: F) -> F:
     """Add `--format`."""
     return click.option(
-        "--format", "output", type=click.Choice(["text", "json"]), default="text", help="What to print on stdout."
+        "--format", "output", type=click.Choice(["text", "json"]), default="text", help="Output on stdout."
     )(command)
 
 
 def testbed_options(command: F) -> F:
-    """Add what chooses and shapes a testbed."""
+    """Add the options that choose and configure a testbed."""
     for option in (
         format_option,
         click.option(
             "--noise",
             type=Finite(min=0),
-            help="Noise of the simulated testbed; 0 switches it off.  [default: 1]",
+            help="Noise of the simulated testbed; 0 disables it.  [default: 1]",
         ),
         click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a subsystem's setting."),
         click.option(
             "--subsystem",
             metavar="NAME|FILE",
             default=None,
-            help="Simulated subsystem.  [default: F, or where a named anomaly is from]",
+            help="Simulated subsystem.  [default: F, or that of a named anomaly]",
             shell_complete=content(ContentKind.SUBSYSTEM),
         ),
         click.option(
             "--hosts",
             metavar="FILE",
             default=None,
-            help="Inventory of real hosts; `lab` is the lab's.",
+            help="Inventory of real hosts. `lab` is the lab's.",
             shell_complete=inventories,
         ),
     ):
@@ -80,15 +80,13 @@ def testbed_options(command: F) -> F:
 
 def verify_option(command: F) -> F:
     """Add `--verify`."""
-    return click.option("--verify", is_flag=True, help="On real hosts, compare what arrived with what was sent.")(
-        command
-    )
+    return click.option("--verify", is_flag=True, help="On real hosts, compare received with sent payload.")(command)
 
 
 def victim_option(command: F) -> F:
     """Add `--victim`."""
     return click.option(
-        "--victim", is_flag=True, help="On real hosts, run a plain flow beside every workload and say what it loses."
+        "--victim", is_flag=True, help="On real hosts, run a plain flow beside every workload and report its loss."
     )(command)
 
 
@@ -111,7 +109,7 @@ def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
 
 
 def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
-    """Return a testbed with those of its options changed that stand on the command line.
+    """Return a testbed with the changes of the command line.
 
     Raises:
         UsageError: they contradict each other.
@@ -119,7 +117,7 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
     said = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     chosen = testbed_choice(ctx.params)
     if "hosts" in said or "subsystem" in said:
-        # Settings belong to the subsystem that has them.
+        # Settings belong to one subsystem.
         given = dataclasses.replace(given, hosts=chosen.hosts, subsystem=chosen.subsystem, settings={})
     if "settings" in said:
         given = dataclasses.replace(given, settings={**given.settings, **chosen.settings})
@@ -131,14 +129,14 @@ def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
 
 
 def rerun_choice(then: SearchChoice, ctx: click.Context) -> SearchChoice:
-    """Return the search that something comes from, with what stands on the command line in its place.
+    """Return an earlier search with the changes of the command line.
 
     Raises:
         UsageError: options contradict each other.
     """
     options, testbed = ctx.params, changed_testbed(then.testbed, ctx)
     if (testbed.hosts, testbed.subsystem) != (then.testbed.hosts, then.testbed.subsystem):
-        then = dataclasses.replace(then, capabilities=None, terms=None)  # those of other hosts
+        then = dataclasses.replace(then, capabilities=None, terms=None)  # of other hosts
     return dataclasses.replace(
         then,
         testbed=testbed,
@@ -154,24 +152,28 @@ def _noise(hosts: str | None, said: float | None) -> float:
     if said is None:
         return TestbedChoice.noise
     if hosts:
-        raise UsageError("--noise is that of a simulated subsystem; real hosts have their own")
+        raise UsageError("--noise is for a simulated subsystem; real hosts have real noise")
     return said
 
 
 def safety_options(command: F) -> F:
-    """Add the limits of what may be done to a network."""
+    """Add the limits of effects on a network."""
     for option in (
-        click.option("--shared-port", is_flag=True, help="Go on although somebody else uses a port under test."),
+        click.option("--shared-port", is_flag=True, help="Run although another process uses a port under test."),
         click.option(
-            "--max-rate", metavar="RATE", help="Stop a run in which a host receives or sends more payload, as 50Gbit/s."
+            "--max-rate",
+            metavar="RATE",
+            help="Stop a run in which a host receives or sends more payload, such as 50Gbit/s.",
         ),
         click.option(
-            "--max-pause", metavar="TIME", help="End when hosts have sent pause for that long in all.  [real hosts: 2m]"
+            "--max-pause",
+            metavar="TIME",
+            help="End when hosts have sent pause for this long in total.  [real hosts: 2m]",
         ),
         click.option(
             "--max-pause-per-second",
             metavar="TIME",
-            help="Stop a run in which a host sends pause for longer within a second.  [real hosts: 200ms]",
+            help="Stop a run in which a host sends more pause within a second.  [real hosts: 200ms]",
         ),
     ):
         command = option(command)
@@ -179,10 +181,10 @@ def safety_options(command: F) -> F:
 
 
 def safety_limits(options: Mapping[str, Any]) -> SafetyLimits:
-    """Return what the options of `safety_options` limit.
+    """Return the limits that the options of `safety_options` set.
 
     Raises:
-        UsageError: one is no time, no rate, or nothing at all.
+        UsageError: one is no time, no rate, or zero.
     """
     return SafetyLimits(
         _limit(options, "max_pause_per_second", parse_seconds),
@@ -206,17 +208,17 @@ def _limit(options: Mapping[str, Any], name: str, parse: Callable[[str], float])
 
 
 def say_safety(record: SafetyRecord | None, side: str | None = None) -> None:
-    """Tell people on standard error what was done to the network, of a gate by which side, and what is left of it."""
+    """Print the effects on the network to standard error, for a gate by side, and any queue pairs that are left."""
     if record is not None:
         click.echo(f"{side}: {record}" if side else str(record), err=True)
     if record is not None and record.left_behind:
         click.echo(
-            "collie: queue pairs are left; see them by `rdma resource show qp` and end their processes", err=True
+            "collie: queue pairs are left; list them with `rdma resource show qp` and end their processes", err=True
         )
 
 
 def space_options(command: F) -> F:
-    """Add what chooses and narrows a space."""
+    """Add the options that choose and narrow a space."""
     for option in (
         click.option("--limit", "limits", multiple=True, metavar="DIM<=VALUE", help="Limit an ordered dimension."),
         click.option("--fix", "fixes", multiple=True, metavar="DIM=VALUE", help="Fix a dimension."),
@@ -233,7 +235,7 @@ def space_options(command: F) -> F:
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, str]:
-    """Read `KEY=VALUE` words.
+    """Parse `KEY=VALUE` words.
 
     Raises:
         UsageError: a word has no `=`.
@@ -250,15 +252,15 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print the one JSON object of a command on stdout."""
+    """Print the JSON object of a command on stdout."""
     click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def textfile(path: str | None) -> Path | None:
-    """Return the textfile that `--prometheus` names, if it names one.
+    """Return the path of `--prometheus`, or None.
 
     Raises:
-        UsageError: node_exporter would never read it, or there is no such directory.
+        UsageError: the directory is missing, or node_exporter would not read the file.
     """
     if path is None:
         return None
@@ -270,14 +272,14 @@ def textfile(path: str | None) -> Path | None:
 
 
 def refuse_fixed(ctx: click.Context, free: Collection[str]) -> None:
-    """Refuse options that a campaign was begun with where it goes on.
+    """Refuse options that a resumed campaign cannot change.
 
     Args:
         ctx: of the command.
-        free: names of the parameters that may be given anew.
+        free: names of the parameters that can change.
 
     Raises:
-        UsageError: others stand on the command line.
+        UsageError: the command line has others.
     """
     given = [
         option.opts[0]
@@ -285,34 +287,34 @@ def refuse_fixed(ctx: click.Context, free: Collection[str]) -> None:
         if option.name not in free and ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
     ]
     if given:
-        raise UsageError(f"--resume goes on with what the campaign began with; leave out {', '.join(given)}")
+        raise UsageError(f"--resume uses the options that the campaign began with; leave out {', '.join(given)}")
 
 
 def go_on(command: str, directory: Path, scheduler: object = None) -> str:
-    """Return the command that goes on with a campaign, as a shell takes it.
+    """Return the shell command that resumes a campaign.
 
     Args:
         command: that began it.
         directory: of the campaign.
-        scheduler: whose workers drove its pairs; None for none.
+        scheduler: of its workers, or None.
     """
     words = ["--scheduler", str(scheduler)] if scheduler else []
     return shlex.join(["collie", command, "--resume", str(directory), *words])
 
 
 def require_writable(option: str, path: Path | None) -> None:
-    """Refuse a file that could not be written hours later; its directory is made if need be.
+    """Refuse a file that cannot be written, before hours of work. A missing directory is created.
 
     Raises:
-        UsageError: it is a directory or a device that holds data, its place cannot be a directory, or the user may not
-            write there.
+        UsageError: it is a directory or a device that holds data, its directory cannot be created, or the user lacks
+            permission.
     """
     if path is None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError:
-        raise UsageError(f"{option} {path} cannot be written: {path.parent} cannot be made a directory") from None
+        raise UsageError(f"{option} {path} cannot be written: {path.parent} cannot be created") from None
     if os.path.isdir(path):
         raise UsageError(f"{option} {path} is a directory; name a file")
     try:
@@ -327,9 +329,9 @@ def existing_campaign(path: str) -> Path:
     """Return a campaign's directory.
 
     Raises:
-        UsageError: there is none.
+        UsageError: it holds no campaign.
     """
     directory = Path(path)
-    if not os.path.lexists(directory / "campaign.sqlite"):  # the store says what is wrong with what is no file
+    if not os.path.lexists(directory / "campaign.sqlite"):  # the store reports a path that is no regular file
         raise UsageError(f"{path} holds no campaign (no campaign.sqlite in it)")
     return directory

@@ -1,4 +1,4 @@
-"""What a person sees while a campaign runs: a live view on a terminal, plain lines elsewhere. On standard error."""
+"""Progress of a running campaign on standard error: a live view on a terminal, else lines."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _BAR_WIDTH = 40
 
 
 class ConsoleProgress:
-    """A `ProgressSink` for people. Use as a context manager, so that the live view is always taken down.
+    """A `ProgressSink` for people. As a context manager it always removes the live view.
 
-    The view is drawn a few times a second by a thread of rich's, from what the campaign's events left: a simulated
-    campaign of thousands of runs a second is not slowed down by being watched.
+    A thread of rich draws the view a few times a second from the state that events left. Thus it does not slow a
+    simulated campaign of thousands of runs a second.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class ConsoleProgress:
 
 
 def live_view(standing: CampaignProgress) -> Group:
-    """Draw how a campaign stands."""
+    """Draw the progress of a campaign."""
     bar = Table.grid(padding=(0, 1))
     used = f"{percent(standing.budget_ratio)} of {standing.budget}" if standing.budget else ""
     bar.add_row(ProgressBar(1.0, standing.budget_ratio, width=_BAR_WIDTH), used, time_left(standing))
@@ -119,7 +119,7 @@ def live_view(standing: CampaignProgress) -> Group:
 
 
 def plain_line(standing: CampaignProgress) -> str:
-    """Return how a campaign stands on one line."""
+    """Return the progress of a campaign on one line."""
     share = f", {percent(standing.budget_ratio)} of the budget" if standing.budget_ratio else ""
     parts = [f"{_runs(standing)}{share}", found(standing), pace(standing), time_left(standing)]
     return "; ".join(part for part in parts if part)
@@ -136,7 +136,7 @@ def _failed(standing: CampaignProgress) -> str:
 
 
 class Silence:
-    """A `ProgressSink` that shows nothing."""
+    """A `ProgressSink` without output."""
 
     def on_event(self, event: Event) -> None:
-        """Show nothing."""
+        """Ignore the event."""

@@ -18,7 +18,7 @@ from collie.wiring import ADAPTERS
 @click.option(
     "--against",
     metavar="CAMPAIGN",
-    help="Compare with another campaign: what only one of them has, what both.",
+    help="Compare with another campaign: anomalies of one, and of both.",
     shell_complete=complete.campaigns,
 )
 @click.option(
@@ -26,11 +26,11 @@ from collie.wiring import ADAPTERS
     "--output",
     "path",
     metavar="FILE",
-    help="Where to write it.  [default: CAMPAIGN/report.html, or CAMPAIGN/against-OTHER.html]",
+    help="Output file.  [default: CAMPAIGN/report.html, or CAMPAIGN/against-OTHER.html]",
 )
 @format_option
 def command(campaign: str, against: str | None, path: str | None, output: str) -> int:
-    """Write the HTML report of a campaign, also while it runs: one file that opens offline.
+    """Write the HTML report of a campaign, even while it runs: one file that opens offline.
 
     \b
     collie report campaigns/one -o one.html
@@ -48,7 +48,9 @@ def command(campaign: str, against: str | None, path: str | None, output: str) -
             written, same = reports.write_comparison(ADAPTERS, store, there, wanted)
         reported = {"against": there.header.campaign, "same_testbed": same}
         if not same:
-            click.echo("collie: the campaigns are not known to be of one testbed; the page says what differs", err=True)
+            click.echo(
+                "collie: the campaigns are not known to be of one testbed; the page lists the differences", err=True
+            )
     if output == "json":
         print_json({"schema_version": 1, "campaign": store.header.campaign, **reported, "report": str(written)})
     else:

@@ -28,10 +28,10 @@ from collie.wiring import ADAPTERS
 @click.command("reproduce", cls=CollieCommand)
 @click.argument("anomaly", shell_complete=complete.anomalies)
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each workload.")
-@click.option("--controls", is_flag=True, help="Also run it with each condition broken in turn, which must be normal.")
+@click.option("--controls", is_flag=True, help="Also break each condition in turn. These runs must be normal.")
 @click.option("--space", metavar="NAME|FILE", help="Gives plain values.  [default: the campaign's, or as in search]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives thresholds.  [default: the campaign's, or as in search]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the simulated noise.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulated noise.")
 @safety_options
 @verify_option
 @victim_option
@@ -40,10 +40,10 @@ from collie.wiring import ADAPTERS
 def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **_options: Any) -> int:
     """Run an anomaly again.
 
-    ANOMALY is one of the paper's, such as nsdi22-01; CAMPAIGN/ID, such as campaigns/20261120T101500Z-F-1/a1, which
-    runs on the testbed of that campaign unless told otherwise; a bundle, such as a1.pyz, which is read and not run; or
-    a file of the released prototype, such as collie-log/result/12. The answer is yes when the same symptom shows in at
-    least 60 % of the runs.
+    ANOMALY is one of the paper's, such as nsdi22-01; CAMPAIGN/ID, such as campaigns/20261120T101500Z-F-1/a1; a bundle,
+    such as a1.pyz, which is read and not run; or a file of the released prototype, such as collie-log/result/12.
+    CAMPAIGN/ID runs on the testbed of that campaign unless options choose another. The anomaly is reproduced when at
+    least 60 % of the runs show the same symptom.
 
     \b
     collie reproduce nsdi22-01

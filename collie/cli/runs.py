@@ -40,10 +40,10 @@ _PIPE_WIDTH = 160
     default="text",
     help="A table; one object; an object per line, as in results.jsonl; a spreadsheet.",
 )
-@click.option("--last", type=click.IntRange(min=1), help="Only that many runs.  [default: 20 for text, else all]")
-@click.option("-o", "--output", "path", metavar="FILE", help="Where to write it.  [default: standard output]")
+@click.option("--last", type=click.IntRange(min=1), help="Only the last N runs.  [default: 20 for text, else all]")
+@click.option("-o", "--output", "path", metavar="FILE", help="Output file.  [default: standard output]")
 def command(campaign: str, output: str, last: int | None, path: str | None) -> int:
-    """List the runs of a campaign, also while it runs: what ran, what was measured, what it was judged to mean.
+    """List the runs of a campaign, even while it runs: workload, measurement and verdict.
 
     \b
     collie runs campaigns/one
@@ -72,13 +72,13 @@ def _target(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     try:
-        # For its owner alone: why a host was lost names its address.
+        # For its owner alone: the cause of a lost host contains its address.
         with os.fdopen(open_output(path), "w", encoding="utf-8", newline="") as file:
-            if os.path.isfile(path):  # it may have been there, open to others
-                with suppress(PermissionError):  # its owner has chosen who may read it
+            if os.path.isfile(path):  # an existing file may be readable by others
+                with suppress(PermissionError):  # another user owns it and decides who reads it
                     os.fchmod(file.fileno(), 0o600)
             yield file
-    except OSError as error:  # of this file: the record has errors of its own
+    except OSError as error:  # of this file: the record has other errors
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 

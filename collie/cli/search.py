@@ -48,45 +48,43 @@ from collie.wiring import ADAPTERS
 
 @click.command("search", cls=CollieCommand)
 @space_options
-@click.option(
-    "--known", metavar="CAMPAIGN|nsdi22", help="Anomalies that need not be found again.", shell_complete=complete.known
-)
+@click.option("--known", metavar="CAMPAIGN|nsdi22", help="Known anomalies to skip.", shell_complete=complete.known)
 @click.option(
     "--recipe",
     metavar="NAME|FILE",
-    help="How to look.  [default: guided; with --hosts: hosts, or soft-roce for devices rxe*]",
+    help="Recipe of the search.  [default: guided; with --hosts: hosts, or soft-roce for devices rxe*]",
     shell_complete=complete.content(ContentKind.RECIPE),
 )
-@click.option("--budget", metavar="10h|45m|800runs", help="How long.  [default: the recipe's]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of every random choice.")
+@click.option("--budget", metavar="10h|45m|800runs", help="Budget.  [default: the recipe's]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every random choice.")
 @click.option(
-    "--pairs", type=click.IntRange(1, MAX_PAIRS), default=1, show_default=True, help="How many measure at once."
+    "--pairs", type=click.IntRange(1, MAX_PAIRS), default=1, show_default=True, help="Pairs that measure at once."
 )
 @click.option(
     "--scheduler",
     metavar="ADDRESS|none",
-    help="Let workers of a dask scheduler drive the pairs; tcp://HOST:8786. To be said again with --resume.",
+    help="Dask scheduler whose workers drive the pairs, such as tcp://HOST:8786. Give it again with --resume.",
 )
 @click.option(
-    "--campaign", "directory", metavar="DIR", help="Where to keep the record.  [default: campaigns/TIME-NAME-SEED]"
+    "--campaign", "directory", metavar="DIR", help="Directory of the record.  [default: campaigns/TIME-NAME-SEED]"
 )
 @click.option(
     "--resume",
     metavar="DIR",
-    help="Go on with a campaign that was interrupted; --budget may extend it.",
+    help="Resume an interrupted campaign. --budget can extend it.",
     shell_complete=complete.campaigns,
 )
-@click.option("--accept-changes", is_flag=True, help="With --resume: go on although the hosts are not what they were.")
-@click.option("--score", is_flag=True, help="Simulator only: compare what was found with what is planted.")
-@click.option("--prometheus", metavar="FILE.prom", help="Keep a textfile for node_exporter up to date.")
-@click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
+@click.option("--accept-changes", is_flag=True, help="With --resume: resume although the hosts have changed.")
+@click.option("--score", is_flag=True, help="Simulator only: compare the anomalies with the planted mechanisms.")
+@click.option("--prometheus", metavar="FILE.prom", help="Textfile for node_exporter, kept up to date.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and run nothing.")
 @safety_options
 @verify_option
 @victim_option
 @testbed_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Search a space of workloads for anomalies; confirm each, and explain it by its minimal feature set.
+    """Search a space of workloads for anomalies. Confirm each one and explain it by its minimal feature set.
 
     \b
     collie search --subsystem F --budget 10h --seed 1
@@ -99,7 +97,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     choice, directory = _choice(ctx, options)
     textfile(options["prometheus"])
     if options["score"] and not choice.testbed.is_simulated:
-        raise UsageError("--score compares with what is planted in a simulated subsystem; real hosts have no such list")
+        raise UsageError("--score compares with the planted mechanisms of a simulated subsystem; real hosts have none")
     if options["dry_run"]:
         return _dry_run(choice, options["output"])
     opened = _open(choice, directory, options)
@@ -108,9 +106,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     finally:
         try:
             safety = opened.release()
-            say_safety(safety)  # before the record is closed: queue pairs that are left are told of in any case
+            say_safety(safety)  # before the record is closed, so that remaining queue pairs are always reported
         finally:
-            with suppress(StoreError):  # `_search` closes it, too: why that failed, or what failed before, is told
+            with suppress(StoreError):  # `_search` closes it, too, and reports the failure
                 opened.close()
     return 3 if safety and safety.left_behind else code
 
@@ -142,12 +140,12 @@ def _search(opened: campaigns.OpenCampaign, directory: Path, options: dict[str, 
         return code
     except (TestbedError, StoreUnwritable) as error:
         click.echo(
-            f"collie: {error}\nEverything measured so far is kept; go on with: {_go_on(opened, directory)}",
+            f"collie: {error}\nAll measurements are kept; resume with: {_go_on(opened, directory)}",
             err=True,
         )
         return error.exit_code
     except KeyboardInterrupt:
-        click.echo(f"interrupted; go on with: {_go_on(opened, directory)}", err=True)
+        click.echo(f"interrupted; resume with: {_go_on(opened, directory)}", err=True)
         return 130
 
 
@@ -165,7 +163,7 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
         budget = options["budget"] or choice.budget
         return dataclasses.replace(choice, budget=budget, safety=safety, scheduler=scheduler), directory
     if options["accept_changes"]:
-        raise UsageError("--accept-changes is about a campaign that goes on; give it with --resume")
+        raise UsageError("--accept-changes needs a campaign to resume; give it with --resume")
     testbed = testbed_choice(options)
     choice = SearchChoice(
         testbed,
@@ -242,7 +240,7 @@ def _finish(
         click.echo(f"\nrecord  {directory}\nreport  {report}")
     if summary.runs and not summary.measured_runs:
         causes = sorted(summary.failed_runs, key=lambda cause: -summary.failed_runs[cause])
-        cause = causes[0] if causes else "the device cannot run what was asked for"
-        click.echo(f"collie: none of {summary.runs} runs could be measured; most of all: {cause}", err=True)
+        cause = causes[0] if causes else "the device cannot run the workloads"
+        click.echo(f"collie: none of {summary.runs} runs could be measured; main cause: {cause}", err=True)
         return 3
     return 0 if summary.runs else 5

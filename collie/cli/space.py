@@ -29,7 +29,7 @@ def command() -> None:
 @click.argument("space", default="nsdi22", shell_complete=content(ContentKind.SPACE))
 @format_option
 def show(space: str, output: str) -> int:
-    """Show the dimensions of a space, or of what an application reaches, their values and its size.
+    """Show the dimensions of a space or of an application's workloads, their values and its size.
 
     \b
     collie space show nsdi22
@@ -57,7 +57,7 @@ def show(space: str, output: str) -> int:
 @click.argument("space", shell_complete=content(ContentKind.SPACE))
 @format_option
 def validate(space: str, output: str) -> int:
-    """Check a space file; every problem is printed with its line.
+    """Check a space file. Every problem is printed with its line.
 
     \b
     collie space validate my-space.yaml

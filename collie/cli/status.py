@@ -22,7 +22,7 @@ from collie.workloads.units import format_seconds
 _BROKEN = {Life.DIED, Life.FAILED}
 _ENDED = {
     "budget": "its budget is spent",
-    "pause budget": "the pause that it may cause is spent",
+    "pause budget": "its pause budget is spent",
     "coverage": "known anomalies cover the space",
 }
 
@@ -32,10 +32,10 @@ _ENDED = {
 @click.option("--prometheus", metavar="FILE.prom", help="Also write a textfile for node_exporter.")
 @format_option
 def command(campaign: str, prometheus: str | None, output: str) -> int:
-    """Say how a campaign stands, from another terminal or machine: whether it runs, ended or died, and what it found.
+    """Show the state of a campaign from another terminal or machine: running, ended or dead, and its anomalies.
 
-    Reads only. A process that has given no sign of life for half a minute and never said that it ended has died;
-    `collie search --resume` goes on where it stopped. Exits 3 when the campaign died or failed.
+    Reads only. A process is dead when its status is older than half a minute and it never reported its end. `collie
+    search --resume` continues. Exits 3 when the campaign is dead or failed.
 
     \b
     collie status campaigns/one
@@ -85,14 +85,14 @@ def _lines(status: CampaignStatus) -> Iterator[str]:
 def _life(status: CampaignStatus) -> str:
     heartbeat = status.heartbeat
     if heartbeat is None or status.silent_seconds is None:
-        return "nobody has said whether it runs (begun by an earlier Collie, or never run)"
+        return "unknown (begun by an earlier Collie, or never run)"
     process = f"process {heartbeat.pid} on {heartbeat.machine}"
     ago = f"{format_seconds(round(status.silent_seconds))} ago"
     match status.life:
         case Life.RUNNING:
             return f"running: {process}, last sign of life {ago}"
         case Life.DIED:
-            return f"died: {process} gave its last sign of life {ago} and never said that it ended"
+            return f"died: {process} gave its last sign of life {ago} and reported no end"
         case Life.ENDED:
             return f"ended {ago}: {_ENDED.get(str(heartbeat.ended_by), heartbeat.ended_by)}"
         case Life.INTERRUPTED:

@@ -38,15 +38,14 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PIPE_WIDTH = 120
-"""Columns where there is no terminal to ask."""
 
 
 @click.group("subsystem", cls=CollieGroup)
 def command() -> None:
     """List, show, check and map simulated subsystems.
 
-    A subsystem file describes NIC, PCIe, memory and host by physical quantities. How to write one for your own NIC:
-    docs/how-to/describe-a-subsystem.md.
+    A subsystem file describes NIC, PCIe, memory and host by physical quantities. docs/how-to/describe-a-subsystem.md
+    shows how to write one for your NIC.
     """
 
 
@@ -54,10 +53,10 @@ def _set_option(command: F) -> F:
     return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")(command)
 
 
-@command.command("list", short_help="List what --subsystem takes by name.")
+@command.command("list", short_help="List the subsystems that --subsystem accepts by name.")
 @format_option
 def list_(output: str) -> int:
-    """List the subsystems that --subsystem takes by name, and what is planted in each.
+    """List the subsystems that --subsystem accepts by name, with their planted mechanisms.
 
     \b
     collie subsystem list
@@ -94,7 +93,7 @@ def list_(output: str) -> int:
 @_set_option
 @format_option
 def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
-    """Show every quantity of a subsystem (F unless named), its settings and its witnesses.
+    """Show every quantity of a subsystem (F by default), its settings and its witnesses.
 
     \b
     collie subsystem show F --set pfc=disabled
@@ -113,18 +112,17 @@ def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
     return 0
 
 
-@command.command("validate", short_help="Check that what a file claims is true.")
+@command.command("validate", short_help="Check a file's claims.")
 @click.argument(
     "subsystems", metavar="NAME|FILE...", nargs=-1, required=True, shell_complete=content(ContentKind.SUBSYSTEM)
 )
-@click.option("--space", metavar="NAME|FILE", help="Space that the witnesses lie in.  [default: nsdi22]")
+@click.option("--space", metavar="NAME|FILE", help="Space of the witnesses.  [default: nsdi22]")
 @format_option
 def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int:
-    """Check subsystem files, and that what they claim is true.
+    """Check subsystem files and their claims.
 
-    Each witness has to be a valid workload that is anomalous because of its mechanism and of no other; of each setting,
-    some option has to make the witness of every mechanism that it cures normal. Exit code 1 when a claim is wrong, 2
-    when a file is.
+    Each witness must be a valid workload that is anomalous because of its mechanism and no other. For each mechanism
+    that a setting cures, some option must make the witness normal. Exits 1 when a claim is wrong, 2 when a file is.
 
     \b
     collie subsystem validate my-nic.yaml
@@ -143,7 +141,7 @@ def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int
 
 @command.command(
     "map",
-    short_help="Draw where and why it is anomalous.",
+    short_help="Draw a map of its anomalies.",
 )
 @click.argument(
     "subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM, shell_complete=content(ContentKind.SUBSYSTEM)
@@ -153,25 +151,25 @@ def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int
 @click.option(
     "--workload",
     metavar="WHAT",
-    help="What the map lies around: a workload file, an anomaly such as nsdi22-08 or CAMPAIGN/a1, or a mechanism, for "
-    "the subsystem's witness of it.  [default: the plain workload]",
+    help="Centre of the map: a workload file, an anomaly such as nsdi22-08 or CAMPAIGN/a1, or a mechanism, for "
+    "its witness.  [default: the plain workload]",
 )
-@click.option("--fix", "fixes", multiple=True, metavar="DIM=VALUE", help="Give that workload another value.")
+@click.option("--fix", "fixes", multiple=True, metavar="DIM=VALUE", help="Change a value of that workload.")
 @click.option("--space", metavar="NAME|FILE", help="Gives the dimensions.  [default: nsdi22]")
-@click.option("-o", "--output", "path", metavar="FILE", help="Picture, .svg or .png.  [default: map-NAME-X-Y.svg here]")
+@click.option("-o", "--output", "path", metavar="FILE", help="Figure, .svg or .png.  [default: map-NAME-X-Y.svg here]")
 @_set_option
 @click.option(
     "--format",
     "output",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="What to print on stdout: the picture's path, or all values with it.",
+    help="Output on stdout: the figure's path, or also all values.",
 )
 def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: str, **said: Any) -> int:
-    """Draw where a subsystem (F unless named) is anomalous over two dimensions, and because of what.
+    """Draw where a subsystem (F by default) is anomalous over two dimensions, and the mechanisms behind it.
 
-    Ground truth of the simulator: no noise, against the plain sibling. `message_bytes` is the size of all messages.
-    Memory regions grow with the messages and queues with the batch, unless they are fixed or an axis.
+    This is the simulator's ground truth: no noise, against the plain sibling. `message_bytes` is the size of all
+    messages. Memory regions grow with the messages and queues with the batch, unless they are fixed or an axis.
 
     \b
     collie subsystem map F --x qps --y message_bytes --workload context_cache

@@ -24,20 +24,20 @@ _Text = Annotated[str, Field(min_length=1)]
 
 class _SeverityFile(Strict):
     text: _Text
-    """In words, as published."""
+    """As published."""
     pause_ratio: float | None = Field(None, gt=0, le=1)
     """Share of the time that a host sent pause."""
     delivered: str | None = None
-    """Throughput that was left, such as `60Gbit`."""
+    """Remaining throughput, such as `60Gbit`."""
     throughput_deficit: float | None = Field(None, gt=0, le=1)
     """Share of the throughput that was missing."""
 
 
 class _FixFile(Strict):
     status: Annotated[FixStatus, Field(strict=False)]
-    """What became of it."""
+    """State of the fix."""
     text: str = ""
-    """The cure, or what was said instead."""
+    """The cure, or the published statement."""
 
 
 class _ConditionFile(Strict):
@@ -55,7 +55,7 @@ class _AnomalyFile(Strict):
     trigger: dict[str, Any]
     conditions: list[_ConditionFile] = Field(min_length=1)
     symptom: Literal["pause", "low_throughput"]
-    """How it showed."""
+    """Observed symptom."""
     severity: _SeverityFile
     cause: _Text
     fix: _FixFile
@@ -63,10 +63,10 @@ class _AnomalyFile(Strict):
 
 
 def load_references(collection: str = "nsdi22", overlay: Path | None = None) -> tuple[ReferenceAnomaly, ...]:
-    """Read all anomalies of a collection, in order of their ids.
+    """Read all anomalies of a collection by id.
 
     Raises:
-        ContentError: no such collection, or every problem of every file.
+        ContentError: unknown collection, or every problem of every file.
     """
     files = {
         name: path for name, path in available(ContentKind.ANOMALY, overlay).items() if _collection(name) == collection
@@ -143,7 +143,7 @@ def _conditions(document: Document, trigger: Workload | None, problems: list[Pro
     found = []
     raw = document.part("conditions")
     for index in range(len(raw) if isinstance(raw, list) else 0):
-        file = validate(document, _ConditionFile, [], ("conditions", index))  # its own problems are known already
+        file = validate(document, _ConditionFile, [], ("conditions", index))  # its problems are already reported
         if file is None:
             continue
         condition = _condition(document, index, file, problems)
@@ -185,7 +185,7 @@ def _value(document: Document, index: int, feature: str, raw: Any, problems: lis
     if feature not in DERIVED:
         return read_value(document, feature, raw, at, problems)
     try:
-        # Sizes may carry a unit; counts are plain numbers, which `parse_bytes` reads as well.
+        # Sizes can have a unit. Counts are plain numbers, which `parse_bytes` also reads.
         if not feature.endswith("_bytes") and not isinstance(raw, int):
             raise ValueError(f"{raw!r} is no whole number")
         return parse_bytes(raw)

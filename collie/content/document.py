@@ -1,8 +1,7 @@
-"""YAML, read safely and with the line of every key and value.
+"""Safe YAML with the line of every key and value.
 
-Scalars follow YAML 1.2's core schema: `true`/`false`, `null`, decimal and hexadecimal numbers, and text. So `on`, `010`
-and `12:30` are text, not surprises. Keys are text always. Aliases, merges and tags are refused: a file that an operator
-edits should say what it means where it says it.
+Scalars follow YAML 1.2's core schema: `true`/`false`, `null`, decimal and hexadecimal numbers, and text. Thus `on`,
+`010` and `12:30` are text. Keys are always text. Aliases, merges and tags are refused.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from collie.files import open_regular
 from collie.untrusted import UNSAFE_CHARACTERS, sanitized
 
 Location = tuple[str | int, ...]
-"""Keys and indices from the top of a document down to one value."""
+"""Keys and indices from the top of a document to one value."""
 
 _DEEPEST = 20
-"""No content file nests deeper than 6; a parser that recurses must not meet a file of 10,000 brackets."""
+"""Content files nest up to 6 deep. A recursive parser must not get a file of 10,000 brackets."""
 
 MAX_BYTES = 512 << 10
-"""The largest content file has some 30 KB; a thousand hosts take 300 KB."""
+"""The largest content file has some 30 KB. A thousand hosts take 300 KB."""
 
 MAX_VALUES = 100_000
-"""Keys count, too. Four thousand hosts in the shortest form take 40,000."""
+"""Including keys. Four thousand hosts in the shortest form take 40,000."""
 
-_MAX_DIGITS = 18  # a signed 64-bit number; longer runs of digits are no quantity that anything here has
+_MAX_DIGITS = 18  # a signed 64-bit number; no quantity needs more
 _WHOLE = re.compile(rf"[-+]?[0-9]{{1,{_MAX_DIGITS}}}")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,15}")
 _REAL = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
@@ -51,11 +50,10 @@ _PLAIN_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file's values, and where each stands.
+    """One file's values and their lines.
 
     Attributes:
-        path: the file, as messages name it.
-        data: dicts, lists, text, numbers, booleans and None.
+        path: the file's name in messages.
     """
 
     path: str
@@ -63,18 +61,18 @@ class Document:
     _lines: Mapping[Location, int] = field(default_factory=dict, repr=False)
 
     def line(self, *location: str | int) -> int:
-        """Return the line of a value (of its key, for a value in a mapping), or of the innermost part that exists."""
+        """Return the line of a value or of its innermost existing parent. In a mapping it is the key's line."""
         for length in range(len(location), 0, -1):
             if location[:length] in self._lines:
                 return self._lines[location[:length]]
         return 0
 
     def problem(self, message: str, *location: str | int) -> Problem:
-        """Word a problem with the value at a location."""
+        """Return a problem with the value at a location."""
         return Problem(self.path, self.line(*location), message)
 
     def part(self, *location: str | int) -> Any:
-        """Return the value at a location, or None when there is none."""
+        """Return the value at a location, or None."""
         value: Any = self.data
         for step in location:
             try:
@@ -84,15 +82,15 @@ class Document:
         return value
 
     def over(self, base: Document) -> Document:
-        """Return this document with the values of another one where it says nothing itself; lines are its own."""
+        """Return this document, completed with the values of another one."""
         return Document(self.path, _merged(base.data, self.data), self._lines)
 
     def with_present_keys(self, present: Mapping[Location, str]) -> tuple[Document, tuple[Problem, ...]]:
-        """Return the document with the keys of an earlier release renamed, and a remark for each of them.
+        """Return the document with renamed keys of an earlier release, and a remark for each.
 
         Args:
-            present: the present name of each old key, by the location of the old one. A file that has both keeps both,
-                so the old one is refused as unknown.
+            present: the present name by the location of the old key. A file with both keeps the old key, which is
+                refused as unknown.
         """
         data, lines, remarks = self.data, dict(self._lines), []
         for (*above, old), new in present.items():
@@ -119,28 +117,20 @@ def _merged(below: Any, above: Any) -> Any:
 
 
 def read_document(path: Path, display_name: str | None = None) -> Document:
-    """Read one YAML file whose top is a mapping.
-
-    Args:
-        path: the file.
-        display_name: what problems call it; the path itself unless given.
+    """Read a YAML file whose top is a mapping. Problems name it `display_name`, by default its path.
 
     Raises:
-        ContentError: not readable, not YAML, a key twice, an alias, a tag, or no mapping at the top.
+        ContentError: unreadable, not YAML, a duplicate key, an alias, a tag, or no mapping at the top.
     """
     name = display_name or str(path)
     return parse_document(read_text(path, name), name)
 
 
 def read_text(path: Path, name: str) -> str:
-    """Read a file of text that a person wrote.
-
-    Args:
-        path: the file.
-        name: what problems call it.
+    """Read a text file.
 
     Raises:
-        ContentError: no regular file, not readable, no text, or larger than anybody writes.
+        ContentError: no regular file, unreadable, no text, or too large.
     """
     try:
         with os.fdopen(open_regular(path), "rb") as file:
@@ -158,9 +148,9 @@ def read_text(path: Path, name: str) -> str:
     raise ContentError([Problem(name, 0, message)])
 
 
-@lru_cache(maxsize=16)  # one command asks for the same few files several times
+@lru_cache(maxsize=16)  # one command reads the same few files several times
 def parse_document(text: str, name: str) -> Document:
-    """Read YAML text whose top is a mapping. The document is shared: nobody changes its data.
+    """Read YAML text whose top is a mapping. Callers share the document and must not change it.
 
     Raises:
         ContentError: as `read_document`.
@@ -184,7 +174,7 @@ def parse_document(text: str, name: str) -> Document:
 
 
 class _Composer(yaml.composer.Composer, yaml.resolver.BaseResolver):
-    """Composes events that are at hand; to scan the text is what takes time. Resolves no types: `_scalar` does that."""
+    """Composes stored events, since scanning is slow. `_scalar` resolves types."""
 
     def __init__(self, events: deque[yaml.Event]) -> None:
         yaml.composer.Composer.__init__(self)
@@ -202,7 +192,7 @@ class _Composer(yaml.composer.Composer, yaml.resolver.BaseResolver):
 
 
 def _refused(text: str, name: str, events: deque[yaml.Event]) -> Iterator[Problem]:
-    """Walk the events, which no nesting overflows, for what may not reach the composer; keep them for it."""
+    """Yield problems of events that must not reach the composer, and store the events."""
     depth = documents = values = 0
     anchors: set[str] = set()
     try:
@@ -239,7 +229,7 @@ def _refused(text: str, name: str, events: deque[yaml.Event]) -> Iterator[Proble
         yield Problem(name, mark.line + 1 if mark else 0, f"no valid YAML: {what}")
     except yaml.YAMLError as error:
         yield Problem(name, 0, f"no valid YAML: {str(error).splitlines()[0]}")
-    except (ValueError, OverflowError) as error:  # PyYAML turns "\UFFFFFFFF" into chr() of a number out of range
+    except (ValueError, OverflowError) as error:  # PyYAML calls chr() out of range for "\UFFFFFFFF"
         yield Problem(name, 0, f"no valid YAML: {error}")
 
 

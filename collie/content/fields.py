@@ -1,4 +1,4 @@
-"""Workload fields as they stand in a file: values read one by one, constraints checked as far as the values allow."""
+"""Workload fields in a file. Each value is read alone, then the constraints are checked."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from collie.workloads.workload import FIELD_NAMES, Workload
 def read_value(
     document: Document, field: str, raw: Any, at: Location, problems: list[Problem], *, item: bool = False
 ) -> Any:
-    """Read one value of a field; None, and a problem, when it is wrong.
+    """Read one value of a known field at a location, or return None and add a problem.
 
     Args:
         document: the file.
-        field: its name; must be known.
-        raw: as the file has it.
-        at: where it stands.
-        problems: receives what is wrong.
-        item: the value is one element of a field that holds a list.
+        field: its name.
+        raw: the value.
+        at: its location.
+        problems: receives the problem.
+        item: whether the value is one element of a list field.
     """
     if raw is None:
         problems.append(document.problem(f"{field} has no value; give one or leave the line out", *at))
@@ -38,7 +38,7 @@ def read_value(
 
 
 def read_fields(document: Document, raw: Mapping[str, Any], at: Location, problems: list[Problem]) -> dict[str, Any]:
-    """Read a mapping of workload fields; what is wrong becomes a problem and is left out."""
+    """Read a mapping of workload fields. A wrong one becomes a problem and is left out."""
     values: dict[str, Any] = {}
     for field, value in raw.items():
         if field not in FIELD_NAMES:
@@ -58,13 +58,10 @@ def read_workload(
     constraints: Sequence[Constraint],
     problems: list[Problem],
 ) -> Workload | None:
-    """Read the mapping at a location as a workload; fields that it leaves out are those of `base`.
+    """Read the mapping at a location as a workload, with missing fields from `base`.
 
-    Constraints are checked between the fields that could be read, so that one wrong value hides no other problem. A
-    violation is reported at the last of its fields that the file states.
-
-    Returns:
-        The workload, or None when anything was wrong.
+    Constraints are checked between the readable fields, so that one wrong value hides no other problem. A violation is
+    reported at the last of its fields in the file. A workload with a problem is None.
     """
     raw: dict[str, Any] = document.part(*at)
     before = len(problems)

@@ -1,4 +1,4 @@
-"""Where content files are: a user's overlay first, then the copy in the wheel, then the checkout."""
+"""Search for content files: a user's overlay, then the copy in the wheel, then the checkout."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from collie.errors import ContentError, Problem
 
 OVERLAY_VARIABLE = "COLLIE_CONTENT"
-"""Environment variable that names the overlay when no argument does."""
+"""Environment variable with the default overlay."""
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class ContentKind(StrEnum):
-    """Kinds of content; the value is what messages call one such file."""
+    """Kinds of content. The value is the word for such a file in messages."""
 
     SPACE = "space"
     ANOMALY = "anomaly"
@@ -38,13 +38,13 @@ _FOLDERS = {
 
 
 def content_roots(overlay: Path | None = None) -> tuple[Path, ...]:
-    """Return the directories that hold `workloads`, `search` and `counters`, first come first served.
+    """Return the directories that hold `workloads`, `search` and `counters`, in search order.
 
     Args:
-        overlay: a user's directory of the same layout; else the one that `COLLIE_CONTENT` names, if any.
+        overlay: a user's directory of the same layout, by default from `COLLIE_CONTENT`.
 
     Raises:
-        ContentError: there is no such directory.
+        ContentError: the directory does not exist.
     """
     named = overlay or (Path(os.environ[OVERLAY_VARIABLE]) if os.environ.get(OVERLAY_VARIABLE) else None)
     if named is not None and not os.path.isdir(named):
@@ -54,7 +54,7 @@ def content_roots(overlay: Path | None = None) -> tuple[Path, ...]:
 
 
 def available(kind: ContentKind, overlay: Path | None = None) -> dict[str, Path]:
-    """Return the files of one kind by name, in order of name; an earlier root hides the same name in a later one."""
+    """Return the files of one kind by sorted name. Earlier roots hide names of later ones."""
     files: dict[str, Path] = {}
     for root in content_roots(overlay):
         for name, path in _files(kind, root / _FOLDERS[kind]):
@@ -74,16 +74,16 @@ def find(kind: ContentKind, name_or_path: str, overlay: Path | None = None) -> P
     """Find one content file.
 
     Args:
-        kind: what it should be.
-        name_or_path: a bare name such as `nsdi22`, or a path: anything with a slash or that ends in .yaml or .yml.
+        kind: of the file.
+        name_or_path: a name such as `nsdi22`, or a path: with a slash or the suffix .yaml or .yml.
         overlay: as `content_roots`.
 
     Raises:
-        ContentError: no such name or file; says what there is.
+        ContentError: it does not exist. The message lists the names.
     """
     if os.sep in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         path = Path(os.path.expanduser(name_or_path))
-        if os.path.lexists(path):  # its reader says what is wrong with what is no file
+        if os.path.lexists(path):  # its reader reports that it is no regular file
             return path
         raise ContentError(
             [
@@ -108,8 +108,8 @@ def _article(kind: ContentKind) -> str:
 
 
 def display_path(path: Path) -> str:
-    """Return a path as messages name it: relative to the working directory where that is shorter."""
+    """Return a path for messages, relative to the working directory if that is shorter."""
     try:
-        return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))  # a link by its own name, not by its target's
+        return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))  # keeps a link's name instead of its target's
     except ValueError:
         return str(path)

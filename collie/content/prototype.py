@@ -1,11 +1,10 @@
 """Points of the search that was released with the NSDI '22 paper (bytedance/Collie), as workloads.
 
-It writes two files for every point that it measured: `result/N`, a line of JSON with the parameters and then what its
-counters read, and `reproduce/N.sh`, the commands that run its traffic engine over SSH. Both are read here.
+The prototype writes two files per point. `result/N` is a line of JSON with parameters and counters. `reproduce/N.sh`
+has the commands that run its traffic engine over SSH.
 
-A point is up to two *traffics* at once, each with parameters of its own, and a workload has one kind of traffic. Two
-that are alike make one workload (both directions, or loopback); of unlike ones, each is a workload by itself, named
-`FILE#1` and `FILE#2`.
+A point has one or two *traffics*. Two equal ones make one workload (both directions, or loopback). Two different ones
+make two workloads, `FILE#1` and `FILE#2`.
 """
 
 from __future__ import annotations
@@ -37,12 +36,11 @@ _PAGE_BYTES = 4096
 _MAX_TRAFFICS = 1000
 """Of one point, which has one or two."""
 _MAX_WRONG = 10
-"""Values that one message names."""
 _TRAFFIC_CLASS = 105
-"""Its engine is always started with `--tos=105`."""
+"""The prototype always starts its engine with `--tos=105`."""
 
 _PAUSE_MICROSECONDS = 1000.0
-"""Per second: 0.1 %, from where on a host that sends pause is anomalous (paper, section 5.2)."""
+"""Per second: 0.1 %, the anomaly threshold of sent pause (paper, section 5.2)."""
 
 _NEVER_GIVES_UP = (
     "The prototype's queue pairs wait for ever (qp_timeout 0, rnr_retry 7), so that one lost packet stops them; these "
@@ -52,13 +50,12 @@ _NEVER_GIVES_UP = (
 
 @dataclass(frozen=True, slots=True)
 class PrototypePoint:
-    """One traffic of a point, or all of it where its traffics are alike.
+    """A point with equal traffics, or one traffic of a point.
 
     Attributes:
-        name: of the file, with `#1` or `#2` where only one of its traffics is meant.
-        workload: what it runs.
-        symptom: what the prototype's counters showed; None where the file does not tell.
-        remarks: what is otherwise than in the prototype; whole sentences.
+        name: of the file, with `#1` or `#2` for one traffic.
+        symptom: by the prototype's counters.
+        remarks: differences from the prototype.
     """
 
     name: str
@@ -68,7 +65,7 @@ class PrototypePoint:
 
 
 class _Lenient(BaseModel):
-    """Forks add keys; those that are needed must be there and of the right kind."""
+    """Forks add keys. Needed keys must exist and have the right type."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -104,8 +101,7 @@ def load_point(name: str) -> PrototypePoint:
     """Read `FILE`, or `FILE#N` for one of its traffics.
 
     Raises:
-        ContentError: the file is no point of the prototype, could not have sent anything, or mixes unlike traffics and
-            no `#N` says which is meant.
+        ContentError: the file is no point or sends nothing, or its traffics differ and `#N` is missing.
     """
     file, _, number = name.partition("#")
     path = Path(file)
@@ -126,7 +122,7 @@ def read_point(text: str) -> _Point:
     """Read a file of the prototype.
 
     Raises:
-        ValueError: it is neither of its two kinds, or lacks something.
+        ValueError: it is neither of the two kinds, or incomplete.
     """
     raw = json.JSONDecoder().raw_decode(text.lstrip())[0] if text.lstrip().startswith("{") else _script(text)
     try:
@@ -142,7 +138,7 @@ def read_point(text: str) -> _Point:
 
 
 def _script(text: str) -> Mapping[str, Any]:
-    """Turn the commands of a `reproduce/N.sh` into what `result/N` would say."""
+    """Return the commands of a `reproduce/N.sh` in the form of `result/N`."""
     started = list(_started(text))
     servers = {(host, flags["port"]): (flags, node) for host, flags, node in started if "server" in flags}
     clients = [(host, flags, node) for host, flags, node in started if "connect" in flags]
@@ -158,7 +154,7 @@ def _script(text: str) -> Mapping[str, Any]:
 
 
 def _started(text: str) -> Iterator[tuple[str, dict[str, str], str]]:
-    """Yield the host, the engine's flags and the NUMA node of every process that a script starts."""
+    """Yield host, engine flags and NUMA node of every process in a script."""
     for line in text.splitlines():
         words = shlex.split(line)
         if not words or words[0] != "ssh" or len(words) < 3:
@@ -188,7 +184,7 @@ def _as_traffic(
     }
 
 
-# --- from its words to ours ------------------------------------------------------------------------------
+# --- from its terms to Collie's -------------------------------------------------------------------------
 
 
 def _chosen(traffics: Sequence[_Traffic], number: str, name: str) -> Sequence[_Traffic]:
@@ -196,7 +192,7 @@ def _chosen(traffics: Sequence[_Traffic], number: str, name: str) -> Sequence[_T
         if not number.isdecimal() or not 1 <= int(number) <= len(traffics):
             raise ValueError(f"has no traffic #{number}; it has #1" + (f" to #{len(traffics)}" if traffics[1:] else ""))
         return [traffics[int(number) - 1]]
-    if len(traffics) == 1 or (len(traffics) == 2 and _alike(*traffics)):
+    if len(traffics) == 1 or (len(traffics) == 2 and _equal_traffics(*traffics)):
         return traffics
     raise ValueError(
         f"runs {len(traffics)} unlike traffics at once, and a workload has one kind; run one of them alone: "
@@ -204,10 +200,10 @@ def _chosen(traffics: Sequence[_Traffic], number: str, name: str) -> Sequence[_T
     )
 
 
-def _alike(first: _Traffic, second: _Traffic) -> bool:
-    """Whether two traffics differ in nothing but the hosts, and run between them as a workload's can."""
+def _equal_traffics(first: _Traffic, second: _Traffic) -> bool:
+    """Whether two traffics differ only in the hosts, and fit one workload."""
     ours, theirs = _fields(first)[0], _fields(second)[0]
-    if second.client.ip == second.server.ip:  # to itself: it must be the host that the first traffic delivers to
+    if second.client.ip == second.server.ip:  # loopback must be on the host that the first traffic delivers to
         sink = first.client if ours.opcode.fetches else first.server
         return sink.ip == second.server.ip and ours == theirs.with_(
             numa_node=ours.numa_node,
@@ -241,8 +237,6 @@ def _workload(traffics: Sequence[_Traffic]) -> tuple[Workload, list[str]]:
 
 @dataclass(slots=True)
 class _Remarks:
-    """What is otherwise than in the prototype."""
-
     said: list[str] = field(default_factory=lambda: [_NEVER_GIVES_UP])
 
     def unlike(self, what: str, one: Any, other: Any, taken: Any) -> None:
@@ -251,7 +245,6 @@ class _Remarks:
 
 
 def _fields(traffic: _Traffic) -> tuple[Workload, list[str]]:
-    """Return a traffic as a workload from one host to another, and what is otherwise than in the prototype."""
     client, server, remarks = traffic.client, traffic.server, _Remarks()
     requests = _requests(traffic.reqs)
     opcodes = tuple(opcode for opcode, _ in requests)
@@ -292,7 +285,7 @@ def _fields(traffic: _Traffic) -> tuple[Workload, list[str]]:
 
 
 def _requests(text: str) -> list[tuple[Opcode, tuple[int, ...]]]:
-    """Read a request vector such as `w_2_128_64,r_1_65536,`: opcode, entries, bytes of each."""
+    """Parse a request vector such as `w_2_128_64,r_1_65536,` into opcodes and entry sizes."""
     found = []
     for request in filter(None, text.split(",")):
         opcode, _, rest = request.partition("_")
@@ -306,7 +299,7 @@ def _requests(text: str) -> list[tuple[Opcode, tuple[int, ...]]]:
 
 
 def _split(requests: Iterable[tuple[int, ...]], remarks: _Remarks) -> tuple[int, str | tuple[int, ...]]:
-    """Return entries per work request and how they are cut, of the request with the most entries."""
+    """Return entries per work request and their split, from the request with most entries."""
     cuts = list(requests)
     most = max(cuts, key=len)
     if any(len(cut) != len(most) or cut[:-1] != most[:-1] for cut in cuts):
@@ -316,9 +309,9 @@ def _split(requests: Iterable[tuple[int, ...]], remarks: _Remarks) -> tuple[int,
 
 
 def _symptom(text: str) -> Symptom | None:
-    """Return what the counters of a `result/N` say; None where there are none, or none that can be trusted."""
+    """Return the symptom by the counters of a `result/N`, if they are trustworthy."""
     readings = {name: float(value) for name, value in re.findall(r"^(\w+):\s+(-?[\d.]+)\s*$", text, re.MULTILINE)}
     if not any(value > 0 for value in readings.values()):
-        return None  # it writes 0 for a counter that the driver lacks, and -1 when its tool fails
+        return None  # the prototype writes 0 for a missing counter, and -1 if its tool fails
     pauses = [value for name, value in readings.items() if name.endswith("pause_duration")]
     return Symptom.PAUSE if any(value > _PAUSE_MICROSECONDS for value in pauses) else Symptom.LOW_THROUGHPUT

@@ -1,4 +1,4 @@
-"""Spaces in YAML. The format is in docs/reference/files.md and at the top of workloads/spaces/nsdi22.yaml."""
+"""Spaces in YAML. docs/reference/files.md and workloads/spaces/nsdi22.yaml document the format."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class _LimitsFile(Strict):
 
 class _SpaceFile(Strict):
     limits: dict[str, Any] = Field(default_factory=dict)
-    """What one host holds."""
+    """Capacity of one host."""
     fixed: dict[str, Any] = Field(default_factory=dict)
-    """Fields of a workload that do not vary, with a value other than their default."""
+    """Fields that do not vary, with a value other than their default."""
     dimensions: dict[str, Any] = Field(min_length=1)
-    """Fields of a workload that a search may vary, in the order in which an explanation names them."""
+    """Fields that a search varies, in the order of an explanation."""
 
 
 def load_space(name_or_path: str, overlay: Path | None = None) -> Space:
-    """Read a space by name or path; its name is the file's.
+    """Read a space by name or path. Its name is the file's.
 
     Raises:
         ContentError: unknown name, or every problem of the file.
@@ -60,7 +60,7 @@ def load_space(name_or_path: str, overlay: Path | None = None) -> Space:
 
 def _limits(document: Document, problems: list[Problem]) -> HostLimits | None:
     if not isinstance(document.part("limits"), dict):
-        return HostLimits()  # left out, or of a wrong type and reported so
+        return HostLimits()  # left out, or already reported
     read = validate(document, _LimitsFile, problems, ("limits",))
     sizes: dict[str, int] = {}
     for name in ("pinned_bytes", "outstanding_bytes"):
@@ -95,7 +95,6 @@ def _fixed(document: Document, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _plain_problems(document: Document, space: Space) -> list[Problem]:
-    """Return what keeps the plain workload from being run: every plain value has to go with the others."""
     problems = []
     for constraint in space.constraints:
         if complaint := constraint.check(space.base):

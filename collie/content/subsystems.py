@@ -1,4 +1,4 @@
-"""Subsystem files: complete ones, and ones that say only in what they differ from another."""
+"""Subsystem files: complete ones, and differences from another subsystem."""
 
 from __future__ import annotations
 
@@ -25,16 +25,10 @@ _LONGEST_CHAIN = 8
 def load_subsystem(name_or_path: str, kind: type[M], overlay: Path | None = None) -> M:
     """Read a subsystem by name or path.
 
-    A file with `based_on: NAME` takes everything that it does not say itself from that subsystem, but for the witnesses
-    of mechanisms that it lists under `without`.
-
-    Args:
-        name_or_path: `F`, or a file.
-        kind: the model of a subsystem file.
-        overlay: searched before the built-in ones.
+    A file with `based_on: NAME` inherits from that subsystem, except the witnesses of mechanisms under `without`.
 
     Raises:
-        ContentError: no such subsystem, or every problem of the file.
+        ContentError: unknown name, or every problem of the file.
     """
     document = _complete(find(ContentKind.SUBSYSTEM, name_or_path, overlay), overlay, ())
     problems = Problems()
@@ -83,7 +77,7 @@ def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Docu
         raise ContentError([document.problem(f"{_BASED_ON}: should name a subsystem", _BASED_ON)])
     if not isinstance(without, list):
         raise ContentError([document.problem(f"{_WITHOUT}: should be a list of mechanisms", _WITHOUT)])
-    # A path is seen from the file that names it.
+    # A path is relative to the file that names it.
     beside = path.parent / base
     is_there = beside.suffix in {".yaml", ".yml"} and os.path.lexists(beside)
     below = beside if is_there else find(ContentKind.SUBSYSTEM, base, overlay)
@@ -95,7 +89,7 @@ def _complete(path: Path, overlay: Path | None, above: tuple[Path, ...]) -> Docu
         message = f"{_WITHOUT}: {base} has no witness of {unknown[0]!r}; it has {', '.join(map(str, named))}"
         raise ContentError([document.problem(message, _WITHOUT)])
     own = [witness.get("mechanism") for witness in _witnesses(document)]
-    replaced = [*without, *own]  # no set: whether they are names is not known yet
+    replaced = [*without, *own]  # no set: the entries are not validated yet
     kept = [witness for witness in _witnesses(inherited) if witness.get("mechanism") not in replaced]
     whole = document.over(inherited)
     return replace(whole, data={**whole.data, "witnesses": [*_witnesses(document), *kept]})

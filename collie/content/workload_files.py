@@ -1,4 +1,4 @@
-"""Workloads that a user writes: one field per line, everything else plain."""
+"""Workload files: one field per line, the rest plain."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def load_workload(path: Path | str, space: Space | None = None) -> Workload:
 
     Args:
         path: the file.
-        space: gives the plain values of fields that the file leaves out, the ranges and the limits to check; without
-            it, fields left out have the defaults of `Workload` and only what no device can run is refused.
+        space: gives plain values of missing fields, ranges and limits. Without it missing fields have `Workload`'s
+            defaults, and only combinations that no device can run are refused.
 
     Raises:
         ContentError: with every problem of the file.

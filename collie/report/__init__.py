@@ -1,1 +1,1 @@
-"""What a person or a CI reads at the end: JSON, text, and one HTML file that needs nothing else."""
+"""Output for people and for CI: JSON, text, and a self-contained HTML file."""

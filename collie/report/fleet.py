@@ -1,4 +1,4 @@
-"""What a fleet's judgement looks like: text, JSON, a page with a heat map. Pure but for `html.py`, which writes it."""
+"""The judgement of a fleet as text, JSON and a page with a heat map. Pure."""
 
 from __future__ import annotations
 
@@ -14,26 +14,22 @@ from collie.report.quantities import percent, runs
 from collie.workloads.units import format_count, format_seconds
 
 MAX_SHOWN: Final = 40
-"""Hosts in text and in the picture: all odd ones, and as many of the others, those first that come nearest."""
+"""Hosts in text and heat map: all odd ones, and up to this number of others, closest first."""
 _BEYOND: Final = 1000.0
-"""Bars beyond which nothing is told apart any more."""
+"""Bars above which scores are no longer distinguished."""
 _LEVELS: Final = (0.25, 0.5, 1.0, 10.0)
-"""Scores from which a cell of the picture is darker."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetReport:
-    """What is to be shown.
+    """The judgement of a fleet.
 
     Attributes:
-        name: of the fleet, in words.
-        hosts: how many it has.
-        verdict: None when nothing could be judged.
-        failures: what went wrong, by the host or hosts concerned.
-        incomplete: hosts of which something could not be measured; why is among the failures.
-        not_run: probes that were left out, and why.
-        ended_by: why the rest of the battery was not run; None when all of it was.
-        runs: made.
+        verdict: None if nothing could be judged.
+        failures: by host or hosts.
+        incomplete: hosts with a missing measurement. The failures have the cause.
+        not_run: skipped probes and their reasons.
+        ended_by: why the battery ended early.
         elapsed_seconds: of testbed time.
     """
 
@@ -62,13 +58,13 @@ class FleetReport:
 
     @property
     def partly_judged(self) -> tuple[str, ...]:
-        """The hosts that were compared, but not in everything."""
+        """The hosts that were compared only in part."""
         unjudged = self.verdict.unjudged if self.verdict else ()
         return tuple(host for host in self.incomplete if host not in unjudged)
 
     @property
     def displayed(self) -> tuple[HostAssessment, ...]:
-        """The hosts that are shown one by one."""
+        """The hosts that are listed one by one."""
         if self.verdict is None:
             return ()
         return self.verdict.standings[: max(MAX_SHOWN, len(self.verdict.odd))]
@@ -115,20 +111,20 @@ def _odd_lines(rank: int, standing: HostAssessment) -> list[str]:
 
 
 def in_words(sign: MetricDeviation) -> str:
-    """Say what a host reads, and what is healthy."""
+    """Return a host's reading and the healthy range in words."""
     healthy = f"{engineering(sign.low)} to {engineering(sign.high)}"
     return f"{sign.metric} {engineering(sign.value)} {sign.unit}, healthy {healthy}"
 
 
 def score(value: float) -> str:
-    """Write a deviation in bars."""
+    """Format a deviation in bars."""
     if value >= _BEYOND:
         return f"over {_BEYOND:.0f}"
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
 def fleet_json(report: FleetReport) -> dict[str, Any]:
-    """Return the JSON object of a fleet; values of signs are in the unit that stands beside them."""
+    """Return the JSON object of a fleet. Each value has its unit beside it."""
     verdict = report.verdict
     return {
         "schema_version": 1,
@@ -174,11 +170,11 @@ def _sign(sign: MetricDeviation) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class HostCell:
-    """One host and one component in the picture.
+    """One host and one component in the heat map.
 
     Attributes:
-        level: how dark, 0 to 4; from 3 on odd. None where nothing could be compared.
-        score: the largest deviation in bars, for the table; empty where nothing could be compared.
+        level: darkness, 0 to 4. Odd from 3 on, None if nothing could be compared.
+        score: the largest deviation in bars, for the table.
         words: the same with its metric, for the tooltip.
     """
 
@@ -189,14 +185,14 @@ class HostCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """Hosts by components: the largest deviation of each host in the metrics of each component."""
+    """Each host's largest deviation in the metrics of each component."""
 
     components: tuple[str, ...]
     rows: tuple[tuple[HostAssessment, tuple[HostCell, ...]], ...]
 
 
 def heat_map(standings: Sequence[HostAssessment]) -> HeatMap:
-    """Return the picture of some hosts; the components in which somebody is oddest stand first."""
+    """Return the heat map of some hosts, the components with the oddest hosts first."""
     most: dict[str, float] = {}
     for sign in (sign for standing in standings for sign in standing.signs):
         most[sign.component] = max(most.get(sign.component, 0.0), abs(sign.score))
@@ -220,7 +216,7 @@ def _cell(host: str, component: str, sign: MetricDeviation | None) -> HostCell:
 
 
 def render_fleet(report: FleetReport) -> str:
-    """Return the page of a fleet: one HTML file that opens offline."""
+    """Return the page of a fleet: one offline HTML file."""
     return (
         environment()
         .get_template("fleet.html.j2")

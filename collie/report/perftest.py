@@ -1,4 +1,4 @@
-"""An anomaly as perftest commands: to read and paste, and as a shell script that runs and compares them."""
+"""An anomaly as perftest commands, to paste or as a shell script that compares them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from collie.report.json.objects import Json, plain
 from collie.workloads.units import format_list
 
 FIRST_PORT = 18515
-"""perftest's own; every further pair listens on the next one."""
+"""perftest's default. Each further pair listens on the next port."""
 
 SECONDS = 10
 
 
 def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
-    """Return the commands of an anomaly and of its plain sibling as lines of a shell, explained by comments.
+    """Return the commands of an anomaly and of its plain sibling as shell lines with comments.
 
-    Args:
-        case: the anomaly. Where perftest cannot express it, everything is comment: what perftest lacks.
-        hosts: by role; without them the device, GID index and address of each are variables to fill in.
+    If perftest cannot express the anomaly, the lines are a comment with the reasons. Without `hosts`, by role, device,
+    GID index and address of each are variables.
     """
     lines = [f"# {line}" for line in _explanation(case)]
     if case.anomaly.is_faithful:
@@ -40,11 +39,9 @@ def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None)
 
 
 def render_script(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
-    """Return a POSIX shell script that runs the anomaly and its plain sibling in turn over SSH and compares them.
+    """Return a POSIX shell script that runs the anomaly and its plain sibling over SSH and compares them.
 
-    Args:
-        case: an anomaly that perftest can express.
-        hosts: by role; without them the script takes everything from its environment.
+    Without `hosts`, by role, the script takes everything from its environment.
     """
     environment = Environment(
         loader=PackageLoader("collie.report"),
@@ -69,7 +66,7 @@ def render_script(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
 
 
 def perftest_json(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> Json:
-    """Return what is said of the commands, for programs."""
+    """Return the commands as a JSON object."""
     expression = case.anomaly
     return {
         "expressible": expression.is_faithful,
@@ -83,12 +80,9 @@ def perftest_json(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
 
 
 def command_line(command: PerftestCommand, number: int, seconds: str = str(SECONDS)) -> str:
-    """Return a process as a shell runs it, with what depends on its host in variables such as `$DEVICE_A`.
+    """Return a process as a shell command, with host-dependent values in variables such as `$DEVICE_A`.
 
-    Args:
-        command: the process.
-        number: of its pair, from 0: each pair has its own port.
-        seconds: that it runs for; may be a variable, too.
+    Pair `number`, from 0, decides the port. `seconds` can be a variable.
     """
     role = command.role.upper()
     prefix = [f"numactl -N $NODE_{role} -m $NODE_{role}"] if command.numa_node else []
@@ -100,7 +94,7 @@ def command_line(command: PerftestCommand, number: int, seconds: str = str(SECON
 
 
 def _address(command: PerftestCommand) -> str:
-    """Return how a client finds its server. On its own host any name will do, but for RDMA-CM, which goes by it."""
+    """Return the server's address for a client. On the same host any name works, except for RDMA-CM."""
     return "localhost" if _is_own(command) else f"$ADDRESS_{command.server.upper()}"
 
 
@@ -109,21 +103,21 @@ def _is_own(client: PerftestCommand) -> bool:
 
 
 def _explanation(case: PerftestCase) -> Iterator[str]:
-    expression, name = case.anomaly, " ".join(case.name.split())  # one line, whatever a file is called
+    expression, name = case.anomaly, " ".join(case.name.split())  # one line, for any file name
     yield from textwrap.wrap(f"{name}: {case.symptom.replace('_', ' ')} when {case.mfs}", 110)
     if expression.lacks:
         yield "perftest cannot run it:"
-        yield from (f"  {_told(each)}" for each in expression.lacks)
+        yield from (f"  {_difference_text(each)}" for each in expression.lacks)
         yield f"`collie export {name} --as bundle` can: it brings its own traffic."
         return
     if expression.differs:
         yield "What perftest runs otherwise, which no condition of the anomaly names:"
-        yield from (f"  {_told(each)}" for each in expression.differs)
+        yield from (f"  {_difference_text(each)}" for each in expression.differs)
     if expression.requires:
         yield f"Needs {'; '.join(expression.requires)}."
 
 
-def _told(difference: PerftestDifference) -> str:
+def _difference_text(difference: PerftestDifference) -> str:
     asked, runs = _shown(difference.asked), _shown(difference.runs)
     return f"{difference.field} {runs} instead of {asked}: {difference.reason}"
 
@@ -144,12 +138,10 @@ def _roles(case: PerftestCase) -> list[str]:
 
 
 def _contacted(case: PerftestCase) -> list[str]:
-    """Return the roles of hosts that a client names by address."""
     return sorted({command.server for command in _commands(case) if command.server and not _is_own(command)})
 
 
 def _settings(case: PerftestCase, hosts: Mapping[str, Host]) -> list[dict[str, str]]:
-    """Return the variables of each host, and their values as a shell reads them."""
     far = {command.role for command in _commands(case) if command.numa_node}
     rows = []
     for role in _roles(case):
@@ -165,7 +157,6 @@ def _settings(case: PerftestCase, hosts: Mapping[str, Host]) -> list[dict[str, s
 
 
 def _destination(hosts: Mapping[str, Host], role: str) -> str:
-    """Return where SSH finds a host, as its command takes it; empty where that is unknown."""
     host = hosts.get(role)
     if host is None:
         return ""
@@ -183,9 +174,9 @@ def _listed(pairs: Sequence[PerftestPair]) -> Iterator[str]:
 
 
 def _runs(expression: Expression) -> list[dict[str, str | int]]:
-    """What the script needs of each pair: both lines, which end tells what was received, and where.
+    """Return both lines of each pair, and the end that reports received traffic.
 
-    What a host sends to itself crosses no port: beside other traffic it is left out of the comparison.
+    Loopback traffic crosses no port. Beside other traffic it is left out of the comparison.
     """
     alone = all(pair.flow.is_loopback for pair in expression.pairs)
     return [

@@ -1,4 +1,4 @@
-"""Quantities as every report words them; what is unknown is called so."""
+"""Quantities in words, the same in every report."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collie.workloads.units import format_bytes, format_count, format_list, form
 
 
 def rate(bits_per_second: float | None) -> str:
-    """Write a rate in bits/s."""
+    """Format a rate in bits/s."""
     if bits_per_second is None:
         return "unknown"
     return "unbounded" if math.isinf(bits_per_second) else format_rate(bits_per_second)
 
 
 def packet_rate(packets_per_second: float | None) -> str:
-    """Write a rate in packets/s."""
+    """Format a rate in packets/s."""
     if packets_per_second is None:
         return "unknown"
     if math.isinf(packets_per_second):
@@ -30,34 +30,34 @@ def packet_rate(packets_per_second: float | None) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """Write a share: one decimal where it would otherwise say too little."""
+    """Format a share, with one decimal if it is small."""
     if ratio is None:
         return "unknown"
     return format_number(ratio, ".1%" if 0 < ratio < 0.1 else ".0%")
 
 
 def times(factor: float) -> str:
-    """Write how many times something grew."""
+    """Format a growth factor."""
     if factor >= 1000:
         return "over 1000 times"
     return f"{factor:.2g} times" if factor < 10 else f"{factor:.0f} times"
 
 
 def victim_kept(victim: Victim) -> str:
-    """Say what a victim kept beside a workload: `keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost`."""
+    """Return a victim's loss in words: `keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost`."""
     lost = "" if victim.lost_ratio is None else f": {percent(victim.lost_ratio)} lost"
     return f"keeps {rate(victim.beside_bps)} of {rate(victim.alone_bps)} alone{lost}"
 
 
 def runs(count: int) -> str:
-    """Count runs."""
+    """Format a number of runs."""
     return format_count(count, "run")
 
 
 def name_testbed(testbed: Mapping[str, object]) -> str:
-    """Name a testbed as a campaign's header describes it: `simulated subsystem F`, `hosts a,b; c,d` of two pairs.
+    """Return the name of a testbed in a campaign's header: `simulated subsystem F`, `hosts a,b; c,d` for two pairs.
 
-    Where several devices of one host take part it says so: their traffic is no traffic between hosts.
+    Several devices of one host are noted, because their traffic is not between hosts.
     """
     kind = str(testbed.get("kind", "testbed"))
     pairs = testbed.get("pairs")
@@ -73,7 +73,7 @@ def name_testbed(testbed: Mapping[str, object]) -> str:
 
 
 def show(dimension: str, value: Any) -> str:
-    """Write the value of a feature as people would write it in a workload file: `64 KiB`, `[SEND, READ]`, `true`."""
+    """Format a feature's value as in a workload file: `64 KiB`, `[SEND, READ]`, `true`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):

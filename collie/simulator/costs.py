@@ -1,11 +1,10 @@
-"""What one message costs each host that it touches.
+"""Costs of one message on each host that handles it.
 
-A cost is the time for which one message occupies a resource; messages/s times cost is the resource's utilisation.
-`STEADY` resources hold the sender back when they are busy. `ARRIVAL` resources meet what has already been sent: when
-they are slower than that, the receive buffer fills.
+A cost is the time for which one message occupies a resource. Messages/s times cost is the resource's utilisation. A
+busy `STEADY` resource slows the sender. A busy `ARRIVAL` resource fills the receive buffer.
 
-On either host a message leaves (`out`), comes in (`into`), or goes round inside the NIC (`loop`). What comes in also
-costs the host that it left (its acknowledgement has to be taken), so `out` has entries on arrival resources, too.
+A message leaves a host (`out`), arrives (`into`), or goes round inside the NIC (`loop`). Its acknowledgement costs the
+sender, so `out` has entries on arrival resources.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Final, NamedTuple
 
 from collie.simulator.caches import overrun, within
 from collie.simulator.demand import WorkingSets, receive_queues, working_sets
+from collie.simulator.hardware import ReceiveQueues, Subsystem, WhenMissing
 from collie.simulator.numbers import Numbers, Quantity, Vector
 from collie.simulator.pcie import COMPLETION_HEADER_BYTES, READ_HEADER_BYTES, WRITE_HEADER_BYTES
-from collie.simulator.subsystem import ReceiveQueues, Subsystem, WhenMissing
 from collie.simulator.traffic import TrafficArrays
 from collie.simulator.wire import ACK_BYTES, READ_REQUEST_BYTES
 
@@ -34,7 +33,7 @@ STEADY: Final = (
     "ordered reads",
     "peer-to-peer reads",
 )
-"""Resources of one host that hold senders back."""
+"""Resources of one host that slow its senders."""
 TRANSMIT, TAGS, CONTEXT, TRANSLATION = 1, 3, 4, 5
 CREDITS, STAGING, MEMORY, PEER_READS = 6, 7, 8, 11
 
@@ -48,17 +47,17 @@ ARRIVAL: Final = (
     "ordered writes",
     "peer-to-peer writes",
 )
-"""Resources of one host that arrivals meet, besides PCIe upstream."""
+"""Resources of one host that arrivals occupy, besides PCIe upstream."""
 ENGINE, PLACEMENT, ARBITER, SOCKET_LINK, ORDERED_WRITES, PEER_WRITES = 0, 1, 4, 5, 6, 7
 
 CQE_BYTES: Final = 64 + WRITE_HEADER_BYTES
 _NEVER_LOOPED: Final = 3
-"""So many trailing STEADY resources belong to the way to the network alone."""
+"""Number of trailing STEADY resources that only network traffic uses."""
 _NOTHING: Final = (0.0,) * _NEVER_LOOPED
 
 
-class Ways(NamedTuple):
-    """Costs of one message by resource, for each way through a host; `loop` is empty where nothing goes round."""
+class PathCosts(NamedTuple):
+    """Costs of one message by resource, for each way through a host. `loop` is empty on a host without loopback."""
 
     out: Vector
     into: Vector
@@ -69,16 +68,15 @@ class HostCosts(NamedTuple):
     """Costs of one message at one host.
 
     Attributes:
-        sets: what the host keeps in use.
         steady, arrival: by resource of `STEADY` and of `ARRIVAL`.
-        dropping: time in which a receive queue that drops takes one message; 0 where nothing is dropped.
+        dropping: time for which a message occupies a receive queue that drops, or 0.
         trip: seconds for which a message that leaves this host is in flight.
-        round_trip: the same of one that goes round inside the NIC.
+        round_trip: the same for loopback.
     """
 
     sets: WorkingSets
-    steady: Ways
-    arrival: Ways
+    steady: PathCosts
+    arrival: PathCosts
     dropping: Quantity
     trip: Quantity
     round_trip: Quantity
@@ -88,12 +86,10 @@ class Costs(NamedTuple):
     """Costs of one message.
 
     Attributes:
-        source, sink: at the two hosts.
-        loopback: time on the loopback path.
-        upstream_out, upstream_in: bytes of PCIe upstream where the payload comes from and where it goes.
+        upstream_out, upstream_in: bytes of PCIe upstream at the payload's source and at its sink.
         fetch_limit: messages/s of one flow for which its queue pairs can fetch WQEs.
         visit_wqes: WQEs served per context load.
-        answers, answer_bytes: packets that go against the payload, per message: acknowledgements or READ requests.
+        answers, answer_bytes: packets against the payload, per message: acknowledgements or READ requests.
     """
 
     source: HostCosts
@@ -107,15 +103,13 @@ class Costs(NamedTuple):
     answer_bytes: Quantity
 
 
-class _Place(NamedTuple):
-    """Where the buffers of one host are.
+class _BufferLocation(NamedTuple):
+    """Location of one host's buffers.
 
     Attributes:
-        far: on another socket.
-        gpu: in GPU memory.
-        near_gpu: and that hangs on the NIC's own bridge.
-        late: what reaching them takes beyond memory next to the NIC, in seconds.
-        loops: whether any message goes round inside this host's NIC.
+        near_gpu: in memory of a GPU behind the NIC's bridge.
+        late: seconds of latency beyond memory next to the NIC.
+        loops: whether any message goes round inside this NIC.
     """
 
     far: Quantity
@@ -126,14 +120,14 @@ class _Place(NamedTuple):
 
 
 class _Receives(NamedTuple):
-    """What the receives of one message cost.
+    """Costs of the receives of one message.
 
     Attributes:
-        fetches: PCIe reads for them; one brings several of one post.
+        fetches: PCIe reads. One read fetches several receives of one post.
         wqe_read: time on PCIe downstream.
-        withheld, waiting, dropping: time for which a message whose receive is not on chip keeps its sender waiting,
-            keeps the pipeline waiting, or occupies the fetcher before it is dropped.
-        pushed_out: time for which one waits whose prefetched receive was overrun: in the pipeline, and in placement.
+        withheld, waiting, dropping: time of a message without its receive on chip: at its sender, in the pipeline, or
+            in the fetcher before it is dropped.
+        pushed_out: delay by an overrun of prefetched receives: in the pipeline, and in placement.
     """
 
     fetches: Quantity
@@ -148,24 +142,22 @@ _NO_RECEIVES: Final = _Receives(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0))
 
 
 class _Message(NamedTuple):
-    """What one message costs on either host.
+    """Costs of one message on either host.
 
     Attributes:
-        asks: 1 where the requester stands where the payload leaves; of a READ it stands where the payload comes in.
-        fetches: PCIe reads for WQEs; one brings several of one post.
-        receives: what its receives cost.
+        asks: 1 if the requester is the payload's source, 0 for a READ.
+        fetches: PCIe reads for WQEs. One read fetches several WQEs of one post.
         visit_wqes: WQEs served per context load.
         answers, answer_bytes: against the payload.
         doorbell, transmit, place: time at the send scheduler and in the packet engines.
         gathered, wqe_read: time on PCIe downstream.
-        wqe_tags: of PCIe read tags, for WQEs.
+        wqe_tags: time of PCIe read tags.
         moving, answering: time on the wire.
-        payload_bits: of the application.
-        ordered_read, ordered_write: time in strictly ordered PCIe; 0 when no short segment follows a bulk one.
-        flushes: streamed both ways at once, and each write is flushed before it is acknowledged.
-        pending: time of looking up spilled READ requests.
+        ordered_read, ordered_write: time in strictly ordered PCIe, 0 unless a short segment follows a bulk one.
+        flushes: whether RC streams both ways, so that each write is flushed before its acknowledgement.
+        pending: time to look up spilled READ requests.
         turned: time in the arbiter when it switches for every burst.
-        scatter, answered: how long a message that left may hold up placement of what comes in.
+        scatter, answered: delay of placement by a message that left.
     """
 
     asks: Quantity
@@ -193,7 +185,7 @@ class _Message(NamedTuple):
 
 
 def costs_of(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> Costs:
-    """Cost one message of some traffic."""
+    """Compute the costs of one message."""
     engine = subsystem.engine
     m = _message(subsystem, t, n)
     source, sink = _places(subsystem, t, n)
@@ -227,7 +219,7 @@ def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
     bursts = t.is_rc * t.one_turn * overrun(n, t.wqe_batch, arbiter.burst_wqes)
     answered = t.is_rc_write * t.small_beside_bulk * overrun(n, t.wqe_batch, acks.burst_messages)
     moving = t.wire * bit
-    ordered = t.two_way * (t.ordering_waits > 0)  # reads and writes share the ordered queue of a host
+    ordered = t.two_way * (t.ordering_waits > 0)  # reads and writes share a host's ordered queue
     return _Message(
         asks=1.0 - t.is_read,
         fetches=fetches,
@@ -254,13 +246,13 @@ def _message(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> _Message:
     )
 
 
-def _places(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[_Place, _Place]:
+def _places(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[_BufferLocation, _BufferLocation]:
     far, gpu = subsystem.memory.far_latency_seconds, subsystem.memory.gpu_latency_seconds
     source_late = t.far_source * far + t.gpu_source * gpu
     sink_late = t.far_sink * far + t.gpu_sink * gpu
     return (
-        _Place(t.far_source, t.gpu_source, t.near_gpu_source, source_late, loops=False),
-        _Place(t.far_sink, t.gpu_sink, t.near_gpu_sink, sink_late, loops=n.anywhere(t.loop)),
+        _BufferLocation(t.far_source, t.gpu_source, t.near_gpu_source, source_late, loops=False),
+        _BufferLocation(t.far_sink, t.gpu_sink, t.near_gpu_sink, sink_late, loops=n.anywhere(t.loop)),
     )
 
 
@@ -273,7 +265,7 @@ def _receives(subsystem: Subsystem, t: TrafficArrays, n: Numbers, tlp: float) ->
         waiting = waiting + late * (queues.when_missing is WhenMissing.WAIT)
         dropping = dropping + late * (queues.when_missing is WhenMissing.DROP)
     datagram, reliable = subsystem.datagram_receives, subsystem.reliable_receives
-    # A message of one packet uses up its receive at once; a longer one comes back for it when it is no longer there.
+    # One packet consumes its receive at once. The later packets of a longer message need the receive again.
     returning = t.is_rc * t.several_packets * reliable.overrun_wait_seconds * _pushed_out(reliable, t, n)
     demanding = t.is_ud * t.packets * datagram.overrun_wait_seconds * _pushed_out(datagram, t, n)
     return _Receives(
@@ -287,22 +279,26 @@ def _receives(subsystem: Subsystem, t: TrafficArrays, n: Numbers, tlp: float) ->
 
 
 def _fetching(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
-    """Time per message, if every receive had to be fetched when its message comes."""
     overlap = n.most(1.0, t.mtu / queues.look_ahead_bytes) * queues.outstanding_fetches
     return t.receives * within(n, t.wqe_batch, queues.on_demand_wqes) * queues.fetch_seconds / overlap
 
 
 def _pushed_out(queues: ReceiveQueues, t: TrafficArrays, n: Numbers) -> Quantity:
-    """Share of receives that a large post to a long queue pushes out before their messages come."""
     long_queue = overrun(n, t.recv_depth, queues.resident_wqes_per_queue)
     return t.receives * overrun(n, t.wqe_batch, queues.prefetch_wqes) * long_queue
 
 
 def _host(
-    subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets, here: _Place, peer: _Place
+    subsystem: Subsystem,
+    t: TrafficArrays,
+    n: Numbers,
+    m: _Message,
+    sets: WorkingSets,
+    here: _BufferLocation,
+    peer: _BufferLocation,
 ) -> HostCosts:
     round_trip = 2.0 * subsystem.pcie.read_latency_seconds + here.late + m.payload_bits / subsystem.wire.line_rate_bps
-    # UC and UD messages are gone when they have left; RC ones stay until they are acknowledged.
+    # UC and UD messages end when they have left. RC messages stay until they are acknowledged.
     trip = round_trip + subsystem.wire.round_trip_seconds * (0.5 + 0.5 * t.is_rc) + t.is_rc * peer.late
     return HostCosts(
         sets=sets,
@@ -314,7 +310,9 @@ def _host(
     )
 
 
-def _steady(subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets, here: _Place) -> Ways:
+def _steady(
+    subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets, here: _BufferLocation
+) -> PathCosts:
     pcie, bridge = subsystem.pcie, subsystem.gpu_bridge
     staged = sets.staging_misses * t.packets * subsystem.transmit_staging.refill_seconds
     in_dram = (1.0 - here.gpu) * m.payload_bits / subsystem.memory.bandwidth_bps
@@ -349,20 +347,21 @@ def _steady(subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, set
         0.0,
     )
     if not here.loops:
-        return Ways(out, into, ())
+        return PathCosts(out, into, ())
     both = [leaving + coming for leaving, coming in zip(out[:-_NEVER_LOOPED], into[:-_NEVER_LOOPED], strict=True)]
-    return Ways(out, into, (*both, *_NOTHING))
+    return PathCosts(out, into, (*both, *_NOTHING))
 
 
 def _blocking(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, m: _Message, sets: WorkingSets
 ) -> tuple[Quantity, Quantity]:
-    """Costs of missed contexts and of missed translations, where the responder has to wait for them.
+    """Costs of missed contexts and missed translations that the responder waits for.
 
-    The responder of an RC WRITE must have checked key, address and packet number before it takes the next packet; it
-    withholds the acknowledgement meanwhile. The lookups of a SEND come early, with its receive WQE; a READ request
-    waits in a queue that is read ahead; UC owes nobody an answer, so its lookups overlap. A context stays loaded for
-    all WQEs of a visit; the translations of one post are looked up ahead.
+    The responder of an RC WRITE checks key, address and packet number before it takes the next packet. Other traffic
+    does not wait. The lookups of a SEND come early, with its receive WQE. A READ request waits in a queue that is read
+    ahead. UC sends no acknowledgement, so its lookups overlap.
+
+    A context stays loaded for all WQEs of a visit. The translations of one post are looked up ahead.
     """
     context, translation = subsystem.context_cache, subsystem.translation_cache
     loads = t.is_rc_write * sets.context_misses / (context.outstanding_misses * m.visit_wqes)
@@ -370,20 +369,20 @@ def _blocking(
     return loads * context.miss_seconds, t.is_rc_write * sets.translation_misses * translation.miss_seconds / overlap
 
 
-def _arrival(subsystem: Subsystem, n: Numbers, m: _Message, sets: WorkingSets, here: _Place) -> Ways:
+def _arrival(subsystem: Subsystem, n: Numbers, m: _Message, sets: WorkingSets, here: _BufferLocation) -> PathCosts:
     placement_bps, link, bridge = subsystem.engine.placement_bps, subsystem.socket_link, subsystem.gpu_bridge
     line_rate = subsystem.wire.line_rate_bps
     pushed_out = m.receives.pushed_out
     waiting = m.receives.waiting * sets.receive_misses + pushed_out[0]
     turned = m.turned * overrun(n, sets.ends, subsystem.arbiter.queue_pairs)
     crossing = here.far * m.payload_bits / n.choose(m.flushes, link.streamed_rate_bps, link.rate_bps)
-    # READs: WQEs that were fetched beyond what may be outstanding leave the chip again, and with them the second block
-    # of a long scatter list. Its fetch stands behind the payload reads for the responses that this host makes itself.
-    # WRITEs: the answers to small messages need queue pair state that the unit does not hold.
+    # READs: WQEs fetched beyond the outstanding limit leave the chip, with the second block of a long scatter list. The
+    # new fetch queues behind the payload reads for this host's responses. WRITEs: acknowledging small messages needs
+    # queue pair state that the unit does not hold.
     held_up = m.scatter * overrun(n, sets.reads, subsystem.reads.scatter_lists)
     held_up = held_up + m.answered * overrun(n, sets.ends, subsystem.acknowledgements.contexts)
     to_placement = line_rate / placement_bps
-    return Ways(
+    return PathCosts(
         out=(0.0, m.answering * to_placement + held_up, 0.0, 0.0, turned, crossing, 0.0, 0.0),
         into=(
             m.place,

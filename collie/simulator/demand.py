@@ -1,26 +1,24 @@
-"""What traffic keeps in use on each host, and how often that misses the NIC's caches."""
+"""Working sets of traffic on each host, and the miss ratios of the NIC's caches."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from collie.simulator.caches import miss_ratio, overrun
+from collie.simulator.hardware import ReceiveQueues, Subsystem
 from collie.simulator.numbers import Numbers, Quantity
-from collie.simulator.subsystem import ReceiveQueues, Subsystem
 from collie.simulator.traffic import TrafficArrays
 
 
 class WorkingSets(NamedTuple):
-    """What one host keeps in use.
+    """Working sets of one host.
 
     Attributes:
         ends: queue pair ends, of requesters and responders.
-        reads: those of them that carry READs.
-        context_misses, translation_misses: share of lookups.
-        staging_misses: share of packets that had to give way in the transmit staging.
+        reads: ends that carry READs.
+        staging_misses: share of packets evicted from the transmit staging.
         write_misses: share of written bytes that the last-level cache does not take.
-        send_wqes: posted.
-        receive_misses: share of receives that is not on chip.
+        receive_misses: share of receives that are not on chip.
     """
 
     ends: Quantity
@@ -34,8 +32,8 @@ class WorkingSets(NamedTuple):
 
 
 def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[WorkingSets, WorkingSets]:
-    """Add up what all flows keep in use on the payload's source and on its sink."""
-    # A flow over the network has one end on a host, loopback has both.
+    """Return the working sets on the payload's source and sink."""
+    # A network flow has one end on a host, loopback has both.
     flows = sink_flows = 1.0 + t.two_way
     source_ends = sink_ends = _of_ends(subsystem, t, n, flows)
     if n.anywhere(t.loop):
@@ -51,11 +49,11 @@ def working_sets(subsystem: Subsystem, t: TrafficArrays, n: Numbers) -> tuple[Wo
 def _of_ends(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, flows: Quantity
 ) -> tuple[Quantity, Quantity, Quantity, Quantity, Quantity, Quantity]:
-    """Return the sets that every flow adds to, whoever asks: the leading fields of `WorkingSets`."""
+    """Return the leading fields of `WorkingSets`, which every flow adds to."""
     context, translation, staging = subsystem.context_cache, subsystem.translation_cache, subsystem.transmit_staging
     ends = flows * t.qps
     regions = ends * t.regions * t.translations
-    staged = t.is_rc * t.long_list * t.two_way  # only what arrives pushes anything out
+    staged = t.is_rc * t.long_list * t.two_way  # only arrivals evict packets
     if n.anywhere(staged):
         staged = staged * miss_ratio(
             n.least(ends, staging.queue_pairs) * t.mtu, staging.size_bytes, staging.sharpness, 0.0
@@ -73,7 +71,7 @@ def _of_ends(
 def _of_queues(
     subsystem: Subsystem, t: TrafficArrays, n: Numbers, asking: Quantity, answering: Quantity
 ) -> tuple[Quantity, Quantity]:
-    """Return the sets of flows that ask and of flows that answer on a host: the trailing fields of `WorkingSets`."""
+    """Return the trailing fields of `WorkingSets`, of requesting and responding flows."""
     missing = 0.0
     if n.anywhere(t.receives):
         receiving = answering * t.receives * t.qps

@@ -1,7 +1,4 @@
-"""What people are told about a subsystem: every quantity in words, and whether what its file claims is true.
-
-Values alone, without ground truth; `survey.py` fills in what only that can know.
-"""
+"""The description of a subsystem for a reader, and the check of its file's claims."""
 
 from __future__ import annotations
 
@@ -10,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from collie.detect.symptom import Symptom
+from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
-from collie.simulator.subsystem import PARTS, Subsystem, SubsystemFile
+from collie.simulator.subsystem import PARTS, SubsystemFile
 from collie.workloads.units import format_bytes, format_rate
 
 
@@ -21,9 +19,7 @@ class QuantityInForce:
 
     Attributes:
         name: with its unit.
-        value: in that unit, with the settings in force.
-        setting: the one that decides the value; None for what the file says itself.
-        description: of the schema.
+        setting: the setting that decides the value.
     """
 
     name: str
@@ -33,13 +29,13 @@ class QuantityInForce:
 
     @property
     def text(self) -> str:
-        """The value as an engineer says it: `64 KiB`, `0.83 us`, `200 Gbit/s`."""
+        """The value with a readable unit: `64 KiB`, `0.83 us`, `200 Gbit/s`."""
         return quantity_text(self.name, self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedPart:
-    """One part of a subsystem with its quantities, in the order of the schema."""
+    """One part of a subsystem with its quantities in schema order."""
 
     name: str
     description: str
@@ -48,13 +44,12 @@ class DescribedPart:
 
 @dataclass(frozen=True, slots=True)
 class WitnessCheck:
-    """Whether a witness shows what it is there for.
+    """The check of a witness.
 
     Attributes:
-        mechanism: that it is said to show.
-        symptom, severity: of its verdict; None and 0 when it is normal or cannot run.
-        credited: the mechanism that ground truth credits; None when there is none.
-        problem: what is wrong, or None.
+        mechanism: the mechanism that the file claims.
+        credited: the mechanism that ground truth credits.
+        problem: the fault of the claim.
     """
 
     mechanism: Mechanism
@@ -66,12 +61,12 @@ class WitnessCheck:
 
 @dataclass(frozen=True, slots=True)
 class CureCheck:
-    """Whether a setting cures a mechanism as it says.
+    """The check of a setting's claim to cure a mechanism.
 
     Attributes:
-        options: those with which the mechanism's witness is normal.
-        problem: what is wrong, or None; a mechanism that no witness shows proves nothing, which is no problem.
-        planted: whether there is such a witness.
+        options: the options under which the mechanism's witness is normal.
+        problem: the fault of the claim. A mechanism without a witness proves nothing and is no problem.
+        planted: whether the mechanism has a witness.
     """
 
     setting: str
@@ -83,14 +78,14 @@ class CureCheck:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """All that a subsystem file claims, checked."""
+    """The checks of all claims of a subsystem file."""
 
     witnesses: tuple[WitnessCheck, ...]
     cures: tuple[CureCheck, ...]
 
     @property
     def problems(self) -> int:
-        """How many claims are wrong."""
+        """Number of wrong claims."""
         found = [check.problem for check in self.witnesses] + [check.problem for check in self.cures]
         return len(found) - found.count(None)
 
@@ -115,7 +110,7 @@ def describe(subsystem: SubsystemFile) -> tuple[DescribedPart, ...]:
 
 
 def quantity_text(name: str, value: Any) -> str:
-    """Write a quantity with the unit that its name ends in."""
+    """Return a quantity with the unit at the end of its name."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Hosts of a simulated fleet that are not like the others: what is wrong with each, as quantities of its hardware.
+"""Faulty hosts of a simulated fleet, as quantities of their hardware.
 
-A fault changes what a host is made of or set to, and nothing else: what its counters then show, and its peers', follows
-from the model (`model.evaluate_between`).
+A fault changes only the hardware or the settings of one host. The counters of that host and of its peers follow from
+the model (`model.evaluate_between`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collie.simulator.subsystem import SubsystemFile
 MTU_OF_ETHERNET_1500: Final = 1024
 """The path MTU that fits an Ethernet MTU of 1500 bytes (IBTA 1.4, RoCEv2 annex)."""
 BIT_ERROR_RATIO: Final = 1e-9
-"""Of a bad cable after forward error correction, unless said otherwise; IEEE 802.3 allows 1e-12."""
+"""Default for a bad cable, after forward error correction. IEEE 802.3 allows 1e-12."""
 MEMORY_LEFT: Final = 0.2
-"""Share of the memory's bandwidth that a program on a busy channel leaves to the NIC, unless said otherwise."""
+"""Default share of memory bandwidth that a program on a busy channel leaves to the NIC."""
 
 
 COMPONENTS: Final[Mapping[FaultKind, str]] = {
@@ -30,31 +30,27 @@ COMPONENTS: Final[Mapping[FaultKind, str]] = {
     FaultKind.BUSY_MEMORY: "memory",
     FaultKind.OLD_FIRMWARE: "acknowledgement unit",
 }
-"""The component that is at fault, as catalogs name them: ground truth, for scoring alone. The receive buffer is where
-flow control is decided; F's older firmware differs in its acknowledgement unit (paper, #10)."""
+"""The faulty component's name in catalogs: ground truth, only for scoring. The receive buffer decides flow control.
+F's older firmware differs in its acknowledgement unit (paper, #10)."""
 
 
 _TUNED: Final = ("firmware", "relaxed_ordering")
 
 
 def tuned(subsystem: SubsystemFile) -> SubsystemFile:
-    """Return a subsystem as whoever runs a fleet of it sets it: the last firmware, relaxed ordering wherever it helps.
+    """Return a subsystem as a fleet operator configures it: last firmware, relaxed ordering wherever it helps.
 
-    A subsystem file describes the hardware as the paper found it, which is what two of the faults go back to.
+    Subsystem files describe the hardware as the paper found it.
     """
     wanted = {name: tuple(subsystem.settings[name].options)[-1] for name in _TUNED if name in subsystem.settings}
     return subsystem.with_settings(wanted)
 
 
 def faulty(subsystem: SubsystemFile, fault: Fault) -> SubsystemFile:
-    """Return what one host is made of and set to, that is otherwise like a fleet's.
-
-    Args:
-        subsystem: of the fleet.
-        fault: what is wrong with the host.
+    """Return one faulty host of a fleet of `subsystem`.
 
     Raises:
-        UsageError: nothing on this subsystem can be wrong in that way, or it is so on the whole fleet.
+        UsageError: the subsystem cannot have this fault, or the whole fleet has it.
     """
     match fault.kind:
         case FaultKind.BIT_ERRORS:
@@ -77,8 +73,6 @@ def _small_mtu(subsystem: SubsystemFile) -> SubsystemFile:
 
 
 def _before(name: str) -> Callable[[SubsystemFile], SubsystemFile]:
-    """Return the fault of a setting that stands at the first of its options."""
-
     def change(subsystem: SubsystemFile) -> SubsystemFile:
         setting = subsystem.settings.get(name)
         if setting is None or setting.value == next(iter(setting.options)):

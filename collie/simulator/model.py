@@ -1,13 +1,13 @@
-"""The model: from a subsystem and a workload to a steady state, without noise. Pure.
+"""The model: from a subsystem and a workload to a noiseless steady state. Pure.
 
-Three flows at most: from the payload's source to its sink, back, and from the sink to itself. Three steps
-(`docs/explanation/simulator.md` has the equations):
+A workload has at most three flows: from the payload's source to its sink, back, and from the sink to itself. The model
+takes three steps (`docs/explanation/simulator.md` has the equations):
 
-1. Each flow wants what its window, its queue pairs and each resource alone allow. Where flows together want more of a
-   resource that holds senders back, all of them get the same share of their wish.
-2. What arrives at a host may be more than its receive side takes. On a lossless priority the host then pauses its peer
-   for the missing share of the time; on a lossy one it drops. Datagrams whose receive is late may be dropped on either.
-3. Loopback traffic that yields takes what is left.
+1. Each flow demands the rate that its window, its queue pairs and each resource alone allow. If flows together overload
+   a resource that slows senders, all get the same share of their demand.
+2. Arrivals can exceed the capacity of a host's receive side. On a lossless priority the host pauses its peer for the
+   missing share of the time. On a lossy one it drops packets. Either can drop datagrams whose receive is late.
+3. Loopback traffic that yields gets the rest.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from collie.simulator.costs import ARRIVAL, STEADY, Costs, HostCosts, Ways, costs_of
+from collie.simulator.costs import ARRIVAL, STEADY, Costs, HostCosts, PathCosts, costs_of
+from collie.simulator.hardware import Subsystem
 from collie.simulator.numbers import MANY, ONE, Numbers, Quantity, Vector
-from collie.simulator.subsystem import Subsystem
 from collie.simulator.traffic import TrafficArrays, stack, traffic_of
 from collie.workloads.workload import Opcode, Workload
 
 _ROUNDING = 1e-6
-"""A utilisation this little above 1 is 1."""
 
 Rates = tuple[Quantity, Quantity, Quantity]
 """Messages/s of three flows."""
@@ -33,10 +32,9 @@ class FlowRates(NamedTuple):
     """Messages/s of one flow.
 
     Attributes:
-        limit: that its window, its queue pairs and each resource alone allow.
-        offered: what it would send if the receiver never paused it.
-        sent: by the sender, after everything that holds it back, pause included.
-        delivered: at the sink.
+        limit: the rate that its window, its queue pairs and each resource alone allow.
+        offered: the rate without pause from the receiver.
+        sent: after all limits, pause included.
     """
 
     limit: Quantity
@@ -46,16 +44,14 @@ class FlowRates(NamedTuple):
 
 
 class HostLoad(NamedTuple):
-    """How busy a host is.
+    """Utilisation of a host.
 
     Attributes:
-        steady: utilisation by resource of `STEADY`, of what was finally sent.
-        loopback: the same of the loopback path.
-        arrival: utilisation that arrivals ask for, by resource of `ARRIVAL`; above 1 they wait.
-        upstream: the same of PCIe upstream.
-        accepted: share of the arrivals that is taken.
-        kept: share of what was taken that was not dropped for a late receive.
-        pauses: whether this host asks its peer to stop when it cannot take more.
+        steady: by resource of `STEADY`, from the messages finally sent.
+        arrival: demand of arrivals, by resource of `ARRIVAL`. Above 1 they wait.
+        accepted: share of the arrivals that the host accepts.
+        kept: share of the accepted messages that are not dropped for a late receive.
+        pauses: whether an overloaded host pauses its peer.
     """
 
     steady: Vector
@@ -68,8 +64,6 @@ class HostLoad(NamedTuple):
 
 
 class _Arrivals(NamedTuple):
-    """What a host makes of its arrivals: the last fields of `HostLoad` but one."""
-
     arrival: Vector
     upstream: Quantity
     accepted: Quantity
@@ -80,14 +74,10 @@ class SteadyState(NamedTuple):
     """Steady state of both hosts, at one point or at many.
 
     Attributes:
-        traffic: what asks.
         costs: of one message.
-        forth, back, loop: the flows; those that a workload does not have carry nothing.
-        source, sink: load of the payload's source and of its sink.
-        lossless: whether overload pauses the peer; otherwise packets are lost. A host without flow control neither asks
-            for pause nor heeds it, so that both need it.
-        wrong: share of the packets between the hosts that arrive with a wrong bit.
-        numbers: one point or many.
+        source, sink: of the payload.
+        lossless: whether overload pauses the peer instead of dropping packets. It takes flow control on both hosts.
+        wrong: share of the packets between the hosts that arrive with a bit error.
     """
 
     traffic: TrafficArrays
@@ -102,7 +92,7 @@ class SteadyState(NamedTuple):
     numbers: Numbers
 
     def by_host(self, source: Quantity, sink: Quantity) -> tuple[Quantity, Quantity]:
-        """Put two values in the order of the hosts a and b: of a READ, b is the payload's source."""
+        """Return two values in the order of hosts a and b. For a READ, b is the payload's source."""
         choose, is_read = self.numbers.choose, self.traffic.is_read
         return choose(is_read, sink, source), choose(is_read, source, sink)
 
@@ -126,11 +116,11 @@ class SteadyState(NamedTuple):
         return self.by_host(self.traffic.two_way, 1.0)
 
     def pause_ratio(self) -> tuple[Quantity, Quantity]:
-        """Share of the time for which hosts a and b ask their peer to stop."""
+        """Share of the time for which hosts a and b pause their peer."""
         return self.by_host(*(1.0 - load.accepted if load.pauses else 0.0 for load in (self.source, self.sink)))
 
     def pauses(self) -> tuple[bool, bool]:
-        """Whether hosts a and b ask their peer to stop when they cannot take more."""
+        """Whether an overloaded host a or b pauses its peer."""
         source, sink = self.source.pauses, self.sink.pauses
         return (source, sink) if source == sink else self.by_host(source, sink)
 
@@ -143,7 +133,7 @@ class SteadyState(NamedTuple):
 
     @property
     def bottleneck(self) -> str:
-        """The busiest resource of one point, in words; `window` when none is busy."""
+        """The busiest resource of one point, in words, or `window` when none is busy."""
         busy = []
         for role, load in (("source", self.source), ("sink", self.sink)):
             host = "ab"[(role == "sink") != bool(self.traffic.is_read)]
@@ -155,16 +145,15 @@ class SteadyState(NamedTuple):
 
 
 def evaluate(subsystem: Subsystem, workload: Workload) -> SteadyState:
-    """Compute the steady state of a workload between two hosts of one kind."""
+    """Return the steady state of a workload between two equal hosts."""
     traffic = traffic_of(subsystem, workload)
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, ONE), ONE)
 
 
 def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> SteadyState:
-    """Compute the steady state of a workload between two hosts that may be unlike.
+    """Return the steady state of a workload between two hosts that can differ.
 
-    Both use the path MTU that either port lets through. Each host's costs are those of its own hardware; the state's
-    traffic is as the payload's sink sees it.
+    Both use the smaller maximum path MTU of the two ports.
     """
     if a is b:
         return evaluate(a, workload)
@@ -177,16 +166,15 @@ def evaluate_between(a: Subsystem, b: Subsystem, workload: Workload) -> SteadySt
 
 
 def evaluate_many(subsystem: Subsystem, workloads: Sequence[Workload]) -> SteadyState:
-    """Compute the steady states of many workloads at once.
+    """Return the steady states of many workloads at once.
 
-    What the methods of the state return are arrays in their order; a quantity that is 0 at all points may be a number.
+    The methods of the state return arrays in workload order, or a number for a quantity that is 0 everywhere.
     """
     traffic = stack([traffic_of(subsystem, workload) for workload in workloads])
     return _solve((subsystem, subsystem), traffic, costs_of(subsystem, traffic, MANY), MANY)
 
 
 def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Costs, n: Numbers) -> SteadyState:
-    """Solve for the subsystems of the payload's source and of its sink."""
     capacities = subsystems[0].pcie.bytes_per_second, subsystems[1].pcie.bytes_per_second
     pauses = subsystems[0].receive_buffer.lossless, subsystems[1].receive_buffer.lossless
     yields = t.loop if subsystems[1].loopback.rate_limited else t.loop * (1.0 - t.streamed)
@@ -197,7 +185,7 @@ def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Cos
     at_source = _receive_side(costs.source, (offered[1], offered[0], 0.0), costs, capacities[0], n)
     at_sink = _receive_side(costs.sink, offered, costs, capacities[1], n)
     if n.anywhere(at_source.accepted + at_sink.accepted < 2.0):
-        # What is not taken is not written either: once more, with the writes that there really are.
+        # A refused arrival is not written either: solve again with the actual writes.
         offered = _fit_upstream(costs, held, (at_source.accepted, at_sink.accepted), capacities, n)
         at_source = _receive_side(costs.source, (offered[1], offered[0], 0.0), costs, capacities[0], n)
         at_sink = _receive_side(costs.sink, offered, costs, capacities[1], n)
@@ -208,7 +196,7 @@ def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Cos
     if errors := subsystems[0].wire.bit_error_ratio + subsystems[1].wire.bit_error_ratio:
         wrong = wrong_packets(errors, t)
         forth, back = _repeated(forth, costs.source, t, wrong), _repeated(back, costs.sink, t, wrong)
-    # What goes round inside the NIC meets no network: it can always be held back.
+    # Loopback does not cross the network, so it is never dropped.
     loop = _taken(limits[2], offered[2], at_sink, t, lossless=True)
     source_steady = _busy(costs.source.steady, forth.sent, back.sent, 0.0, n)
     sink_steady = _busy(costs.sink.steady, back.sent, forth.sent, loop.sent, n)
@@ -222,7 +210,6 @@ def _solve(subsystems: tuple[Subsystem, Subsystem], t: TrafficArrays, costs: Cos
 
 
 def _limits(t: TrafficArrays, costs: Costs, n: Numbers) -> Rates:
-    """Messages/s that each flow could send if it were alone: forth, back, loop."""
     source, sink = costs.source, costs.sink
     window = t.qps * t.outstanding
     forth = n.least(window / source.trip, costs.fetch_limit, 1.0 / n.most(*source.steady.out, *sink.steady.into))
@@ -236,16 +223,14 @@ def _limits(t: TrafficArrays, costs: Costs, n: Numbers) -> Rates:
     return forth, back, loop
 
 
-def _busy(ways: Ways, leaving: Quantity, coming: Quantity, looping: Quantity, n: Numbers) -> Vector:
-    """Utilisation of every resource of a host by messages/s that leave it, come in and go round."""
+def _busy(paths: PathCosts, leaving: Quantity, coming: Quantity, looping: Quantity, n: Numbers) -> Vector:
     if not n.anywhere(looping):
-        return [leaving * out + coming * into for out, into in zip(ways.out, ways.into, strict=True)]
-    costs = zip(ways.out, ways.into, ways.loop, strict=True)
+        return [leaving * out + coming * into for out, into in zip(paths.out, paths.into, strict=True)]
+    costs = zip(paths.out, paths.into, paths.loop, strict=True)
     return [leaving * out + coming * into + looping * loop for out, into, loop in costs]
 
 
 def _held_back(costs: Costs, limits: Rates, n: Numbers) -> Rates:
-    """Return messages/s of each flow after every resource that holds senders back."""
     forth, back, loop = limits
     source, sink = costs.source.steady, costs.sink.steady
     at_source, at_sink = _busy(source, forth, back, 0.0, n), _busy(sink, back, forth, loop, n)
@@ -260,17 +245,10 @@ def _held_back(costs: Costs, limits: Rates, n: Numbers) -> Rates:
 def _fit_upstream(
     costs: Costs, rates: Rates, taken: tuple[Quantity, Quantity], capacities: tuple[float, float], n: Numbers
 ) -> Rates:
-    """Slow down senders whose requests do not fit PCIe upstream beside the writes of what their host receives.
+    """Slow senders whose requests do not fit PCIe upstream beside the writes of arriving messages.
 
-    First everybody gives way alike; then, if a host still asks for too much because its peer did not slow down, its
-    requests take what the writes leave. Writes that do not fit by themselves are the receive side's matter.
-
-    Args:
-        costs: of a message on both hosts.
-        rates: messages/s of the flows.
-        taken: share of what comes in that source and sink take.
-        capacities: bytes/s of PCIe upstream, of source and sink.
-        n: one point or many.
+    First all slow down by the same share. If a host is still overloaded because its peer did not slow down, its
+    requests get the bandwidth that the writes leave. Writes that alone exceed it are left to the receive side.
     """
     forth, back, loop = rates
     for leave in (False, True):
@@ -283,7 +261,7 @@ def _fit_upstream(
 def _upstream_share(
     costs: Costs, inbound: Quantity, outbound: Quantity, capacity: float, n: Numbers, *, leave: bool
 ) -> Quantity:
-    """Return the share of its rate that a host may send, alike with its peer or leaving room for all writes."""
+    """Return the share of its rate that a host can send: its peer's, or with room for all writes."""
     written, asked = inbound * costs.upstream_in, outbound * costs.upstream_out
     total = written + asked
     overbooked = total > capacity * (1.0 + _ROUNDING)
@@ -297,15 +275,7 @@ def _upstream_share(
 
 
 def _receive_side(host: HostCosts, rates: Rates, costs: Costs, capacity: float, n: Numbers) -> _Arrivals:
-    """Return what a host makes of its arrivals.
-
-    Args:
-        host: its costs of a message.
-        rates: messages/s that come in, leave, and go round.
-        costs: of a message on both hosts.
-        capacity: bytes/s of PCIe upstream.
-        n: one point or many.
-    """
+    """Return the load of a receive side. `rates` are those of arriving, leaving and loopback messages."""
     coming, leaving, looping = rates
     arrival = _busy(host.arrival, leaving, coming, looping, n)
     room = n.most(capacity - (leaving + looping) * costs.upstream_out, 0.01 * capacity)
@@ -320,28 +290,28 @@ def _taken(limit: Quantity, offered: Quantity, load: _Arrivals, t: TrafficArrays
     accepted = offered * load.accepted
     if lossless:
         return FlowRates(limit, offered, accepted, accepted * load.kept)
-    # A lost RC packet costs the rest of its window (go back N): what was sent twice was not delivered once.
+    # A lost RC packet costs the rest of its window (go back N): a packet sent twice counts once as delivered.
     again = 1.0 - t.is_rc * (1.0 - load.accepted)
     return FlowRates(limit, offered, offered, accepted * load.kept * again)
 
 
 def wrong_packets(bit_error_ratio: float, t: TrafficArrays) -> Quantity:
-    """Return the share of packets of which at least one bit is wrong."""
+    """Return the share of packets with at least one bit error."""
     return 1.0 - (1.0 - bit_error_ratio) ** (8.0 * t.wire / t.packets)
 
 
 def _repeated(flow: FlowRates, sender: HostCosts, t: TrafficArrays, wrong: Quantity) -> FlowRates:
-    """Return a flow whose packets arrive wrong now and then.
+    """Return a flow with packets that arrive wrong.
 
-    The receiver drops such a packet. Of RC it then takes nothing of that queue pair until the packet comes again, so
-    what is in flight is sent twice (go back N); one in 1 + wrong x in flight is new.
+    The receiver drops such a packet. An RC queue pair then resends all packets in flight (go back N), so one in 1 +
+    wrong x in flight is new.
     """
     new = t.is_rc / (1.0 + wrong * in_flight(flow, sender, t)) + (1.0 - t.is_rc) * (1.0 - wrong)
     return flow._replace(delivered=flow.delivered * new)
 
 
 def in_flight(flow: FlowRates, sender: HostCosts, t: TrafficArrays) -> Quantity:
-    """Return the packets of one queue pair that are on their way at once, the one in hand included."""
+    """Return the packets of one queue pair in flight, including the current one."""
     return 1.0 + flow.sent * t.packets * sender.trip / t.qps
 
 
@@ -353,20 +323,11 @@ def _left_over(
     capacity: float,
     n: Numbers,
 ) -> Quantity:
-    """Return the rate of loopback that yields: what every resource it needs has left.
-
-    Args:
-        costs: of a message on both hosts.
-        limit: messages/s that it could send if it were alone.
-        flows: forth and back.
-        loads: how busy the steady and the arrival resources of the sink are.
-        capacity: bytes/s of PCIe upstream.
-        n: one point or many.
-    """
+    """Return the rate of yielding loopback traffic: the rest of every resource that it needs."""
     forth, back = flows
     rate = n.least(limit, 1.0 / costs.loopback)
-    for load, ways in zip(loads, (costs.sink.steady, costs.sink.arrival), strict=True):
-        for busy, cost in zip(load, ways.loop, strict=True):
+    for load, paths in zip(loads, (costs.sink.steady, costs.sink.arrival), strict=True):
+        for busy, cost in zip(load, paths.loop, strict=True):
             if n.anywhere(cost):
                 room = n.most(0.0, 1.0 - busy)
                 rate = n.least(rate, n.choose(cost, room / n.most(cost, 1e-18), rate))

@@ -1,4 +1,4 @@
-"""What chance adds to a run: everything is a function of (seed, run number)."""
+"""The random part of a run, a function of (seed, run number)."""
 
 from __future__ import annotations
 
@@ -9,45 +9,41 @@ from typing import Final
 import numpy as np
 
 FAILURE_RATIO: Final = 0.01
-"""Runs whose traffic cannot be set up."""
+"""Share of runs whose set-up fails."""
 FAILURES: Final = (
     ("qp timeout", "a queue pair did not reach ready-to-send in time"),
     ("connection refused", "the peer did not answer the exchange of queue pair numbers"),
     ("memory registration", "a memory region could not be pinned"),
 )
 UNSTABLE_RATIO: Final = 0.01
-"""Runs whose window does not show one level: somebody else used the host."""
+"""Share of runs with an unstable window, because another program used the host."""
 THROUGHPUT_SPREAD: Final = 0.01
-"""Standard deviation of a run's throughput, relative: what repeated perftest runs show."""
+"""Relative standard deviation of a run's throughput, as in repeated perftest runs."""
 COUNTER_SPREAD: Final = 0.03
-"""Standard deviation of a counter, relative."""
+"""Relative standard deviation of a counter."""
 SAMPLE_SPREAD: Final = 0.01
-"""Standard deviation of one sample around its run, relative."""
-STRAY_PAUSE: Final = 2e-5
-"""Scale of the pause that a healthy NIC sends now and then: a fiftieth of what counts as an anomaly."""
+"""Relative standard deviation of one sample around its run."""
+SPURIOUS_PAUSE: Final = 2e-5
+"""Scale of the occasional pause of a healthy NIC: a fiftieth of the anomaly threshold."""
 
 START_PAUSE: Final = 0.05
-"""Scale of the pause while connections are set up (paper, section 5.2), before the window."""
+"""Scale of the pause during connection set-up, before the window (paper, section 5.2)."""
 
 _HOSTS: Final = 2
 _BLOCK_RUNS: Final = 32
-"""Runs whose chances are drawn together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
-    """What chance does to one run.
+class RunNoise:
+    """The random draws of one run. Lists are per host.
 
     Attributes:
-        failure: cause and detail of a failed set-up, or None.
-        stable: whether the window shows one level.
-        throughput: factor on delivered throughput, per host.
-        pause: factor on pause, per host.
-        spurious_pause: pause that comes from nothing, per host.
-        counters: factor per host and counter.
-        start_pause: pause ratio of the first start-up sample, per host.
-        sample_count: samples of a host's series.
-        origin: seed, run and factor on the spread, for what is drawn later.
+        failure: cause and detail of a failed set-up.
+        throughput, pause: factors.
+        spurious_pause: additional pause.
+        counters: factor per counter.
+        start_pause: pause ratio of the first start-up sample.
+        origin: seed, run and factor on the spread, for later draws.
     """
 
     failure: tuple[str, str] | None
@@ -62,7 +58,7 @@ class Chance:
 
     @property
     def samples(self) -> list[list[float]]:
-        """Factor per host and sample; from a generator of its own, as only few runs are looked at that closely."""
+        """Factor per host and sample, from a separate generator because few runs need it."""
         seed, run, noise = self.origin
         draws = np.random.default_rng([seed, run, 1]).standard_normal((_HOSTS, self.sample_count))
         spread: list[list[float]] = np.exp(noise * SAMPLE_SPREAD * draws).tolist()
@@ -71,28 +67,19 @@ class Chance:
         return [[factor * (0.5 if factor > 1.0 else 1.0) for factor in host] for host in spread]
 
 
-def chance(seed: int, run: int, noise: float, counters: int, samples: int) -> Chance:
-    """Draw what chance does to a run.
-
-    Args:
-        seed: of the testbed.
-        run: number of the run.
-        noise: factor on everything; above 0.
-        counters: how many a host has.
-        samples: how many a host's series has.
-    """
+def draw_noise(seed: int, run: int, noise: float, counters: int, samples: int) -> RunNoise:
+    """Draw the random part of a run. `noise` is a factor on all spreads and shares, above 0."""
     block, position = divmod(run, _BLOCK_RUNS)
     return _block(seed, block, noise, counters, samples)[position]
 
 
 @lru_cache(maxsize=16)
-def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> tuple[Chance, ...]:
-    """Draw for successive runs at once: that costs little more than drawing for one."""
+def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> tuple[RunNoise, ...]:
     rng = np.random.default_rng([seed, block])
     runs = range(block * _BLOCK_RUNS, (block + 1) * _BLOCK_RUNS)
     fails, cause, unsettled, strength = rng.random((4, _BLOCK_RUNS, 1))
     throughput, pause, spurious_pause, start = rng.standard_normal((4, _BLOCK_RUNS, _HOSTS))
-    # Another program takes part of the time, in bouts; half of such runs also show the pause that it causes.
+    # Another program takes part of the time, in bouts. Half of such runs also show the pause that it causes.
     unstable = unsettled < UNSTABLE_RATIO * noise
     taken = np.where(unstable, strength, 0.0)
     columns = (
@@ -100,13 +87,13 @@ def _block(seed: int, block: int, noise: float, counters: int, samples: int) -> 
         ~unstable[:, 0],
         np.exp(noise * THROUGHPUT_SPREAD * throughput) * (1.0 - 0.3 * taken),
         np.exp(noise * COUNTER_SPREAD * pause),
-        STRAY_PAUSE * noise * abs(spurious_pause) + np.where(taken > 0.5, 0.01 * taken, 0.0),
+        SPURIOUS_PAUSE * noise * abs(spurious_pause) + np.where(taken > 0.5, 0.01 * taken, 0.0),
         np.exp(noise * COUNTER_SPREAD * rng.standard_normal((_BLOCK_RUNS, _HOSTS, counters))),
         START_PAUSE * noise * abs(start),
     )
     rows = zip(runs, *(column.tolist() for column in columns), strict=True)
     return tuple(
-        Chance(
+        RunNoise(
             failure=FAILURES[int(cause)] if cause >= 0 else None,
             stable=stable,
             throughput=throughput,

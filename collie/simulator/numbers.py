@@ -1,8 +1,8 @@
-"""Arithmetic that the model needs beyond operators, for one point or for many at once.
+"""Arithmetic of the model beyond operators, for one point or for many at once.
 
-The model (`costs.py`, `model.py`, `readings.py`) is written once. Its quantities are numbers, or NumPy arrays with one
-element per point; flags are 0.0 or 1.0, so that they can be multiplied. It never branches on a quantity: it asks one of
-the two objects here, `ONE` (a few times faster for a single point than arrays of one) or `MANY`.
+The model (`costs.py`, `model.py`, `readings.py`) is written once. A quantity is a number, or a NumPy array with one
+element per point. A flag is 0.0 or 1.0, so that it can be multiplied. Instead of branching, the model calls `MANY`, or
+`ONE`, which is a few times faster for a single point.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ Vector = Sequence[Quantity]
 
 
 class Numbers(Protocol):
-    """What differs between one point and many."""
+    """The operations that differ between one point and many."""
 
     def least(self, *values: Quantity) -> Quantity:
-        """Return the smallest, element by element."""
+        """Return the minimum, element by element."""
 
     def most(self, *values: Quantity) -> Quantity:
-        """Return the largest, element by element."""
+        """Return the maximum, element by element."""
 
     def share(self, value: Quantity) -> Quantity:
-        """Return the value, or the nearest of 0 and 1 where it lies outside."""
+        """Return the value clipped to 0..1."""
 
     def choose(self, condition: Quantity, yes: Quantity, no: Quantity) -> Quantity:
         """Return `yes` where the condition holds, else `no`. Both are computed."""
 
     def exchange(self, flag: Quantity, first: Vector, second: Vector) -> tuple[Vector, Vector]:
-        """Return two vectors, exchanged where the flag is set."""
+        """Return two vectors, swapped where the flag is set."""
 
     def busiest(self, busy: Vector, costs: Vector) -> Quantity:
-        """Return the largest of `busy` over those resources whose cost is not zero; 0 when there are none."""
+        """Return the largest `busy` among resources with a cost, or 0 if none has one."""
 
     def anywhere(self, flag: Quantity) -> bool:
-        """Whether a flag is set at any point: what nobody needs is not computed."""
+        """Whether a flag is set at any point. The model skips unused quantities."""
 
 
 class _One:

@@ -1,8 +1,7 @@
-"""Strictly ordered PCIe writes: when a short segment has to wait for a bulk one.
+"""Strictly ordered PCIe writes: the waits of short segments behind bulk ones.
 
-A bulk segment fills the window of writes that may be in flight. The next short segment, written through the strictly
-ordered short path, has to wait until the window has drained and is committed; everything behind it waits too. Segments
-in between that are neither short nor bulk keep the window as it is.
+A bulk segment fills the window of writes in flight. The next short segment waits until the window has drained and is
+committed, and so do all later writes. Other segments leave the window unchanged.
 """
 
 from __future__ import annotations
@@ -13,20 +12,19 @@ from collie.workloads.workload import Workload
 
 
 def bulk_share(segment_bytes: int, bulk_bytes: int) -> float:
-    """Return to what degree a segment fills the window: 0 up to three quarters of `bulk_bytes`, 1 from there on."""
+    """Return the share of the window that a segment fills: 0 up to three quarters of `bulk_bytes`, then up to 1."""
     return min(1.0, max(0.0, 4.0 * segment_bytes / bulk_bytes - 3.0))
 
 
 def small_share(segment_bytes: int, small_bytes: int) -> float:
-    """Return to what degree a segment takes the short path: 1 up to `small_bytes`, 0 from twice that on."""
+    """Return the degree to which a segment takes the short path: 1 up to `small_bytes`, 0 from twice that on."""
     return min(1.0, max(0.0, 2.0 - segment_bytes / small_bytes))
 
 
 def distinct_segments(workload: Workload) -> list[int]:
-    """Return the bytes of the scatter/gather entries of all messages in order, equal neighbours taken together.
+    """Return the bytes of the scatter/gather entries of all messages in order, with equal neighbours merged.
 
-    Entries that share a rest evenly differ by a byte at most, so one stands for all: what matters is the order of sizes
-    (`Workload.segments` has every entry).
+    Entries that share a remainder evenly differ by at most one byte, so one stands for all.
     """
     leading = () if isinstance(workload.sge_split, str) else workload.sge_split[: workload.sge_count]
     sharing = workload.sge_count - len(leading)
@@ -40,24 +38,18 @@ def distinct_segments(workload: Workload) -> list[int]:
         if rest and sharing:
             sizes.append(max(1, rest // sharing))
         elif rest:
-            sizes[-1] += rest  # the last entry takes what is left
+            sizes[-1] += rest  # the last entry takes the remainder
     return sizes
 
 
 def bulk_then_small(segments: Sequence[int], bulk_bytes: int, small_bytes: int) -> tuple[float, float]:
-    """Count short segments that follow a bulk one.
+    """Count short segments that follow a bulk one, per pass over the request vector, which repeats.
 
-    Args:
-        segments: bytes of each entry of the request vector, which repeats.
-        bulk_bytes: from this size on an entry is bulk.
-        small_bytes: up to this size it is short.
-
-    Returns:
-        Waits per pass over the vector, and the same counted softly: with quadratic shares that start at once.
+    The second value is a soft count, with quadratic shares instead of thresholds.
     """
     waits = pressure = 0.0
     filled = 0  # largest segment since the window was last drained
-    for _ in range(2):  # the vector repeats: the second pass meets what the first has left
+    for _ in range(2):  # the vector repeats: the second pass starts with the window of the first
         waits = pressure = 0.0
         for size in segments:
             if size >= filled:

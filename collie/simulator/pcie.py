@@ -1,4 +1,4 @@
-"""PCI Express arithmetic: link rates and what transactions cost in bytes (Neugebauer et al., pcie-bench)."""
+"""PCI Express arithmetic: link rates, and bytes per transaction (Neugebauer et al., pcie-bench)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ COMPLETION_HEADER_BYTES: Final = 20
 """Of a completion with data."""
 
 _TLP_BPS_PER_LANE: Final = {3: 113.7e9 / 16, 4: 227.4e9 / 16, 5: 454.8e9 / 16, 6: 909.6e9 / 16}
-"""Bits/s per lane left for TLPs after encoding and the share of flow control and acknowledgements (pcie-bench, x16);
-generation 6 by doubling."""
+"""Bits/s per lane for TLPs, after encoding and the share of flow control and acknowledgements (pcie-bench, x16).
+Generation 6 is twice generation 5."""
 
 
 def usable_bytes_per_second(generation: int, lanes: int) -> float:
@@ -22,10 +22,10 @@ def usable_bytes_per_second(generation: int, lanes: int) -> float:
 
 
 def write_bytes(payload_bytes: int, max_payload_bytes: int) -> int:
-    """Bytes upstream of writing a payload to host memory."""
+    """Bytes upstream to write a payload to host memory."""
     return payload_bytes + WRITE_HEADER_BYTES * -(-payload_bytes // max_payload_bytes)
 
 
 def read_bytes(payload_bytes: int, max_payload_bytes: int) -> int:
-    """Bytes downstream, as completions, of reading a payload from host memory."""
+    """Bytes downstream, as completions, to read a payload from host memory."""
     return payload_bytes + COMPLETION_HEADER_BYTES * -(-payload_bytes // max_payload_bytes)

@@ -1,4 +1,4 @@
-"""Sizes, times and rates as a subsystem file writes them: a number in the field's unit, or text with its own unit."""
+"""Sizes, times and rates of a subsystem file: a number in the field's unit, or text with a unit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""From a steady state to what its counters read, per second and host. The same quantities, no second arithmetic.
+"""Counter readings of a steady state, per second and host, from the same quantities.
 
-Diagnostic counters count near misses, too: a stage that is 80 % busy lets some of its arrivals wait. That is why they
-rise before throughput falls. They follow powers of a utilisation u, as the chance that a queue in front of a busy stage
-is at least k long does (u^k, M/M/1).
+Diagnostic counters also count near misses: a stage that is 80 % busy lets some arrivals wait. Therefore they rise
+before throughput falls. They follow powers of a utilisation u: the queue of a busy stage is at least k long with
+probability u^k (M/M/1).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from collie.simulator.costs import (
     HostCosts,
 )
 from collie.simulator.demand import receive_queues
+from collie.simulator.hardware import Cache, Subsystem
 from collie.simulator.model import FlowRates, HostLoad, SteadyState, in_flight, wrong_packets
 from collie.simulator.numbers import Numbers, Quantity, Vector
-from collie.simulator.subsystem import Cache, Subsystem
 
 COUNTERS: Final = (
     "tx_bytes",
@@ -57,24 +57,24 @@ COUNTERS: Final = (
     "rx_steering_stalled",
     "out_of_buffer",
 )
-"""In the order of `counters`; the catalog `simulated` describes them."""
+"""In the order of `counters`. The catalog `simulated` describes them."""
 
 PORT_COUNTERS: Final = 6
-"""So many leading ones follow throughput and pause instead of having noise of their own."""
+"""Number of leading counters that follow throughput and pause, without separate noise."""
 
 _CYCLES_PER_SECOND: Final = 1e9
 _BURST_BYTES: Final = 32 * 1024
-"""Arrivals come in bursts: that many of them fill the buffer to its threshold."""
+"""Arrivals come in bursts of this size. Several fill the buffer to its threshold."""
 _WQE_CACHE_SHARPNESS: Final = 2.0
 _WQE_CACHE_CONFLICTS: Final = 0.05
 
 
-UNLIKE_COUNTERS: Final = ("rx_crc_errors", "out_of_sequence", "packets_sent_again", "memory_stalled")
-"""In the order of `unlike_counters`: what hosts of a simulated fleet show besides."""
+FLEET_COUNTERS: Final = ("rx_crc_errors", "out_of_sequence", "packets_sent_again", "memory_stalled")
+"""Additional counters of a simulated fleet, in the order of `counters_between`."""
 
 
 def counters(subsystem: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
-    """Return the advance per second of every counter, of hosts a and b of one kind."""
+    """Return the increase per second of every counter, of two equal hosts a and b."""
     shared = _near_misses(subsystem, state, lossless=state.lossless)
     source, sink = _port(state)
     source += _diagnostics(subsystem, state, shared, state.source, state.costs.source, state.back, state.forth, None)
@@ -82,8 +82,8 @@ def counters(subsystem: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
     return state.numbers.exchange(state.traffic.is_read, source, sink)
 
 
-def unlike_counters(a: Subsystem, b: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
-    """Return the advance per second of every counter, the `UNLIKE_COUNTERS` last, of two hosts that may be unlike."""
+def counters_between(a: Subsystem, b: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
+    """The same for two hosts that can differ, with `FLEET_COUNTERS` last."""
     of_source, of_sink = (b, a) if state.traffic.is_read else (a, b)
     source, sink = _port(state)
     for readings, host, load, costs, coming, leaving, loop in (
@@ -99,7 +99,7 @@ def unlike_counters(a: Subsystem, b: Subsystem, state: SteadyState) -> tuple[Vec
 def _faults(
     host: Subsystem, state: SteadyState, load: HostLoad, costs: HostCosts, coming: FlowRates, leaving: FlowRates
 ) -> list[Quantity]:
-    """Return what only a fault moves: wrong bits of the host's own cable, what follows them, and crowded memory."""
+    """Return the counters that only a fault moves."""
     t = state.traffic
     arrivals, departures = coming.sent * t.packets, leaving.sent * t.packets
     return [
@@ -129,16 +129,16 @@ def _port(state: SteadyState) -> tuple[list[Quantity], list[Quantity]]:
 
 
 class _NearMisses(NamedTuple):
-    """What one message adds to diagnostic counters on either host, before the host's own share in it.
+    """Contribution of one message to diagnostic counters, before the host's share.
 
     Attributes:
-        late: receives per message that were not on chip when a packet came, for all that a cache could do. A datagram
-            needs its receive once; each further packet of an RC message comes back for it.
-        reading_lists: scatter lists of READs that leave the chip again.
-        spilled: packets whose READ request has to be looked up.
-        answered: answers that the acknowledgement unit has to wait for.
-        lookups: of translations that nothing looked up ahead.
-        bursts: that fill the receive buffer up to where it acts.
+        late: receives per message that are not on chip when a packet arrives, even with an ideal cache. A datagram
+            needs its receive once. Each further packet of an RC message needs it again.
+        reading_lists: scatter lists of READs that leave the chip.
+        spilled: packets with a lookup of their READ request.
+        answered: acknowledgements that wait for the unit.
+        lookups: translations that were not looked up ahead.
+        bursts: bursts that fill the receive buffer to its threshold.
     """
 
     late: Quantity
@@ -222,12 +222,12 @@ def _diagnostics(
 
 
 def _stalled(numbers: Numbers, busy: Quantity) -> Quantity:
-    """Cycles per second in which something waits for a resource."""
+    """Cycles per second in which an operation waits for a resource."""
     return _CYCLES_PER_SECOND * numbers.least(1.0, busy) ** 4
 
 
 def _replays(cache: Cache, busy: Quantity) -> Quantity:
-    """Lookups per miss: what waits behind a blocking miss is looked up again, once for each miss in flight."""
+    """Lookups per miss. Requests behind a blocking miss are looked up again, once for each miss in flight."""
     return 1.0 + cache.outstanding_misses * busy
 
 

@@ -1,6 +1,6 @@
-"""Ground truth over many workloads: a map of severity over two dimensions, and a check of what a file claims.
+"""Ground truth over many workloads: a severity map, and a check of a file's claims.
 
-Like `truth`, only `wiring` and tests may import this module.
+Only `wiring` and tests can import this module.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collie.errors import UsageError
+from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.description import Audit, CureCheck, WitnessCheck
 from collie.simulator.mechanism import Mechanism
-from collie.simulator.subsystem import SubsystemFile, Witness, lacks
+from collie.simulator.subsystem import SubsystemFile, Witness
 from collie.simulator.truth import Truth
 from collie.workloads.dimension import Choice, Ordered, Vector
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 MESSAGE_BYTES: Final = "message_bytes"
-"""Axis on which all messages of a workload have one size."""
+"""Axis with one size for all messages of a workload."""
 
 _BETWEEN_STEPS: Final = 3
-"""Points between two steps of a ladder. With 24 steps that is less than 100 to an axis: 10,000 points, some seconds."""
+"""Points between two ladder steps. 24 steps give less than 100 per axis: 10,000 points in some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,10 @@ class Axis:
     """One axis of a map.
 
     Attributes:
-        name: the dimension; `message_bytes` for the size of all messages.
+        name: the dimension, or `message_bytes` for the size of all messages.
         field: of the workload.
         values: ascending when ordered, else simplest first.
-        ordered: whether the values are numbers in order.
-        position: the base workload's own value; None when it has none here, as messages of several sizes.
+        position: the base workload's value, or None off the axis.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Axis:
     position: Any
 
     def put(self, value: Any) -> dict[str, Any]:
-        """Return the change of a workload that moves it to a value."""
+        """Return the change that moves a workload to a value."""
         return {self.field: (value,) if self.name == MESSAGE_BYTES else value}
 
 
@@ -58,10 +58,10 @@ class Survey:
     """Severity over two dimensions.
 
     Attributes:
-        base: what every point differs from in these two dimensions.
-        severity: by y, then x: 0 is normal, NaN no workload that could run.
-        mechanisms: likewise; None where nothing is credited.
-        followed: other dimensions that had to make room for the axes at some points.
+        base: the workload of every point but for these two dimensions.
+        severity: by y, then x. 0 is normal, NaN cannot run.
+        mechanisms: likewise; None where no mechanism is credited.
+        followed: other dimensions that changed at some points to fit the axes.
     """
 
     base: Workload
@@ -73,7 +73,7 @@ class Survey:
 
 
 def axis_of(space: Space, name: str, base: Workload) -> Axis:
-    """Return the values of one axis: the dimension's own steps, some between them, and the base workload's.
+    """Return the values of one axis: the dimension's steps, points between them, and the base value.
 
     Raises:
         UsageError: the space has no such dimension.
@@ -98,17 +98,12 @@ def axis_of(space: Space, name: str, base: Workload) -> Axis:
 
 
 def survey(subsystem: SubsystemFile, space: Space, base: Workload, names: tuple[str, str], held: set[str]) -> Survey:
-    """Judge every workload over two dimensions.
+    """Judge every workload over the dimensions x and y in `names`. Other dimensions are those of `base`.
 
-    Args:
-        subsystem: with its settings as they are to be judged.
-        space: gives the dimensions, their constraints and the plain values of siblings.
-        base: everything that the axes do not say.
-        names: of the dimensions, x and y.
-        held: dimensions that must not make room for an axis, as the user fixed them.
+    A dimension in `held` must not change to fit an axis.
 
     Raises:
-        UsageError: no such dimensions, one dimension twice, a y without order, or no point that could run.
+        UsageError: a dimension is unknown, given twice or fixed, y has no order, or no point can run.
     """
     x, y = (axis_of(space, name, base) for name in names)
     if x.field == y.field:
@@ -117,15 +112,17 @@ def survey(subsystem: SubsystemFile, space: Space, base: Workload, names: tuple[
         raise UsageError(f"--y {y.name} has no order; only --x may be a dimension of choices")
     if fixed := sorted(held & {x.field, y.field}):
         raise UsageError(f"{fixed[0]} is fixed and an axis of the map; give one of them")
-    room = _Room(space, held | {x.field, y.field})
+    headroom = _Headroom(space, held | {x.field, y.field})
     hardware = subsystem.hardware
     points: list[Workload] = []
     places: list[tuple[int, int]] = []
     refused = ""
     for row, y_value in enumerate(y.values):
         for column, x_value in enumerate(x.values):
-            point = room.make(base.with_(**y.put(y_value), **x.put(x_value)))
-            if wrong := next((text for _, text in space.violations(point)), None) or lacks(hardware, point):
+            point = headroom.make(base.with_(**y.put(y_value), **x.put(x_value)))
+            if wrong := next((text for _, text in space.violations(point)), None) or unsupported_reason(
+                hardware, point
+            ):
                 refused = refused or wrong
                 continue
             points.append(point)
@@ -140,7 +137,7 @@ def survey(subsystem: SubsystemFile, space: Space, base: Workload, names: tuple[
     ):
         severity[row, column] = value
         mechanisms[row][column] = mechanism
-    followed = tuple(name for name in room.may_move if any(point.get(name) != base.get(name) for point in points))
+    followed = tuple(name for name in headroom.may_move if any(point.get(name) != base.get(name) for point in points))
     return Survey(base, x, y, severity, tuple(map(tuple, mechanisms)), followed)
 
 
@@ -152,7 +149,6 @@ def audit(subsystem: SubsystemFile, space: Space) -> Audit:
 
 
 def _refined(ordered: Ordered) -> Iterator[int]:
-    """Yield a ladder with points between its steps, spaced like a logarithm, on the grid of the range."""
     yield from ordered.ladder
     if ordered.ladder_only:
         return
@@ -164,13 +160,8 @@ def _refined(ordered: Ordered) -> Iterator[int]:
                 yield snapped
 
 
-class _Room:
-    """Raises what an axis needs more of: regions as long as the messages, queues as deep as a post.
-
-    Args:
-        space: gives the steps and the ends of dimensions.
-        held: what has to stay as it is.
-    """
+class _Headroom:
+    """Raises the dimensions that limit an axis: regions as long as the messages, queues as deep as a post."""
 
     def __init__(self, space: Space, held: set[str]) -> None:
         self._ordered: Mapping[str, Ordered] = {
@@ -181,11 +172,11 @@ class _Room:
 
     @property
     def may_move(self) -> tuple[str, ...]:
-        """Dimensions that may be raised."""
+        """Dimensions that can be raised."""
         return tuple(self._ordered)
 
     def make(self, workload: Workload) -> Workload:
-        """Return a workload with room for what it asks, as far as the space reaches."""
+        """Return a workload with room for its messages and posts, within the space."""
         needed = {"mr_bytes": max(workload.messages), "send_wq_depth": workload.wqe_batch}
         if workload.opcode.consumes_receive:
             needed["recv_wq_depth"] = workload.wqe_batch
@@ -204,7 +195,7 @@ def _at_least(ordered: Ordered, least: int) -> int:
 
 def _witness(truth: Truth, subsystem: SubsystemFile, space: Space, witness: Witness) -> WitnessCheck:
     wrong = [text for _, text in space.complaints(witness.trigger)]
-    if lack := lacks(subsystem.hardware, witness.trigger):
+    if lack := unsupported_reason(subsystem.hardware, witness.trigger):
         wrong.append(lack)
     if wrong:
         return WitnessCheck(witness.mechanism, None, 0.0, None, f"cannot run: {'; '.join(wrong)}")

@@ -1,4 +1,4 @@
-"""`ports.Testbed` over the model: what a run of a workload on a simulated subsystem looks like from outside."""
+"""`ports.Testbed` over the model: the measurement of a workload on a simulated subsystem."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from collie.detect.measurement import GeneratorHealth, HostMeasurement, Measurem
 from collie.errors import TestbedError
 from collie.inventory.fingerprint import Fingerprint
 from collie.ports import ForeignUse, Measured, RunResult, SetupFailed, TestbedInfo, Unsupported
+from collie.simulator.capabilities import capabilities, unsupported_reason
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
-from collie.simulator.noise import Chance, chance
-from collie.simulator.readings import COUNTERS, PORT_COUNTERS, UNLIKE_COUNTERS, counters, unlike_counters
+from collie.simulator.noise import RunNoise, draw_noise
+from collie.simulator.readings import COUNTERS, FLEET_COUNTERS, PORT_COUNTERS, counters, counters_between
 from collie.simulator.specification import specification
-from collie.simulator.subsystem import SubsystemFile, capabilities, lacks
+from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.plan import HOST_A, HOST_B
 from collie.workloads.pruning import Capabilities, Restriction
 from collie.workloads.workload import Workload
@@ -29,30 +30,29 @@ HOSTS: Final = (HOST_A, HOST_B)
 WINDOW_SAMPLES: Final = 5
 SAMPLE_SECONDS: Final = 1.0
 _RAMP: Final = (0.3, 0.8, 1.0) + (1.0,) * WINDOW_SAMPLES
-"""Share of the steady rate in each sample."""
 _START_PAUSE: Final = (1.0, 0.2) + (0.0,) * (len(_RAMP) - 2)
-"""Share of `Chance.start_pause` in each sample; gone before the window."""
+"""Share of `RunNoise.start_pause` in each sample. It ends before the window."""
 
 _Pair = tuple[float | None, float | None]
 _Counters = Mapping[str, float | None]
 
 
 def elapsed_seconds(workload: Workload) -> float:
-    """Virtual time of a run: 20 to 60 s, by queue pairs and memory regions to set up (paper, section 4)."""
+    """Virtual time of a run: 20 to 60 s, by the queue pairs and memory regions of its set-up (paper, section 4)."""
     qps = min(1.0, math.log(workload.qps) / math.log(20_000))
     regions = min(1.0, math.log(workload.qps * workload.mrs_per_qp) / math.log(200_000))
     return 20.0 + 20.0 * qps + 20.0 * regions
 
 
 class SimulatedTestbed:
-    """Two hosts with one subsystem each, joined by a network that is never congested.
+    """Two hosts with one subsystem each, joined by a network without congestion.
 
     Args:
         subsystem: the hardware, and the settings in force.
         catalog: describes the counters (`counters/simulated/catalog.yaml`).
-        seed: of the noise; a run's noise depends on it and on the run's number alone.
-        noise: factor on every spread and on the share of failed and unstable runs; 0 switches all of it off.
-        peer: host B, where it may be unlike host A (`faults.py`); both then show `UNLIKE_COUNTERS` besides.
+        seed: of the noise. A run's noise depends only on the seed and the run's number.
+        noise: factor on every spread and on the share of failed and unstable runs. 0 disables noise.
+        peer: host B, if it can differ from host A (`faults.py`). Both then also have `FLEET_COUNTERS`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SimulatedTestbed:
         self._subsystem = subsystem.hardware
         self._peer = None if peer is None else self._subsystem if peer is subsystem else peer.hardware
         self._settings = {name: setting.value for name, setting in subsystem.settings.items()}
-        self._names = COUNTERS if peer is None else COUNTERS + UNLIKE_COUNTERS
+        self._names = COUNTERS if peer is None else COUNTERS + FLEET_COUNTERS
         observed = set(self._names)
         self._catalog = replace(catalog, counters=tuple(each for each in catalog.counters if each.name in observed))
         self._seed = seed
@@ -76,7 +76,7 @@ class SimulatedTestbed:
 
     @cached_property
     def info(self) -> TestbedInfo:
-        """What this testbed is."""
+        """The identity of this testbed."""
         subsystem = self._subsystem
         description = {
             "subsystem": subsystem.name,
@@ -97,7 +97,7 @@ class SimulatedTestbed:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the subsystem and the model of it have."""
+        """The capabilities of the subsystem and of its model."""
         able = capabilities(self._subsystem)
         if self._peer is None:
             return able
@@ -105,11 +105,11 @@ class SimulatedTestbed:
         return Capabilities((*able.restrictions, Restriction("mtu", f"the active MTU of a port is {mtu}", at_most=mtu)))
 
     def specification(self, workload: Workload) -> Bound:
-        """Return what the data sheet promises."""
+        """Return the data sheet's bound."""
         return specification(self._subsystem, workload)
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
-        """Evaluate the model and add what chance does to this run.
+        """Evaluate the model and add this run's noise.
 
         Raises:
             TestbedError: the testbed is closed.
@@ -117,38 +117,38 @@ class SimulatedTestbed:
         if self._closed:
             raise TestbedError("the simulated testbed is closed")
         elapsed = elapsed_seconds(workload)
-        if reason := lacks(self._subsystem, workload):
+        if reason := unsupported_reason(self._subsystem, workload):
             return Unsupported(reason, 1.0)
-        luck = chance(self._seed, run, self._noise, len(self._names), len(_RAMP)) if self._noise > 0 else None
-        if luck and luck.failure:
-            cause, detail = luck.failure
+        noise = draw_noise(self._seed, run, self._noise, len(self._names), len(_RAMP)) if self._noise > 0 else None
+        if noise and noise.failure:
+            cause, detail = noise.failure
             return SetupFailed(cause, f"run {run}: {detail}", elapsed / 2)
-        measured = replayed(self._measurement(workload, luck), watch)
+        measured = replayed(self._measurement(workload, noise), watch)
         unused = len(_RAMP) * SAMPLE_SECONDS - measured.window_seconds if measured.stopped else 0.0
         return Measured(measured, elapsed - unused)
 
-    def _measurement(self, workload: Workload, luck: Chance | None) -> Measurement:
+    def _measurement(self, workload: Workload, noise: RunNoise | None) -> Measurement:
         if self._peer is None:
             state = evaluate(self._subsystem, workload)
             readings = counters(self._subsystem, state)
         else:
             state = evaluate_between(self._subsystem, self._peer, workload)
-            readings = unlike_counters(self._subsystem, self._peer, state)
-        observed, (a, b) = _shown(state), readings
-        if luck is not None:
-            observed = _disturbed(observed, luck)
-            a, b = _spread(a, observed.pause, luck, 0), _spread(b, observed.pause, luck, 1)
+            readings = counters_between(self._subsystem, self._peer, state)
+        observed, (a, b) = _host_values(state), readings
+        if noise is not None:
+            observed = _with_noise(observed, noise)
+            a, b = _noisy_counters(a, observed.pause, noise, 0), _noisy_counters(b, observed.pause, noise, 1)
         hosts = _hosts(observed, (dict(zip(self._names, a, strict=True)), dict(zip(self._names, b, strict=True))))
         return Measurement(
             hosts=hosts,
             window_seconds=WINDOW_SAMPLES * SAMPLE_SECONDS,
-            stable=luck is None or luck.stable,
-            health=_health(workload, luck),
-            series=_Series(hosts, luck),
+            stable=noise is None or noise.stable,
+            health=_health(workload, noise),
+            series=_Series(hosts, noise),
         )
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
-        """Return nothing: these ports are nobody else's."""
+        """Return nothing: simulated ports have no other users."""
         return ()
 
     def close(self) -> Mapping[str, int | None]:
@@ -157,12 +157,12 @@ class SimulatedTestbed:
         return {}
 
 
-class _Shown(NamedTuple):
-    """What hosts a and b show, besides their counters; None where there is nothing to show.
+class _HostValues(NamedTuple):
+    """The measured values of hosts a and b without counters, or None without a value.
 
     Attributes:
         bps, pps: delivered.
-        pause: sent, share of time; None where PFC is off, so that a verdict looks at what is lost instead.
+        pause: sent, share of time. None where PFC is off, so that the verdict uses the loss.
         loss: share of packets.
     """
 
@@ -173,20 +173,20 @@ class _Shown(NamedTuple):
 
 
 def noiseless_hosts(state: SteadyState) -> tuple[HostMeasurement, HostMeasurement]:
-    """Return what both hosts of one point show, counters left out."""
-    return _hosts(_shown(state), ({}, {}))
+    """Return the noiseless measurement of both hosts at one point, without counters."""
+    return _hosts(_host_values(state), ({}, {}))
 
 
-def _shown(state: SteadyState) -> _Shown:
+def _host_values(state: SteadyState) -> _HostValues:
     pause_a, pause_b = state.pause_ratio()
     pauses_a, pauses_b = state.pauses()
     pause = (pause_a if pauses_a else None, pause_b if pauses_b else None)
     (a, b), (a_bps, b_bps), (a_pps, b_pps) = state.receives(), state.delivered_bps(), state.delivered_pps()
     bps, pps = (a_bps if a else None, b_bps if b else None), (a_pps if a else None, b_pps if b else None)
-    return _Shown(bps, pps, pause, state.loss_ratio())
+    return _HostValues(bps, pps, pause, state.loss_ratio())
 
 
-def _hosts(observed: _Shown, readings: tuple[_Counters, _Counters]) -> tuple[HostMeasurement, HostMeasurement]:
+def _hosts(observed: _HostValues, readings: tuple[_Counters, _Counters]) -> tuple[HostMeasurement, HostMeasurement]:
     (a_bps, b_bps), (a_pps, b_pps), (a_pause, b_pause), (a_loss, b_loss) = observed
     return (
         HostMeasurement(HOST_A, a_bps, a_pps, a_pause, b_pause, a_loss, readings[0]),
@@ -194,15 +194,14 @@ def _hosts(observed: _Shown, readings: tuple[_Counters, _Counters]) -> tuple[Hos
     )
 
 
-def _disturbed(observed: _Shown, luck: Chance) -> _Shown:
-    """Return what both hosts show in a run that chance has had its part in."""
-    (a_pause, b_pause), (a_stray, b_stray) = _scaled(observed.pause, luck.pause), luck.spurious_pause
-    return _Shown(
-        _scaled(observed.bps, luck.throughput),
-        _scaled(observed.pps, luck.throughput),
+def _with_noise(observed: _HostValues, noise: RunNoise) -> _HostValues:
+    (a_pause, b_pause), (a_spurious, b_spurious) = _scaled(observed.pause, noise.pause), noise.spurious_pause
+    return _HostValues(
+        _scaled(observed.bps, noise.throughput),
+        _scaled(observed.pps, noise.throughput),
         (
-            None if a_pause is None else min(1.0, a_pause + a_stray),
-            None if b_pause is None else min(1.0, b_pause + b_stray),
+            None if a_pause is None else min(1.0, a_pause + a_spurious),
+            None if b_pause is None else min(1.0, b_pause + b_spurious),
         ),
         observed.loss,
     )
@@ -213,16 +212,15 @@ def _scaled(pair: _Pair, factors: Sequence[float]) -> _Pair:
     return None if a is None else a * factors[0], None if b is None else b * factors[1]
 
 
-def _spread(values: Sequence[float], pause: _Pair, luck: Chance, host: int) -> list[float]:
-    """Return what one host's counters read in a run that chance has had its part in."""
-    # A receiver's throughput is its peer's transmission, and what one host pauses the other is paused.
-    received, sent = luck.throughput[host], luck.throughput[1 - host]
+def _noisy_counters(values: Sequence[float], pause: _Pair, noise: RunNoise, host: int) -> list[float]:
+    # A receiver's throughput is its peer's transmission, and one host's sent pause is the other's received pause.
+    received, sent = noise.throughput[host], noise.throughput[1 - host]
     port = [
         *map(mul, values, (sent, received, sent, received)),
         _microseconds(pause[host]),
         _microseconds(pause[1 - host]),
     ]
-    return port + list(map(mul, values[PORT_COUNTERS:], luck.counters[host]))
+    return port + list(map(mul, values[PORT_COUNTERS:], noise.counters[host]))
 
 
 def _microseconds(ratio: float | None) -> float:
@@ -230,18 +228,18 @@ def _microseconds(ratio: float | None) -> float:
 
 
 class _Series(Sequence[Sample]):
-    """One sample per second and host: ramping up at first, then around the steady values.
+    """One sample per second and host: a ramp, then samples around the steady values.
 
-    Made when somebody looks: a campaign keeps it, a map of ten thousand points does not.
+    Built on access: a campaign stores it, a map of ten thousand points does not.
     """
 
-    def __init__(self, hosts: tuple[HostMeasurement, ...], luck: Chance | None) -> None:
+    def __init__(self, hosts: tuple[HostMeasurement, ...], noise: RunNoise | None) -> None:
         self._hosts = hosts
-        self._luck = luck
+        self._noise = noise
 
     @cached_property
     def _samples(self) -> tuple[Sample, ...]:
-        series = [_host_series(host, self._luck, index) for index, host in enumerate(self._hosts)]
+        series = [_host_series(host, self._noise, index) for index, host in enumerate(self._hosts)]
         return tuple(sample for pair in zip(*series, strict=True) for sample in pair)
 
     @overload
@@ -262,10 +260,10 @@ class _Series(Sequence[Sample]):
     __hash__ = None  # type: ignore[assignment]  # as a list: it compares by value
 
 
-def _host_series(measured: HostMeasurement, luck: Chance | None, host: int) -> list[Sample]:
+def _host_series(measured: HostMeasurement, noise: RunNoise | None, host: int) -> list[Sample]:
     pause, delivered = measured.tx_pause_ratio, measured.delivered_bps
     values = [value or 0.0 for value in measured.counters.values()]
-    around = None if luck is None else luck.samples[host]
+    around = None if noise is None else noise.samples[host]
     samples = []
     for index, ramp in enumerate(_RAMP):
         factor = ramp if around is None else ramp * around[index]
@@ -275,7 +273,7 @@ def _host_series(measured: HostMeasurement, luck: Chance | None, host: int) -> l
         readings["delivered_bps"] = None if delivered is None else delivered * factor
         readings["tx_pause_ratio"] = None
         if pause is not None:
-            starting = 0.0 if luck is None else luck.start_pause[host] * _START_PAUSE[index]
+            starting = 0.0 if noise is None else noise.start_pause[host] * _START_PAUSE[index]
             ratio = min(1.0, pause * factor + starting)
             readings["tx_pause_ratio"] = ratio
             readings["tx_pause_duration"] = 1e6 * ratio
@@ -283,6 +281,6 @@ def _host_series(measured: HostMeasurement, luck: Chance | None, host: int) -> l
     return samples
 
 
-def _health(workload: Workload, luck: Chance | None) -> GeneratorHealth:
-    even = 1.0 if luck is None else min(1.0, 0.98 * luck.throughput[0])
+def _health(workload: Workload, noise: RunNoise | None) -> GeneratorHealth:
+    even = 1.0 if noise is None else min(1.0, 0.98 * noise.throughput[0])
     return GeneratorHealth(idle_poll_ratio=0.5, empty_queue_ratio=0.0, qp_rate_ratio=even if workload.qps > 1 else None)

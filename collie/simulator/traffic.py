@@ -1,7 +1,7 @@
-"""A workload as numbers: what one of its messages is made of, and how much of it there is.
+"""A workload as numbers: the composition and the amount of its messages.
 
-Traffic depends on the workload and on the hardware's granularities. It is all that the rest of the model sees of a
-workload, so many points become one `TrafficArrays` of arrays (`stack`), and the model evaluates them at once.
+The rest of the model sees nothing else of a workload. Thus many points become one `TrafficArrays` of arrays (`stack`),
+and the model evaluates them at once.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from collie.simulator.hardware import Subsystem
 from collie.simulator.numbers import Quantity
 from collie.simulator.ordering import bulk_then_small, distinct_segments
 from collie.simulator.pcie import read_bytes, write_bytes
-from collie.simulator.subsystem import Subsystem
 from collie.simulator.wire import message_overhead_bytes, packet_overhead_bytes
 from collie.workloads.workload import GRH_BYTES, Memory, Opcode, QpType, Workload
 
@@ -26,14 +26,12 @@ _UD_SEGMENTS: Final = 3
 
 
 class _Operation(NamedTuple):
-    """What an opcode alone decides; looked up once per workload, as hashing an enumeration is slow.
+    """Properties of an opcode. A table holds them, because hashing an enumeration is slow.
 
     Attributes:
-        send_segments: 16 bytes each, before the scatter/gather entries: control, and a remote address where there is
-            one (mlx5).
-        receives: messages take a receive.
-        writes: the responder has to check key and address.
-        overhead_bytes: on the wire, once per message.
+        send_segments: 16 bytes each, before the scatter/gather entries: control, and a remote address for opcodes that
+            have one (mlx5).
+        writes: whether the responder checks key and address.
     """
 
     send_segments: int
@@ -54,40 +52,33 @@ _OPERATIONS: Final = {
 
 
 class TrafficArrays(NamedTuple):
-    """One point, or many. Flags are 0.0 or 1.0; what is "per message" is the mean over the request vector.
+    """One point, or many. Flags are 0.0 or 1.0. A value "per message" is the mean over the request vector.
 
-    The two hosts go by the way of the payload of the first flow: its source and its sink. Of a READ, host B is the
-    source.
+    Source and sink are the hosts that send and receive the payload of the first flow. For a READ, host B is the source.
 
     Attributes:
-        is_read, is_rc, is_ud: opcode and transport.
-        receives: messages take a receive.
         is_rc_write: RC, and the responder checks key and address of every message.
-        two_way: the sink sends as well.
-        loop: the sink sends to itself as well.
-        qps, wqe_batch, send_depth, recv_depth, regions: per direction and queue pair, as in the workload.
-        long_list: more scatter/gather entries than come with the WQE's first block.
-        early_list: how close it is to that.
+        two_way: the sink also sends.
+        loop: the sink also sends to itself.
+        long_list: more scatter/gather entries than the WQE's first block holds.
+        early_list: the entries as a share of that limit.
         signals: completions per message.
         outstanding: messages of one queue pair in flight.
         started: READ requests of one queue pair that one visit of the scheduler starts.
         far_source, far_sink: the buffers are on another socket.
-        gpu_source, gpu_sink: they are GPU memory.
-        near_gpu_source, near_gpu_sink: and that hangs on the NIC's own bridge.
-        mtu: path MTU in force.
+        near_gpu_source, near_gpu_sink: the GPU is behind the NIC's bridge.
         payload, wire: bytes per message, without and with all headers.
-        packets: that carry payload.
-        gather, gather_requests: PCIe bytes downstream of reading the payload, and read requests for it.
-        place: PCIe bytes upstream of writing it.
+        packets: packets with payload.
+        gather, gather_requests: PCIe bytes downstream to read the payload, and the read requests.
+        place: PCIe bytes upstream to write it.
         send_wqe, receive_wqe: bytes in their queues.
-        translations: entries of the translation table that one region takes.
-        touched: bytes that one queue pair end writes to in turn.
+        translations: entries of the translation table per region.
+        touched: bytes that one queue pair end writes in turn.
         slow: all its READs take the engine's slow path.
-        streamed: all its messages are long enough to be streamed.
-        several_packets: share of messages of more than one packet.
-        small_beside_bulk: share of small messages, where there are bulk ones as well.
+        several_packets: share of messages with more than one packet.
+        small_beside_bulk: share of small messages, if the vector also has bulk ones.
         one_turn: degree to which messages fit one turn of the arbiter.
-        ordering_waits, ordering_pressure: short segments behind bulk ones, and the same counted softly.
+        ordering_waits, ordering_pressure: short segments behind bulk ones, and their soft count.
     """
 
     is_read: Quantity
@@ -134,7 +125,7 @@ class TrafficArrays(NamedTuple):
 
 
 def stack(points: Sequence[TrafficArrays]) -> TrafficArrays:
-    """Make one traffic of arrays out of many points."""
+    """Return one traffic of arrays from many points."""
     width = len(TrafficArrays._fields)
     return TrafficArrays(
         *np.fromiter(chain.from_iterable(points), float, len(points) * width).reshape(-1, width).T.copy()

@@ -1,8 +1,8 @@
-"""Ground truth of a simulated subsystem, for scoring alone: only `wiring` and tests may import this module.
+"""Ground truth of a simulated subsystem, only for scoring: only `wiring` and tests can import this module.
 
-A workload is anomalous when the noiseless model, judged against its noiseless plain sibling, says so. What a mechanism
-costs a workload is the severity that is left when every *other* mechanism is cured, that is, when the quantity behind
-it is made ideal. An anomaly is credited to the one mechanism that costs its workload most.
+The noiseless model, judged against its noiseless plain sibling, decides whether a workload is anomalous. To cure a
+mechanism is to make the quantity behind it ideal. The cost of a mechanism is the severity that remains when every
+*other* mechanism is cured. An anomaly is credited to the mechanism with the highest cost.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
 from collie.search.anomaly import Anomaly
+from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import evaluate, evaluate_many
 from collie.simulator.specification import specification
-from collie.simulator.subsystem import Changes, Subsystem, SubsystemFile
+from collie.simulator.subsystem import Changes, SubsystemFile
 from collie.simulator.testbed import noiseless_hosts
 from collie.workloads.plan import sinks
 from collie.workloads.space import Space
@@ -50,11 +51,11 @@ CURES: Final[Mapping[Mechanism, Changes]] = {
     Mechanism.PENDING_READS: {"reads": {"pending_requests": _AMPLE}},
     Mechanism.DUPLEX_ARBITER: {"arbiter": {"queue_pairs": _AMPLE}},
 }
-"""The quantity behind each mechanism, and the value at which it limits nothing."""
+"""The quantity behind each mechanism, and a value at which it limits nothing."""
 
 
 def cured(subsystem: S, mechanisms: Iterable[Mechanism]) -> S:
-    """Return a subsystem in which some mechanisms limit nothing."""
+    """Return a subsystem with some mechanisms cured."""
     for mechanism in mechanisms:
         for part, changes in CURES[mechanism].items():
             subsystem = subsystem.with_part(part, **changes)
@@ -63,13 +64,11 @@ def cured(subsystem: S, mechanisms: Iterable[Mechanism]) -> S:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a search did.
+    """The score of a search.
 
     Attributes:
-        mechanisms: of each anomaly, by its id; None for a false one.
-        planted: mechanisms that the subsystem has.
-        found, missed: those of them.
-        false: confirmed anomalies that ground truth calls normal.
+        mechanisms: of each anomaly, by its id.
+        false: confirmed anomalies that are normal by ground truth.
     """
 
     mechanisms: Mapping[str, str | None]
@@ -80,17 +79,12 @@ class Score:
 
 
 def planted(subsystem: SubsystemFile) -> tuple[Mechanism, ...]:
-    """Return the mechanisms that a subsystem file has witnesses for."""
+    """Return the mechanisms with a witness in a subsystem file."""
     return tuple(witness.mechanism for witness in subsystem.witnesses)
 
 
 class Truth:
-    """What is true of one subsystem.
-
-    Args:
-        subsystem: the file, with its settings as they are to be judged.
-        space: gives the plain values of siblings.
-    """
+    """Ground truth of one subsystem with the settings of its file. `space` gives the plain values of siblings."""
 
     def __init__(self, subsystem: SubsystemFile, space: Space) -> None:
         hardware = subsystem.hardware
@@ -110,25 +104,25 @@ class Truth:
         return self._whole.verdict(workload)
 
     def severities(self, workloads: Sequence[Workload]) -> NDArray[np.float64]:
-        """Return the severity of each of many workloads, 0 where it is normal. Much faster than one by one."""
+        """Return the severity of each workload, 0 if it is normal. Much faster than one by one."""
         return self._whole.severities(workloads)
 
     def severities_alone(self, mechanism: Mechanism, workloads: Sequence[Workload]) -> NDArray[np.float64]:
-        """Return the severities that are left when every other mechanism is cured, 0 where that is normal."""
+        """The same with every other mechanism cured."""
         return self._alone[mechanism].severities(workloads)
 
     def costs(self, workload: Workload) -> dict[Mechanism, float]:
-        """Return the severity that each mechanism causes by itself; those that cause none are left out."""
+        """Return the severity of each mechanism alone, if it causes any."""
         rest = self._healthy.verdict(workload).severity
         severities = {name: alone.verdict(workload).severity - rest for name, alone in self._alone.items()}
         return {name: severity for name, severity in severities.items() if severity > 0}
 
     def mechanism(self, workload: Workload) -> Mechanism | None:
-        """Return the mechanism that costs a workload most; None when it is normal, or when nothing explains it."""
+        """Return the mechanism that costs a workload most, or None."""
         return self.mechanisms([workload])[0]
 
     def mechanisms(self, workloads: Sequence[Workload]) -> list[Mechanism | None]:
-        """Return for each workload the mechanism that costs it most; None when it is normal, or nothing explains it."""
+        """Return `mechanism` of each workload."""
         credited: list[Mechanism | None] = [None] * len(workloads)
         whole = self.severities(workloads)
         anomalous = np.flatnonzero(whole).tolist()
@@ -141,7 +135,7 @@ class Truth:
         for position, index in enumerate(anomalous):
             costs = alone[:, position]
             if costs.max() <= 0:
-                # Several mechanisms cause it only together: the one whose cure helps most.
+                # Several mechanisms cause it only together: credit the one whose cure helps most.
                 cured_severities = [self._without[name].severities([workloads[index]])[0] for name in names]
                 costs = whole[index] - np.array(cured_severities)
             best = int(costs.argmax())
@@ -149,7 +143,7 @@ class Truth:
         return credited
 
     def score(self, anomalies: Iterable[Anomaly]) -> Score:
-        """Compare what was found with what is planted."""
+        """Compare the anomalies of a search with the planted mechanisms."""
         mechanisms: dict[str, str | None] = {}
         false = 0
         for anomaly in anomalies:
@@ -175,7 +169,7 @@ class _Judge:
         return judge(workload, self._measure(workload), self._bounds.tightest(workload), self._thresholds)
 
     def severities(self, workloads: Sequence[Workload]) -> NDArray[np.float64]:
-        """Judge many workloads by the same rules, as numbers: 0 is normal."""
+        """Judge many workloads by the same rules, as severities. 0 is normal."""
         self._learn(workloads)
         state = evaluate_many(self._subsystem, workloads)
         tightest = [self._bounds.tightest(workload) for workload in workloads]
@@ -202,5 +196,4 @@ class _Judge:
             self._bounds.learn(sibling, {sinks(sibling)[0]: Bound(most_bps, most_pps, "plain sibling")})
 
     def _measure(self, workload: Workload) -> Measurement:
-        """What a noiseless run shows, as far as a verdict needs it."""
         return Measurement(noiseless_hosts(evaluate(self._subsystem, workload)), window_seconds=1.0)

@@ -11,7 +11,7 @@ PACKET_OVERHEAD_BYTES: Final = 82
 RETH_BYTES: Final = 16
 """Remote address, in the first packet of a WRITE and in a READ request."""
 AETH_BYTES: Final = 4
-"""In acknowledgements and in the first and last packet of a READ response."""
+"""In acknowledgements, and in the first and last packet of a READ response."""
 DETH_BYTES: Final = 8
 """In every UD packet."""
 IMMEDIATE_BYTES: Final = 4

@@ -1,4 +1,4 @@
-"""Where campaigns are kept: a directory whose SQLite file is the record, and files for people written from it."""
+"""Campaign directories. The SQLite file is the record. All other files are written from it."""
 
 from collie.store.directory import CampaignDirectory
 from collie.store.memory import MemoryStore

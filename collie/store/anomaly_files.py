@@ -1,4 +1,4 @@
-"""`anomalies/ID/`: what an engineer takes along to run one anomaly again. Written from the record."""
+"""`anomalies/ID/`: the files that an engineer needs to run an anomaly again, written from the record."""
 
 from __future__ import annotations
 
@@ -18,14 +18,7 @@ from collie.workloads.workload import render
 def write_anomaly(
     directory: CampaignDirectory, header: CampaignHeader, anomaly: Anomaly, run: RunRecord | None
 ) -> None:
-    """Write the files of one anomaly.
-
-    Args:
-        directory: of the campaign.
-        header: of the campaign.
-        anomaly: what was found.
-        run: the run that raised the suspicion, if it was recorded; its samples over time are written too.
-    """
+    """Write the files of one anomaly. `run` is the recorded run that raised the suspicion."""
     with Folder(directory.path) as campaign, campaign.below(ANOMALIES, anomaly.id, create_mode=0o777) as place:
         place.write("workload.json", [_pretty(render(anomaly.workload))])
         place.write("mfs.json", [_pretty(_explanation(anomaly))])

@@ -1,4 +1,4 @@
-"""Calibrations of real hosts, kept by fingerprint: the same hosts are not calibrated twice."""
+"""Calibrations of real hosts, stored by fingerprint so that the same hosts are calibrated once."""
 
 from __future__ import annotations
 
@@ -21,12 +21,9 @@ _VERSION = 1
 
 
 def name_of(testbed: str, fingerprints: Mapping[str, Fingerprint], plain: Workload) -> str:
-    """Name what a calibration depends on: these very hosts, all that changes their results, and the plain workload.
+    """Return the name of a calibration: a digest of hosts, result-changing settings and the plain workload.
 
-    Args:
-        testbed: name of the pair: two hosts that look alike may be a good and a bad one.
-        fingerprints: of its hosts, host A first.
-        plain: workload of the space.
+    It contains the name of the pair, because two hosts that look alike can perform differently.
     """
     digests = [fingerprint.digest for fingerprint in fingerprints.values()]
     text = json.dumps([testbed, digests, render(plain)], sort_keys=True)
@@ -34,16 +31,16 @@ def name_of(testbed: str, fingerprints: Mapping[str, Fingerprint], plain: Worklo
 
 
 def default_folder() -> Path:
-    """Return where calibrations are kept: under `$XDG_STATE_HOME`, else `~/.local/state`."""
+    """Return the folder of calibrations, under `$XDG_STATE_HOME` or `~/.local/state`."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "collie" / "calibrations"
 
 
 def require_writable(folder: Path | None = None) -> None:
-    """Find out that calibrations can be kept before one is measured; make the folder if need be.
+    """Check that calibrations can be stored, and create the folder if it is missing.
 
     Raises:
-        StoreUnwritable: they cannot be.
+        StoreUnwritable: they cannot.
     """
     folder = folder or default_folder()
     with writing(folder):
@@ -52,10 +49,10 @@ def require_writable(folder: Path | None = None) -> None:
 
 
 def save(calibration: Calibration, name: str, folder: Path | None = None) -> Path:
-    """Keep a calibration; one of the same name gives way.
+    """Store a calibration in place of one with the same name.
 
     Raises:
-        StoreUnwritable: it cannot be kept.
+        StoreUnwritable: it cannot be stored.
     """
     folder = folder or default_folder()
     path = folder / f"{name}.json"
@@ -66,7 +63,7 @@ def save(calibration: Calibration, name: str, folder: Path | None = None) -> Pat
 
 
 def load(name: str, folder: Path | None = None) -> Calibration | None:
-    """Return a calibration, or None when there is none that this version understands."""
+    """Return a calibration, or None if there is none that this version understands."""
     path = (folder or default_folder()) / f"{name}.json"
     try:
         content = read_json(read_bytes(path, MAX_BYTES).decode())

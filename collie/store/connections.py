@@ -1,7 +1,7 @@
-"""Connections to a record, with bounds: somebody else may have made it.
+"""Bounded connections to a record, which can come from another user.
 
-SQLite itself refuses a row above `MAX_ROW_BYTES` before it is loaded. While it reads the schema, which it does before
-the first answer and keeps in memory, the bounds are those of Collie's few tables.
+SQLite refuses a row above `MAX_ROW_BYTES` before it loads it. While it reads the schema, the bounds are those of
+Collie's few tables.
 """
 
 from __future__ import annotations
@@ -16,26 +16,22 @@ from collie.errors import StoreError
 from collie.store import schema
 
 MAX_ROW_BYTES = 4 << 20
-"""Of all values of a row together: a run takes some kilobytes, one on eight hosts with 10,000 counters each 3 MiB."""
+"""All values of a row together. A run takes some kilobytes, one on eight hosts with 10,000 counters each 3 MiB."""
 
 MAX_RUNS = 100_000
-"""Of a campaign, whose runs are numbered from 1: ten a minute make as many in a week."""
+"""Runs of a campaign, numbered from 1. Ten a minute take a week to reach it."""
 
 _MAX_SQL_BYTES = 16 << 10
-"""Of a statement, and of one that made a table; Collie's have hundreds."""
+"""A statement, also one that creates a table. Collie's statements have hundreds of bytes."""
 _MAX_SCHEMA_STEPS = 2000
-"""Of SQLite's machine to read the schema: four tables and indexes take a hundred, and a tree that leads back no end."""
+"""Steps of SQLite's virtual machine to read the schema. Four tables and indexes take a hundred, a cyclic tree has no
+end."""
 
-_BUSY_SECONDS = 10.0  # a reader may meet the moment at which the log is emptied
+_BUSY_SECONDS = 10.0  # a reader can arrive while the log is emptied
 
 
 def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
-    """Open a database.
-
-    Args:
-        path: of the file.
-        parameters: of the URI, such as `mode=ro`.
-        name: of the record, for messages.
+    """Open a database with URI `parameters` such as `mode=ro`. `name` is for messages.
 
     Raises:
         StoreError: it is damaged, or has other tables than a campaign.
@@ -50,7 +46,7 @@ def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
         connection.set_progress_handler(lambda: True, _MAX_SCHEMA_STEPS)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
-        schema.require_tables(connection, name)  # before anything is asked or written: views and triggers would see it
+        schema.require_tables(connection, name)  # before any other statement: views and triggers would see it
         _require_numbered(connection, name)
         connection.set_progress_handler(None, 0)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)
@@ -59,10 +55,10 @@ def connect(path: Path, parameters: str, name: Path) -> sqlite3.Connection:
 
 
 def _require_numbered(connection: sqlite3.Connection, name: Path) -> None:
-    """Refuse more runs than a reader takes, by their numbers: nobody has to count them.
+    """Refuse runs whose numbers are not those of a campaign.
 
     Raises:
-        StoreError: they have other numbers than a campaign gives.
+        StoreError: a number is out of range.
     """
     if schema.version_of(connection, name) == 0:  # a new file
         return
@@ -76,7 +72,7 @@ def _require_numbered(connection: sqlite3.Connection, name: Path) -> None:
 
 @contextmanager
 def understood(path: Path, *passed: type[sqlite3.Error]) -> Iterator[None]:
-    """Turn what SQLite says of a damaged file into words, but for errors that the caller words.
+    """Raise a `StoreError` for a damaged file, except for errors that the caller handles.
 
     Raises:
         StoreError: it is damaged.

@@ -1,4 +1,4 @@
-"""Names inside a campaign directory, and files that are either whole or absent."""
+"""File names of a campaign directory, and files that are either complete or absent."""
 
 from __future__ import annotations
 
@@ -16,16 +16,12 @@ LOCK_NAME = "campaign.lock"
 ANOMALIES = "anomalies"
 
 MAX_BYTES = 4 << 20
-"""Of a file beside the record; the largest, a fingerprint, has some kilobytes."""
+"""Largest file beside the record. The largest real one, a fingerprint, has some kilobytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignDirectory:
-    """Where things are in a campaign directory.
-
-    Attributes:
-        path: of the directory.
-    """
+    """Paths inside a campaign directory."""
 
     path: Path
 
@@ -36,12 +32,12 @@ class CampaignDirectory:
 
     @property
     def unfinished(self) -> Path:
-        """The record while it is made."""
+        """The record during its creation."""
         return self.path / "campaign.sqlite.new"
 
     @property
     def write_ahead_log(self) -> Path:
-        """What SQLite has not yet moved into the record."""
+        """The part of the record that SQLite has not merged yet."""
         return self.path / "campaign.sqlite-wal"
 
     @property
@@ -51,7 +47,7 @@ class CampaignDirectory:
 
     @property
     def status(self) -> Path:
-        """What the process that runs the campaign last said of itself."""
+        """The last status of the process that runs the campaign."""
         return self.path / "status.json"
 
     @property
@@ -61,7 +57,7 @@ class CampaignDirectory:
 
     @property
     def fingerprints(self) -> Path:
-        """What the hosts were when the campaign ran on them."""
+        """Fingerprints of the hosts during the campaign."""
         return self.path / "fingerprint"
 
     def anomaly(self, identifier: str) -> Path:
@@ -69,10 +65,10 @@ class CampaignDirectory:
         return self.path / ANOMALIES / identifier
 
     def prepare(self) -> None:
-        """Make the directory.
+        """Create the directory.
 
         Raises:
-            StoreError: it cannot be made, holds a campaign, or holds something else.
+            StoreError: it cannot be created, or holds a campaign or other files.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -84,7 +80,7 @@ class CampaignDirectory:
                 f"{self.path} already holds a campaign; go on with it by --resume {self.path}, "
                 "or name another directory"
             )
-        # What a creation that was killed leaves behind, and what a caller may have put down before.
+        # A killed creation leaves these, and a caller can have written the others.
         journal = f"{self.unfinished.name}-journal"
         present -= {LOCK_NAME, self.unfinished.name, journal, "log", "fingerprint"}
         if present:
@@ -94,18 +90,18 @@ class CampaignDirectory:
 
 
 def read_some(path: Path) -> str:
-    """Read a small text file of a folder that others may have filled.
+    """Read a small text file from a folder that other users can write.
 
     Raises:
-        OSError: it is no regular file or a link, is longer than any that Collie writes, or cannot be read.
-        ValueError: it is no text.
+        OSError: it is a link or no regular file, is too long, or cannot be read.
+        ValueError: it is not text.
     """
     return read_bytes(path, MAX_BYTES, follow=False).decode()
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name a file or folder that turns out not to be writable.
+    """Name the file or folder that cannot be written.
 
     Raises:
         StoreUnwritable: the file system refuses.
@@ -118,15 +114,13 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600) -> None:
-    """Write a text file that a reader sees either as it was or complete, never in between.
+    """Write a text file atomically: a reader sees either the old text or the new one.
 
-    Args:
-        path: the file; a link in its place is replaced. Links on the way to its folder are the caller's own.
-        parts: of its text.
-        mode: of the file, as far as the umask allows; for its owner alone unless it is meant for others.
+    A link in its place is replaced. Links on the way to its folder are the caller's responsibility. Only the owner can
+    read the file by default.
 
     Raises:
-        OSError: it cannot be written; what was there stays.
+        OSError: it cannot be written. The old file stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with Folder(path.parent) as folder:
@@ -134,14 +128,14 @@ def write_whole(path: Path, parts: Iterable[str], mode: int = 0o600) -> None:
 
 
 def private(path: Path, mode: int = 0o600) -> TextIO:
-    """Open a new text file for its owner alone: what a campaign records names hosts and their addresses."""
+    """Open a new text file for its owner alone, because records contain host names and addresses."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     return open(descriptor, "w", encoding="utf-8", errors="backslashreplace")
 
 
 def publish(unfinished: Path, path: Path) -> None:
-    """Give a complete file its name, for good: the name survives the death of the machine too."""
+    """Give a complete file its name, which survives a crash of the machine."""
     os.rename(unfinished, path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -21,13 +21,11 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class KeptFingerprint:
-    """A fingerprint as a file has it.
+    """A fingerprint in a file.
 
     Attributes:
-        host: whose it is.
-        position: of the host in its testbed; host A is 0.
-        number: 1 when the campaign began, one more at each accepted change.
-        fingerprint: what was read.
+        position: of the host in its testbed, 0 for host A.
+        number: 1 at the start of the campaign, one more at each accepted change.
     """
 
     host: str
@@ -37,12 +35,7 @@ class KeptFingerprint:
 
 
 def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> None:
-    """Keep fingerprints; an earlier one of the same host stays beside the new one.
-
-    Args:
-        folder: of a campaign.
-        fingerprints: by host, host A first.
-        taken: when, RFC 3339.
+    """Store fingerprints, host A first, beside earlier ones of the same hosts. `taken` is RFC 3339.
 
     Raises:
         StoreError: one cannot be written, or an earlier one is damaged.
@@ -52,9 +45,9 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
         folder.parent.mkdir(parents=True, exist_ok=True)
     for position, (host, fingerprint) in enumerate(fingerprints.items()):
         number = max((each.number for each in kept if each.host == host), default=0) + 1
-        # A subsystem's name is free text. `HOST/DEVICE` keeps apart from a host of the name `HOST_DEVICE`.
+        # A subsystem's name is free text. `HOST/DEVICE` stays distinct from a host `HOST_DEVICE`.
         stem = re.sub(r"[^A-Za-z0-9._+-]", "_", host.replace("/", "+"))
-        name = f"{stem}.json" if number == 1 else f"{stem}@{number}.json"  # which no name of a host has
+        name = f"{stem}.json" if number == 1 else f"{stem}@{number}.json"  # no host name contains @
         content = encode(KeptFingerprint(host, position, number, fingerprint), taken)
         with (
             writing(folder / name),
@@ -65,7 +58,7 @@ def save(folder: Path, fingerprints: Mapping[str, Fingerprint], taken: str) -> N
 
 
 def load(folder: Path) -> dict[str, Fingerprint]:
-    """Return the latest fingerprint of each host, host A first; none where the campaign kept none.
+    """Return the latest fingerprint of each host, host A first.
 
     Raises:
         StoreError: a file is damaged.
@@ -74,7 +67,7 @@ def load(folder: Path) -> dict[str, Fingerprint]:
 
 
 def changes(folder: Path) -> tuple[HostDifference, ...]:
-    """Return how hosts differ between the beginning of a campaign and now: changes that the user accepted.
+    """Return the accepted changes of hosts since the campaign began.
 
     Raises:
         StoreError: a file is damaged.
@@ -85,13 +78,12 @@ def changes(folder: Path) -> tuple[HostDifference, ...]:
 
 
 def _by_host(kept: Iterable[KeptFingerprint]) -> dict[str, Fingerprint]:
-    """Return the last one of each host, host A first."""
     last = {each.host: each for each in kept}
     return {each.host: each.fingerprint for each in sorted(last.values(), key=lambda each: each.position)}
 
 
 def encode(kept: KeptFingerprint, taken: str) -> dict[str, Any]:
-    """Return the values that `read` reads."""
+    """Return the object that `read` reads."""
     return {
         "schema_version": _VERSION,
         "host": kept.host,
@@ -104,7 +96,7 @@ def encode(kept: KeptFingerprint, taken: str) -> dict[str, Any]:
 
 
 def read(path: Path) -> KeptFingerprint:
-    """Read one file that the user named; it may be a link.
+    """Read a file that the user named. A link is allowed.
 
     Raises:
         StoreError: it is no regular file, no fingerprint, or of a newer Collie.
@@ -140,7 +132,6 @@ class _Content(TypedDict):
 
 
 def _all(folder: Path) -> list[KeptFingerprint]:
-    """Return what a campaign kept; none where it has no such folder."""
     with (
         _reading(),
         suppress(FileNotFoundError),

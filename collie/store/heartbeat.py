@@ -1,6 +1,6 @@
-"""`status.json`: what the process that runs a campaign last said of itself, so that others can tell whether it lives.
+"""`status.json`: the last status of the process that runs a campaign.
 
-It is about a process, not about the campaign: the record does not need it, and nothing is lost with it.
+It shows whether the process is alive. The record does not depend on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 
 
 def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
-    """Replace what was said before.
+    """Replace the last status.
 
     Raises:
         OSError: it cannot be written.
@@ -29,7 +29,7 @@ def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:
-    """Return what was said last; None when nobody said anything, as before a Collie that does.
+    """Return the last status, if there is one. Early versions wrote none.
 
     Raises:
         StoreError: it is no status of this Collie.
@@ -49,7 +49,7 @@ def _heartbeat(raw: Any) -> Heartbeat:
     raw = typed(Mapping[str, Any], raw)
     if raw.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"schema {raw.get('schema_version')!s:.40}, where this Collie knows {SCHEMA_VERSION}")
-    said = {key: value for key, value in raw.items() if key != "schema_version"}
-    heartbeat = cast("Heartbeat", typed(Heartbeat, said))
+    fields = {key: value for key, value in raw.items() if key != "schema_version"}
+    heartbeat = cast("Heartbeat", typed(Heartbeat, fields))
     _ = heartbeat.updated_at
     return heartbeat

@@ -16,12 +16,12 @@ LINE_SCHEMA_VERSION = 1
 
 
 def write_results(path: Path, runs: Iterable[RunRecord]) -> None:
-    """Write every run as a line; inputs and outputs, samples over time left out."""
+    """Write every run as a line, without its samples."""
     write_whole(path, (codec.dumps(run_line(record)) + "\n" for record in runs))
 
 
 def run_line(record: RunRecord) -> dict[str, Any]:
-    """Return one run as an object: units in key names, null for unknown."""
+    """Return one run as an object with units in key names and null for unknown values."""
     return {
         "schema_version": LINE_SCHEMA_VERSION,
         "run": record.run,
@@ -35,7 +35,7 @@ def run_line(record: RunRecord) -> dict[str, Any]:
 
 
 def series_lines(series: Sequence[Sample]) -> Iterator[str]:
-    """Yield samples over time as a line each."""
+    """Yield each sample as a line."""
     for sample in series:
         values = codec.readings(sample.values)
         yield codec.dumps({"seconds": sample.seconds, "host": sample.host, "values": values}) + "\n"

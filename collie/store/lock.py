@@ -1,4 +1,4 @@
-"""One process at a time writes a campaign. The kernel drops the lock with the process, however it ends."""
+"""The lock of a campaign's only writer. The kernel releases it when the process ends."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from collie.files import Folder
 from collie.store.directory import LOCK_NAME, writing
 
 _ATTEMPTS, _PAUSE_SECONDS = 10, 0.01
-"""A reader that asks whether somebody writes (`is_held`) has the lock for some microseconds."""
+"""`is_held` in a reader takes the lock for some microseconds."""
 
 
 class CampaignLock:
     """An exclusive lock on a campaign directory, held until `release`.
 
-    It is a file of its own: POSIX drops the locks that SQLite holds on a database as soon as anybody in the process
-    closes another descriptor of that file.
+    It uses a separate file. POSIX drops SQLite's locks on a database when the process closes any other descriptor of
+    that file.
 
     Raises:
         StoreError: another process, or another store in this one, holds the campaign.
-        StoreUnwritable: the file system refuses, or knows no locks.
+        StoreUnwritable: the file system refuses, or has no locks.
     """
 
     def __init__(self, directory: Path) -> None:
         with writing(directory / LOCK_NAME), Folder(directory) as folder:
             self._file = folder.open(LOCK_NAME, os.O_RDWR | os.O_CREAT)
-        with suppress(OSError):  # one of an earlier Collie is open to others, who could lock it for ever
+        with suppress(OSError):  # a lock file of an earlier Collie is open to other users, who could hold it for ever
             os.fchmod(self._file, 0o600)
         try:
             _take(self._file)
@@ -48,7 +48,7 @@ class CampaignLock:
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let others have the campaign. The file stays: removing it would let two processes lock two files."""
+        """Release the campaign. The file stays: after its removal two processes could lock two files."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -66,20 +66,20 @@ def _take(file: int) -> None:
 
 
 def is_held(directory: Folder) -> bool:
-    """Return whether a process writes the campaign in a directory. Nothing is written, nor anybody kept out.
+    """Return whether a process writes the campaign in a directory. It writes nothing and blocks no process.
 
     Raises:
         OSError: the lock is no regular file, or cannot be opened.
     """
     try:
         file = directory.open(LOCK_NAME)
-    except (FileNotFoundError, PermissionError):  # of another user's, who alone may write it
+    except (FileNotFoundError, PermissionError):  # another user's campaign, which only that user can write
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # a file system without locks: nobody can write a campaign there
+    except OSError:  # a file system without locks has no writer
         return False
     finally:
         os.close(file)

@@ -1,4 +1,4 @@
-"""A campaign that is forgotten: for tests, and for runs whose record nobody wants."""
+"""A campaign without a file, for tests and for runs without a record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MemoryStore:
     """A `ports.CampaignStore` in memory."""
 
     def __init__(self, header: CampaignHeader) -> None:
-        # As it would come back from a file, where a tuple is a list: a resume compares headers.
+        # Encoding turns a tuple into a list, as in a file. A resume compares headers.
         self._header = decode_header(encode_header(header))
         self._runs: dict[int, RunRecord] = {}
         self._anomalies: dict[str, Anomaly] = {}
@@ -26,7 +26,7 @@ class MemoryStore:
 
     @property
     def header(self) -> CampaignHeader:
-        """What fixes the campaign."""
+        """The campaign's header."""
         return self._header
 
     def add_run(self, record: RunRecord) -> None:
@@ -36,18 +36,18 @@ class MemoryStore:
         self._runs[record.run] = record
 
     def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
-        """Note what a run was judged to mean."""
+        """Add the verdict on a run."""
         if run not in self._runs:
             raise StoreError(f"there is no run {run} to annotate")
         self._runs[run] = replace(self._runs[run], verdict=verdict, driven=driven)
 
     def runs(self, *, with_series: bool = True) -> Iterator[RunRecord]:
-        """Yield the runs recorded by now, with their samples over time or without."""
+        """Yield the recorded runs, with or without samples."""
         for run in sorted(self._runs):
             yield self._runs[run] if with_series else self._runs[run].without_series
 
     def series(self, run: int) -> Sequence[Sample]:
-        """Return the samples over time of a run; none where none were kept, or there is no such run."""
+        """Return the samples of a run, empty if there are none."""
         result = self._runs[run].result if run in self._runs else None
         return result.measurement.series if isinstance(result, Measured) else ()
 
@@ -68,4 +68,4 @@ class MemoryStore:
         return self._calibration
 
     def close(self) -> None:
-        """Do nothing: memory goes with the object."""
+        """Do nothing: the object holds no resource."""

@@ -1,20 +1,19 @@
-"""A record for those who only look: nothing in its directory is written, and SQLite does nothing there either.
+"""Read-only access to a record: neither Collie nor SQLite writes anything in its directory.
 
-Which way a record is opened depends on its state, each time after `vetting`:
+The state of a record decides how it is opened, each time after `vetting`:
 
-* Somebody writes it, and it is the reader's own: `mode=ro`, with its log. Each run is seen at once. SQLite touches the
-  log's index, as every reader tells the writer there how far it reads.
-* It is at rest, without a log and of the current schema: `immutable=1`, in place. SQLite looks at no other file and
+* The user's running campaign: `mode=ro`, with its log. Each run is visible at once. SQLite updates the log's index,
+  because readers report their position there.
+* A record at rest, without a log and of the current schema: `immutable=1`, in place. SQLite opens no other file and
   takes no lock.
-* Any other, such as of a process that was killed, of an older schema, or another user's under way: a private copy. The
-  copy's log is played, and its schema migrated.
+* Any other, such as that of a killed process, of an older schema, or another user's running campaign: a private copy.
+  Its log is replayed and its schema migrated.
 
-A copy of every record would be one way instead of two. It costs seconds and a disk for each look at a large one, and a
-rescue system may have nowhere to put it. The copy lies in a new folder for this user alone, below `$TMPDIR`, and goes
-with the reader.
+A copy costs seconds and disk space for a large record, and a rescue system may lack a writable disk. It is in a new
+folder below `$TMPDIR` for this user alone, and is removed with the reader.
 
-Readers keep nobody from writing. A writer that begins, or ends, meanwhile changes the files: a copy is then made again,
-and a record in place is opened anew before its next answer is believed.
+Readers block no process. If a writer starts or ends meanwhile, a copy is made again, and a record in place is reopened
+before its next answer is used.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ from collie.store.lock import is_held
 from collie.store.vetting import LOG, RECORD, Files, vetted
 
 MAX_COPIED_BYTES = 1 << 30
-"""Of record and log: some hundred thousand runs."""
+"""Record and log together: some hundred thousand runs."""
 
 _CHUNK_BYTES = 1 << 20
 _ATTEMPTS, _PAUSE_SECONDS = 20, 0.05
-"""To find a record that nobody writes into while it is copied."""
+"""Attempts to copy a record while no process writes it."""
 
 
 class Reader:
-    """A connection to a record that is not written. Used by the thread that made it.
+    """A read-only connection to a record, for the thread that created it.
 
     Attributes:
-        connection: until `renew`.
+        connection: valid until `renew`.
 
     Raises:
-        StoreError: there is no record, it is not Collie's, damaged, too large to copy, or never at rest.
-        StoreUnwritable: there is no room for a copy.
+        StoreError: the record is missing, foreign, damaged, too large to copy, or never at rest.
+        StoreUnwritable: no room for a copy.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -59,24 +58,24 @@ class Reader:
 
     @property
     def is_current(self) -> bool:
-        """Whether what the connection answered since it was made holds: nobody has begun to write below it."""
+        """Whether earlier answers still hold, because no process has written since."""
         if self._in_place is None:
             return True
         with campaign_folder(self._directory) as folder:
             return vetted(folder, to_write=False) == self._in_place
 
     def size(self) -> int:
-        """Return the bytes of the record and its log as they are now."""
+        """Return the current bytes of the record and its log."""
         with campaign_folder(self._directory) as folder:
             return vetted(folder, to_write=False).size
 
     def renew(self) -> None:
-        """Open the record again, as it is now."""
+        """Open the record again."""
         self.close()
         self.connection = self._opened()
 
     def close(self) -> None:
-        """Close the connection, and remove the copy. A second call does nothing."""
+        """Close the connection and remove the copy. A second call does nothing."""
         self._held.close()
 
     def _opened(self) -> sqlite3.Connection:
@@ -93,12 +92,12 @@ class Reader:
         raise StoreError(f"{self._directory} is written all the time; read it as the user who runs it, or later")
 
     def _attempt(self, folder: Folder) -> sqlite3.Connection | None:
-        """Open the record; None when it changed meanwhile."""
+        """Open the record, or return None if it changed meanwhile."""
         is_live = _is_live(folder)
         files = vetted(folder, to_write=is_live)
         version = schema.require_readable(folder)
         self._in_place = None
-        if is_live and files.is_mine and files.log is not None:  # SQLite would make a log where there is none
+        if is_live and files.is_mine and files.log is not None:  # without a log SQLite would create one
             return self._live(folder.path / RECORD)
         if not files.has_log and version == schema.SCHEMA_VERSION:
             self._in_place = files
@@ -156,7 +155,7 @@ def campaign_folder(directory: Path) -> Folder:
     """Open the folder of a campaign.
 
     Raises:
-        StoreError: there is none.
+        StoreError: it does not exist.
     """
     try:
         return Folder(directory)
@@ -172,7 +171,6 @@ def _is_live(folder: Folder) -> bool:
 
 
 def _copy(folder: Folder, name: str, place: Path, size: int) -> None:
-    """Copy a file up to a size, holes as holes."""
     target = os.open(place / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(folder.open(name), "rb", buffering=0) as source, os.fdopen(target, "wb", buffering=0) as copy:
         nothing, left = bytes(_CHUNK_BYTES), size

@@ -36,14 +36,13 @@ FROM runs WHERE run BETWEEN ? AND ? ORDER BY run
 SELECT_BRIEF = "SELECT run, outcome, finished_at_seconds FROM runs ORDER BY run"
 
 _MAX_CHARACTERS = 200
-"""Of a purpose, which is a word, and of the name of the counter that a strategy drives."""
 
 
 def to_row(record: RunRecord) -> tuple[Any, ...]:
-    """Write a run, as `INSERT` takes it.
+    """Return a run as a row for `INSERT`.
 
     Raises:
-        ValueError: a number that has to be known is not finite.
+        ValueError: a required number is not finite.
     """
     if not math.isfinite(record.finished_at_seconds):
         raise ValueError(f"run {record.run} finished at {record.finished_at_seconds} s")
@@ -53,7 +52,7 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
         record.run,
         record.purpose,
         result["outcome"],
-        record.finished_at_seconds + 0.0,  # as the column has it, without a negative zero: the checksum is of that
+        record.finished_at_seconds + 0.0,  # the column has no negative zero, and the checksum covers its value
         codec.dumps(render(record.workload)),
         codec.dumps(result),
         encode_series(series),
@@ -63,10 +62,10 @@ def to_row(record: RunRecord) -> tuple[Any, ...]:
 
 
 def require_digest(values: Sequence[Any], digest: Any) -> None:
-    """Refuse a row that is not what was written.
+    """Refuse a row that differs from the written one.
 
     Raises:
-        ValueError: its checksum is another one.
+        ValueError: its checksum differs.
     """
     if schema.digest(*values) != digest:
         raise ValueError("it is not what was written: its checksum does not fit")
@@ -76,10 +75,10 @@ OUTCOMES = frozenset({"measured", "unsupported", *FAILED_OUTCOMES})
 
 
 def tallied(connection: sqlite3.Connection) -> tuple[Tally, int | None]:
-    """Count runs, and return the number of the last one that failed.
+    """Count runs, and return the number of the last failed one.
 
     Raises:
-        ValueError: a row is none of a run.
+        ValueError: a row is not a run.
     """
     outcomes: Counter[str] = Counter()
     elapsed_seconds, last, failed = 0.0, 0, None
@@ -94,10 +93,10 @@ def tallied(connection: sqlite3.Connection) -> tuple[Tally, int | None]:
 
 
 def from_row(row: Sequence[Any], *, with_series: bool = True) -> RunRecord:
-    """Read a run, as `SELECT_BETWEEN` gives it, with its samples over time or without.
+    """Parse a row of `SELECT_BETWEEN`, with or without samples.
 
     Raises:
-        ValueError: it is no such thing.
+        ValueError: it is not a run.
     """
     *values, digest = row
     require_digest(values, digest)
@@ -127,10 +126,10 @@ def _name(value: object) -> str:
 
 
 def _require_readings(workload: Workload, measurement: Measurement) -> None:
-    """Refuse a measurement that says nothing of a host to which its workload sends.
+    """Refuse a measurement that lacks a receiving host of its workload.
 
     Raises:
-        ValueError: it has another name for the host, or none.
+        ValueError: the host is missing.
     """
     measured = {host.host for host in measurement.hosts}
     if missing := [name for name in sinks(workload) if name not in measured]:

@@ -1,4 +1,4 @@
-"""Rows of a record that somebody else may have made, taken in bounded bytes."""
+"""Bounded reading of rows from an untrusted record."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 
 
 def bytes_of(row: Sequence[Any]) -> int:
-    """Return at most how many bytes the texts and blobs of a row take in its file."""
+    """Return an upper bound of the bytes that a row's texts and blobs take in its file."""
     return sum(len(value) for value in row if isinstance(value, str | bytes))
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """How much is read at once.
+    """Limits of one read.
 
     Attributes:
-        rows, bytes: no further row is read when there are that many.
+        rows, bytes: reading stops when either is reached.
     """
 
     rows: int
     bytes: int
 
     def of(self, found: sqlite3.Cursor) -> list[Any]:
-        """Return the first rows of an answer."""
+        """Return the first rows of a result."""
         rows: list[Any] = []
         size = 0
         with closing(found):
@@ -38,14 +38,11 @@ class Page:
         return rows
 
 
-class Sequel:
-    """Rows of a table one after another, the first column their number.
+class RowSequence:
+    """Successive rows of a table whose first column is their number.
 
-    The pages of a hostile file may lead back, or share what rows hold: a file of kilobytes would have rows without end,
-    or gigabytes of them. A row that is not after the last one, or more bytes than the file has, ends that.
-
-    Args:
-        size: tells the bytes of the file, which may be growing.
+    The pages of a hostile file can form a cycle or share the content of rows, and yield endless rows or gigabytes.
+    Reading stops at a row that does not follow the last one, and after more bytes than the file, which can grow, has.
     """
 
     def __init__(self, size: Callable[[], int]) -> None:
@@ -54,10 +51,10 @@ class Sequel:
         self._last: int | None = None
 
     def take(self, row: Sequence[Any]) -> None:
-        """Look at the next row.
+        """Check the next row.
 
         Raises:
-            ValueError: it is none that a campaign could hold.
+            ValueError: no campaign can contain it.
         """
         if self._last is not None and row[0] <= self._last:
             raise ValueError("its rows are in no order")

@@ -1,11 +1,12 @@
-"""The tables of a campaign, and how an older file becomes a current one.
+"""The tables of a campaign, and the migrations of older files.
 
-1. `PRAGMA user_version` is the schema version, `PRAGMA application_id` says that the file is a campaign at all.
-2. Both stand in the first 100 bytes of the file (sqlite.org/fileformat2.html, section 1.3), written before the file
-   gets its name and never left in the write-ahead log alone. So a file that this version does not understand is refused
-   without opening it.
-3. A migration takes the file from version n to n + 1 in one transaction. Published ones never change: append.
-4. Only who writes a campaign migrates it. A reader migrates a copy (`reading.py`).
+1. `PRAGMA user_version` is the schema version. `PRAGMA application_id` marks the file as a campaign.
+2. Both are in the first 100 bytes of the file (sqlite.org/fileformat2.html, section 1.3). They are written before the
+   file gets its name, and never only in the write-ahead log. Thus a file that this version does not understand is
+   refused without opening it.
+3. A migration takes the file from version n to n + 1 in one transaction. Published migrations never change. New ones
+   are appended.
+4. Only the writer of a campaign migrates it. A reader migrates a copy (`reading.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ APPLICATION_ID = 0x434F4C49
 """`COLI`."""
 
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""What `sqlite3` raises of a damaged file; of names that are no UTF-8 the latter."""
+"""Errors of `sqlite3` on a damaged file. The second is for names that are not UTF-8."""
 
 _MAX_TABLES = 100
 _PAGE = 1000
@@ -64,11 +65,11 @@ def _first_tables(connection: sqlite3.Connection) -> None:
 
 
 def digest(*values: object) -> int:
-    """Return the checksum of a row: SQLite has none, and a digit that has changed is still a number.
+    """Return the checksum of a row. SQLite has none, and a changed digit is still a number.
 
-    Whoever changes a record on purpose can change this, too; it is against disks, not against people.
+    It protects against faulty disks, not against deliberate changes.
     """
-    check = zlib.crc32(b"(")  # of `repr(values)`, a value at a time: samples take four times their size in it
+    check = zlib.crc32(b"(")  # of `repr(values)`, one value at a time: samples take four times their size in it
     for number, value in enumerate(values):
         check = zlib.crc32(f"{', ' if number else ''}{value!r}".encode(errors="surrogatepass"), check)
     return zlib.crc32(b",)" if len(values) == 1 else b")", check)
@@ -79,11 +80,11 @@ DIGESTED = {
     "runs": ("run", "purpose", "outcome", "finished_at_seconds", "workload", "result", "series", "verdict", "driven"),
     "anomalies": ("id", "anomaly"),
 }
-"""What each row's checksum is of."""
+"""The columns of each row's checksum."""
 
 
 def stamp(connection: sqlite3.Connection) -> None:
-    """Give every row the checksum of what it holds."""
+    """Add the checksum to every row."""
     for table, columns in DIGESTED.items():
         select = f"SELECT {', '.join(columns)} FROM {table} WHERE rowid = ?"  # noqa: S608 - names are ours
         update = f"UPDATE {table} SET digest = ? WHERE rowid = ?"  # noqa: S608 - likewise
@@ -92,7 +93,7 @@ def stamp(connection: sqlite3.Connection) -> None:
 
 
 def _keys(connection: sqlite3.Connection, table: str) -> Iterator[tuple[int]]:
-    """Yield the key of every row, a page at a time; pages of a damaged file that lead back end it."""
+    """Yield the key of every row by pages. It stops at a cycle of a damaged file."""
     select = f"SELECT rowid FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT {_PAGE}"  # noqa: S608 - names are ours
     last = (-1 << 63,)
     while keys := connection.execute(select, last).fetchall():
@@ -110,7 +111,7 @@ def _checksums(connection: sqlite3.Connection) -> None:
 
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables, _checksums)
-"""Entry n - 1 makes version n out of version n - 1."""
+"""Entry n - 1 makes version n from version n - 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)
 
@@ -119,7 +120,7 @@ def require_readable(folder: Folder) -> int:
     """Return the schema version of a record without opening it as a database.
 
     Raises:
-        StoreError: there is no such file, it is no campaign, or this version of Collie is too old for it.
+        StoreError: the file is missing, is no campaign, or needs a later Collie.
     """
     path = folder.path / RECORD
     try:
@@ -137,7 +138,7 @@ def require_readable(folder: Folder) -> int:
 
 
 def refuse_newer(version: int, path: Path) -> None:
-    """Refuse a schema that a later Collie wrote.
+    """Refuse the schema of a later Collie.
 
     Raises:
         StoreError: it is newer.
@@ -150,7 +151,7 @@ def refuse_newer(version: int, path: Path) -> None:
 
 
 def damaged(path: Path, error: Exception) -> StoreError:
-    """Return what to say of a record that SQLite cannot read, and what can be done about it."""
+    """Return the error for a record that SQLite cannot read, with its remedy."""
     if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
         return StoreError(f"{path} cannot be read: {error}")
     results = path.with_name("results.jsonl")
@@ -162,14 +163,10 @@ def damaged(path: Path, error: Exception) -> StoreError:
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring an open file, which may be new and empty, to the current schema.
-
-    Args:
-        connection: in autocommit mode.
-        path: for messages.
+    """Migrate an open file, which can be new and empty, to the current schema. The connection is in autocommit mode.
 
     Raises:
-        StoreError: the file is of a newer schema.
+        StoreError: the file has a newer schema.
     """
     while 0 <= (version := version_of(connection, path)) < SCHEMA_VERSION:
         require_tables(connection, path)
@@ -178,15 +175,15 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             MIGRATIONS[version](connection)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {version + 1}")
-    # The head of the file has to tell the truth (rule 2).
+    # The first bytes of the file must be current (rule 2).
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def require_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file that has other tables than Collie makes, or views, triggers and indexes: they could run for ever.
+    """Refuse other tables than Collie's, and views, triggers and indexes, which could run for ever.
 
     Raises:
-        StoreError: it has.
+        StoreError: the file has some.
     """
     try:
         if _tables(connection) == _own_tables(MIGRATIONS[: max(0, version_of(connection, path))]):
@@ -199,7 +196,7 @@ def require_tables(connection: sqlite3.Connection, path: Path) -> None:
 def _tables(connection: sqlite3.Connection) -> set[tuple[object, ...]]:
     found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchmany(_MAX_TABLES + 1)
     if len(found) > _MAX_TABLES:
-        return set(found)  # more than Collie ever makes: whatever they are, they are others
+        return set(found)  # more than Collie creates, so others
     return {(kind, name, sql) for kind, name, sql in found if sql is not None}
 
 
@@ -212,10 +209,10 @@ def _own_tables(migrations: tuple[Callable[[sqlite3.Connection], None], ...]) ->
 
 
 def version_of(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the schema version of an open file, also where it still stands in the log alone.
+    """Return the schema version of an open file, even if only the log has it.
 
     Raises:
-        StoreError: it is newer than this Collie: one that was killed before its migration left the log.
+        StoreError: it is newer, from a process that was killed after its migration.
     """
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     refuse_newer(version, path)

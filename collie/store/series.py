@@ -1,7 +1,7 @@
-"""Samples over time, packed: most of the bytes of a campaign, read by hardly anybody but a picture.
+"""Packed samples: most of the bytes of a campaign, read only for pictures.
 
-Samples of one host mostly name the same readings, so the names are written once per such shape and the readings as
-rows; deflated, a run of some thousand readings takes a few kilobytes.
+Most samples of one host name the same readings. The names are written once per such shape and the readings as rows.
+Deflated, a run of some thousand readings takes a few kilobytes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from collie.untrusted import read_json, typed
 MAX_BYTES = 8 << 20
 MAX_VALUES = 600_000
 MAX_SAMPLES = 10_000
-"""Of one run, unpacked: a minute at four samples a second of eight hosts with 250 counters each. The longest run that
-Collie makes takes half of it, and most a hundredth."""
+"""Of one run, unpacked: a minute at four samples a second of eight hosts with 250 counters each. Collie's longest
+run has half as many, and most have a hundredth."""
 
-_LEVEL = 1  # of zlib: twice as fast as the default and hardly larger on text of this kind
+_LEVEL = 1  # zlib: twice as fast as the default, and hardly larger on such text
 
 
 def encode_series(series: Sequence[Sample]) -> bytes | None:
-    """Pack samples; None for none. Of more than `decode_series` takes every second one of each host is left out."""
+    """Pack samples, or return None for none.
+
+    Above the limit of `decode_series`, every second sample of each host is dropped.
+    """
     if not series:
         return None
     text = _text(series)
@@ -38,7 +41,6 @@ def encode_series(series: Sequence[Sample]) -> bytes | None:
 
 
 def _every_second(series: Sequence[Sample]) -> list[Sample]:
-    """Return every second sample of each host."""
     seen: Counter[str] = Counter()
     kept = []
     for sample in series:
@@ -58,10 +60,10 @@ def _text(series: Sequence[Sample]) -> str:
 
 
 def decode_series(packed: Any) -> tuple[Sample, ...]:
-    """Unpack what `encode_series` packed.
+    """Unpack the result of `encode_series`.
 
     Raises:
-        ValueError: it is no such thing, or larger than any run's samples.
+        ValueError: it is malformed, or larger than the samples of any run.
     """
     if packed is None:
         return ()

@@ -1,15 +1,14 @@
 """Campaigns in SQLite.
 
-1. `campaign.sqlite` is the record; every other file of the directory can be written from it again.
-2. A call that adds something returns when it is on disk (write-ahead log, `synchronous=FULL`): it survives the death of
+1. `campaign.sqlite` is the record. All other files of the directory can be written from it again.
+2. A call that adds data returns when it is on disk (write-ahead log, `synchronous=FULL`). The data survives a crash of
    the process and of the machine.
-3. A campaign comes into being by one rename of a complete file in WAL mode. Nothing is ever overwritten, and no
-   rollback journal ever lies beside a record.
-4. One process writes (`lock.py`). Any number may read meanwhile (`reading.py`), as `collie report` and `status` do.
-   Readers change nothing.
-5. A file that this version does not understand is refused before it is opened (`schema.py`), and so is one with
-   something beside it that SQLite would act on (`vetting.py`).
-6. Somebody else may have made it: rows are read in bounded bytes, in order, and are together no larger than the file.
+3. A campaign is created by one rename of a complete file in WAL mode. Nothing is overwritten, and no rollback journal
+   ever exists beside a record.
+4. One process writes (`lock.py`). Any number can read (`reading.py`). Readers change nothing.
+5. A file that this version does not understand is refused before it is opened (`schema.py`). So is one beside a file
+   that SQLite would act on (`vetting.py`).
+6. The record is untrusted: rows are read in order, in bounded bytes, and never more bytes than the file has.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ from collie.store.records import (
     tallied,
     to_row,
 )
-from collie.store.rows import Page, Sequel, bytes_of
+from collie.store.rows import Page, RowSequence, bytes_of
 from collie.store.vetting import BESIDE
 from collie.store.writing import Writer
 
-_PAGE = Page(200, 8 << 20)  # `runs()` may be abandoned half-way, and must not keep the log from being emptied
+_PAGE = Page(200, 8 << 20)  # an abandoned `runs()` must not keep the log from being emptied
 _MAX_ANOMALIES = 500  # a search of 600 runs finds some twenty, of some kilobytes each
 _ANOMALIES = Page(_MAX_ANOMALIES + 1, 8 << 20)
 
@@ -61,7 +60,7 @@ T = TypeVar("T")
 
 
 class SqliteStore:
-    """A `ports.CampaignStore` in a directory. Made by `create` and `open`; used by the thread that made it."""
+    """A `ports.CampaignStore` in a directory, from `create` or `open`, for the thread that created it."""
 
     def __init__(self, directory: CampaignDirectory, source: Reader | Writer, lock: CampaignLock | None) -> None:
         self.directory = directory
@@ -71,12 +70,7 @@ class SqliteStore:
 
     @classmethod
     def create(cls, path: Path, header: CampaignHeader, calibration: Calibration | None = None) -> Self:
-        """Begin a campaign in a directory that is new or empty.
-
-        Args:
-            path: the campaign directory.
-            header: what fixes the campaign.
-            calibration: that it is judged by, where that is known before its first run.
+        """Begin a campaign in a directory that is new or empty. `calibration` is known before the first run, or None.
 
         Raises:
             StoreError: the directory holds a campaign or other files, cannot be written, or is in use.
@@ -85,7 +79,7 @@ class SqliteStore:
         directory.prepare()
         lock = CampaignLock(path)
         try:
-            directory.prepare()  # again: another process may have been quicker to the lock, and be gone already
+            directory.prepare()  # again: another process may have taken and released the lock meanwhile
             _make(directory, header, calibration or Calibration())
             return cls._attached(directory, lock)
         except BaseException:
@@ -94,20 +88,18 @@ class SqliteStore:
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """Open a campaign to go on with it, or only to look.
+        """Open a campaign to resume it, or with `read_only` to read it without a lock and without changes.
 
-        Args:
-            path: the campaign directory.
-            read_only: take no lock and change nothing; what another process adds meanwhile is seen.
+        Additions of another process are visible to a reader.
 
         Raises:
-            StoreError: it is no campaign, of a newer schema, damaged, or in use by another process.
+            StoreError: it is no campaign, has a newer schema, is damaged, or is in use by another process.
         """
         directory = CampaignDirectory(path)
         if read_only:
             return cls._attached(directory, None)
         with campaign_folder(path) as folder:
-            schema.require_readable(folder)  # not even a lock is made beside a record of another Collie
+            schema.require_readable(folder)  # before a lock is created beside a record of another version
         lock = CampaignLock(path)
         try:
             return cls._attached(directory, lock)
@@ -125,18 +117,18 @@ class SqliteStore:
 
     @property
     def header(self) -> CampaignHeader:
-        """What fixes the campaign."""
+        """The campaign's header."""
         return self._header
 
     def replace_settings(self, settings: Mapping[str, Any]) -> None:
-        """Change the settings that the campaign goes on with, such as a longer budget."""
+        """Change settings of a resumed campaign, such as a longer budget."""
         self._header = replace(self._header, settings=dict(settings))
         text = codec.dumps(codec.encode_header(self._header))
         digest = schema.digest(text, self._one(_CAMPAIGN)[1])
         self._write("UPDATE campaign SET header = ?, digest = ?", text, digest)
 
     def add_run(self, record: RunRecord) -> None:
-        """Record a run; on disk when this returns."""
+        """Record a run on disk."""
         if record.run > MAX_RUNS:
             raise StoreError(
                 f"campaign {self.directory.path} holds {MAX_RUNS} runs, and no more fit; begin another one "
@@ -149,7 +141,7 @@ class SqliteStore:
             raise StoreError(f"run {record.run} is recorded already") from None
 
     def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
-        """Note what a run was judged to mean."""
+        """Add the verdict on a run."""
         text = codec.dumps(codec.encode_verdict(verdict)) if verdict is not None else None
         rows = self._page(SELECT_MEASURED, run)
         if not rows:
@@ -158,32 +150,28 @@ class SqliteStore:
         self._write("UPDATE runs SET verdict = ?, driven = ?, digest = ? WHERE run = ?", text, driven, digest, run)
 
     def runs(self, *, with_series: bool = True) -> Iterator[RunRecord]:
-        """Yield the runs recorded by now.
-
-        Args:
-            with_series: whether with their samples over time.
-        """
+        """Yield the recorded runs, with or without samples."""
         last = self._one("SELECT max(run) FROM runs")[0] or 0
-        first, sequel = 1, Sequel(self._source.size)
+        first, sequence = 1, RowSequence(self._source.size)
         while rows := self._page(SELECT_BETWEEN, first, last):
             for row in rows:
-                yield self._record(row, sequel, with_series=with_series)
+                yield self._record(row, sequence, with_series=with_series)
             first = rows[-1][0] + 1
 
     def series(self, run: int) -> Sequence[Sample]:
-        """Return the samples over time of a run; none where none were kept, or there is no such run."""
+        """Return the samples of a run, empty if there are none."""
         rows = self._page(SELECT_BETWEEN, run, run)
         result = self._record(rows[0]).result if rows else None
         return result.measurement.series if isinstance(result, Measured) else ()
 
     def tally(self) -> Tally:
-        """Count the runs recorded by now, without reading what they measured."""
-        tally, failed = self._asked(lambda connection: self._understood("its runs", partial(tallied, connection)))
+        """Count the recorded runs without reading their measurements."""
+        tally, failed = self._answer(lambda connection: self._understood("its runs", partial(tallied, connection)))
         last_failure = self._record(self._page(SELECT_BETWEEN, failed, failed)[0]) if failed else None
         return replace(tally, last_failure=last_failure)
 
     def add_anomaly(self, anomaly: Anomaly) -> None:
-        """Record an anomaly, or replace the one with the same id; write its files."""
+        """Record an anomaly in place of one with the same id, and write its files."""
         row = anomaly.id, codec.dumps(codec.encode_anomaly(anomaly))
         if self._one("SELECT count(*) FROM anomalies")[0] >= _MAX_ANOMALIES and not self._page(_NAMED, anomaly.id):
             raise StoreError(
@@ -201,11 +189,11 @@ class SqliteStore:
     def anomalies(self) -> tuple[Anomaly, ...]:
         """Return all anomalies in the order found."""
         rows = self._page("SELECT position, id, anomaly, digest FROM anomalies ORDER BY position", most=_ANOMALIES)
-        sequel = Sequel(self._source.size)
+        sequence = RowSequence(self._source.size)
         if len(rows) > _MAX_ANOMALIES or sum(map(bytes_of, rows)) >= _ANOMALIES.bytes:
             raise StoreError(f"{self.directory.database} holds more than {_MAX_ANOMALIES} anomalies, or 8 MiB of them")
         for row in rows:
-            self._understood("its anomalies", partial(sequel.take, row))
+            self._understood("its anomalies", partial(sequence.take, row))
         return tuple(self._decoded("an anomaly of it", codec.decode_anomaly, row[1:], 1) for row in rows)
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -219,7 +207,7 @@ class SqliteStore:
         return self._decoded("its calibration", codec.decode_calibration, self._one(_CAMPAIGN), 1)
 
     def export(self) -> None:
-        """Write everything that is written from the record: `results.jsonl` and the files of every anomaly.
+        """Write `results.jsonl` and the files of every anomaly from the record.
 
         Raises:
             StoreUnwritable: the file system refuses.
@@ -230,10 +218,10 @@ class SqliteStore:
             self._write_files_of(anomaly)
 
     def close(self) -> None:
-        """Export, and release the campaign, also when the export fails. A second call does nothing.
+        """Export, and release the campaign even if the export fails. A second call does nothing.
 
         Raises:
-            StoreError: what is exported cannot be written, or the record cannot be read; all that is on record stays.
+            StoreError: the export cannot be written, or the record cannot be read. The record stays.
         """
         if self._closed:
             return
@@ -255,7 +243,7 @@ class SqliteStore:
         try:
             self.close()
         except StoreError:
-            if error is None:  # what failed first is to be heard of, and all that is exported can be written again
+            if error is None:  # the first failure is reported, and the export can be repeated
                 raise
 
     def _write_files_of(self, anomaly: Anomaly) -> None:
@@ -268,7 +256,7 @@ class SqliteStore:
             raise StoreError(f"campaign {self.directory.path} was opened for reading only")
         try:
             return self._source.connection.execute(statement, values).rowcount
-        except sqlite3.IntegrityError:  # the record is well: it has such a row
+        except sqlite3.IntegrityError:  # not damage: the record already has such a row
             raise
         except sqlite3.DataError:
             raise StoreError(f"what is to be recorded has more than {MAX_ROW_BYTES >> 20} MiB") from None
@@ -282,16 +270,18 @@ class SqliteStore:
             return rows[0]
         raise StoreError(f"{self.directory.database} is damaged: it holds no campaign")
 
-    def _record(self, row: Sequence[Any], sequel: Sequel | None = None, *, with_series: bool = True) -> RunRecord:
+    def _record(
+        self, row: Sequence[Any], sequence: RowSequence | None = None, *, with_series: bool = True
+    ) -> RunRecord:
         def read() -> RunRecord:
-            if sequel:
-                sequel.take(row)
+            if sequence:
+                sequence.take(row)
             return from_row(row, with_series=with_series)
 
         return self._understood(f"run {row[0]!s:.20}", read)
 
     def _decoded(self, what: str, decode: Callable[[Any], T], row: Sequence[Any], column: int) -> T:
-        """Return what stands in a column of a row whose last one is its checksum."""
+        """Decode one column of a row whose last column is its checksum."""
 
         def read() -> T:
             require_digest(row[:-1], row[-1])
@@ -309,11 +299,11 @@ class SqliteStore:
             ) from None
 
     def _page(self, query: str, *values: Any, most: Page = _PAGE) -> list[Any]:
-        """Return rows, as many as a page holds; at least one where there is one."""
-        return self._asked(lambda connection: most.of(connection.execute(query, values)))
+        """Return rows up to the limits of a page, at least one if any exists."""
+        return self._answer(lambda connection: most.of(connection.execute(query, values)))
 
-    def _asked(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """Return an answer of the record; ask again where it was changed below a reader."""
+    def _answer(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """Return an answer of the record. Ask again if it changed below a reader."""
         while True:
             try:
                 with understood(self.directory.database):
@@ -328,20 +318,22 @@ class SqliteStore:
 
 
 def _make(directory: CampaignDirectory, header: CampaignHeader, calibration: Calibration) -> None:
-    """Put a complete record without runs in its place.
+    """Create a complete record without runs.
 
     Raises:
         StoreError: it cannot be written.
     """
     row = codec.dumps(codec.encode_header(header)), codec.dumps(codec.encode_calibration(calibration))
     try:
-        for beside in BESIDE:  # of a creation that was killed, or planted
+        for beside in BESIDE:  # of a killed creation, or planted
             directory.unfinished.with_name(f"{directory.unfinished.name}{beside}").unlink(missing_ok=True)
-        private(directory.unfinished).close()  # SQLite gives the files beside it the mode of the record
+        private(directory.unfinished).close()  # SQLite gives the files beside it the same mode
         with closing(sqlite3.connect(directory.unfinished, isolation_level=None)) as connection:
             schema.migrate(connection, directory.database)
             connection.execute("INSERT INTO campaign VALUES (1, ?, ?, ?)", (*row, schema.digest(*row)))
-            connection.execute("PRAGMA journal_mode = WAL")  # before it has its name: it takes a rollback journal
+            connection.execute(
+                "PRAGMA journal_mode = WAL"
+            )  # before it has its name, because this step takes a rollback journal
         directory.log.mkdir(exist_ok=True)
         publish(directory.unfinished, directory.database)
     except (OSError, sqlite3.OperationalError) as error:

@@ -1,13 +1,13 @@
-"""Whether the files of a record are Collie's own, asked before SQLite sees any of them.
+"""Checks of a record's files before SQLite opens them.
 
-SQLite acts on what lies beside a database. It plays a rollback journal (`-journal`) into the database, and deletes the
-super-journal that it names, wherever that is. It writes into the write-ahead log (`-wal`) and its index (`-shm`).
+SQLite acts on files beside a database. It replays a rollback journal (`-journal`) into the database, and deletes the
+super-journal that it names, at any path. It writes into the write-ahead log (`-wal`) and its index (`-shm`).
 
-1. A record has no rollback journal. It is in WAL mode from before it gets its name, so nothing of Collie's leaves one.
-2. None of its files is a link, or anything else than a regular file.
-3. Log and index are of the user who owns the record, as it is readable for its owner alone. Where SQLite is to write
-   into them, they have no second name: it could be that of a file elsewhere.
-4. The log begins as SQLite's logs do, or was not yet written when the machine went down: SQLite passes over that.
+1. A record has no rollback journal, because it is in WAL mode before it gets its name.
+2. Its files are regular files, not links.
+3. Log and index belong to the owner of the record, who alone can read it. If SQLite will write them, they have no
+   second link, which could be a file elsewhere.
+4. The log begins like SQLite's logs. Zeros are accepted: SQLite skips a log that was not written before a crash.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from collie.files import Folder, require_regular
 
 RECORD = "campaign.sqlite"
 BESIDE = ("-wal", "-shm", "-journal")
-"""What SQLite puts beside a database, and looks for there."""
+"""Suffixes of the files that SQLite creates and reads beside a database."""
 
 LOG, INDEX, JOURNAL = (f"{RECORD}{suffix}" for suffix in BESIDE)
 
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
-"""Of sqlite.org/fileformat2.html, section 4.1: checksums in either byte order."""
+"""sqlite.org/fileformat2.html, section 4.1: checksums in either byte order."""
 
 _LOG_HEADER_BYTES = 32
 _NEVER_WRITTEN = bytes(4)
@@ -34,7 +34,7 @@ _NEVER_WRITTEN = bytes(4)
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which file it is, and in which state: another one, or a change, gives other values."""
+    """Identity and state of a file. Another file, or a change, gives other values."""
 
     device: int
     inode: int
@@ -48,8 +48,7 @@ class Files:
     """The files of a record at one moment.
 
     Attributes:
-        record, log: of the database and its write-ahead log; None where there is no log.
-        is_mine: whether the record is this process's user's.
+        is_mine: whether this process's user owns the record.
     """
 
     record: Identity
@@ -58,24 +57,20 @@ class Files:
 
     @property
     def has_log(self) -> bool:
-        """Whether some of the record stands in its log alone."""
+        """Whether the log holds a part of the record."""
         return self.log is not None and self.log.size > 0
 
     @property
     def size(self) -> int:
-        """Bytes of both: what all its rows together cannot exceed."""
+        """Bytes of both, an upper bound for all rows together."""
         return self.record.size + (self.log.size if self.log else 0)
 
 
 def vetted(folder: Folder, *, to_write: bool) -> Files:
-    """Return the files of a record after a look at each.
-
-    Args:
-        folder: the campaign directory.
-        to_write: whether SQLite is going to write into log and index.
+    """Check and return the files of a record. `to_write` is whether SQLite will write into log and index.
 
     Raises:
-        StoreError: there is no record, or one of its files is not Collie's.
+        StoreError: the record is missing, or one of its files is not Collie's.
     """
     try:
         record = folder.stat(RECORD)

@@ -1,4 +1,4 @@
-"""A record for the one process that goes on with it."""
+"""The record of the process that writes a campaign."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from collie.store.vetting import RECORD, vetted
 
 
 class Writer:
-    """The connection of who holds the lock. Used by the thread that made it.
+    """The connection of the lock's holder, for the thread that created it.
 
     Raises:
-        StoreError: there is no record, it is not Collie's, or damaged.
+        StoreError: the record is missing, foreign or damaged.
         StoreUnwritable: the file system refuses.
     """
 
     is_current = True
-    """Nobody else writes."""
+    """No other process writes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -41,15 +41,15 @@ class Writer:
             on_failure.pop_all()
 
     def size(self) -> int:
-        """Return the bytes of the record and its log as they are now."""
+        """Return the current bytes of the record and its log."""
         with campaign_folder(self._directory) as folder:
             return vetted(folder, to_write=True).size
 
     def renew(self) -> None:
-        """Do nothing: what a writer reads is what it wrote."""
+        """Do nothing: a writer reads its own writes."""
 
     def close(self) -> None:
-        """Empty the log, also while others read, and close the connection."""
+        """Empty the log, even while others read, and close the connection."""
         try:
             with understood(self._directory / RECORD):
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,4 +1,4 @@
-"""Public test kit: one conformance suite per port, and fakes that pass them. Nothing that ships imports it.
+"""Public test kit: one conformance suite per port, and fakes that pass them. Nothing shipped imports it.
 
-An implementation of a port is tested by subclassing its suite and naming the implementation in one fixture.
+To test an implementation of a port, subclass its suite and return the implementation from one fixture.
 """

@@ -1,32 +1,31 @@
-"""An agent that has no RDMA device: it speaks the protocol, counts imaginary bytes, and misbehaves when told to.
+"""An agent without an RDMA device: it speaks the protocol, counts imaginary bytes, and fails on request.
 
-It is run as a program, by `LocalRemote` with `Archive.of(fake_agent_program())`, and finds its behaviour in the file
-`behaviour.json` of the directory that it starts in (all keys optional)::
+`LocalRemote` runs it as a program with `Archive.of(fake_agent_program())`. It reads the file `behaviour.json` in its
+working directory (all keys optional)::
 
-    {"data_paths": ["pyverbs"],        can use only these
-     "devices": ["rxe0", "rxe1"],      has these
-     "die": "start",                   ends without an answer when asked to do this
-     "die_times": 1,                   but only this many times, over all agents started there
+    {"data_paths": ["pyverbs"],        the available ones
+     "devices": ["rxe0", "rxe1"],      the devices
+     "die": "start",                   ends without an answer to this request
+     "die_times": 1,                   at most this often, over all agents of the directory
      "hang": "connect",                never answers this
      "fail": {"prepare": {"kind": "setup", "step": "create_qp", "message": "...", "errno_name": "ENOMEM"}},
      "engine_dies": true,              the engine ends half a window after `start`
      "silent": true,                   sends no samples
      "bytes_per_second": 1e9,          per flow
-     "swing": 0.25,                    of that, by turns less and more from sample to sample
+     "swing": 0.25,                    of that, alternately less and more from sample to sample
      "victim_keeps": 0.25,             of that, the share of a flow `victim` beside others
      "wrong_bytes": 16,                of each responder's payload
-     "counters": {"hw_counters": {"rcvd_pkts": 1000}},   advance per second
-     "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, the same without a run (by default they stand still)
+     "counters": {"hw_counters": {"rcvd_pkts": 1000}},   increase per second
+     "idle_counters": {"hw_counters": {"rcvd_pkts": 9}}, the same without a run, 0 by default
      "qps": [{"qpn": 17, "type": "RC", "state": "RTS", "pid": 7, "comm": "other"}],
      "qps_left": 2,                    at the end
-     "port": {"link_layer": "InfiniBand"},             instead of its own
-     "fingerprint": {"nic.firmware": "2.0"},           the same
+     "port": {"link_layer": "InfiniBand"},             replaces fields of the port
+     "fingerprint": {"nic.firmware": "2.0"},           likewise
      "errors": {"transport retry counter exceeded": 2}}  of work requests, in runs of more than one queue pair
 
-While there is a file `cut`, no connection is made and nothing arrives.
+While a file `cut` exists, connections fail and nothing arrives.
 
-It appends what it is asked to do, one word per line, to the file `asked`, and the same with its deadline in seconds to
-the file `deadlines`.
+It appends each request, one word per line, to the file `asked`, and with its deadline in seconds to `deadlines`.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class FakeAgent:
         self._began = 0.0
 
     def serve(self) -> None:
-        """Answer until the controller is gone."""
+        """Answer requests until the controller disconnects."""
         for line in sys.stdin:
             request = json.loads(line)
             if request["do"] != "ping":
@@ -167,7 +166,7 @@ class FakeAgent:
 
     def _begin(self, period: float) -> None:
         self._running.clear()
-        self._running = threading.Event()  # one for each thread: an earlier one may not have seen that it should end
+        self._running = threading.Event()  # one for each thread, because an earlier thread can miss a cleared event
         self._running.set()
         self._began = time.monotonic()
         threading.Thread(target=self._sample, args=(period, self._running), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Stand-ins for the world: a testbed with planted anomalies, a clock that obeys, a sink that remembers."""
+"""Fakes: a testbed with planted anomalies, a manual clock, a sink that records events."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ FAKE_CATALOG = Catalog(
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """An anomaly that a fake testbed has.
+    """An anomaly of a fake testbed.
 
     Attributes:
-        mfs: shows on the workloads that it covers.
-        symptom: how.
+        mfs: covers the workloads that show it.
         severity: share of the time paused, or of the throughput that is missing.
-        shows: share of the runs that show it; below 1.0, a flaky one.
+        shows: share of the runs that show it.
     """
 
     mfs: Mfs
@@ -58,24 +57,23 @@ def _supports_everything(_workload: Workload) -> str | None:
 
 @dataclass
 class FakeTestbed:
-    """A `ports.Testbed` whose anomalies are stated beforehand; healthy and exactly at its bound otherwise.
+    """A `ports.Testbed` with given anomalies, otherwise healthy and exactly at its bound.
 
-    Each run is a function of (seed, run number, workload). The diagnostic counter `pressure` rises with every condition
-    of a planted set that a workload satisfies, so a guided search has a slope to climb.
+    A run is a function of (seed, run number, workload). The diagnostic counter `pressure` rises with every satisfied
+    condition of a planted set, so that a guided search can climb.
 
     Attributes:
-        planted: in order; the first that covers a workload shows.
+        planted: in order. The first that covers a workload shows.
         line_bps: payload bits/s of each receiving host.
-        seed: of everything that chance decides.
-        setup_failure_ratio: share of the runs that cannot be set up.
-        unsupported: the reason why a workload cannot run at all, or None.
+        setup_failure_ratio: share of the runs whose set-up fails.
+        unsupported: returns why a workload cannot run, or None.
         noise: relative spread of all readings.
         run_seconds: virtual time of a run.
-        pause_counters: False for a NIC that has none (needed to show `Symptom.LOSS`).
-        others: who else uses the ports.
-        measured: every workload asked for, in order, whatever came of it.
+        pause_counters: False for a NIC without them (needed to show `Symptom.LOSS`).
+        others: other users of the ports.
+        measured: all requested workloads in order.
         closed: calls of `close`.
-        restricted: what it says that it can do.
+        restricted: the reported capabilities.
     """
 
     planted: Sequence[Planted] = ()
@@ -93,18 +91,18 @@ class FakeTestbed:
 
     @property
     def runs(self) -> int:
-        """Workloads asked for so far."""
+        """Number of requested workloads."""
         return len(self.measured)
 
     @property
     def info(self) -> TestbedInfo:
-        """What this testbed is."""
+        """The identity of this testbed."""
         fingerprints = {"fake": Fingerprint({"subsystem": {"line_bps": self.line_bps}})}
         return TestbedInfo("fake", "fake", FAKE_CATALOG, {"line_bps": self.line_bps}, True, fingerprints)
 
     @property
     def capabilities(self) -> Capabilities:
-        """Say what the test wants said."""
+        """The given capabilities."""
         return self.restricted
 
     def specification(self, workload: Workload) -> Bound:
@@ -112,7 +110,7 @@ class FakeTestbed:
         return Bound(self.line_bps, self.line_bps / 8 * packets_per_byte(workload), "specification")
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
-        """Look up what the workload shows."""
+        """Return the given result of the workload."""
         if self.closed:
             raise TestbedError("the fake testbed is closed")
         self.measured.append(workload)
@@ -131,12 +129,12 @@ class FakeTestbed:
         return tuple(self.others)
 
     def close(self) -> Mapping[str, int | None]:
-        """Count the call; a later run is an error."""
+        """Count the call. A later run is an error."""
         self.closed += 1
         return {}
 
     def _measurement(self, workload: Workload, observed: Planted | None, rng: Random) -> Measurement:
-        shown_by = tuple(self._host(name, workload, observed, rng) for name in hosts(workload))
+        measured_hosts = tuple(self._host(name, workload, observed, rng) for name in hosts(workload))
         symptom = observed.symptom if observed else None
         unfairness = observed.severity if observed and symptom is Symptom.UNFAIRNESS else 0.0
         health = GeneratorHealth(
@@ -149,10 +147,10 @@ class FakeTestbed:
         series = tuple(
             Sample(float(second), host.host, {**_shown(host), **host.counters})
             for second in range(1, 6)
-            for host in shown_by
+            for host in measured_hosts
         )
         wrong_bytes = 4096 if symptom is Symptom.WRONG_PAYLOAD else 0
-        return Measurement(shown_by, window_seconds=4.0, health=health, series=series, wrong_bytes=wrong_bytes)
+        return Measurement(measured_hosts, window_seconds=4.0, health=health, series=series, wrong_bytes=wrong_bytes)
 
     def _host(self, name: str, workload: Workload, observed: Planted | None, rng: Random) -> HostMeasurement:
         receives = name in sinks(workload)
@@ -192,22 +190,17 @@ class FakeTestbed:
 
 @dataclass
 class FakeClock:
-    """A `ports.Clock` that moves only when told to; sleeping tells it.
-
-    Attributes:
-        seconds: since it was made.
-        slept: every sleep, in order.
-    """
+    """A `ports.Clock` that moves only on request or by `sleep`."""
 
     seconds: float = 0.0
     slept: list[float] = field(default_factory=list)
 
     def monotonic(self) -> float:
-        """Seconds since the clock was made."""
+        """Seconds since its creation."""
         return self.seconds
 
     def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
-        """Let time pass, unless the event that would end it is set."""
+        """Advance the clock, unless the event is set."""
         if until is not None and until.is_set():
             return
         self.slept.append(seconds)
@@ -216,12 +209,12 @@ class FakeClock:
 
 @dataclass
 class ListSink:
-    """A `ports.ProgressSink` that remembers every event."""
+    """A `ports.ProgressSink` that records every event."""
 
     events: list[Any] = field(default_factory=list)
 
     def on_event(self, event: Any) -> None:
-        """Remember one."""
+        """Record one event."""
         self.events.append(event)
 
     def of(self, kind: type[Any]) -> list[Any]:

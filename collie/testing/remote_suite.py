@@ -1,4 +1,4 @@
-"""What every `Remote` does. Subclass `RemoteSuite` and give it the fixture `remote`."""
+"""Conformance of `Remote`. Subclass `RemoteSuite` and give it the fixture `remote`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collie.errors import CommandFailed, CommandTimeout
 from collie.ports import Remote
 
 SOON = 20.0
-"""Longer than any step of these tests takes on an emulated machine under load."""
+"""Longer than any step of these tests on a loaded emulated machine."""
 
 
 class RemoteSuite:
-    """Conformance of a `Remote` whose host is any Linux machine with coreutils; it starts in a directory of its own."""
+    """Conformance of a `Remote` on any Linux host with coreutils, in a working directory for it alone."""
 
     @pytest.fixture
     def remote(self) -> Remote:
-        """The implementation under test; closing it is the fixture's business."""
+        """The implementation under test. The fixture closes it."""
         raise NotImplementedError
 
     def test_output_errors_and_status_of_a_command_come_back(self, remote: Remote) -> None:
@@ -129,7 +129,7 @@ class RemoteSuite:
 
     @staticmethod
     def _ends(remote: Remote, pid: str) -> bool:
-        """Wait for a process to be gone; a zombie is gone, too."""
+        """Wait until a process has ended or is a zombie."""
         for _ in range(50):
             state = remote.run(["sh", "-c", f"cut -d' ' -f3 /proc/{int(pid)}/stat 2>/dev/null"], SOON).stdout.strip()
             if state in ("", "Z"):

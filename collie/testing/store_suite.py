@@ -1,4 +1,4 @@
-"""What every `ports.CampaignStore` does. Subclass `StoreSuite` and give it the `store` fixture."""
+"""Conformance of `ports.CampaignStore`. Subclass `StoreSuite` and give it the `store` fixture."""
 
 from __future__ import annotations
 
@@ -96,11 +96,10 @@ class StoreSuite:
 
     @pytest.fixture
     def store(self) -> CampaignStore:
-        """Return an empty store whose header is `HEADER`. Subclasses override it."""
+        """Return an empty store with the header `HEADER`. Subclasses override it."""
         raise NotImplementedError
 
     def test_a_new_store_holds_its_header_and_nothing_else(self, store: CampaignStore) -> None:
-        """The header comes back equal, and all else is empty."""
         assert store.header == HEADER
         assert list(store.runs()) == []
         assert store.anomalies() == ()
@@ -118,8 +117,8 @@ class StoreSuite:
             store.add_run(record)
         assert list(store.runs()) == records
 
-    def test_samples_over_time_are_told_apart_from_their_run(self, store: CampaignStore) -> None:
-        """A run comes without them on demand, and they come alone."""
+    def test_samples_are_read_apart_from_their_run(self, store: CampaignStore) -> None:
+        """A run can be read without its samples, and the samples without their run."""
         store.add_run(measured(1))
         store.add_run(RunRecord(2, "extract", Workload(), Unsupported("no GPU", 0.0), 21.0))
         bare = replace(measured(1), result=Measured(replace(MEASUREMENT, series=()), 20.1))
@@ -135,14 +134,13 @@ class StoreSuite:
         assert [record.run for record in store.runs()] == [1, 2, 3]
 
     def test_a_run_is_never_overwritten(self, store: CampaignStore) -> None:
-        """A number is taken for good."""
         store.add_run(measured(1))
         with pytest.raises(StoreError, match="run 1 is recorded already"):
             store.add_run(RunRecord(1, "search", Workload(), Unsupported("other", 0.0), 0.0))
         assert list(store.runs()) == [measured(1)]
 
     def test_runs_added_while_runs_are_read_do_not_disturb(self, store: CampaignStore) -> None:
-        """A reader sees what was there when it began."""
+        """A reader sees the runs that existed when it began."""
         store.add_run(measured(1))
         seen = []
         for record in store.runs():
@@ -151,14 +149,13 @@ class StoreSuite:
         assert seen == [1]
 
     def test_an_annotation_is_kept_with_its_run(self, store: CampaignStore) -> None:
-        """The verdict and the driven counter come after the run; the last ones count."""
+        """The verdict and the driven counter come after the run. The last ones count."""
         store.add_run(measured(1))
         store.annotate(1, None, "rx_packets")
         store.annotate(1, VERDICT, "pressure")
         assert list(store.runs()) == [replace(measured(1), verdict=VERDICT, driven="pressure")]
 
     def test_an_unknown_run_cannot_be_annotated(self, store: CampaignStore) -> None:
-        """An annotation without a run is a mistake, not a run."""
         with pytest.raises(StoreError, match="no run 5"):
             store.annotate(5, VERDICT, None)
         assert list(store.runs()) == []
@@ -170,7 +167,7 @@ class StoreSuite:
         assert store.anomalies() == (ANOMALY,)
 
     def test_an_anomaly_that_is_given_again_keeps_its_place(self, store: CampaignStore) -> None:
-        """Extraction improves an anomaly that is recorded already."""
+        """Extraction improves a recorded anomaly."""
         bare = replace(ANOMALY, mfs=Mfs(()), complete=False, host=None)
         second = replace(ANOMALY, id="a2", symptom=Symptom.LOW_THROUGHPUT)
         store.add_anomaly(bare)
@@ -179,7 +176,6 @@ class StoreSuite:
         assert store.anomalies() == (ANOMALY, second)
 
     def test_the_last_calibration_counts(self, store: CampaignStore) -> None:
-        """A calibration replaces the one before."""
         first = Calibration((CalibrationPoint(QpType.RC, Opcode.WRITE, 64, 1e9 / 3, 0.01),))
         second = Calibration((*first.points, CalibrationPoint(QpType.UD, Opcode.SEND, 4096, 9e9)))
         store.set_calibration(first)
@@ -187,7 +183,7 @@ class StoreSuite:
         assert store.calibration() == second
 
     def test_closing_twice_does_no_harm(self, store: CampaignStore) -> None:
-        """Clean-up code may not know who closed."""
+        """Clean-up code can close twice."""
         store.add_run(measured(1))
         store.close()
         store.close()

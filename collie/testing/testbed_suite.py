@@ -1,4 +1,4 @@
-"""What every `ports.Testbed` does. Subclass `TestbedSuite` and give it the `testbed` fixture."""
+"""Conformance of `ports.Testbed`. Subclass `TestbedSuite` and give it the `testbed` fixture."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from collie.ports import Measured, RunResult, SetupFailed, Testbed, Unsupported
 from collie.workloads.plan import hosts, sinks
 from collie.workloads.workload import Direction, Opcode, QpType, Workload
 
-_TRIES = 5  # a set-up may fail now and then; one that fails five times in a row is broken
+_TRIES = 5  # a set-up can fail; one that fails five times in a row is broken
 
 
 class TestbedSuite:
     """The behaviour that the engine relies on.
 
     Attributes:
-        workloads: run one by one; a subclass names others when its testbed cannot run these.
-        unsupported: a workload that the testbed cannot run at all, or None when there is none.
+        workloads: run one by one. Override them if the testbed cannot run these.
+        unsupported: a workload that the testbed cannot run, or None.
     """
 
-    __test__ = False  # its subclasses set it to True
+    __test__ = False  # subclasses set it to True
 
     workloads: Sequence[Workload] = (
         Workload(),
@@ -47,7 +47,7 @@ class TestbedSuite:
 
     @pytest.fixture
     def storm(self) -> Workload | None:
-        """Return a workload during which a host sends pause for more than a tenth of the time; None without one."""
+        """Return a workload that makes a host pause for more than a tenth of the time, or None."""
         return None
 
     def test_it_says_what_it_is(self, testbed: Testbed) -> None:
@@ -70,19 +70,18 @@ class TestbedSuite:
             assert bound.source
 
     def test_a_run_takes_time(self, testbed: Testbed) -> None:
-        """A run that costs nothing would never end a budget."""
+        """A run without cost would never end a budget."""
         for run, workload in enumerate(self.workloads, start=1):
             assert testbed.measure(workload, run).elapsed_seconds > 0
 
     def test_all_hosts_are_measured_in_order(self, testbed: Testbed) -> None:
-        """One view of a run between several hosts is part of a view."""
         for run, workload in enumerate(self.workloads, start=1):
             measurement = _measured(testbed, workload, run).measurement
             assert [host.host for host in measurement.hosts] == list(hosts(workload))
             assert measurement.window_seconds > 0
 
     def test_throughput_is_what_the_receivers_got(self, testbed: Testbed) -> None:
-        """A host that receives nothing has no throughput, rather than one of zero."""
+        """A host that receives nothing has no throughput instead of zero."""
         for run, workload in enumerate(self.workloads, start=1):
             for host in _measured(testbed, workload, run).measurement.hosts:
                 if host.host in sinks(workload):
@@ -95,7 +94,7 @@ class TestbedSuite:
                     assert host.delivered_pps is None
 
     def test_readings_are_finite_or_unknown(self, testbed: Testbed) -> None:
-        """Unknown is None; ratios are shares of time or of packets."""
+        """Unknown is None. Ratios are shares of time or of packets."""
         for run, workload in enumerate(self.workloads, start=1):
             for host in _measured(testbed, workload, run).measurement.hosts:
                 assert all(value is None or math.isfinite(value) for value in host.counters.values())
@@ -103,7 +102,7 @@ class TestbedSuite:
                     assert ratio is None or 0.0 <= ratio <= 1.0
 
     def test_counters_are_those_of_the_catalog(self, testbed: Testbed) -> None:
-        """A counter that the catalog does not describe has no unit."""
+        """A counter outside the catalog has no unit."""
         known = {counter.name for counter in testbed.info.catalog.counters}
         measurement = _measured(testbed, self.workloads[0], 1).measurement
         for host in measurement.hosts:
@@ -117,7 +116,7 @@ class TestbedSuite:
             assert times == sorted(times)
 
     def test_a_watch_sees_every_host_forward_in_time(self, testbed: Testbed) -> None:
-        """What is to be stopped in time has to be seen in time."""
+        """A run can be stopped in time only if its samples arrive in time."""
         seen: list[Sample] = []
         measurement = _measured(testbed, self.workloads[0], 1, seen.append).measurement
         assert measurement.stopped is None
@@ -128,7 +127,7 @@ class TestbedSuite:
         assert any(sample.values["delivered_bps"] for sample in seen)
 
     def test_a_run_ends_with_the_sample_at_which_its_watch_says_so(self, testbed: Testbed) -> None:
-        """Traffic that should stop and does not takes a network down."""
+        """Traffic that does not stop can take a network down."""
         seen: list[Sample] = []
 
         def watch(sample: Sample) -> str | None:
@@ -148,7 +147,7 @@ class TestbedSuite:
     ) -> None:
         """The budget holds before the last sample, and that sample ends the run.
 
-        What was seen is an anomaly, or inconclusive where so tight a budget stops what a start-up may send as well.
+        The verdict is anomalous, or inconclusive if the budget also stops the pause of a normal start-up.
         """
         if storm is None:
             pytest.skip("this testbed has no pause counters")
@@ -180,11 +179,11 @@ class TestbedSuite:
         assert 0 < guard.pause_seconds < 3.0
 
     def test_nobody_else_uses_its_ports(self, testbed: Testbed) -> None:
-        """An idle window without strangers is no reason to refuse."""
+        """An idle window is no reason to refuse."""
         assert [use for use in testbed.foreign_uses() if use.forbids] == []
 
     def test_unsupported_stays_unsupported(self, testbed: Testbed) -> None:
-        """A search stops proposing what a device cannot do, so the answer must not depend on the day."""
+        """A search excludes unsupported workloads, so the answer must not change."""
         if self.unsupported is None:
             pytest.skip("this testbed runs everything")
         for run in (1, 2, 3):
@@ -193,7 +192,7 @@ class TestbedSuite:
             assert result.reason
 
     def test_closing_twice_does_no_harm(self, testbed: Testbed) -> None:
-        """Clean-up code may not know who closed; nothing is left either time."""
+        """Clean-up code can close twice."""
         _measured(testbed, self.workloads[0], 1)
         left = testbed.close()
         assert set(left.values()) <= {0}
@@ -201,7 +200,7 @@ class TestbedSuite:
 
 
 def _pause_in_last_second(samples: Sequence[Sample]) -> float:
-    """Return the seconds of pause that a host has sent in the second before its last sample."""
+    """Return the seconds of pause that a host sent in the second before its last sample."""
     ends = [0.0, *(sample.seconds for sample in samples)]
     return sum(
         (sample.values["tx_pause_ratio"] or 0.0) * (sample.seconds - begin)

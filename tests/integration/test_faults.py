@@ -113,7 +113,7 @@ def test_what_cannot_be_written_in_the_end_is_told_after_what_was_done_to_the_ne
     in_the_way.mkdir()
     said = collie("search", "--resume", "c", "--budget", "5runs", cwd=tmp_path, status=3).stderr
     assert "collie: c/results.jsonl cannot be written: Is a directory" in said
-    assert "go on with: collie search --resume c" in said
+    assert "resume with: collie search --resume c" in said
     assert "pause sent: " in said
     in_the_way.rmdir()
     collie("search", "--resume", "c", cwd=tmp_path)
@@ -190,7 +190,7 @@ def test_a_second_interrupt_leaves_the_clean_up_and_the_exit_code_alone(number: 
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
     assert "cleaning up; once more ends it at once" in done.stderr
-    assert "interrupted; go on with: collie search --resume c" in done.stderr
+    assert "interrupted; resume with: collie search --resume c" in done.stderr
     assert "left {'left': 0, 'right': 0}" in done.stderr
     assert json.loads((tmp_path / "c" / "status.json").read_text())["state"] == "interrupted"
 

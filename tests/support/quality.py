@@ -19,8 +19,9 @@ from random import Random
 
 import numpy as np
 
+from collie.simulator.capabilities import unsupported_reason
 from collie.simulator.mechanism import Mechanism
-from collie.simulator.subsystem import SubsystemFile, lacks
+from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import Truth
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
@@ -62,7 +63,7 @@ def precision(
     half = points // 2
     drawn = inside(space, mfs, witness, half, rng, rest_plain=True)
     drawn += inside(space, mfs, witness, points - half, rng, rest_plain=False)
-    runnable = [workload for workload in drawn if not lacks(subsystem, workload)]
+    runnable = [workload for workload in drawn if not unsupported_reason(subsystem, workload)]
     return float(np.mean(truth.severities(runnable) > 0)) if runnable else float("nan")
 
 
@@ -110,7 +111,7 @@ def true_region(
     workload, visited, rejected, restarts = witness, list[Workload](), 0, 0
     while len(visited) < points:
         candidate = space.mutate(workload, rng)
-        if not lacks(subsystem, candidate) and truth.severities_alone(mechanism, [candidate])[0] > 0:
+        if not unsupported_reason(subsystem, candidate) and truth.severities_alone(mechanism, [candidate])[0] > 0:
             workload, rejected = candidate, 0
             visited.append(candidate)
             continue

@@ -111,7 +111,7 @@ SINGLE = [
 def test_an_option_of_one_value_is_refused_when_it_is_given_twice(path: tuple[str, ...], option: click.Option) -> None:
     words = [option.opts[0], _word_for(option)]
     required = ["x" for each in LEAVES[path].params if isinstance(each, click.Argument) and each.required]
-    with pytest.raises(click.UsageError, match="2 times, and takes one value; give it once"):
+    with pytest.raises(click.UsageError, match="2 times but takes one value; give it once"):
         LEAVES[path].make_context(" ".join(path), [*required, *words, *words])
 
 

@@ -627,7 +627,7 @@ def test_a_dead_link_is_told_with_its_remedy_and_exit_code(monkeypatch: pytest.M
     assert CliRunner().invoke(lab_commands, ["status"], standalone_mode=False).return_value == 0
     dead.append(links.DeadLink("lab-a", "lab-b", "192.168.77.2"))
     reported = CliRunner().invoke(lab_commands, ["status"], standalone_mode=False)
-    assert "lab-a does not reach lab-b at 192.168.77.2; `collie lab up` mends it" in reported.output
+    assert "lab-a does not reach lab-b at 192.168.77.2; `collie lab up` repairs it" in reported.output
     assert reported.return_value == 3
     answer = CliRunner().invoke(lab_commands, ["status", "--format", "json"], standalone_mode=False)
     assert json.loads(answer.output)["dead_links"] == [

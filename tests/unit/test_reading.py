@@ -15,7 +15,7 @@ from collie.detect.measurement import Sample
 from collie.errors import StoreError
 from collie.files import Folder
 from collie.store import SqliteStore, codec, lock, reading, schema, series, sqlite
-from collie.store.rows import Page, Sequel
+from collie.store.rows import Page, RowSequence
 from collie.testing.store_suite import ANOMALY, HEADER, measured
 from tests.support.hostile_campaigns import downgraded, snapshot, unflushed
 
@@ -119,12 +119,12 @@ def test_a_record_that_is_too_large_to_copy_is_refused(campaign: Path, monkeypat
 
 
 def test_rows_in_no_order_or_larger_than_their_file_are_refused() -> None:
-    sequel = Sequel(lambda: 10)
-    sequel.take((1, "x" * 5))
+    sequence = RowSequence(lambda: 10)
+    sequence.take((1, "x" * 5))
     with pytest.raises(ValueError, match="in no order"):
-        sequel.take((1, ""))
+        sequence.take((1, ""))
     with pytest.raises(ValueError, match="more than the file"):
-        sequel.take((2, b"x" * 6))
+        sequence.take((2, b"x" * 6))
 
 
 def test_a_page_ends_with_its_bytes(campaign: Path) -> None:

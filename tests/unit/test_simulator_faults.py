@@ -11,9 +11,10 @@ from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Stage
 from collie.fleet.fault import Fault, FaultKind
 from collie.simulator.faults import BIT_ERROR_RATIO, faulty, tuned
+from collie.simulator.hardware import Subsystem
 from collie.simulator.model import SteadyState, evaluate, evaluate_between
-from collie.simulator.readings import COUNTERS, UNLIKE_COUNTERS, counters, unlike_counters
-from collie.simulator.subsystem import Subsystem, SubsystemFile
+from collie.simulator.readings import COUNTERS, FLEET_COUNTERS, counters, counters_between
+from collie.simulator.subsystem import SubsystemFile
 from collie.workloads.workload import Direction, Opcode, Workload
 
 PLAIN = tuned(load_subsystem("F", SubsystemFile))
@@ -30,8 +31,8 @@ def _hardware(kind: FaultKind) -> Subsystem:
 def _with_peer(kind: FaultKind, workload: Workload = STREAM) -> tuple[SteadyState, dict[str, float], dict[str, float]]:
     """Return a sound host a beside a faulty host b: the state, and what both read."""
     state = evaluate_between(SOUND, _hardware(kind), workload)
-    a, b = unlike_counters(SOUND, _hardware(kind), state)
-    names = COUNTERS + UNLIKE_COUNTERS
+    a, b = counters_between(SOUND, _hardware(kind), state)
+    names = COUNTERS + FLEET_COUNTERS
     return state, dict(zip(names, a, strict=True)), dict(zip(names, b, strict=True))
 
 
@@ -40,18 +41,18 @@ def test_hosts_of_one_kind_read_what_they_read_without_the_word_unlike(probe: ob
     workload = getattr(probe, "workload")  # noqa: B009
     alike, between = evaluate(SOUND, workload), evaluate_between(SOUND, SOUND.model_copy(), workload)
     assert between.delivered_bps() == alike.delivered_bps()
-    for one, other in zip(counters(SOUND, alike), unlike_counters(SOUND, SOUND.model_copy(), between), strict=True):
+    for one, other in zip(counters(SOUND, alike), counters_between(SOUND, SOUND.model_copy(), between), strict=True):
         assert list(other)[: len(COUNTERS)] == list(one)
-        assert list(other)[len(COUNTERS) : -1] == [0.0] * (len(UNLIKE_COUNTERS) - 1)
+        assert list(other)[len(COUNTERS) : -1] == [0.0] * (len(FLEET_COUNTERS) - 1)
 
 
 @pytest.mark.parametrize("opcode", [Opcode.WRITE, Opcode.READ])
 def test_a_fault_is_at_its_own_host_whatever_the_way_of_the_payload(opcode: Opcode) -> None:
     workload = Workload(direction=Direction.BIDIRECTIONAL, opcode=opcode, qps=8, mtu=4096, messages=(64 << 10,))
     bad = _hardware(FaultKind.BIT_ERRORS)
-    at = (COUNTERS + UNLIKE_COUNTERS).index("rx_crc_errors")
-    first = unlike_counters(bad, SOUND, evaluate_between(bad, SOUND, workload))
-    second = unlike_counters(SOUND, bad, evaluate_between(SOUND, bad, workload))
+    at = (COUNTERS + FLEET_COUNTERS).index("rx_crc_errors")
+    first = counters_between(bad, SOUND, evaluate_between(bad, SOUND, workload))
+    second = counters_between(SOUND, bad, evaluate_between(SOUND, bad, workload))
     assert first[0][at] == second[1][at] > 0
     assert first[1][at] == second[0][at] == 0
 

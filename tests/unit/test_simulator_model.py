@@ -11,13 +11,14 @@ from hypothesis import given, settings, strategies as st
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.simulator.caches import miss_ratio, overrun, pressure, within
+from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import FlowRates, SteadyState, evaluate, evaluate_many
 from collie.simulator.numbers import ONE
 from collie.simulator.ordering import bulk_share, bulk_then_small, distinct_segments, small_share
 from collie.simulator.readings import COUNTERS, counters
 from collie.simulator.specification import specification
-from collie.simulator.subsystem import Subsystem, SubsystemFile
+from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import cured
 from collie.simulator.wire import message_overhead_bytes, packet_overhead_bytes
 from collie.workloads.workload import Direction, Opcode, QpType, Workload

@@ -18,7 +18,7 @@ from collie.errors import ContentError, UsageError
 from collie.ports import Measured, RunResult, SetupFailed, Unsupported
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.noise import FAILURES
-from collie.simulator.readings import COUNTERS, UNLIKE_COUNTERS
+from collie.simulator.readings import COUNTERS, FLEET_COUNTERS
 from collie.simulator.subsystem import SUBSYSTEM_FOLDER, SubsystemFile
 from collie.simulator.testbed import SimulatedTestbed, elapsed_seconds
 from collie.workloads.workload import Connection, Memory, Opcode, QpType, Workload
@@ -116,7 +116,7 @@ def test_pause_that_one_host_sends_the_other_receives() -> None:
 
 
 def test_counters_are_those_of_the_catalog_in_both_places() -> None:
-    assert {*COUNTERS, *UNLIKE_COUNTERS} == {counter.name for counter in CATALOG.counters}
+    assert {*COUNTERS, *FLEET_COUNTERS} == {counter.name for counter in CATALOG.counters}
     run = measured(simulated().measure(PLAIN, 1))
     assert tuple(run.host("a").counters) == COUNTERS
     assert set(run.series[0].values) == {*COUNTERS, "delivered_bps", "tx_pause_ratio"}

@@ -11,10 +11,11 @@ from collie.content.anomalies import load_references
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem
 from collie.detect.symptom import Symptom
+from collie.simulator.hardware import Subsystem
 from collie.simulator.mechanism import Mechanism
 from collie.simulator.model import evaluate
 from collie.simulator.readings import COUNTERS, counters
-from collie.simulator.subsystem import Subsystem, SubsystemFile
+from collie.simulator.subsystem import SubsystemFile
 from collie.simulator.truth import Truth
 from collie.workloads.feature import Condition
 from collie.workloads.reference import ReferenceAnomaly

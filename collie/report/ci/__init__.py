@@ -1,1 +1,1 @@
-"""Formats that a CI or a monitor reads: JUnit, Markdown, Prometheus."""
+"""Formats for CI and monitoring: JUnit, Markdown, Prometheus."""

@@ -1,7 +1,7 @@
-"""A gate as JUnit XML: a case per workload that was compared, as Jenkins, GitLab and GitHub's actions read it.
+"""A gate as JUnit XML for Jenkins, GitLab and GitHub actions, with a case per compared workload.
 
-`failure` is new or worse, `error` is what could not be decided where that fails the gate, `skipped` is what the testbed
-cannot run, and what could not be decided where that passes. Each case carries the command that shows it again.
+`failure` is new or worse, `skipped` is unsupported. An undecided case is an `error` if it fails the gate, else
+`skipped`. Each case has the command that reproduces it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def write_junit(path: Path, summary: GateSummary, context: GateContext) -> None:
-    """Write what a gate says.
+    """Write the result of a gate.
 
     Raises:
         UsageError: the file cannot be written.
@@ -37,7 +37,7 @@ def write_junit(path: Path, summary: GateSummary, context: GateContext) -> None:
 
 
 def write_failed_junit(path: Path, context: GateContext, problem: str) -> None:
-    """Write that a gate could not measure.
+    """Write the result of a gate that could not measure.
 
     Raises:
         UsageError: the file cannot be written.
@@ -61,7 +61,7 @@ def _write(path: Path, suite: TestSuite) -> None:
     suite.update_statistics()
     document = JUnitXml("collie gate")
     document.append(suite)
-    for name in ("tests", "failures", "errors", "time"):  # Jenkins' schema knows no `skipped` here
+    for name in ("tests", "failures", "errors", "time"):  # Jenkins' schema has no `skipped` here
         setattr(document, name, getattr(suite, name))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,18 +73,18 @@ def _write(path: Path, suite: TestSuite) -> None:
 
 def _case(result: CaseResult, context: GateContext) -> TestCase:
     case = TestCase(_clean(result.case.name), f"collie.gate.{result.case.kind}", round(result.elapsed_seconds, 3))
-    said = _said(result, context)
-    if said is not None:
-        case.result = [said]
-    case.system_out = _clean("\n".join(_told(result, context)))
+    final = _final_result(result, context)
+    if final is not None:
+        case.result = [final]
+    case.system_out = _clean("\n".join(_lines(result, context)))
     return case
 
 
-def _said(result: CaseResult, context: GateContext) -> FinalResult | None:
+def _final_result(result: CaseResult, context: GateContext) -> FinalResult | None:
     reason, kind = _clean(result.comparison.reason), result.change.value
     if result.change.is_alarm:
         failure = Failure(reason, kind)
-        failure.text = _clean("\n".join(_told(result, context)))
+        failure.text = _clean("\n".join(_lines(result, context)))
         return failure
     if result.change is Change.UNSUPPORTED:
         return Skipped(reason, kind)
@@ -93,7 +93,7 @@ def _said(result: CaseResult, context: GateContext) -> FinalResult | None:
     return None
 
 
-def _told(result: CaseResult, context: GateContext) -> list[str]:
+def _lines(result: CaseResult, context: GateContext) -> list[str]:
     lines = [f"{result.change}: {result.case.title}", result.comparison.reason]
     if effect := describe_effect(result.comparison.effect):
         lines.append(f"candidate against baseline: {effect}")
@@ -103,5 +103,5 @@ def _told(result: CaseResult, context: GateContext) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """Leave out what XML cannot hold: a host may print anything."""
+    """Remove characters that XML cannot hold, because a host can print any."""
     return _NOT_IN_XML.sub("", text)

@@ -28,7 +28,7 @@ _FOLDED = (Change.STILL,)
 
 
 def write_markdown(path: Path, summary: GateSummary, context: GateContext) -> None:
-    """Add what a gate says to a file: a CI gives all steps of a job one and the same.
+    """Append the result of a gate to a file that all steps of a CI job share.
 
     Raises:
         UsageError: the file cannot be written.
@@ -42,7 +42,7 @@ def write_markdown(path: Path, summary: GateSummary, context: GateContext) -> No
 
 
 def render_markdown(summary: GateSummary, context: GateContext) -> str:
-    """Return what a gate says."""
+    """Return the result of a gate."""
     head = headline(summary, context)
     lines = [
         f"## Collie: {head}",
@@ -83,5 +83,5 @@ def _escaped(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return text as code; a bar ends a cell of a table even there."""
+    """Return text as code. A bar ends a table cell even there."""
     return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"

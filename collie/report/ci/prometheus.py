@@ -1,7 +1,6 @@
-"""The state of a campaign for Prometheus, in the text format that node_exporter's textfile collector reads.
+"""The state of a campaign in the text format of Prometheus, for node_exporter's textfile collector.
 
-Base units, `_total` for what only grows, one series per campaign: never a label per workload. What is unknown is left
-out, since a sample that says 0 would be believed.
+Base units, `_total` for counters, one series per campaign, no label per workload. Unknown values are omitted.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collie.ports import CampaignHeader
 from collie.report.quantities import name_testbed
 
 SUFFIX = ".prom"
-"""node_exporter reads no file of another name."""
+"""node_exporter reads no other files."""
 
 Labels = Mapping[str, str]
 
@@ -26,10 +25,7 @@ class _Metric:
     """A metric with its samples.
 
     Attributes:
-        name: unit included.
-        kind: `counter` or `gauge`.
-        help: one line.
-        samples: value by labels besides those that all have; None is left out.
+        samples: value by additional labels. None is omitted.
     """
 
     name: str
@@ -39,14 +35,7 @@ class _Metric:
 
 
 def render_metrics(header: CampaignHeader, standing: CampaignProgress, updated: str, *, running: bool) -> str:
-    """Return the textfile of a campaign.
-
-    Args:
-        header: of the campaign.
-        standing: how it stands.
-        updated: when that was, RFC 3339.
-        running: whether a process is at it.
-    """
+    """Return the textfile of a campaign. `updated` is RFC 3339."""
     common = {"campaign": header.campaign, "testbed": name_testbed(header.testbed)}
     lines = []
     for metric in _metrics(standing, updated, running):

@@ -1,6 +1,6 @@
-"""Pictures over time, as geometry: the template draws it in the page's own colours, light, dark and on paper.
+"""Charts over time, as geometry. The template draws them in the page's colours.
 
-One picture is panels above each other over one axis of time. Units are CSS pixels at the page's usual size of text.
+A chart has panels above each other over one time axis. Units are CSS pixels at the page's normal text size.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from collie.workloads.units import format_count, format_seconds
 
 MAX_PANELS = 8
 MAX_POINTS = 2500
-"""Per panel: more than eyes can tell apart."""
+"""Per panel, more than a reader can distinguish."""
 
 _WIDTH = 760.0
 _LEFT, _RIGHT = 52.0, 14.0
 _TITLE, _GAP, _FOOT = 20.0, 16.0, 40.0
 _PANEL_HEIGHT = 76.0
 _MIN_FOUND_HEIGHT, _FOUND_STEP = 110.0, 16.0
-"""Of the picture of finds: each has a line of text of its own, so that no two labels can meet."""
+"""Of the chart of anomalies. Each label has its own line, so no two overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnomalyMarker:
-    """An anomaly at the moment of its confirmation."""
+    """An anomaly at its confirmation."""
 
     id: str
     seconds: float
@@ -34,7 +34,7 @@ class AnomalyMarker:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run in a picture of a counter."""
+    """One run in the chart of a counter."""
 
     run: int
     seconds: float
@@ -55,9 +55,7 @@ class Trace:
     """One reading of every host over one run.
 
     Attributes:
-        name: of the reading, as samples have it.
-        title: for people, with its unit.
-        hosts: (seconds, value) by host; None where a sample did not tell.
+        hosts: (seconds, value) by host. None marks a gap.
     """
 
     name: str
@@ -66,13 +64,13 @@ class Trace:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share of something, 0 to 1."""
+        """Whether it is a share, 0 to 1."""
         return self.name.endswith("_ratio")
 
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A line in a panel: an SVG path, and which of the page's line styles it has."""
+    """A line in a panel: an SVG path and its line style."""
 
     path: str
     style: str
@@ -80,7 +78,7 @@ class ChartLine:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Words at a place."""
+    """Text at a place."""
 
     x: float
     y: float
@@ -92,11 +90,8 @@ class Panel:
     """One set of axes.
 
     Attributes:
-        title: above it.
-        top, bottom: of its area.
         ticks: of the vertical axis.
         lines: the last one on top.
-        labels: beside what they name.
     """
 
     title: str
@@ -109,14 +104,12 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture.
+    """A chart.
 
     Attributes:
-        width, height: of all of it.
-        left, right: ends of the axis of time.
-        panels: from top to bottom.
-        ticks, title: of the axis of time.
-        words: what it shows, for whoever cannot see it.
+        left, right: ends of the time axis.
+        ticks, title: of the time axis.
+        words: alternative text.
         rules: dashed lines through every panel.
     """
 
@@ -132,12 +125,7 @@ class Chart:
 
 
 def found_chart(tracks: Sequence[tuple[str, Sequence[AnomalyMarker]]], end_seconds: float) -> Chart:
-    """Draw how many anomalies were known at each moment.
-
-    Args:
-        tracks: title and finds, in order of time; each becomes a panel.
-        end_seconds: where the axis of time ends.
-    """
+    """Draw the number of known anomalies over time, one panel per track of (title, anomalies)."""
     across, ticks, title = _time_axis(end_seconds)
     panels: list[Panel] = []
     for name, found in tracks:
@@ -168,7 +156,7 @@ def _found_panel(title: str, found: Sequence[AnomalyMarker], across: Scale, top:
 
 
 def driven_chart(driven: Sequence[Driven], found: Sequence[AnomalyMarker], end_seconds: float) -> Chart:
-    """Draw each driven counter, one point per run; dashed lines are finds."""
+    """Draw each driven counter, one point per run. Dashed lines are anomalies."""
     across, ticks, title = _time_axis(end_seconds)
     panels = []
     for item, (top, bottom) in zip(driven, _rows(len(driven)), strict=True):
@@ -179,14 +167,14 @@ def driven_chart(driven: Sequence[Driven], found: Sequence[AnomalyMarker], end_s
         lines = (ChartLine(_dots(normal), "dots"), ChartLine(_diamonds(anomalous), "diamonds"))
         panels.append(Panel(f"{item.counter}, per second", top, bottom, up.ticks(3), lines))
     rules = tuple(across.place(item.seconds) for item in found)
-    words = "; ".join(map(_said, driven))
+    words = "; ".join(map(_driven_words, driven))
     return _chart(tuple(panels), ticks, title, f"Readings of driven counters over testbed time: {words}.", rules)
 
 
 def trace_chart(traces: Sequence[Trace]) -> Chart:
     """Draw readings of one run over time, a line per host."""
     moments = [seconds for trace in traces for _, samples in trace.hosts for seconds, _ in samples]
-    # A host may sample a little before the first one of all starts to send.
+    # A host can sample shortly before the first one starts to send.
     across = Scale(min(0.0, *moments), max(1e-3, *moments), _LEFT, _WIDTH - _RIGHT)
     order = hosts_of(traces)
     panels = []
@@ -198,17 +186,17 @@ def trace_chart(traces: Sequence[Trace]) -> Chart:
             for host, samples in trace.hosts
         )
         panels.append(Panel(trace.title, top, bottom, up.ticks(3, percent if trace.is_share else None), lines))
-    words = "; ".join(map(_told, traces))
+    words = "; ".join(map(_trace_words, traces))
     return _chart(tuple(panels), across.ticks(9), "seconds since traffic started", f"One run over time: {words}.")
 
 
 def hosts_of(traces: Iterable[Trace]) -> list[str]:
-    """Return every host that has a line, in order: a host has one style of line in all panels."""
+    """Return every host with a line. A host has one line style in all panels."""
     return sorted({host for trace in traces for host, _ in trace.hosts})
 
 
 def thinned(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
-    """Leave out normal runs evenly until few enough are left; anomalous ones all stay."""
+    """Drop normal runs evenly down to a limit. Anomalous ones stay."""
     normal = [point for point in points if not point.anomalous]
     stride = -(-len(normal) // most) or 1
     kept = {id(point) for point in normal[::stride]}
@@ -221,14 +209,14 @@ def _chart(
     return Chart(_WIDTH, panels[-1].bottom + _FOOT, _LEFT, _WIDTH - _RIGHT, panels, ticks, title, words, rules)
 
 
-def _said(driven: Driven) -> str:
+def _driven_words(driven: Driven) -> str:
     values = [point.value for point in driven.points]
     anomalous = sum(point.anomalous for point in driven.points)
     span = f"{engineering(min(values))} to {engineering(max(values))} per second"
     return f"{driven.counter}, {format_count(len(values), 'run')} from {span}, {anomalous} of them anomalous"
 
 
-def _told(trace: Trace) -> str:
+def _trace_words(trace: Trace) -> str:
     spans = []
     for host, samples in trace.hosts:
         known = [value for _, value in samples if value is not None]
@@ -238,13 +226,11 @@ def _told(trace: Trace) -> str:
 
 
 def _rows(count: int) -> list[tuple[float, float]]:
-    """Return top and bottom of panels above each other."""
     stride = _TITLE + _PANEL_HEIGHT + _GAP
     return [(index * stride + _TITLE, index * stride + _TITLE + _PANEL_HEIGHT) for index in range(count)]
 
 
 def _time_axis(end_seconds: float) -> tuple[Scale, tuple[Tick, ...], str]:
-    """Return a scale of seconds, its ticks in hours, minutes or seconds, and its title."""
     factor, unit = _time_unit(end_seconds)
     start, end = _LEFT, _WIDTH - _RIGHT
     return (
@@ -261,13 +247,12 @@ def _time_unit(seconds: float) -> tuple[float, str]:
 
 
 def _polyline(samples: Iterable[tuple[float, float | None]], across: Scale, up: Scale) -> str:
-    """Return a path through what is known; where a sample does not tell there is a gap."""
     parts, drawing = [], False
     for seconds, value in samples:
         if value is None:
             drawing = False
             continue
-        # A point alone between gaps is a line of no length, which round ends make a dot.
+        # A single point between gaps is a line of no length, which round ends draw as a dot.
         parts.append(f"{'L' if drawing else 'M'}{across.place(seconds)} {up.place(value)}{'' if drawing else 'h0'}")
         drawing = True
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""Scales of pictures: where a value lies on paper, and which values deserve a label. Pure."""
+"""Scales of figures: positions of values, and their labels. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from collie.workloads.units import format_number
 
 _DECADES_FOR_A_LOGARITHM = 3
-"""A picture shows values that differ more than a thousandfold by their logarithm, or the small ones lie on the axis."""
+"""Values that span more than this are drawn on a logarithmic scale."""
 _INTERVALS = 2
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A labelled place on an axis, in the picture's units."""
+    """A labelled place on an axis."""
 
     at: float
     label: str
@@ -24,12 +24,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From values to places.
+    """A mapping from values to places.
 
     Attributes:
-        low, high: values at both ends; different, and above 0 on a logarithm.
-        start, end: their places, in the picture's units.
-        logarithmic: equal ratios are equal distances.
+        low, high: values at both ends, different, and above 0 if logarithmic.
     """
 
     low: float
@@ -39,7 +37,7 @@ class Scale:
     logarithmic: bool = False
 
     def place(self, value: float) -> float:
-        """Return where a value lies, to a tenth of a unit: finer than any screen shows."""
+        """Return the place of a value to a tenth of a unit."""
         low, high, at = self.low, self.high, value
         if self.logarithmic:
             low, high, at = math.log10(low), math.log10(high), math.log10(at)
@@ -48,12 +46,9 @@ class Scale:
     def ticks(
         self, most: int, write: Callable[[float], str] | None = None, *, least_step: float = 0.0
     ) -> tuple[Tick, ...]:
-        """Return round values with their places.
+        """Return about `most` round values with their places, formatted by `write`.
 
-        Args:
-            most: about so many of them.
-            write: words them; `engineering` without.
-            least_step: between two of them; 1 for what is counted. Without effect on a logarithm.
+        `least_step` is 1 for counts. A logarithmic scale ignores it.
         """
         if self.logarithmic:
             values = _decades(self.low, self.high, most)
@@ -63,19 +58,19 @@ class Scale:
 
 
 def scale_of(values: Iterable[float], start: float, end: float, *, decades: bool = True) -> Scale:
-    """Return a scale that shows all values: from 0 on, or over decades where they differ that much and that may be."""
+    """Return a scale for all values: from 0 on, or logarithmic if they span decades and `decades` allows it."""
     known = list(values)
     low, high = min(known), max(known)
     if decades and low > 0 and high > low * 10**_DECADES_FOR_A_LOGARITHM:
         return Scale(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)), start, end, logarithmic=True)
     low, high = min(low, 0.0), max(high, 0.0)
     step = _round_step((high - low) / _INTERVALS or 1.0)
-    # Both ends are round values: a picture of few ticks still says how large its largest value is.
+    # Both ends are round values, so that few ticks suffice to read the largest value.
     return Scale(math.floor(low / step) * step, (math.ceil(high / step) or 1) * step, start, end)
 
 
 def engineering(value: float) -> str:
-    """Write a number, a large one with a prefix: `1.65M`, `850k`, `0.25`."""
+    """Format a number, a large one with a prefix: `1.65M`, `850k`, `0.25`."""
     for factor, prefix in _PREFIXES:
         if abs(value) >= factor * (1 - 1e-9):
             return f"{value / factor:.4g}{prefix}"
@@ -92,7 +87,7 @@ def _round_values(low: float, high: float, step: float) -> list[float]:
 
 
 def _round_step(least: float) -> float:
-    """Return the smallest of 1, 2 and 5 times a power of ten that is no smaller."""
+    """Return the smallest of 1, 2 and 5 times a power of ten that is at least `least`."""
     decade = 10.0 ** math.floor(math.log10(least))
     return next(factor * decade for factor in (1, 2, 5, 10) if factor * decade >= least * (1 - 1e-9))
 

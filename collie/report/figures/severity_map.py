@@ -1,4 +1,4 @@
-"""A map of severity over two dimensions: its axes, what each cell shows, and the words for what is mapped. Pure."""
+"""A map of severity over two dimensions: its axes, cells and texts. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Region:
 
 
 def regions(kinds: Sequence[Sequence[str | None]]) -> list[Region]:
-    """Return the anomalous regions of a map, largest first. Cells are connected over their sides."""
+    """Return the anomalous regions of a map, largest first. Their cells share sides."""
     found = []
     seen: set[Cell] = set()
     for row, line in enumerate(kinds):
@@ -41,13 +41,13 @@ def regions(kinds: Sequence[Sequence[str | None]]) -> list[Region]:
 
 
 def title(drawn: SeverityMap) -> str:
-    """Name the subsystem and the axes."""
+    """Return the subsystem and the axes in words."""
     changed = "".join(f", {name} {value}" for name, value in drawn.settings.items())
     return f"{drawn.subsystem}{changed}: severity over {drawn.x.dimension} and {drawn.y.dimension}"
 
 
 def fixed_text(drawn: SeverityMap) -> str:
-    """Say what everything else is, as far as it differs from plain."""
+    """Return the other dimensions in words, where they differ from plain."""
     axes = {"messages" if axis.dimension == "message_bytes" else axis.dimension for axis in (drawn.x, drawn.y)}
     parts = [
         f"{name} {value_text(name, drawn.base.get(name))}"
@@ -61,7 +61,7 @@ def fixed_text(drawn: SeverityMap) -> str:
 
 
 def value_text(name: str, value: Any) -> str:
-    """Write the value of a field so that it can be written back: sizes are exact, lists are as `--fix` takes them."""
+    """Format a field's value as input for `--fix`, with exact sizes."""
     if isinstance(value, tuple):
         return ",".join(_exact_bytes(item) if isinstance(item, int) else str(item) for item in value)
     return _exact_bytes(value) if name.endswith("_bytes") else show(name, value)
@@ -79,7 +79,7 @@ def tick_text(axis: MapAxis, value: Any) -> str:
 
 
 def ticks(axis: MapAxis) -> tuple[list[tuple[float, str]], list[float]]:
-    """Return the labelled ticks of an axis as (place, label), and the places of its unlabelled ones."""
+    """Return labelled ticks as (place, label), and the places of unlabelled ones."""
     if not axis.logarithmic:
         every = -(-len(axis.values) // _MAX_TICKS)
         return [(axis.place(value), tick_text(axis, value)) for value in axis.values[::every]], []
@@ -111,7 +111,7 @@ def _connected(kinds: Sequence[Sequence[str | None]], start: Cell) -> set[Cell]:
 
 
 def _innermost_first(cells: set[Cell]) -> list[Cell]:
-    """Order the cells of a region by their steps to its border, most first; equals by their way to their middle."""
+    """Order cells by steps to the region's border, most first, then by distance from their centre."""
     depth = {cell: 0 for cell in cells if any(other not in cells for other in _around(cell))}
     waiting = deque(sorted(depth))
     while waiting:

@@ -1,7 +1,7 @@
-"""A map of severity (`severity_map`) as a picture of its own for a document 16 cm wide.
+"""A severity map (`severity_map`) as a figure for a document 16 cm wide.
 
-Rules that keep it honest: one cell is one workload, never smoothed; the scale of severity is always 0 to 1, so that two
-maps compare; what could not run is hatched, not normal; every region is named, or too small to be.
+One cell is one workload, never smoothed. The scale is always 0 to 1, so that two maps compare. A workload that cannot
+run is hatched. Every region is named unless it is too small.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ SUFFIXES: Final = (".svg", ".png")
 _WIDTH_INCHES, _HEIGHT_INCHES = 6.3, 4.6
 _DPI: Final = 200
 _COLOURS: Final = "magma_r"
-"""Perceptually uniform, told apart with any colour vision; its pale end costs little ink."""
+"""Perceptually uniform, and safe for colour-blind readers."""
 _NORMAL: Final = "#eef0f2"
 _FAINTEST: Final = 0.06
-"""Where in these colours severity begins: the least anomaly should not look normal."""
+"""Start of severity in these colours, so that the smallest anomaly is visible."""
 _ZERO: Final = 1e-9
-"""Severities below are those of normal workloads: exactly 0."""
+"""Upper end of the severities of normal workloads, which are 0."""
 _MIN_SHARE: Final = 0.004
-"""Of all cells, from which on a region is named although its mechanism has a larger one."""
+"""Share of all cells from which a further region of a mechanism is named."""
 
 _LINE_CHARACTERS: Final = 84
-"""Of small print, between the left end of the axes and the edge of the picture."""
 _LABEL: Final[dict[str, Any]] = {
     "ha": "center",
     "va": "center",
@@ -72,7 +71,7 @@ def draw_map(drawn: SeverityMap, path: Path) -> Path:
         "font.size": 8,
         "font.family": "DejaVu Sans",
         "svg.fonttype": "none",
-        "svg.hashsalt": "map",  # one map is one file, byte for byte
+        "svg.hashsalt": "map",  # the same map gives the same bytes
         "axes.unicode_minus": False,
         "hatch.linewidth": 0.5,
     }
@@ -87,7 +86,7 @@ def draw_map(drawn: SeverityMap, path: Path) -> Path:
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a file that no picture is written to.
+    """Refuse a file name without a supported suffix.
 
     Raises:
         UsageError: its name ends in neither .svg nor .png.
@@ -116,7 +115,7 @@ def _figure(drawn: SeverityMap) -> Figure:
     fixed = "\n".join(_lines(fixed_text(drawn)))
     axes.set_title(fixed, loc="left", fontsize=7.5, parse_math=False)
     _legend(figure, axes, drawn)
-    figure.draw_without_rendering()  # settles the layout, which the labels have to fit into
+    figure.draw_without_rendering()  # fixes the layout before the labels are placed
     figure.set_layout_engine("none")
     _labels(axes, drawn, kinds)
     return figure
@@ -130,14 +129,14 @@ def _cells(figure: Figure, axes: Axes, drawn: SeverityMap) -> None:
     values = np.array([[math.nan if value is None else value for value in row] for row in drawn.severity])
     shades = ListedColormap(colormaps[_COLOURS](np.linspace(_FAINTEST, 1, 256))).with_extremes(under=_NORMAL)
     axes.set_facecolor("white")
-    # Rasterised: thousands of vector cells would show seams and make a large file; the text stays text.
+    # Rasterised: thousands of vector cells would show seams and make a large file. The text stays text.
     mesh = axes.pcolormesh(
         drawn.x.edges(), drawn.y.edges(), np.ma.masked_invalid(values), cmap=shades, vmin=_ZERO, vmax=1, rasterized=True
     )
     if np.isnan(values).any():
         from matplotlib.patches import Rectangle
 
-        # Behind the cells: it shows where there are none.
+        # Behind the cells, so that it shows where there are none.
         axes.add_patch(
             Rectangle((0, 0), 1, 1, transform=axes.transAxes, fill=False, hatch="////", edgecolor="#bbbbbb", zorder=0)
         )
@@ -149,7 +148,7 @@ def _cells(figure: Figure, axes: Axes, drawn: SeverityMap) -> None:
 
 
 def _borders(axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]]) -> None:
-    """Draw where anomalous begins, and where another mechanism does, along the sides of cells."""
+    """Draw the borders of anomalous cells and between mechanisms."""
     from matplotlib.collections import LineCollection
 
     begins: list[list[tuple[float, float]]] = []
@@ -191,7 +190,7 @@ def _legend(figure: Figure, axes: Axes, drawn: SeverityMap) -> None:
 
 
 def _labels(axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]]) -> None:
-    """Name each region inside itself where its name fits, else beside it with a line."""
+    """Name each region inside, or beside it with a line if the name does not fit."""
     found = regions(kinds)
     if not found:
         axes.text(0.5, 0.4, "nothing is anomalous here", transform=axes.transAxes, ha="center", va="center")
@@ -206,9 +205,9 @@ def _labels(axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]
 
 
 class _Labels:
-    """Places names on a map so that none covers another, the base workload's star or, if it can be, the wrong region.
+    """Places names without covering other names, the base workload's star or, if possible, other regions.
 
-    Everything is in pixels of the finished layout.
+    Units are pixels of the finished layout.
     """
 
     def __init__(self, axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]]) -> None:
@@ -222,7 +221,7 @@ class _Labels:
             self._taken.append(_box(star, 14 * self._point, 14 * self._point))
 
     def put(self, region: Region) -> None:
-        """Write the name of a region; leave it out where there is no room at all."""
+        """Write the name of a region if there is room."""
         words = region.mechanism.split("_")
         half = min(
             range(1, len(words)), key=lambda cut: abs(len("_".join(words[:cut])) * 2 - len(region.mechanism)), default=0
@@ -276,7 +275,7 @@ class _Labels:
         text = self._axes.text(0, 0, name, **_LABEL)
         extent = text.get_window_extent()
         text.remove()
-        margin = 7 * self._point  # the frame's own, and what another resolution makes of the letters
+        margin = 7 * self._point  # for the frame, and for letters at another resolution
         return float(extent.width) + margin, float(extent.height) + margin
 
     def _write(self, name: str, at: Pixels) -> None:

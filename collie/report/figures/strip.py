@@ -1,7 +1,6 @@
-"""A feature of workloads as a strip of its ladder: one cell per step, those inside the conditions filled.
+"""A workload feature as a strip of its ladder: one cell per step, filled inside the conditions.
 
-It shows which range of which dimension an anomaly needs, how much of the dimension that is, and where the simplest
-workload and plain traffic stand in it. Geometry only; the template draws it.
+It shows the range that an anomaly needs, and the positions of the simplest and the plain workload in the dimension.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _WIDTH = 760.0
 _LEFT = 168.0
 _ROW, _CELL_HEIGHT = 50.0, 18.0
 _CHARACTER = 7.7
-"""Width of one at the size of labels; more than most fonts take."""
+"""Width of a character at label size, larger than in most fonts."""
 _APART = 8.0
 
 
@@ -32,9 +31,8 @@ class LadderCell:
     """One step of a ladder.
 
     Attributes:
-        x, width: of its box.
-        inside: every condition on the feature holds.
-        here, plain: the value of the simplest workload, of plain traffic.
+        inside: whether every condition on the feature holds.
+        here, plain: whether the simplest or the plain workload has this value.
     """
 
     x: float
@@ -49,11 +47,8 @@ class Strip:
     """One feature.
 
     Attributes:
-        feature: its name.
-        y, height: of its cells.
-        cells: in the order of the ladder.
-        labels: (middle, text) of the values that need to be read.
-        words: what the strip shows, for whoever cannot see it.
+        labels: (middle, text) of the labelled values.
+        words: alternative text.
     """
 
     feature: str
@@ -66,7 +61,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """The picture of a minimal feature set."""
+    """The figure of a minimal feature set."""
 
     width: float
     height: float
@@ -74,18 +69,12 @@ class Strips:
 
     @property
     def words(self) -> str:
-        """What the picture shows, for whoever cannot see it."""
+        """The alternative text."""
         return "; ".join(strip.words for strip in self.strips)
 
 
 def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
-    """Draw every feature that an MFS has conditions on.
-
-    Args:
-        mfs: the conditions.
-        workload: the simplest one that shows the anomaly.
-        space: gives ladders and plain values.
-    """
+    """Draw every feature with a condition in an MFS. `workload` is the simplest one that shows the anomaly."""
     features = list(dict.fromkeys(condition.dimension for condition in mfs.conditions))
     strips = tuple(
         _strip(feature, [c for c in mfs.conditions if c.dimension == feature], workload, space, row * _ROW + 8)
@@ -95,13 +84,7 @@ def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
 
 
 def steps_of(feature: str, space: Space, *also: Any) -> tuple[Any, ...]:
-    """Return the values of a feature worth a cell each: its ladder as far as the space has one, and what else is named.
-
-    Args:
-        feature: a dimension or a derived feature.
-        space: has the ladders.
-        also: values that must be among them.
-    """
+    """Return the values of a feature that get a cell: its ladder and the values in `also`."""
     steps = _ladder(feature, space)
     if any(isinstance(step, str | bool | tuple) for step in (*steps, *also)):
         return tuple(dict.fromkeys((*steps, *also)))
@@ -126,7 +109,7 @@ def _ladder(feature: str, space: Space) -> Sequence[Any]:
 
 
 def _spread(steps: Sequence[Any], most: int) -> list[Any]:
-    """Leave out steps evenly until few enough are left; both ends stay."""
+    """Drop steps evenly down to a limit, except both ends."""
     if len(steps) <= most:
         return list(steps)
     return [steps[round(index * (len(steps) - 1) / (most - 1))] for index in range(most)]
@@ -147,7 +130,7 @@ def _strip(feature: str, conditions: Sequence[Condition], workload: Workload, sp
 
 
 def _labels(feature: str, steps: Sequence[Any], cells: Sequence[LadderCell]) -> tuple[tuple[float, str], ...]:
-    """Choose the values to be read: where the range ends, here, plain, both ends, then what has room."""
+    """Choose the labelled values: ends of the range, here, plain, both ends, then any that fit."""
     taken: list[tuple[float, float]] = []
     labels = []
     for index in _by_weight(cells):

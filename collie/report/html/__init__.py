@@ -1,1 +1,1 @@
-"""The report as one HTML page that loads nothing."""
+"""The report as one HTML page without external resources."""

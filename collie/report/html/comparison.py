@@ -1,12 +1,11 @@
-"""Two campaigns beside each other: which anomalies one of them has, which both, and whether the two may be compared.
+"""A comparison of two campaigns: anomalies of one, of both, and whether the two are comparable.
 
-1. Two anomalies are the same when their symptoms are kin and the conditions of one hold for the simplest workload of
-   the other. Names do not count: `a1` here is not `a1` there.
-2. That the other campaign does not name an anomaly proves nothing by itself. What it measured inside the conditions
-   does: runs that were normal there, or none at all, and then it cannot tell.
-3. Severity is that of the workload with which a campaign met the anomaly. Where these differ, so may severities, and
-   the page says so.
-4. Results of unlike testbeds are shown beside each other, and the page begins with what is unlike.
+1. Two anomalies are the same if their symptoms are related and the conditions of one hold for the simplest workload of
+   the other. Names do not count.
+2. A campaign can lack an anomaly because it did not look. The page therefore counts its runs inside the conditions, and
+   how many were normal.
+3. Severity is that of the workload that revealed the anomaly. The page notes it if these workloads differ.
+4. Results of different testbeds are shown, and the page begins with the differences.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from collie.report.html.finding import kinds_of
 from collie.report.html.view import elapsed_seconds
 from collie.search.anomaly import Anomaly
 
-_ALIKE_SEVERITY = 0.1
-"""Severities closer than this are called alike: so far do confirmations of one workload differ among themselves."""
+_EQUAL_SEVERITY = 0.1
+"""Severities closer than this are equal: confirmations of one workload differ as much."""
 
 
 class Likeness(StrEnum):
-    """Whether two testbeds are one, as far as fingerprints tell."""
+    """Whether two testbeds are the same, according to their fingerprints."""
 
     SAME = "same"
     UNLIKE = "unlike"
     UNKNOWN = "unknown"
-    """One of the campaigns kept no fingerprint."""
+    """One campaign has no fingerprint."""
 
 
 class SeverityChange(StrEnum):
-    """How the severity of an anomaly compares with that in the other campaign."""
+    """An anomaly's severity against the other campaign."""
 
     WORSE = "worse"
     MILDER = "milder"
@@ -49,9 +48,8 @@ class ComparedCampaign:
     """One of the two campaigns.
 
     Attributes:
-        name: its own, or where it is when both have one name.
+        name: its name, or its directory when both have one name.
         kinds: its anomalies that no other explains, the most severe first.
-        records: its runs, without samples over time.
     """
 
     name: str
@@ -62,7 +60,7 @@ class ComparedCampaign:
 
     @property
     def elapsed_seconds(self) -> float:
-        """Testbed time that its runs took."""
+        """Testbed time of its runs."""
         return elapsed_seconds(self.records)
 
     @property
@@ -76,12 +74,10 @@ class ComparedCampaign:
 
 @dataclass(frozen=True, slots=True)
 class RegionRuns:
-    """What a campaign measured inside the conditions of an anomaly that it does not have.
+    """The runs of a campaign inside the conditions of an anomaly that it lacks.
 
     Attributes:
-        runs: judged ones.
-        showed: those that showed a kin symptom.
-        normal: those that were normal.
+        showed: those with a related symptom.
     """
 
     runs: int
@@ -91,7 +87,7 @@ class RegionRuns:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOne:
-    """An anomaly that one campaign has and the other has not."""
+    """An anomaly of one campaign."""
 
     anomaly: Anomaly
     elsewhere: RegionRuns
@@ -99,22 +95,22 @@ class OnlyOne:
 
 @dataclass(frozen=True, slots=True)
 class InBoth:
-    """An anomaly that both campaigns have, under names of their own."""
+    """An anomaly of both campaigns."""
 
     here: Anomaly
     there: Anomaly
 
     @property
     def change(self) -> SeverityChange:
-        """How it is here, compared with there."""
+        """Severity here against there."""
         difference = self.here.severity - self.there.severity
-        if abs(difference) < _ALIKE_SEVERITY:
+        if abs(difference) < _EQUAL_SEVERITY:
             return SeverityChange.ALIKE
         return SeverityChange.WORSE if difference > 0 else SeverityChange.MILDER
 
     @property
     def same_workload(self) -> bool:
-        """Whether both campaigns met it with one workload, so that severities are of like things."""
+        """Whether both campaigns found it with the same workload."""
         return self.here.found_as == self.there.found_as
 
 
@@ -123,10 +119,9 @@ class ComparisonPage:
     """The page.
 
     Attributes:
-        here, there: the campaign and the one that it is compared with.
-        hosts: how the testbeds differ; empty when nothing is known to, or nothing is known.
+        hosts: known differences of the testbeds.
         only_here, only_there: the most severe first.
-        both: those worse here first. One anomaly may be split in two there: then it is named twice.
+        both: those worse here first. An anomaly that is split in two there appears twice.
     """
 
     here: ComparedCampaign
@@ -138,14 +133,14 @@ class ComparisonPage:
 
     @property
     def likeness(self) -> Likeness:
-        """Whether results of the two may be compared as they stand."""
+        """Whether the two testbeds are comparable."""
         if not (self.here.context.fingerprints and self.there.context.fingerprints):
             return Likeness.UNKNOWN
-        return Likeness.UNLIKE if self.unlike_fields else Likeness.SAME
+        return Likeness.UNLIKE if self.differing_fields else Likeness.SAME
 
     @property
-    def unlike_fields(self) -> list[str]:
-        """Fields of the fingerprints that may change results and are not known to be equal."""
+    def differing_fields(self) -> list[str]:
+        """Fingerprint fields that can change results and are not known to be equal."""
         unlike = (found.field for host in self.hosts for found in host.differences if found.changes_results)
         return list(dict.fromkeys(unlike))
 
@@ -153,7 +148,7 @@ class ComparisonPage:
 def compare_campaigns(
     here: CampaignStore, here_context: ReportContext, there: CampaignStore, there_context: ReportContext
 ) -> ComparisonPage:
-    """Compare a campaign with another one, finished or not."""
+    """Compare two campaigns, finished or not."""
     alike = here.header.campaign == there.header.campaign
     one, other = (
         _side(context.place if alike else store.header.campaign, store, context)
@@ -173,7 +168,7 @@ def compare_campaigns(
 
 
 def same_anomaly(one: Anomaly, other: Anomaly) -> bool:
-    """Whether two anomalies of two campaigns are most likely the same."""
+    """Whether anomalies of two campaigns are probably the same."""
     if not one.symptom.is_related(other.symptom):
         return False
     return (
@@ -199,6 +194,6 @@ def _evidence(anomaly: Anomaly, elsewhere: ComparedCampaign) -> RegionRuns:
 
 
 def _inside(anomaly: Anomaly, records: Sequence[RunRecord]) -> Iterable[RunRecord]:
-    """Yield the runs of what an anomaly's conditions cover, or of its very workloads while it has none."""
+    """Yield the runs inside an anomaly's conditions, or of its workloads while it has none."""
     known = {anomaly.workload, anomaly.found_as}
     return (record for record in records if record.workload in known or anomaly.mfs.covers(record.workload))

@@ -1,4 +1,4 @@
-"""How a space was covered: for each dimension, which steps of its ladder were measured and how often."""
+"""Coverage of a space: the measured steps of each dimension's ladder."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class StepCount:
 
     Attributes:
         value: in words.
-        runs: that were measured with it.
-        anomalous: those of them that were judged anomalous.
+        runs: measured with it.
+        anomalous: those judged anomalous.
     """
 
     value: str
@@ -38,22 +38,22 @@ class DimensionCoverage:
 
     @property
     def tried(self) -> int:
-        """Steps that were measured at all."""
+        """Number of measured steps."""
         return sum(step.runs > 0 for step in self.steps)
 
     @property
     def untried(self) -> list[str]:
-        """Steps that were never measured."""
+        """Steps without a measurement."""
         return [step.value for step in self.steps if not step.runs]
 
     @property
     def most(self) -> int:
-        """Runs at the step measured most often; at least 1, for a picture's scale."""
+        """Runs at the most measured step, at least 1 for the figure's scale."""
         return max(1, *(step.runs for step in self.steps))
 
 
 def coverage_of(records: Iterable[RunRecord], space: Space) -> tuple[DimensionCoverage, ...]:
-    """Count measured runs per step of every dimension, whatever they were made for.
+    """Count measured runs of any purpose per step of every dimension.
 
     A value between two steps counts for the lower one. A workload with several message sizes counts once for each.
     """

@@ -1,4 +1,4 @@
-"""What the page shows of one anomaly, worked out from the record."""
+"""The page's view of one anomaly, computed from the record."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
 
 SeriesOf = Callable[[int], Sequence[Sample]]
-"""Gives the samples over time of a run, by its number."""
+"""Returns the samples of a run by its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionRow:
-    """One condition of an MFS beside the values that it compares."""
+    """One condition of an MFS beside the compared values."""
 
     text: str
     here: str
@@ -51,7 +51,7 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class CounterRow:
-    """A counter that moved: under the anomaly and under plain traffic, per second over all hosts; None is unknown."""
+    """A counter under the anomaly and under plain traffic, per second over all hosts."""
 
     telling: DiscriminatingCounter
     here: float | None
@@ -63,20 +63,19 @@ class AnomalyView:
     """One anomaly.
 
     Attributes:
-        met_again: anomalies that its explanation covers, in the order found.
-        strips: the picture of its minimal feature set; None without conditions or without a space.
-        readings: of the confirming run of middle severity, `run`, and of its plain sibling, `sibling_run`; each number
-            is None when there was no such run.
-        counters: of the simplest workload in `simplest_run`, and of plain traffic: its own plain sibling, or else the
-            median of `plain_runs` runs.
-        rises: counters of `run` that rose against `sibling_run`, where there are no `counters`.
-        traces: `run` over time; empty when its samples were not kept.
-        commands: to run it again, with what each does.
-        victim: of `run`; None when none ran beside it.
+        covered: anomalies that its explanation covers, in the order found.
+        strips: the figure of its minimal feature set.
+        readings: of `run`, the confirming run of middle severity, and of `sibling_run`, its plain sibling.
+        counters: of the simplest workload in `simplest_run`, and of plain traffic: its plain sibling, or the median of
+            `plain_runs` runs.
+        rises: counters of `run` that rose against `sibling_run`, if `counters` is empty.
+        traces: of `run`. Empty without samples.
+        commands: that reproduce it, with their effects.
+        victim: of `run`.
     """
 
     anomaly: Anomaly
-    met_again: tuple[Anomaly, ...]
+    covered: tuple[Anomaly, ...]
     conditions: tuple[ConditionRow, ...]
     strips: Strips | None
     differences: tuple[DifferenceRow, ...]
@@ -94,13 +93,13 @@ class AnomalyView:
 
     @property
     def hosts(self) -> list[str]:
-        """Every host that has a line in a picture of `traces`."""
+        """Every host with a line in `traces`."""
         return hosts_of(self.traces)
 
     @property
     def worst_severity(self) -> float:
-        """The largest of its own and of those that it explains."""
-        return max(item.severity for item in (self.anomaly, *self.met_again))
+        """The largest severity of the anomaly and of those that it explains."""
+        return max(item.severity for item in (self.anomaly, *self.covered))
 
 
 def findings_of(
@@ -114,18 +113,18 @@ def findings_of(
 
     Args:
         anomalies: of a campaign.
-        records: its runs, without samples over time.
-        series_of: gives those of a run: one run's at a time, as they are most of a campaign.
-        space: that was searched; None compares with Collie's defaults.
+        records: its runs, without samples.
+        series_of: returns the samples of one run, as all of them are large.
+        space: of the search. None compares with Collie's defaults.
         place: the campaign's directory on a command line.
     """
     kinds = kinds_of(anomalies)
-    findings = [_finding(kind, met_again, records, series_of, space, place) for kind, met_again in kinds]
+    findings = [_finding(kind, covered, records, series_of, space, place) for kind, covered in kinds]
     return tuple(sorted(findings, key=lambda finding: -finding.worst_severity))
 
 
 def kinds_of(anomalies: Sequence[Anomaly]) -> list[tuple[Anomaly, tuple[Anomaly, ...]]]:
-    """Return each anomaly that no other explains, with those that it explains, directly or by way of others."""
+    """Return each anomaly that no other explains, with all that it explains."""
     by_id = {anomaly.id: anomaly for anomaly in anomalies}
 
     def root(anomaly: Anomaly) -> Anomaly:
@@ -145,7 +144,7 @@ def kinds_of(anomalies: Sequence[Anomaly]) -> list[tuple[Anomaly, tuple[Anomaly,
 
 def _finding(
     anomaly: Anomaly,
-    met_again: tuple[Anomaly, ...],
+    covered: tuple[Anomaly, ...],
     records: Sequence[RunRecord],
     series_of: SeriesOf,
     space: Space | None,
@@ -163,7 +162,7 @@ def _finding(
     drawn = [item.counter for item in anomaly.telling] or [rise.counter for rise in rises[:MAX_TELLING]]
     return AnomalyView(
         anomaly=anomaly,
-        met_again=met_again,
+        covered=covered,
         conditions=tuple(_condition_row(condition, workload, plain) for condition in anomaly.mfs.conditions),
         strips=strips_of(anomaly.mfs, workload, space) if space and anomaly.mfs.conditions else None,
         differences=tuple(
@@ -217,7 +216,6 @@ def _traces(counters: Sequence[str], series: Sequence[Sample]) -> tuple[Trace, .
 
 
 def _trace(name: str, title: str, series: Sequence[Sample]) -> Trace:
-    """Return one reading of every host that told it at all."""
     hosts: dict[str, list[tuple[float, float | None]]] = {}
     for sample in series:
         hosts.setdefault(sample.host, []).append((sample.seconds, sample.values.get(name)))

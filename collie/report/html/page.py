@@ -1,4 +1,4 @@
-"""The report: one HTML file that opens offline, today and in ten years. Nothing in it runs, nothing is fetched."""
+"""The report: one offline HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -42,17 +42,7 @@ _SYMPTOMS: Mapping[Symptom, str] = {
 def write_report(
     store: CampaignStore, path: Path, context: ReportContext | None = None, *, follow: bool = False
 ) -> None:
-    """Write the report of a campaign, finished or not; a report that is there already is replaced.
-
-    Args:
-        store: the campaign.
-        path: the file to write.
-        context: what the store does not hold.
-        follow: the path is the user's: where it is a link, write what it leads to.
-
-    Raises:
-        UsageError, StoreUnwritable: as `write_page`.
-    """
+    """Write or replace the report of a campaign, finished or not, as `write_page` does."""
     write_page(render_report(store, context or ReportContext()), path, follow=follow)
 
 
@@ -71,17 +61,17 @@ def write_comparison(
 
 
 def write_page(text: str, path: Path, *, follow: bool = False) -> None:
-    """Write a page, whole or not at all; into what is no file, such as /dev/stdout, as it is.
+    """Write a page atomically, or directly into a device such as /dev/stdout.
 
     Args:
         text: of the page.
         path: the file to write.
-        follow: the path is the user's: where it is a link, write what it leads to. A link in a campaign is replaced, as
-            somebody else may have made it.
+        follow: whether the user chose the path, so that a link is followed. Another user can have made a link in a
+            campaign, so it is replaced.
 
     Raises:
-        UsageError: the file cannot be written, and is the user's.
-        StoreUnwritable: it cannot be written, and is of a campaign.
+        UsageError: a file of the user cannot be written.
+        StoreUnwritable: a file of a campaign cannot be written.
     """
     try:
         if follow and is_odd_output(path):
@@ -90,7 +80,7 @@ def write_page(text: str, path: Path, *, follow: bool = False) -> None:
             return
         target = Path(os.path.realpath(path)) if follow else path
         target.parent.mkdir(parents=True, exist_ok=True)
-        # For its owner alone: why a host was lost names its address. Whoever publishes a page changes its mode.
+        # For its owner alone: the cause of a lost host contains its address.
         with Folder(target.parent) as folder:
             folder.write(target.name, [text])
     except OSError as error:
@@ -99,7 +89,7 @@ def write_page(text: str, path: Path, *, follow: bool = False) -> None:
 
 
 def render_report(store: CampaignStore, context: ReportContext) -> str:
-    """Return the report; the same record gives the same bytes."""
+    """Return the report. The same record gives the same bytes."""
     view = campaign_view(store, context)
     end_seconds = max(view.elapsed_seconds, 1.0)
     displayed = view.driven[:MAX_PANELS]
@@ -121,7 +111,7 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
 
 
 def render_comparison(compared: ComparisonPage) -> str:
-    """Return the page of two campaigns beside each other."""
+    """Return the page that compares two campaigns."""
     tracks = [(f"Anomalies known in {side.name}", side.found) for side in (compared.here, compared.there)]
     end_seconds = max(compared.here.elapsed_seconds, compared.there.elapsed_seconds, 1.0)
     return (
@@ -137,14 +127,13 @@ def render_comparison(compared: ComparisonPage) -> str:
 
 
 def _compared_facts(compared: ComparisonPage) -> list[tuple[str, str, str]]:
-    """Return what fixes either campaign and what it took, as (name, here, there)."""
     sides = (compared.here, compared.there)
     here, there = (_campaign_facts(side.header, len(side.records), side.elapsed_seconds) for side in sides)
     return [(mine.name, mine.text, its.text) for mine, its in zip(here, there, strict=True)]
 
 
 def environment() -> Environment:
-    """Return what renders every page: escaping, strict, with the filters that words quantities."""
+    """Return the strict, escaping Jinja environment of every page."""
     environment = Environment(
         loader=PackageLoader("collie.report"),
         autoescape=True,
@@ -176,7 +165,7 @@ def _by_time(driven: Sequence[Driven]) -> list[Driven]:
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """Something that fixes a campaign or that it took; with a source where it is a number of the record."""
+    """A parameter or total of a campaign, with a source if it is a number of the record."""
 
     name: str
     text: str
@@ -185,7 +174,6 @@ class _Fact:
 
 
 def _facts(view: CampaignView) -> list[_Fact]:
-    """Return what fixes a campaign and what it took."""
     facts = _campaign_facts(view.header, view.runs, view.elapsed_seconds)
     if view.context.wall_seconds is not None:
         facts.append(_Fact("Wall time", format_seconds(view.context.wall_seconds)))
@@ -206,7 +194,7 @@ def _campaign_facts(header: CampaignHeader, run_count: int, seconds: float) -> l
 
 
 def _moment(rfc3339: str) -> str:
-    """Write a time of day for people, or as it is when it is none."""
+    """Format a time, or return it unchanged if it is none."""
     try:
         return f"{datetime.fromisoformat(rfc3339).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except (ValueError, OverflowError):

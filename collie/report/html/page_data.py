@@ -1,6 +1,6 @@
-"""The readings behind the pictures of a page, as JSON inside it: what is drawn can be read and checked.
+"""The readings behind the page's figures, as embedded JSON, so that a reader can check them.
 
-Readings keep six digits, more than any picture shows. Runs are named by their number in the campaign's record.
+Readings have six digits, more than any figure shows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 
 
 def page_data(view: CampaignView) -> Markup:
-    """Return the content of a `<script type="application/json">`; nothing in it can end the element."""
+    """Return the content of a `<script type="application/json">`. Nothing in it can end the element."""
     data = {
         "schema_version": SCHEMA_VERSION,
         "campaign": view.header.campaign,

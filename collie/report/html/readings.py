@@ -1,4 +1,4 @@
-"""What each host read under an anomaly, beside what it read under the plain sibling."""
+"""Each host's readings under an anomaly, beside those under the plain sibling."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from collie.workloads.plan import sinks
 
 @dataclass(frozen=True, slots=True)
 class CounterComparison:
-    """A reading of one host: under the anomaly, and under the plain sibling.
+    """A reading of one host under the anomaly and under the plain sibling.
 
     Attributes:
         host: role in the plan.
         field: of `HostMeasurement`.
-        title: of the reading, for people.
-        here, sibling: the values; None is unknown, or that there is none.
-        here_text, sibling_text: the same for people.
+        here, sibling: None is unknown or absent.
     """
 
     host: str
@@ -34,7 +32,7 @@ class CounterComparison:
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A counter that reads more under an anomaly than under its plain sibling, per second over all hosts."""
+    """A counter that is higher under an anomaly than under its plain sibling, per second over all hosts."""
 
     counter: str
     here: float
@@ -44,14 +42,13 @@ class Rise:
 _MAX_RISES = 5
 _MIN_RISE = 2.0
 _SILENT = 1.0
-"""Events per second below which nothing is told: a counter that rises from 0 has no ratio."""
+"""Events per second below which a rise is ignored, because a rise from 0 has no ratio."""
 
 
 def rises_of(displayed: RunRecord, sibling: RunRecord) -> tuple[Rise, ...]:
     """Return the counters that rose most against the plain sibling, the highest first.
 
-    What `Anomaly.telling` does better, by comparing with all plain traffic and per packet as well, once an anomaly is
-    explained; until then it is what there is.
+    They stand in for `Anomaly.telling`, which uses all plain traffic, until the anomaly is explained.
     """
     here, beside = measurement_of(displayed), measurement_of(sibling)
     if here is None or beside is None:
@@ -72,8 +69,8 @@ class _Kind:
     """A kind of reading.
 
     Attributes:
-        received: only a host that receives has it.
-        rare: not worth a row where it is 0 or unknown.
+        received: only a receiving host has it.
+        rare: omitted where it is 0 or unknown.
     """
 
     field: str
@@ -95,12 +92,7 @@ _KINDS = (
 
 
 def readings_of(displayed: RunRecord, sibling: RunRecord | None) -> Iterator[CounterComparison]:
-    """Yield the readings of every host, host A first.
-
-    Args:
-        displayed: the run.
-        sibling: the plain sibling's; None when it did not run.
-    """
+    """Yield the readings of every host, host A first."""
     here, beside = measurement_of(displayed), measurement_of(sibling)
     receiving = sinks(displayed.workload)
     sibling_receiving = sinks(sibling.workload) if sibling else ()

@@ -1,4 +1,4 @@
-"""Which of a campaign's runs stand for an anomaly, and which for plain traffic beside it."""
+"""The runs that represent an anomaly, and plain traffic beside it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from collie.workloads.space import Space
 
 
 def confirming_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
-    """Return the confirming run of middle severity, or else the run that raised the suspicion."""
+    """Return the confirming run of middle severity, or the run that raised the suspicion."""
     confirming = _middle([record for record in records if _confirms(record, anomaly)])
     return confirming or next(filter(lambda record: _raised(record, anomaly), records), None)
 
 
 def simplest_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
-    """Return the run of the simplest workload with the middle severity, or else a run that confirmed the anomaly."""
+    """Return the run of the simplest workload with the middle severity, or a confirming run."""
     return _middle([r for r in records if r.workload == anomaly.workload and _shows(r, anomaly)]) or confirming_run(
         anomaly, records
     )
 
 
 def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space: Space | None) -> RunRecord | None:
-    """Return the run of the plain sibling of what was shown, the one that delivered most; None when none ran."""
+    """Return the run of the plain sibling with the highest throughput, or None."""
     if displayed is None or space is None:
         return None
     sibling = plain_sibling(displayed.workload, space)
@@ -35,19 +35,19 @@ def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space
 
 
 def is_plain(record: RunRecord) -> bool:
-    """Whether a run shows what plain traffic does."""
+    """Whether a run represents plain traffic."""
     return record.purpose in {"sibling", "calibrate"} and isinstance(record.result, Measured)
 
 
 def typical(counter: str, records: Iterable[RunRecord]) -> float | None:
-    """Return the median of a counter over runs; None when none tells."""
+    """Return the median of a counter over the runs that have it."""
     measurements = filter(None, map(measurement_of, records))
     known = [value for measurement in measurements if (value := measurement.counter(counter)) is not None]
     return median(known) if known else None
 
 
 def measurement_of(record: RunRecord | None) -> Measurement | None:
-    """Return what a run showed; None when it showed nothing."""
+    """Return the measurement of a run, if it has one."""
     return record.result.measurement if record is not None and isinstance(record.result, Measured) else None
 
 
@@ -69,7 +69,6 @@ def _raised(record: RunRecord, anomaly: Anomaly) -> bool:
 
 
 def _middle(records: Sequence[RunRecord]) -> RunRecord | None:
-    """Return the run of middle severity."""
     ranked = sorted((r.verdict.severity if r.verdict is not None else 0.0, r.run, r) for r in records)
     return ranked[len(ranked) // 2][2] if ranked else None
 

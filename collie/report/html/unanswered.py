@@ -1,6 +1,6 @@
-"""Runs that answered nothing, by cause: set-ups that failed, hosts lost, what a device cannot do, what is inconclusive.
+"""Runs without an answer, by cause: failed set-up, lost host, unsupported or inconclusive.
 
-None of them is normal and none anomalous; a reader has to see how many there were before trusting the rest.
+Their number tells the reader how far to trust the rest.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class FailureGroup:
 
     Attributes:
         kind: `set-up failed`, `host lost`, `unsupported` or `inconclusive`.
-        cause: in words, figures left out, so that like is counted with like.
+        cause: in words without figures, so that equal causes are counted together.
         runs: their numbers, ascending.
-        example: what the first of them said in full; empty where that is the cause itself.
+        example: full message of the first, if it differs from the cause.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class FailureGroup:
 
 
 def unanswered(records: Iterable[RunRecord]) -> tuple[FailureGroup, ...]:
-    """Return the causes, those of a kind together, the most frequent first."""
+    """Return the causes by kind, the most frequent first."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for record in records:
         for kind, cause, detail in _causes(record):
@@ -63,5 +63,4 @@ def _causes(record: RunRecord) -> Iterator[tuple[str, str, str]]:
 
 
 def _like(reason: str) -> str:
-    """Leave the figures out of a reason."""
     return _NUMBER.sub("…", reason)

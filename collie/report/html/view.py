@@ -1,4 +1,4 @@
-"""What the page shows, worked out from the record; the template only lays it out."""
+"""The content of the page, computed from the record."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from collie.report.html.unanswered import FailureGroup, unanswered
 from collie.search.anomaly import Anomaly
 
 _MAX_READINGS = 500_000
-"""Of counters, of all runs on a page: five thousand runs of anomalies and plain traffic have 300,000."""
+"""Counter readings of all runs on a page. Five thousand runs of anomalies and plain traffic have 300,000."""
 _MAX_DRAWN_SAMPLES = 50_000
-"""Of all runs on a page: a hundred anomalies on eight hosts have 30,000."""
+"""Samples of all runs on a page. A hundred anomalies on eight hosts have 30,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class FingerprintRow:
-    """One field of the fingerprints; None is unknown."""
+    """One field of the fingerprints. None is unknown."""
 
     field: str
     values: tuple[Any, ...]
@@ -46,13 +46,13 @@ class CampaignView:
     Attributes:
         purposes: runs by purpose, in order of appearance.
         outcomes: judged runs by outcome.
-        unanswered: runs that say nothing, by cause.
+        unanswered: by cause.
         findings: the most severe first.
-        found: those of them, in the order found.
+        found: the findings in the order found.
         driven: driven counters, those with most runs first.
-        coverage: of the space, by dimension; empty where the space is not known.
+        coverage: by dimension.
         fingerprint: every field of every host.
-        settings: of testbed and campaign, as far as they are set, nested ones by dotted names.
+        settings: of testbed and campaign, nested ones by dotted names.
     """
 
     header: CampaignHeader
@@ -71,7 +71,7 @@ class CampaignView:
 
 
 def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
-    """Work out the page of a campaign, finished or not."""
+    """Return the page of a campaign, finished or not."""
     anomalies = store.anomalies()
     records = list(_read(store, anomalies))
     findings = findings_of(anomalies, records, _drawn(store), context.space, context.place)
@@ -93,9 +93,9 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
 
 
 def _read(store: CampaignStore, anomalies: Sequence[Anomaly]) -> Iterator[RunRecord]:
-    """Yield the runs, with their counters where the page may show them: of plain traffic and of anomalies.
+    """Yield the runs, with counters for plain traffic and anomalies up to `_MAX_READINGS`.
 
-    Of all others, and of runs beyond `_MAX_READINGS`, only the counter stays that was driven.
+    Other runs keep only the driven counter.
     """
     left, displayed = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
     for record in store.runs(with_series=False):
@@ -119,7 +119,7 @@ def _with_driven_counter_alone(record: RunRecord) -> RunRecord:
 
 
 def _drawn(store: CampaignStore) -> SeriesOf:
-    """Return what gives the samples over time of runs, up to as many as fit on a page; none of further runs."""
+    """Return a function that returns a run's samples until the page is full."""
     left = _MAX_DRAWN_SAMPLES
 
     def series_of(run: int) -> Sequence[Sample]:
@@ -132,7 +132,7 @@ def _drawn(store: CampaignStore) -> SeriesOf:
 
 
 def elapsed_seconds(records: Iterable[RunRecord]) -> float:
-    """Return the testbed time that runs took."""
+    """Return the testbed time of runs."""
     return max((record.finished_at_seconds for record in records), default=0.0)
 
 
@@ -148,7 +148,7 @@ def _outcomes(records: Iterable[RunRecord]) -> dict[str, int]:
 def _driven(records: Iterable[RunRecord]) -> tuple[Driven, ...]:
     points: dict[str, list[Point]] = {}
     for record in records:
-        # Confirmation and extraction run while a counter is driven, but nobody drives it with them.
+        # Confirmation and extraction also run while a counter is driven, but do not drive it.
         if record.driven is None or record.purpose != "search" or not isinstance(record.result, Measured):
             continue
         value = record.result.measurement.counter(record.driven)

@@ -1,1 +1,1 @@
-"""What people read in a terminal: summaries, progress, trials, answers."""
+"""Output in a terminal: summaries, progress, trials, answers."""

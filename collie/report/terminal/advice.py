@@ -1,4 +1,4 @@
-"""What `collie check` says: for people as text, for programs as JSON."""
+"""The output of `collie check` as text and as JSON."""
 
 from __future__ import annotations
 
@@ -18,18 +18,11 @@ from collie.workloads.units import format_bytes, format_list
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 Measured = Mapping[int, tuple[JudgedRun, JudgedRun | None]]
-"""By the place of a hit: its example measured, and the same after the change."""
+"""By the position of a hit: the runs of its example before and after the change."""
 
 
 def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Sequence[str] = ()) -> str:
-    """Return what people read about one application.
-
-    Args:
-        advice: what was found.
-        compared: number of anomalies it was compared with.
-        measured: what runs showed; empty without any.
-        remarks: what had to be assumed.
-    """
+    """Return the advice on one application as text. `compared` is the number of compared anomalies."""
     application = advice.application
     of_all = f"of {compared} known anomal{'y' if compared == 1 else 'ies'}"
     observed = len({hit.known.id for hit in advice.hits})
@@ -73,7 +66,7 @@ def _undecided(steps: int) -> str:
 
 
 def _last(changes: Sequence[SettingChange]) -> list[SettingChange]:
-    """Return of several changes of one dimension of one kind of traffic only the last, which says what is left."""
+    """Return the last of several changes of one dimension."""
     return list({(change.traffic.name, change.dimension): change for change in changes}.values())
 
 
@@ -111,7 +104,7 @@ def _measured(runs: tuple[JudgedRun, JudgedRun | None] | None) -> Iterator[str]:
 
 
 def verdict_of(run: JudgedRun) -> str:
-    """Word how a run ended: the verdict and its reason, or why there is none."""
+    """Return a run's verdict and reason, or why it has none."""
     if run.verdict is None:
         return "could not be measured"
     return f"{run.verdict.outcome}, {run.verdict.reason}"
@@ -167,7 +160,7 @@ def _limit(name: str, before: Values, after: Values) -> str:
 
 
 def _fields(workload: Workload, base: Workload) -> str:
-    """Return what is not plain about a workload, as a workload file may have it on one line."""
+    """Return the workload's non-plain fields on one line of YAML."""
     displayed = render(workload)
     named = ("qp_type", "opcode", "messages")
     differing = [name for name in FIELD_NAMES if name in named or workload.get(name) != base.get(name)]
@@ -181,7 +174,7 @@ def _yaml(value: Any) -> str:
 
 
 def render_checks(against: str, compared: int, checks: Sequence[tuple[Advice, Measured, Sequence[str]]]) -> Json:
-    """Return what `collie check --format json` prints."""
+    """Return the object of `collie check --format json`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "against": against,

@@ -1,4 +1,4 @@
-"""What a gate has to say, for people and for programs. `junit.py` and `markdown.py` say it to a CI."""
+"""The result of a gate as text and as JSON."""
 
 from __future__ import annotations
 
@@ -26,24 +26,23 @@ ORDER = (
     Change.HEALTHY,
     Change.UNSUPPORTED,
 )
-"""In which changes are told: what needs a person first."""
+"""Order of the changes: those that need attention first."""
 
 
 @dataclass(frozen=True)
 class GateContext:
-    """What was compared, and how the user said it.
+    """The two sides of a gate, and the user's command line.
 
     Attributes:
-        baseline: as the user named it.
+        baseline: the user's name for it.
         candidate: the testbed, in words.
-        testbed_options: that choose the candidate on a command line, and by what it is judged.
-        under_test: in what the two may differ.
-        differences: in what they differ.
+        testbed_options: that choose the candidate and its thresholds on a command line.
+        under_test: fields in which the two can differ.
+        differences: fields in which they differ.
         campaign: directory of the record.
         started: RFC 3339, UTC.
-        exit_code: that the command returns.
-        inconclusive_fails: whether what cannot be decided fails the gate.
-        safety: what was done to the network, by side.
+        inconclusive_fails: whether an undecided case fails the gate.
+        safety: effects on the network, by side.
     """
 
     baseline: str
@@ -58,7 +57,7 @@ class GateContext:
     safety: Mapping[str, SafetyRecord] = field(default_factory=dict)
 
     def reproduce(self, result: CaseResult) -> str:
-        """Return the command that shows a case again, on the candidate."""
+        """Return the command that reproduces a case on the candidate."""
         words = ["collie", "reproduce", result.case.anomaly]
         if result.case.kind is CaseOrigin.NEIGHBOUR:
             words.append("--controls")
@@ -75,13 +74,13 @@ def headline(summary: GateSummary, context: GateContext) -> str:
 
 
 def anomalies(summary: GateSummary, change: Change) -> tuple[CaseResult, ...]:
-    """Return the cases of which the gate says this; of the neighbours only what has changed."""
+    """Return the cases with this change. Only changed neighbours count."""
     quiet = (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED)
     return tuple(r for r in summary.of(change) if r.case.kind is not CaseOrigin.NEIGHBOUR or change not in quiet)
 
 
 def neighbours(summary: GateSummary) -> str:
-    """Return how the healthy neighbours fared, in one line."""
+    """Return the results of the healthy neighbours in one line."""
     beside = [result for result in summary.results if result.case.kind is CaseOrigin.NEIGHBOUR]
     healthy = sum(result.change is Change.HEALTHY for result in beside)
     still = sum(result.change is Change.STILL for result in beside)
@@ -93,7 +92,7 @@ def neighbours(summary: GateSummary) -> str:
 
 
 def searched(summary: GateSummary) -> str:
-    """Return whether anything was looked for beyond what is known, in one line."""
+    """Return the extent of the search for new anomalies in one line."""
     if summary.search is None:
         return "nothing was searched: what was left of the budget could not have told whether a find is new"
     found = sum(anomaly.same_as is None for anomaly in summary.search.anomalies)
@@ -101,7 +100,7 @@ def searched(summary: GateSummary) -> str:
 
 
 def effort(summary: GateSummary) -> str:
-    """Return what the gate took, and how sure it is, in one line."""
+    """Return the cost and the confidence of the gate in one line."""
     candidate, baseline = summary.runs
     beside = (
         f" and {baseline} of the baseline beside it" if summary.paired else "; the baseline answered from its record"
@@ -113,7 +112,7 @@ def effort(summary: GateSummary) -> str:
 
 
 def describe_effect(effect: Effect | None) -> str:
-    """Return how much has changed, in words; empty when unknown."""
+    """Return the size of a change in words, if it is known."""
     if effect is None:
         return ""
     parts = []
@@ -133,18 +132,18 @@ def _spread(found: Spread, form: str) -> str:
 
 
 def render_gate_text(summary: GateSummary, context: GateContext) -> str:
-    """Return what a person reads at the end of a gate."""
+    """Return the final text of a gate."""
     lines = [headline(summary, context)]
     for change in (Change.NEW, Change.WORSE, Change.INCONCLUSIVE, Change.FIXED):
         for result in anomalies(summary, change):
-            lines += ["", *_told(result, context)]
+            lines += ["", *_case_lines(result, context)]
     for change in (Change.STILL, Change.UNSUPPORTED):
         if found := anomalies(summary, change):
             lines += ["", f"{change.upper()}", *(f"    {r.case.name}: {r.case.title}" for r in found)]
     return "\n".join([*lines, "", neighbours(summary), searched(summary), effort(summary)])
 
 
-def _told(result: CaseResult, context: GateContext) -> Iterator[str]:
+def _case_lines(result: CaseResult, context: GateContext) -> Iterator[str]:
     comparison = result.comparison
     yield f"{result.change.upper()}  {result.case.name}: {result.case.title}"
     yield f"    {comparison.reason}"
@@ -155,7 +154,7 @@ def _told(result: CaseResult, context: GateContext) -> Iterator[str]:
 
 
 def confidence(comparison: Comparison) -> str:
-    """Return how sure a comparison is, in words; empty where it says nothing."""
+    """Return the confidence of a comparison in words, if it has one."""
     if comparison.confidence is None:
         return ""
     return "over 99.9 %" if comparison.confidence > 0.999 else f"{100 * comparison.confidence:.3g} %"
@@ -166,7 +165,7 @@ def _pairs(result: CaseResult) -> str:
 
 
 def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float) -> Json:
-    """Return what `collie gate --format json` prints."""
+    """Return the object of `collie gate --format json`."""
     search = summary.search
     safety = {side: render_safety(record) for side, record in context.safety.items()}
     return {

@@ -1,4 +1,4 @@
-"""How a campaign stands, in words: the same on the live view and in `collie status`. Nothing known is no words."""
+"""The progress of a campaign in words, for the live view and `collie status`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PURPOSES = {
 
 
 def doing(standing: CampaignProgress) -> str:
-    """Say what the campaign is at: the purpose of the run, the driven counter and the temperature."""
+    """Return the purpose of the current run, the driven counter and the temperature."""
     parts = [_PURPOSES.get(standing.purpose, standing.purpose)]
     if standing.driven:
         best = "" if standing.best is None else f" (best so far {format_number(standing.best, ',.4g')})"
@@ -30,7 +30,7 @@ def doing(standing: CampaignProgress) -> str:
 
 
 def pace(standing: CampaignProgress) -> str:
-    """Say how fast it goes: runs per minute, and testbed time against wall time where the two differ."""
+    """Return runs per minute, and testbed time against wall time if they differ."""
     if standing.runs_per_minute is None:
         return ""
     ratio = standing.testbed_seconds_per_second
@@ -40,12 +40,12 @@ def pace(standing: CampaignProgress) -> str:
 
 
 def time_left(standing: CampaignProgress) -> str:
-    """Say how long it will take at this pace."""
+    """Return the remaining time at this pace."""
     return "" if standing.left_seconds is None else f"about {format_seconds(standing.left_seconds)} left"
 
 
 def found(standing: CampaignProgress) -> str:
-    """Say how many anomalies there are, how many of them are explained, and which is the worst."""
+    """Return the number of anomalies, of explained ones, and the worst."""
     if standing.worst is None:
         return "no anomaly yet"
     worst = standing.anomalies[standing.worst]
@@ -56,13 +56,13 @@ def found(standing: CampaignProgress) -> str:
 
 
 def hosts(standing: CampaignProgress) -> str:
-    """Say how each host is."""
-    aside = {host for pair in standing.pairs_set_aside for host in pair.split(",")}  # as `Pair.name` joins them
+    """Return the state of each host."""
+    aside = {host for pair in standing.pairs_set_aside for host in pair.split(",")}  # in the format of `Pair.name`
     return ", ".join(f"{name} {'set aside' if name in aside else _host(host)}" for name, host in standing.hosts.items())
 
 
 def set_aside(standing: CampaignProgress) -> str:
-    """Say which pairs take no further part, and why."""
+    """Return the excluded pairs and the reasons."""
     return "; ".join(f"{pair}: {reason}" for pair, reason in standing.pairs_set_aside.items())
 
 

@@ -1,4 +1,4 @@
-"""The runs of a campaign as rows of plain values: for spreadsheets, and for a table in the terminal."""
+"""The runs of a campaign as rows, for spreadsheets and for a table in the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collie.workloads.workload import FIELD_NAMES, Workload, render
 Row = dict[str, Any]
 
 _DERIVED = ("min_message_bytes", "max_message_bytes")
-"""What people filter by and a list of sizes in one cell does not give."""
+"""Filters for a spreadsheet, where a list of sizes is one cell."""
 
 RUN_COLUMNS = ("run", "purpose", "elapsed_seconds", "run_seconds", "outcome", "problem")
 VERDICT_COLUMNS = ("verdict", "symptom", "severity", "host", "reason")
@@ -27,19 +27,15 @@ COLUMNS = (*RUN_COLUMNS, *VERDICT_COLUMNS, *FIGURE_COLUMNS, *FIELD_NAMES, *_DERI
 """Keys of a row, in order."""
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take text for a formula (OWASP, CSV injection)."""
+"""Characters that make a spreadsheet read text as a formula (OWASP, CSV injection)."""
 
 
 def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
-    """Yield a row per run, in order; None for what is unknown.
+    """Yield a row per run, in order, with None for unknown values.
 
-    `delivered_bps` and `delivered_pps` are those of the host that received least, `tx_pause_ratio` and `loss_ratio` are
-    the largest over the hosts. `bound_bps` is the median of what the plain sibling achieved in this campaign; None
-    where the campaign never measured it, because the specification decided.
-
-    Args:
-        store: the record.
-        space: of the campaign; gives the plain siblings.
+    `delivered_bps` and `delivered_pps` are those of the host that received least. `tx_pause_ratio` and `loss_ratio` are
+    the largest over the hosts. `bound_bps` is the median throughput of the plain sibling in this campaign. It is None
+    if the specification decided and the sibling never ran.
     """
     bounds = Bounds(lambda _workload: UNBOUNDED, Calibration(), space)
     for record in store.runs(with_series=False):
@@ -50,7 +46,7 @@ def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
 
 
 def write_csv(rows: Iterator[Row], file: TextIO) -> None:
-    """Write rows as RFC 4180 has it, a heading first. No cell is taken for a formula, whatever a host called itself."""
+    """Write rows as CSV (RFC 4180) with a header. No cell can be read as a formula."""
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
     for row in rows:

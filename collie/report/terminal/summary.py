@@ -1,4 +1,4 @@
-"""What people read in the terminal at the end of a search: in colour where there is some, plain lines elsewhere."""
+"""The final text of a search, in colour on a terminal that supports it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,7 @@ Line = Text | str
 def render_summary(
     header: CampaignHeader, summary: Summary, wall_seconds: float, score: ScoreView | None = None
 ) -> str:
-    """Return the findings of a search and what it took.
-
-    Args:
-        header: of the campaign.
-        summary: how it ended.
-        wall_seconds: how long the user waited.
-        score: adds what is planted in the simulated subsystem.
-    """
+    """Return the findings and the cost of a search. `score` adds the planted mechanisms of the simulated subsystem."""
     lines: list[Line] = [_headline(header, summary, wall_seconds)]
     for anomaly in summary.anomalies:
         lines += ["", *_anomaly(anomaly)]
@@ -47,7 +40,7 @@ def render_summary(
 
 
 def render_measurement(judged: JudgedRun) -> str:
-    """Return one run: its verdict, what each host showed, and every counter."""
+    """Return one run: its verdict, each host's measurement, and every counter."""
     result = judged.result
     lines: list[Line] = [Text(_traffic(judged), "bold")]
     if isinstance(result, SetupFailed):
@@ -65,13 +58,7 @@ def render_measurement(judged: JudgedRun) -> str:
 
 
 def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> str:
-    """Return whether an anomaly showed again, and what its controls showed.
-
-    Args:
-        name: of the anomaly, as the user said it.
-        reproduction: its runs and its controls.
-        changed: how the testbed differs from the one that the anomaly was found on; None when that is not on record.
-    """
+    """Return the text of `trial_lines`."""
     return _styled(Text(line.text, line.style) for line in trial_lines(name, reproduction, changed))
 
 
@@ -157,7 +144,6 @@ def _score(score: ScoreView) -> str:
 
 
 def _traffic(judged: JudgedRun) -> str:
-    """Name a workload by what makes it differ from its plain sibling."""
     workload, sibling = judged.workload, judged.sibling
     differences = [
         f"{name} {show(name, workload.get(name))} (plain {show(name, sibling.get(name))})"
@@ -223,9 +209,8 @@ def _counters(measurement: Measurement) -> Iterator[str]:
 
 
 def _styled(lines: Iterable[Line]) -> str:
-    """Return lines in the style that standard output can show: none when it is no terminal."""
-    # No markup and no highlighting: what a host printed is shown as it is. Long lines are left to the terminal, so that
-    # a sentence can be copied and grepped.
+    # No markup or highlighting, so that a host's output is unchanged. The terminal wraps long lines, so that a sentence
+    # can be copied and grepped.
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=True)
     with console.capture() as capture:
         for line in lines:

@@ -1,4 +1,4 @@
-"""What a reproduction shows, as lines: for the terminal in colour, and for a bundle, which has no library for that."""
+"""The result of a reproduction as lines, for the terminal and for a bundle without libraries."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from collie.report.quantities import percent, rate, runs
 
 _STYLES = {Reproduced.YES: "bold red", Reproduced.NO: "bold green", Reproduced.INCONCLUSIVE: "bold yellow"}
 _NAMED = 5
-"""Counters that a line names, the furthest above ordinary first."""
 
 NO_CONTROLS = "no condition of it is known that could be broken: there are no controls"
 
 
 class TerminalLine(NamedTuple):
-    """One line, and how a terminal may show it."""
+    """One line and its style."""
 
     text: str
     style: str = ""
@@ -30,12 +29,12 @@ class TerminalLine(NamedTuple):
 def trial_lines(
     name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None
 ) -> Iterator[TerminalLine]:
-    """Yield whether an anomaly showed again, what its controls showed, and what differs from when it was found.
+    """Yield the result of a reproduction and of its controls, and the changes of the testbed.
 
     Args:
-        name: of the anomaly, as the user said it.
+        name: the user's name of the anomaly.
         reproduction: its runs and its controls.
-        changed: how the testbed differs from the one that the anomaly was found on; None when that is not on record.
+        changed: differences from the original testbed, or None if it is not recorded.
     """
     symptom = _words(reproduction.symptom)
     yield TerminalLine(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
@@ -59,7 +58,7 @@ def trial_lines(
 
 
 def difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[TerminalLine]:
-    """Yield how the testbed differs from the one that an anomaly was found on; None when that is not on record."""
+    """Yield the differences from the original testbed."""
     if changed is None:
         yield TerminalLine("what it was found on is not on record, so nothing can be said of what differs", "dim")
         return
@@ -74,7 +73,7 @@ def difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[Termi
 
 
 def percent_interval(interval: Interval) -> str:
-    """Write an interval: `57 % to 100 %`."""
+    """Format an interval: `57 % to 100 %`."""
     return f"{100 * interval.low:.0f} % to {100 * interval.high:.0f} %"
 
 
@@ -86,24 +85,23 @@ def _share(reproduction: Reproduction) -> str:
 
 
 def _how_bad(trial: Trial) -> Iterator[TerminalLine]:
-    """Yield how much arrived and how bad that is: a symptom that shows or does not says neither."""
+    """Yield throughput and severity, which the presence of a symptom does not show."""
     said = []
     if trial.rates_bps:
         said.append(f"delivered: {_middle(trial.rates_bps, rate)}")
-    if any(trial.severities):  # an error has none where no bound is known
+    if any(trial.severities):  # an error has none without a bound
         said.append(f"severity: {_middle(trial.severities, percent)}")
     if said:
         yield TerminalLine(f"    {'; '.join(said)}")
 
 
 def _middle(values: Sequence[float], words: Callable[[float], str]) -> str:
-    """Write the median and what lies around it: `12 Mbit/s (10 Mbit/s to 14 Mbit/s)`."""
+    """Return the median and the range around it: `12 Mbit/s (10 Mbit/s to 14 Mbit/s)`."""
     middle, least, most = words(median(values)), words(min(values)), words(max(values))
     return middle if least == most else f"{middle} ({least} to {most})"
 
 
 def _otherwise(reproduction: Reproduction) -> Iterator[TerminalLine]:
-    """Yield with which other symptoms it showed."""
     others = {symptom: n for symptom, n in reproduction.trial.symptoms.items() if symptom is not reproduction.symptom}
     if others:
         text = ", ".join(f"{_words(symptom)} in {count}" for symptom, count in others.items())
@@ -111,7 +109,6 @@ def _otherwise(reproduction: Reproduction) -> Iterator[TerminalLine]:
 
 
 def _counters(reproduction: Reproduction) -> Iterator[TerminalLine]:
-    """Yield whether the counters moved as they did when the anomaly was found."""
     then, now = reproduction.then, reproduction.signature
     if then is None:
         yield TerminalLine(

@@ -1,0 +1,352 @@
+"""The quantities of an RDMA subsystem. `docs/explanation/simulator.md` has their effects.
+
+Each field has its unit in its name. The text below a field is its description in `docs/reference/content.md`. No
+quantity refers to an anomaly: anomalies follow from the quantities (`model.py`).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from collie.simulator.pcie import usable_bytes_per_second
+from collie.simulator.quantity import Bytes, Count, HalfShare, PerSecond, Rate, Seconds, Sharpness
+
+
+class Part(BaseModel):
+    """Base of all parts: immutable, and unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Wire(Part):
+    """The port and the network behind it."""
+
+    line_rate_bps: Rate
+    """Bits/s on the wire, each way."""
+    round_trip_seconds: Seconds
+    """From the sender's egress to the receiver and back, through both NICs and a switch, without PCIe."""
+    minimum_mtu: Bytes = 256
+    """Smallest path MTU of a connection. A workload that asks for less gets this."""
+    maximum_mtu: Bytes = 4096
+    """Largest path MTU that fits the port's Ethernet MTU. A connection takes the smaller one of both ends."""
+    bit_error_ratio: HalfShare = 0.0
+    """Share of bits that arrive wrong over this cable, either way, after forward error correction."""
+
+
+class Engine(Part):
+    """Processing units of the NIC. Rates are per direction."""
+
+    units_per_direction: Count
+    """Units that process the packets of one direction in parallel."""
+    unit_packets_per_second: PerSecond
+    """Packets that one unit processes on its fast path."""
+    placement_bps: Rate
+    """Bits/s, headers included, that the unit scatters into host memory."""
+    doorbells_per_second: PerSecond
+    """Posts that the send scheduler serves: a doorbell, a queue pair to visit and a WQE fetch each."""
+    wqe_fetches_per_qp: Count
+    """PCIe reads for send WQEs in flight per queue pair."""
+    wqe_fetch_bytes: Bytes
+    """Bytes of one such read, which fetches several WQEs of one post."""
+    visits_per_send_queue: Count
+    """Visits that drain a backlogged send queue."""
+    messages_per_ack: Count
+    """RC messages that one acknowledgement covers."""
+    completions_per_cqe_write: Count
+    """Completions that one 64-byte PCIe write carries (CQE compression)."""
+    streamed_message_bytes: Bytes
+    """Shortest message of a streamed queue pair, which keeps the send side for long bursts."""
+
+    @property
+    def packets_per_second(self) -> float:
+        """Packets that all units of one direction process."""
+        return self.units_per_direction * self.unit_packets_per_second
+
+
+class Reads(Part):
+    """State of outstanding RC READs."""
+
+    bulk_packets: Count
+    """READ responses of at least this many packets are bulk. A queue pair with only such responses is on the slow
+    path."""
+    requester_slow_packets_per_second: PerSecond
+    """Response packets that the requester places on its slow path."""
+    responder_slow_packets_per_second: PerSecond
+    """Response packets that the responder generates on its slow path."""
+    scatter_lists: Count
+    """Queue pairs, both directions together, whose READs keep their long scatter lists on chip."""
+    scatter_wait_seconds: Seconds
+    """Delay of placement per response packet of the host while a scatter list is fetched again."""
+    requests_per_visit: Count
+    """Most READ requests that one visit of the send scheduler starts."""
+    pending_requests: Count
+    """Requests that the scheduler can start in one round over all queue pairs before they spill to host memory."""
+    spilled_packets_per_second: PerSecond
+    """Response packets placed when each looks up its request in host memory."""
+
+
+class Acknowledgements(Part):
+    """The unit of RC acknowledgements."""
+
+    contexts: Count
+    """Queue pair ends whose state the unit holds."""
+    burst_messages: Count
+    """Acknowledgements of one post that the unit receives without stopping the pipeline."""
+    small_message_bytes: Bytes
+    """Messages up to this size are acknowledged one by one as they arrive."""
+    bulk_message_bytes: Bytes
+    """Messages from this size on hold the pipeline long enough to be blocked."""
+    wait_seconds: Seconds
+    """Delay of arriving bulk packets by the acknowledgement of a small message."""
+    blocks_data: bool
+    """Whether acknowledgements and arriving data share the unit."""
+
+
+class Arbiter(Part):
+    """The arbiter that switches the packet engine between sending and receiving RC traffic."""
+
+    packets_per_second: PerSecond
+    """Packets, both ways together, that pass while it switches for every burst."""
+    burst_wqes: Count
+    """Largest number of work requests of one post that form a single burst."""
+    queue_pairs: Count
+    """Queue pair ends that it holds ready. With more, it loads one for every burst."""
+    quantum_bytes: Bytes
+    """Messages up to this size are sent in one turn."""
+
+
+class TransmitStaging(Part):
+    """On-chip memory for RC packets of several segments until they are acknowledged."""
+
+    size_bytes: Bytes
+    """Capacity: one packet of the path MTU per active queue pair end."""
+    queue_pairs: Count
+    """Queue pair ends that are active at once."""
+    sharpness: Sharpness
+    """Exponent of the miss curve, as for a cache."""
+    refill_seconds: Seconds
+    """Time to assemble an evicted packet again."""
+
+
+class Pcie(Part):
+    """The NIC's PCI Express slot."""
+
+    generation: int = Field(ge=3, le=6)
+    """PCI Express generation: 3 to 6."""
+    lanes: int = Field(ge=1, le=32)
+    """Link width."""
+    max_payload_bytes: Bytes
+    """Largest payload of one write or completion (MPS)."""
+    max_read_request_bytes: Bytes
+    """Largest read request (MRRS)."""
+    read_tags: Count
+    """Read requests in flight."""
+    read_latency_seconds: Seconds
+    """Round trip of a memory read on the NIC's socket, under load."""
+    sges_read_with_wqe: Count
+    """Scatter/gather entries in the WQE's first block. A dependent read fetches the later ones."""
+    strict_ordering: bool
+    """Whether no PCIe write of the NIC can overtake an earlier one."""
+    bulk_segment_bytes: Bytes
+    """Segments from this size on fill the window of writes that strict ordering keeps in flight."""
+    small_segment_bytes: Bytes
+    """Segments up to this size take the strictly ordered short path."""
+    ordered_write_wait_seconds: Seconds
+    """Delay of strictly ordered writes when a short segment follows a bulk one."""
+    ordered_read_wait_seconds: Seconds
+    """Delay of reads behind these writes."""
+
+    @property
+    def bytes_per_second(self) -> float:
+        """TLP bytes/s that each direction can carry."""
+        return usable_bytes_per_second(self.generation, self.lanes)
+
+
+class Cache(Part):
+    """An on-chip cache in front of a table in host memory."""
+
+    entries: Count
+    """Entries that it holds."""
+    sharpness: Sharpness
+    """Exponent of the miss curve around the capacity: 1 for random traffic, above 4 nearly a step, like LRU."""
+    conflict_ratio: HalfShare
+    """Share of lookups that miss by conflict (limited associativity) when the working set is as large as the cache."""
+    miss_seconds: Seconds
+    """Time to load a missed entry."""
+    outstanding_misses: Count
+    """Misses that can delay the receive pipeline at once."""
+
+
+class TranslationCache(Cache):
+    """The cache of memory keys and page addresses (MPT and MTT)."""
+
+    page_bytes: Bytes
+    """Memory per entry: the page size of the registered memory."""
+    look_ahead_messages: Count
+    """Messages of one post whose lookups can overlap."""
+
+
+class WhenMissing(StrEnum):
+    """The fate of a message whose receive is not on chip."""
+
+    WAIT = "wait"
+    """The message holds the receive pipeline until the receive is loaded: the buffer fills."""
+    WITHHOLD = "withhold"
+    """The sender gets no credit and slows down. Only RC has credits."""
+    DROP = "drop"
+    """The message is dropped without notice. Only UD allows it."""
+
+
+class ReceiveQueues(Part):
+    """Receives of one kind of queue pair on their way on chip."""
+
+    prefetch_wqes: Count
+    """Receives of one post that the prefetcher takes. A larger post overruns it."""
+    resident_wqes_per_queue: Count
+    """Receives of one queue that stay on chip from prefetch to use."""
+    overrun_wait_seconds: Seconds
+    """Delay of a message whose prefetched receive was overrun."""
+    window_wqes_per_queue: Count
+    """Receives of a long ring that the NIC prefetches into shared memory. A ring of half as many needs none."""
+    slot_bytes: Bytes
+    """Smallest shared memory of one receive."""
+    size_bytes: Bytes
+    """Shared memory for the receives of all queues of this kind."""
+    sharpness: Sharpness
+    """Exponent of the miss curve, as for a cache."""
+    conflict_ratio: HalfShare
+    """Share of conflict misses, as for a cache."""
+    on_demand_wqes: Count
+    """A post of at most this many receives is not prefetched. Each receive is fetched on demand."""
+    look_ahead_bytes: Bytes
+    """A queue has one fetch in flight per this many bytes of its path MTU."""
+    fetch_seconds: Seconds
+    """Time of a fetch on demand."""
+    outstanding_fetches: Count
+    """Fetches on demand that can be in flight."""
+    when_missing: WhenMissing
+    """The fate of the message meanwhile."""
+
+
+class SendWqeCache(Part):
+    """The cache of posted sends."""
+
+    entries: Count
+    """Send WQEs of all queues that the cache holds."""
+
+
+class ReceiveBuffer(Part):
+    """The buffer of packets that wait for placement."""
+
+    size_bytes: Bytes
+    """Capacity for all packets of the lossless priority."""
+    xoff_bytes: Bytes
+    """Fill level at which the host pauses its peer."""
+    lossless: bool
+    """Whether a filling buffer pauses the peer (PFC). Otherwise it drops packets."""
+
+    @model_validator(mode="after")
+    def _headroom(self) -> Self:
+        if self.xoff_bytes > self.size_bytes:
+            raise ValueError(f"xoff_bytes {self.xoff_bytes} lies above size_bytes {self.size_bytes}")
+        return self
+
+
+class Loopback(Part):
+    """The path inside the NIC from its send side to its receive side."""
+
+    rate_bps: Rate
+    """Bits/s that the path carries."""
+    rate_limited: bool
+    """Whether streamed queue pairs also yield to arrivals from the network."""
+
+
+class HostMemory(Part):
+    """The memory that holds the buffers."""
+
+    bandwidth_bps: Rate
+    """Bits/s of memory that the NIC can use, reads and writes together."""
+    io_cache_bytes: Bytes
+    """Part of the last-level cache that takes the NIC's writes (DDIO). Writes that fit need no memory bandwidth."""
+    far_latency_seconds: Seconds
+    """Extra latency of a PCIe transaction whose buffer is on another socket."""
+    gpu_latency_seconds: Seconds
+    """Extra latency of a PCIe transaction whose buffer is GPU memory."""
+
+
+class SocketLink(Part):
+    """The link between the sockets."""
+
+    rate_bps: Rate
+    """Payload bits/s, reads and writes together."""
+    streamed_rate_bps: Rate
+    """The same while RC streams read and write: the link flushes each write before its acknowledgement."""
+
+
+class GpuBridge(Part):
+    """The PCIe switch between NIC and GPU."""
+
+    redirects: bool
+    """Whether access control (ACS) redirects traffic between NIC and GPU to the root complex."""
+    contended_read_bps: Rate
+    """Payload bits/s that the NIC reads through the root complex while it also writes for RC streams. Each write is
+    flushed before its acknowledgement, which turns the root complex round."""
+    contended_write_bps: Rate
+    """Payload bits/s that the NIC writes there while it also reads."""
+
+
+class HostHardware(Part):
+    """The server."""
+
+    sockets: int = Field(ge=1, le=8)
+    """NUMA nodes that can hold buffers."""
+    nic_per_socket: bool
+    """Whether every socket has its NIC, so that no buffer is far."""
+    gpu: bool
+    """Whether the NIC can reach GPU memory."""
+
+
+class Subsystem(Part):
+    """The quantities of one RDMA subsystem."""
+
+    name: str = Field(min_length=1)
+    """Short name, as in `--subsystem`."""
+    title: str = Field(min_length=1)
+    """NIC, speed, CPU and slot in a few words."""
+    wire: Wire
+    engine: Engine
+    reads: Reads
+    acknowledgements: Acknowledgements
+    arbiter: Arbiter
+    transmit_staging: TransmitStaging
+    pcie: Pcie
+    context_cache: Cache
+    """Queue pair contexts (ICM)."""
+    translation_cache: TranslationCache
+    datagram_receives: ReceiveQueues
+    """Of UD queue pairs."""
+    reliable_receives: ReceiveQueues
+    """Of RC queue pairs. UC sends no acknowledgement, so its fetches overlap with placement."""
+    send_wqe_cache: SendWqeCache
+    receive_buffer: ReceiveBuffer
+    loopback: Loopback
+    memory: HostMemory
+    socket_link: SocketLink
+    gpu_bridge: GpuBridge
+    host: HostHardware
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.reliable_receives.when_missing is WhenMissing.DROP:
+            raise ValueError("reliable_receives.when_missing: an RC message cannot be dropped; wait or withhold")
+        if self.datagram_receives.when_missing is WhenMissing.WITHHOLD:
+            raise ValueError("datagram_receives.when_missing: UD has no credits; wait or drop")
+        return self
+
+    def with_part(self, part: str, **changes: Any) -> Self:
+        """Return a copy with other quantities in one part, without validation."""
+        current: Part = getattr(self, part)
+        return self.model_copy(update={part: current.model_copy(update=changes)})
