@@ -23,6 +23,8 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class _SeverityFile(Strict):
+    """No `Severity`: `delivered` has a unit."""
+
     text: _Text
     """In words, as published."""
     pause_ratio: float | None = Field(None, gt=0, le=1)
@@ -34,6 +36,8 @@ class _SeverityFile(Strict):
 
 
 class _FixFile(Strict):
+    """Two fields of a `ReferenceAnomaly`."""
+
     status: Annotated[FixStatus, Field(strict=False)]
     """What became of it."""
     text: str = ""
@@ -41,6 +45,8 @@ class _FixFile(Strict):
 
 
 class _ConditionFile(Strict):
+    """No `Condition`: how `value` is read depends on `feature` and `op`."""
+
     feature: str
     """A field of a workload or a derived feature."""
     op: Annotated[Op, Field(strict=False)]
@@ -48,6 +54,8 @@ class _ConditionFile(Strict):
 
 
 class _AnomalyFile(Strict):
+    """No `ReferenceAnomaly`: its parts differ as below."""
+
     title: _Text
     subsystem: _Text
     settings: dict[str, str] = Field(default_factory=dict)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
+from collie.limits import Positive
 
 MAX_HOSTS = 8
 """Hosts that measure together at most: an agent has room for flows with seven others."""
@@ -64,9 +65,9 @@ class HostSpecification:
         packets_per_second: that the NIC processes.
     """
 
-    line_rate_bps: float | None = None
-    pcie_bps: float | None = None
-    packets_per_second: float | None = None
+    line_rate_bps: Positive | None = None
+    pcie_bps: Positive | None = None
+    packets_per_second: Positive | None = None
 
 
 UNSPECIFIED = HostSpecification()
