@@ -38,7 +38,7 @@ class _SeverityFile(Strict):
 class _FixFile(Strict):
     """Two fields of a `ReferenceAnomaly`."""
 
-    status: Annotated[FixStatus, Field(strict=False)]
+    status: FixStatus
     """What became of it."""
     text: str = ""
     """The cure, or what was said instead."""
@@ -49,7 +49,7 @@ class _ConditionFile(Strict):
 
     feature: str
     """A field of a workload or a derived feature."""
-    op: Annotated[Op, Field(strict=False)]
+    op: Op
     value: Any
 
 

@@ -20,9 +20,10 @@ from typing import Any
 
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.answers import ANSWERS
+from collie.plain import typed
 from collie.ports import Channel
 from collie.readings.samples import AgentSample, parse_sample
-from collie.untrusted import defused, read_json, typed
+from collie.untrusted import defused, read_json
 
 PING_SECONDS = 1.5
 SILENCE_SECONDS = 10.0

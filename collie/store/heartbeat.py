@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from collie.campaign.progress import CampaignProgress
 from collie.errors import StoreError
+from collie.plain import typed
 from collie.store.directory import read_some, write_whole
-from collie.untrusted import read_json, typed
+from collie.untrusted import read_json
 
 PERIOD_SECONDS = 3.0
 SCHEMA_VERSION = 1

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collie.detect.measurement import Measurement
+from collie.plain import typed
 from collie.ports import Measured, RunRecord
 from collie.store import codec, schema
 from collie.store.series import decode_series, encode_series
-from collie.untrusted import defused, typed
+from collie.untrusted import defused
 from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload, render
 
