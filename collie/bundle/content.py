@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from collie.campaign.bundle import Bundle
@@ -12,13 +11,16 @@ from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
-from collie.store.codec import Json, decode_mfs, decode_workload, encode_mfs, plain
-from collie.untrusted import UNSAFE_CHARACTERS, typed
+from collie.plain import CODEC, typed
+from collie.store.codec import Json, decode_mfs, decode_workload, encode_mfs
+from collie.untrusted import UNSAFE_CHARACTERS
 from collie.workloads.constraint import VERBS, HostLimits, within
 from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs
 from collie.workloads.workload import Workload, render
 
 VERSION = 1
+
+_TEXTS = ("name", "collie_version", "exported", "found_on", "sentence", "likely")
 
 
 def encode(bundle: Bundle) -> Json:
@@ -26,12 +28,7 @@ def encode(bundle: Bundle) -> Json:
     then = bundle.then
     return {
         "bundle_version": VERSION,
-        "name": bundle.name,
-        "collie_version": bundle.collie_version,
-        "exported": bundle.exported,
-        "found_on": bundle.found_on,
-        "sentence": bundle.sentence,
-        "likely": bundle.likely,
+        **{key: getattr(bundle, key) for key in _TEXTS},
         "symptom": bundle.symptom.value,
         "features": encode_mfs(bundle.mfs),
         "anomaly": _run(bundle, bundle.plan.anomaly),
@@ -40,15 +37,10 @@ def encode(bundle: Bundle) -> Json:
             for workload, condition in bundle.plan.controls
         ],
         "uncontrolled": encode_mfs(Mfs(bundle.plan.uncontrolled)),
-        "thresholds": asdict(bundle.thresholds),
+        "thresholds": CODEC.write(bundle.thresholds),
         "verify": bundle.verify,
-        "counters": then
-        and {
-            "raised": [list(pair) for pair in then.signature.raised],
-            "ordinary": dict(then.levels.ordinary),
-            "packets": list(then.levels.packets),
-        },
-        "fingerprints": {host: plain(each.values) for host, each in bundle.fingerprints.items()},
+        "counters": then and {**CODEC.write(then.signature), **CODEC.write(then.levels)},
+        "fingerprints": {host: CODEC.write(each.values) for host, each in bundle.fingerprints.items()},
     }
 
 
@@ -86,17 +78,12 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
     if not all(condition.holds(anomaly) for condition in mfs.conditions):
         raise ValueError(f"its workload does not satisfy its own conditions, {mfs}")
     return Bundle(
-        name=_text(raw["name"]),
-        collie_version=_text(raw["collie_version"]),
-        exported=_text(raw["exported"]),
-        found_on=_text(raw["found_on"]),
-        sentence=_text(raw["sentence"]),
-        likely=_text(raw["likely"]),
+        **{key: typed(str, raw[key]) for key in _TEXTS},
         symptom=Symptom(raw["symptom"]),
         mfs=mfs,
         plan=Plan(anomaly, controls, _conditions(raw["uncontrolled"])),
         siblings=siblings,
-        thresholds=Thresholds(**{str(name): _number(value) for name, value in raw["thresholds"].items()}),
+        thresholds=typed(Thresholds, raw["thresholds"]),
         verify=raw["verify"] is True,
         then=_then(raw["counters"]),
         fingerprints={
@@ -124,21 +111,8 @@ def _conditions(raw: Any) -> tuple[Condition, ...]:
 def _then(raw: Mapping[str, Any] | None) -> Then | None:
     if raw is None:
         return None
-    signature = Signature(tuple((_text(name), _number(height)) for name, height in raw["raised"]))
-    ordinary = {_text(name): _number(level) for name, level in raw["ordinary"].items()}
-    return Then(signature, Levels(ordinary, tuple(_text(name) for name in raw["packets"])))
-
-
-def _text(raw: Any) -> str:
-    if not isinstance(raw, str):
-        raise ValueError(f"{raw!r} is no text")
-    return raw
-
-
-def _number(raw: Any) -> float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float):
-        raise ValueError(f"{raw!r} is no number")
-    return float(typed(float, raw))
+    signature = typed(Signature, {"raised": raw["raised"]})
+    return Then(signature, typed(Levels, {"ordinary": raw["ordinary"], "packets": raw["packets"]}))
 
 
 def _texts(raw: Any) -> Iterator[str]:

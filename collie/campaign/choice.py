@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from collie.errors import StoreError
 from collie.inventory.safety import SafetyLimits
-from collie.untrusted import typed
+from collie.plain import CODEC, typed
 from collie.workloads.pruning import Capabilities
 
 DEFAULT_SUBSYSTEM = "F"
@@ -140,7 +140,7 @@ class SearchChoice:
 
     def to_settings(self) -> dict[str, Any]:
         """Return plain values from which `from_settings` makes the same choice."""
-        return dataclasses.asdict(self)
+        return cast("dict[str, Any]", CODEC.write(self))
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> SearchChoice:
@@ -151,18 +151,15 @@ class SearchChoice:
         Raises:
             StoreError: they are none, or none that a command line could have said: somebody else made that campaign.
         """
-        said = {name: value for name, value in settings.items() if name not in (GATE, "capabilities")}
-        known = settings.get("capabilities")
+        said = {name: value for name, value in settings.items() if name != GATE}
         try:
             chosen: SearchChoice = typed(cls, said)
-            capabilities = None if known is None else Capabilities.from_plain(known)
             if not 1 <= chosen.pairs <= MAX_PAIRS:
                 raise ValueError(f"pairs is {chosen.pairs}; expected 1 to {MAX_PAIRS}")
             if chosen.testbed.noise < 0:
                 raise ValueError(f"noise is {chosen.testbed.noise}; expected 0 or more")
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except ValueError as error:
             raise StoreError(f"the settings of the campaign are those of no search: {error!s:.300}") from None
-        chosen = dataclasses.replace(chosen, capabilities=capabilities)
         return chosen if chosen.testbed.is_simulated else chosen.naming(_ONCE_USUAL, _ONCE_USUAL)
 
     def naming(self, space: str, recipe: str) -> SearchChoice:
@@ -213,7 +210,7 @@ class GateChoice:
 
     def to_settings(self) -> dict[str, Any]:
         """Return plain values from which `from_settings` makes the same choice; those of a search, and one more."""
-        own = dataclasses.asdict(dataclasses.replace(self, search=SearchChoice()))
+        own = CODEC.write(dataclasses.replace(self, search=SearchChoice()))
         del own["search"]
         return {**self.search.to_settings(), GATE: own}
 

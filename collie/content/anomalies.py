@@ -23,6 +23,8 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class _SeverityFile(Strict):
+    """No `Severity`: `delivered` has a unit."""
+
     text: _Text
     """As published."""
     pause_ratio: float | None = Field(None, gt=0, le=1)
@@ -34,20 +36,26 @@ class _SeverityFile(Strict):
 
 
 class _FixFile(Strict):
-    status: Annotated[FixStatus, Field(strict=False)]
+    """Two fields of a `ReferenceAnomaly`."""
+
+    status: FixStatus
     """State of the fix."""
     text: str = ""
     """The cure, or the published statement."""
 
 
 class _ConditionFile(Strict):
+    """No `Condition`: how `value` is read depends on `feature` and `op`."""
+
     feature: str
     """A field of a workload or a derived feature."""
-    op: Annotated[Op, Field(strict=False)]
+    op: Op
     value: Any
 
 
 class _AnomalyFile(Strict):
+    """No `ReferenceAnomaly`: its parts differ as below."""
+
     title: _Text
     subsystem: _Text
     settings: dict[str, str] = Field(default_factory=dict)

@@ -32,6 +32,8 @@ _MESSAGES = "messages"
 
 
 class _ApplicationFile(Strict):
+    """No `Application`: the values depend on a space."""
+
     title: Annotated[str, Field(min_length=1)]
     """One line for people."""
     space: str | None = None
@@ -45,6 +47,8 @@ class _ApplicationFile(Strict):
 
 
 class _ReachFile(Strict):
+    """No dataclass: `Values` or `Sizes` come of it, as the dimension demands."""
+
     values: list[Any] | None = Field(None, min_length=1)
     """These values and no others."""
     range: list[Any] | None = Field(None, min_length=2, max_length=2)

@@ -6,17 +6,19 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from collie.content.document import Document, read_document, read_text
 from collie.content.locate import ContentKind, available, display_path, find
 from collie.content.model import Strict, validate
-from collie.counters.catalog import Catalog, Counter, CounterKind, Ignored, Role, Unit
+from collie.counters.catalog import Catalog, Counter, Ignored, Source
 from collie.counters.discovery import Names, discovered
 from collie.errors import ContentError, Problem, Problems
+from collie.limits import Limits, Text
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
@@ -26,44 +28,28 @@ _COSTLY = re.compile(r"\)[*+{]|\(\?|\\[1-9]|(?:[*+{].*){4}")
 """What may keep a regular expression busy for ever: a repeated group, a look-around, a back reference, and more than
 three repetitions."""
 
-_Source = Literal["hw_counters", "device_hw_counters", "counters", "ethtool", "netdev", "devlink", "model"]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CounterEntry(Counter):
+    """A counter as a file states it: with placeholders in its texts, and more than other counters have to state."""
 
-class _CounterFile(Strict):
-    name: str = Field(min_length=1)
-    source: _Source
-    unit: Annotated[Unit, Field(strict=False)]
-    kind: Annotated[CounterKind, Field(strict=False)]
-    component: str = Field(min_length=1)
-    width: int = Field(64, ge=4, le=64)
-    gauge: bool = False
-    scale: int = Field(1, ge=1)
-    role: Annotated[Role | None, Field(strict=False)] = None
-    refresh_seconds: float = Field(0.0, ge=0, le=3600)
-    meaning: str = Field(min_length=1)
-    spelled: str = ""
-    canonical: str = Field("", pattern=r"^[a-z0-9_{}]*$")
-    availability: str = ""
-    saturates: bool = False
-    link_layer: Literal["", "Ethernet", "InfiniBand"] = ""
-
-
-class _IgnoredFile(Strict):
-    pattern: str = Field(min_length=1, max_length=400)
-    source: _Source
-    reason: str = Field(min_length=1)
+    source: Source
+    scale: Annotated[int, Limits(ge=1)] = 1
+    meaning: Text = field()
 
 
 class _CatalogFile(Strict):
+    """No `Catalog`: `expand` makes several counters of one entry."""
+
     driver: str
     """Name of the catalog and of its folder."""
     drivers: list[str] = Field(default_factory=list)
     """Kernel drivers that the catalog is for, where they have other names."""
     expand: dict[str, list[str | int]] = Field(default_factory=dict)
     """Values of the placeholders in names: a counter with placeholders stands for one per combination."""
-    counters: list[_CounterFile] = Field(min_length=1)
+    counters: list[_CounterEntry] = Field(min_length=1)
     """What is sampled."""
-    ignored: list[_IgnoredFile] = Field(default_factory=list)
+    ignored: list[Ignored] = Field(default_factory=list)
     """What the driver exposes and nobody samples."""
 
 
@@ -136,13 +122,12 @@ def _load(path: Path) -> Catalog:
     if problems or file is None:
         raise ContentError(problems)
     counters = tuple(counter for entry in file.counters for counter in _expanded(entry, file.expand))
-    ignored = tuple(Ignored(**rule.model_dump()) for rule in file.ignored)
-    return Catalog(file.driver, counters, tuple(file.drivers), ignored)
+    return Catalog(file.driver, counters, tuple(file.drivers), tuple(file.ignored))
 
 
-def _expanded(entry: _CounterFile, values: Mapping[str, Sequence[str | int]]) -> Iterator[Counter]:
+def _expanded(entry: _CounterEntry, values: Mapping[str, Sequence[str | int]]) -> Iterator[Counter]:
     """Yield one counter per combination of the placeholders in an entry's name."""
-    written: dict[str, Any] = entry.model_dump()
+    written = asdict(entry)
     for chosen in _combinations(entry.name, values):
         fields: dict[str, Any] = {
             key: _filled(value, chosen) if type(value) is str else value for key, value in written.items()

@@ -19,6 +19,8 @@ MAX_STEPS = 24
 
 
 class _DimensionFile(Strict):
+    """No `Dimension`: the keys present decide which of three kinds it is."""
+
     values: list[Any] | None = Field(None, min_length=1, max_length=1000)
     """Values without an order, simplest first; instead of a ladder."""
     range: list[Any] | None = Field(None, min_length=2, max_length=2)

@@ -1,25 +1,31 @@
-"""From a YAML file to a pydantic model, every complaint at its line and in words of the file.
+"""From a YAML file to a dataclass or a pydantic model, with every problem at its line and in words of the file.
 
-The one place that knows how pydantic words its errors; whoever reads a file of an own kind (a subsystem, an inventory)
-passes a model class with `extra="forbid"` and gets the same quality of messages.
+The limits of a field stand at the field: in a dataclass as `collie.limits`. A pydantic model is for a file whose shape
+differs from the dataclass that Collie works with. This is the one place that knows how pydantic words its errors.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from types import MappingProxyType
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from collie.content.document import Document, Location, read_document
 from collie.errors import ContentError, Problem, Problems
 from collie.workloads.parse import unknown_key
 
-M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Strict(BaseModel):
@@ -28,12 +34,12 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def load_model(path: Path | str, kind: type[M], error: type[ContentError] = ContentError) -> M:
+def load_model(path: Path | str, kind: type[T], error: type[ContentError] = ContentError) -> T:
     """Read and validate a YAML file.
 
     Args:
         path: the file.
-        kind: a pydantic model; give it `extra="forbid"`, or unknown keys pass.
+        kind: as `validate`.
         error: what to raise, `InventoryError` for a hosts file.
 
     Raises:
@@ -49,23 +55,43 @@ def load_model(path: Path | str, kind: type[M], error: type[ContentError] = Cont
     return model
 
 
-def validate(document: Document, kind: type[M], problems: list[Problem], at: Location = ()) -> M | None:
+def validate(
+    document: Document,
+    kind: type[T],
+    problems: list[Problem],
+    at: Location = (),
+    given: Mapping[str, Any] = _NOTHING,
+) -> T | None:
     """Validate a document, or the part of it at a location.
 
     Args:
         document: the file.
-        kind: the model of that part.
-        problems: receives what is wrong.
-        at: where the part stands; the whole document unless given.
+        kind: a dataclass, or a pydantic model with `extra="forbid"`. Other models ignore unknown keys.
+        problems: receives the problems.
+        at: the location of the part; the whole document unless given.
+        given: fields that the file does not state; it must not have their keys.
 
     Returns:
-        The model, or None when something was wrong.
+        The value, or None when there was a problem.
     """
+    part = document.part(*at)
+    found = []
+    if isinstance(part, dict) and given:
+        found = [_unknown(document, kind, (*at, key), (key,), given) for key in given if key in part]
+        part = {**part, **given}
     try:
-        return kind.model_validate(document.part(*at))
+        # In JSON, unlike in Python's values, strict mode takes a list for a tuple and a text for an enumeration.
+        value: T = _schema(kind).validate_json(json.dumps([part]))[0]  # type: ignore[arg-type]  # types have a hash
     except ValidationError as failure:
-        problems.extend(_once(_problem(document, kind, each, at) for each in failure.errors(include_url=False)))
-        return None
+        found += [_problem(document, kind, each, at, given) for each in failure.errors(include_url=False)]
+    problems.extend(_once(found))
+    return None if found else value
+
+
+@cache
+def _schema(kind: Any) -> TypeAdapter[tuple[Any]]:
+    """Return the schema of a tuple of one value: a dataclass takes no settings itself, and has those around it."""
+    return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid", strict=True))
 
 
 def _once(found: Iterable[Problem]) -> Iterator[Problem]:
@@ -77,14 +103,19 @@ def _once(found: Iterable[Problem]) -> Iterator[Problem]:
             yield problem
 
 
-def _problem(document: Document, kind: type[BaseModel], details: ErrorDetails, at: Location) -> Problem:
-    steps = tuple(_inside(document, at, details["loc"]))
+def _unknown(document: Document, kind: type, location: Location, steps: Location, given: Mapping[str, Any]) -> Problem:
+    known = _keys(kind, steps[:-1]) - (given.keys() if len(steps) == 1 else set())
+    return document.problem(unknown_key(str(location[-1]), sorted(known)), *location)
+
+
+def _problem(document: Document, kind: type, details: ErrorDetails, at: Location, given: Mapping[str, Any]) -> Problem:
+    loc = details["loc"][1:]
+    steps = tuple(_inside(document, at, loc))
     location = at + steps
-    last = str(details["loc"][-1]) if details["loc"] else ""
-    if details["type"] == "extra_forbidden":
-        return document.problem(unknown_key(last, sorted(_keys(kind, steps[:-1]))), *location)
+    if details["type"] in _UNKNOWN_KEY:
+        return _unknown(document, kind, location, steps, given)
     if details["type"] == "missing":
-        missing = details["loc"][-1]
+        missing = loc[-1]
         parent = location[:-1] if location and location[-1] == missing else location
         owner = f" in {_named(parent)}" if parent else ""
         what = f"item {missing + 1}" if isinstance(missing, int) else f"key {missing!r}"
@@ -115,26 +146,31 @@ def _inside(document: Document, at: Location, loc: Sequence[str | int]) -> Itera
             yield step
 
 
-def _keys(kind: type[BaseModel], steps: Sequence[str | int]) -> set[str]:
-    """Return the keys that the models at a location know."""
+def _keys(kind: type, steps: Sequence[str | int]) -> set[str]:
+    """Return the keys that the classes at a location know."""
     kinds = {kind}
     for step in steps:
-        below: set[type[BaseModel]] = set()
-        for model in kinds:
-            for name, info in model.model_fields.items():
-                if step in (name, info.alias):
-                    below |= set(_models(info.annotation))
-        # An index or the key of a plain mapping: the models of the values were already gathered one step above.
+        below = {each for one in kinds for each in _classes(fields_of(one).get(str(step)))}
+        # An index or the key of a plain mapping: the classes of the values were already gathered one step above.
         kinds = below or kinds
-    return {info.alias or name for model in kinds for name, info in model.model_fields.items()}
+    return {key for one in kinds for key in fields_of(one)}
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def fields_of(kind: type) -> dict[str, Any]:
+    """Return the types of the fields of a dataclass or of a model, by their keys in a file."""
+    if not issubclass(kind, BaseModel):
+        return get_type_hints(kind)
+    return {info.alias or name: info.annotation for name, info in kind.model_fields.items()}
+
+
+def _classes(annotation: Any) -> Iterator[type]:
+    if isinstance(annotation, type) and (is_dataclass(annotation) or issubclass(annotation, BaseModel)):
         yield annotation
     for inner in get_args(annotation):
-        yield from _models(inner)
+        yield from _classes(inner)
 
+
+_UNKNOWN_KEY = {"extra_forbidden", "unexpected_keyword_argument"}
 
 _WORDINGS: Mapping[str, str] = {
     "string_type": "should be text",
@@ -150,6 +186,7 @@ _WORDINGS: Mapping[str, str] = {
     "tuple_type": "should be a list",
     "dict_type": "should be keys and values",
     "model_type": "should be keys and values",
+    "dataclass_type": "should be keys and values",
     "model_attributes_type": "should be keys and values",
     "none_required": "should be left out",
     "greater_than": "should be more than {gt}",

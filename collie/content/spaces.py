@@ -22,12 +22,16 @@ from collie.workloads.workload import FIELD_NAMES
 
 
 class _LimitsFile(Strict):
+    """No `HostLimits`: sizes have units."""
+
     total_mrs: int = Field(HostLimits().total_mrs, ge=1)
     pinned_bytes: Any = None
     outstanding_bytes: Any = None
 
 
 class _SpaceFile(Strict):
+    """No `Space`: its parts are read with the space around them."""
+
     limits: dict[str, Any] = Field(default_factory=dict)
     """Capacity of one host."""
     fixed: dict[str, Any] = Field(default_factory=dict)

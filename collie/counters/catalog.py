@@ -6,7 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final, Literal
+
+from collie.limits import Limits, Text
+
+Source = Literal["hw_counters", "device_hw_counters", "counters", "ethtool", "netdev", "devlink", "model"]
+"""Where a file may say that a counter is read."""
 
 
 class CounterKind(StrEnum):
@@ -85,22 +90,22 @@ class Counter:
         link_layer: the only one on which it counts, in sysfs' spelling, empty for any.
     """
 
-    name: str
+    name: Text
     source: str
     unit: Unit
     kind: CounterKind
-    component: str
-    width: int = 64
+    component: Text
+    width: Annotated[int, Limits(ge=4, le=64)] = 64
     gauge: bool = False
     scale: float = 1
     role: Role | None = None
-    refresh_seconds: float = 0.0
+    refresh_seconds: Annotated[float, Limits(ge=0, le=3600)] = 0.0
     meaning: str = ""
     spelled: str = ""
-    canonical: str = ""
+    canonical: Annotated[str, Limits(pattern=r"^[a-z0-9_{}]*$")] = ""
     availability: str = ""
     saturates: bool = False
-    link_layer: str = ""
+    link_layer: Literal["", "Ethernet", "InfiniBand"] = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -118,9 +123,9 @@ class Ignored:
         reason: why they are excluded.
     """
 
-    pattern: str
-    source: str
-    reason: str
+    pattern: Annotated[str, Limits(min_length=1, max_length=400)]
+    source: Source
+    reason: Text
 
     def covers(self, source: str, name: str) -> bool:
         """Whether this excludes a counter."""

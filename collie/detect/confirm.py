@@ -21,8 +21,10 @@ import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
 from collie.detect.symptom import Symptom, Verdict
+from collie.limits import Count, Factor, Limits, Ratio
 from collie.workloads.units import format_count
 from collie.workloads.workload import Workload
 
@@ -50,15 +52,15 @@ class Confirmation:
     that struck once, and strikes 5 % of the runs, passes with 0.7 %.
     """
 
-    needed: int = 2
-    runs: int = 3
-    void_runs: int = 3
-    fresh_siblings: int = 0
-    clear_pause: float = 10.0
-    clear_deficit: float = 2.0
-    borderline_siblings: int = 0
-    healthy_false_positive_rate: float = 0.01
-    false_chance: float | None = None
+    needed: Count = 2
+    runs: Count = 3
+    void_runs: Annotated[int, Limits(ge=0)] = 3
+    fresh_siblings: Annotated[int, Limits(ge=0, le=100)] = 0
+    clear_pause: Factor = 10.0
+    clear_deficit: Factor = 2.0
+    borderline_siblings: Annotated[int, Limits(ge=0, le=100)] = 0
+    healthy_false_positive_rate: Ratio = 0.01
+    false_chance: Ratio | None = None
 
     def is_clear(self, verdict: Verdict) -> bool:
         """Whether a verdict is so far beyond its threshold that no disturbance known of explains it."""

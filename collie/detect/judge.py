@@ -22,6 +22,7 @@ from functools import cached_property
 from collie.detect.bounds import NOTHING_EXPECTED, Bound, at_sink
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Outcome, Symptom, Verdict, inconclusive
+from collie.limits import Factor, Ratio
 from collie.workloads.plan import shares, sinks
 from collie.workloads.units import format_rate
 from collie.workloads.workload import Workload
@@ -44,13 +45,13 @@ class Thresholds:
             turns unevenly: a queue pair at half of the mean is slow, one at a tenth is starved.
     """
 
-    pause_ratio: float = 0.001
-    pause_frames: float = 3.0
-    throughput_deficit: float = 0.2
-    loss_ratio: float = 0.001
-    rnr_ratio: float = 0.05
-    repeat_ratio: float = 0.01
-    qp_deficit: float = 0.9
+    pause_ratio: Ratio = 0.001
+    pause_frames: Factor = 3.0
+    throughput_deficit: Ratio = 0.2
+    loss_ratio: Ratio = 0.001
+    rnr_ratio: Ratio = 0.05
+    repeat_ratio: Ratio = 0.01
+    qp_deficit: Ratio = 0.9
 
 
 def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds: Thresholds) -> Verdict:

@@ -14,7 +14,7 @@ from collie.counters.catalog import SOFTWARE_DRIVERS
 from collie.detect.bounds import Bound, packets_per_byte
 from collie.errors import TestbedError
 from collie.inventory.hosts import UNSPECIFIED, Host, HostSpecification
-from collie.untrusted import typed
+from collie.plain import typed
 from collie.workloads.workload import Workload
 
 _VOLATILE = frozenset({"id", "ok", "clock", "pid", "memory_available_bytes", "protocol"})

@@ -21,9 +21,10 @@ from typing import Any
 from collie.errors import AgentError, CommandTimeout, HostUnreachable, TestbedError
 from collie.hosts.answers import ANSWERS
 from collie.hosts.timing import DEFAULT_TIMING
+from collie.plain import typed
 from collie.ports import Channel
 from collie.readings.samples import AgentSample, parse_sample
-from collie.untrusted import read_json, sanitized, typed
+from collie.untrusted import read_json, sanitized
 
 PING_SECONDS = 1.5
 SILENCE_SECONDS = 10.0

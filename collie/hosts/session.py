@@ -28,8 +28,9 @@ from collie.hosts.facts import HostFacts, parse_facts
 from collie.hosts.protocol import AgentClient, AgentGone
 from collie.hosts.timing import DEFAULT_TIMING, HostTiming
 from collie.inventory.hosts import Host
+from collie.plain import typed
 from collie.ports import Channel, Clock, Completed, Remote
-from collie.untrusted import read_json, typed, whole_number
+from collie.untrusted import read_json, whole_number
 
 logger = logging.getLogger(__name__)
 

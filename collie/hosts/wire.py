@@ -20,7 +20,8 @@ from collie.hosts.facts import Gid, PortFacts, matching_gid
 from collie.hosts.run import in_parallel
 from collie.hosts.session import HostSession
 from collie.inventory.hosts import Host
-from collie.untrusted import read_json, typed, whole_number
+from collie.plain import typed
+from collie.untrusted import read_json, whole_number
 
 COMMAND_SECONDS = 10.0
 _PINGS = ("-n", "-q", "-c", "3", "-i", "0.2", "-W", "1")

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from collie.inventory.hosts import (
     MAX_HOSTS,
+    UNSPECIFIED,
     Host,
     HostSpecification,
     Inventory,
@@ -24,6 +25,7 @@ from collie.inventory.hosts import (
     word,
 )
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
+from collie.limits import Positive
 
 HostName = Annotated[str, AfterValidator(word("host name for an inventory"))]
 DeviceName = Annotated[str, AfterValidator(word("name for a device"))]
@@ -33,19 +35,6 @@ MAX_LISTED = 4096
 MAX_DEVICES = 64
 """Limit for one host."""
 
-_Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-class SpecificationEntry(BaseModel):
-    """`specification:` of a host."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    line_rate_bps: _Rate | None = None
-    pcie_bps: _Rate | None = None
-    packets_per_second: _Rate | None = None
-
-
 _DataAddress = Annotated[str, AfterValidator(check_ip_address)]
 _Device = Annotated[str, AfterValidator(word("RDMA device"))]
 _IbPort = Annotated[int, Field(ge=1, le=255)]
@@ -54,7 +43,7 @@ _Processes = Annotated[int, Field(ge=1, le=64)]
 
 
 class DeviceEntry(BaseModel):
-    """One entry under `devices:`."""
+    """One entry under `devices:` of a host that has several. No `Host`: that also has the fields that devices share."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,7 +54,7 @@ class DeviceEntry(BaseModel):
     gid_index: _GidIndex | None = None
     processes: _Processes | None = None
     """Processes that share the queue pairs of a run on this device. Default: the host's."""
-    specification: SpecificationEntry | None = None
+    specification: HostSpecification | None = None
     """Caps the expected throughput of a healthy port. Default: the host's."""
 
 
@@ -82,7 +71,7 @@ _OF_THE_ONE_DEVICE = ("device", "data_address", "ib_port", "gid_index")
 
 
 class HostEntry(BaseModel):
-    """One entry under `hosts:`."""
+    """One entry under `hosts:`. No `Host`: it can stand for several, one for each device."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -104,7 +93,7 @@ class HostEntry(BaseModel):
     python: Annotated[str, AfterValidator(check_program)] = "/usr/bin/python3"
     data_path: Literal["native", "pyverbs"] | None = None
     processes: _Processes | None = None
-    specification: SpecificationEntry = SpecificationEntry()
+    specification: HostSpecification = UNSPECIFIED
 
     def endpoint_names(self, name: str) -> list[str]:
         """Return the names of the endpoints: the host of this name, or each of its devices."""
@@ -129,7 +118,7 @@ class HostEntry(BaseModel):
                     "ib_port": port.ib_port,
                     "gid_index": port.gid_index,
                     "processes": port.processes or self.processes,
-                    "specification": HostSpecification(**(port.specification or self.specification).model_dump()),
+                    "specification": port.specification or self.specification,
                 }
             )
             for endpoint, (where, port) in zip(self.endpoint_names(name), self.ports(), strict=True)
@@ -154,11 +143,8 @@ class HostEntry(BaseModel):
         return self
 
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
 class SafetyEntry(BaseModel):
-    """`safety:`. Null lifts a limit."""
+    """`safety:`. Null lifts a limit. No `SafetyLimits`: the units differ."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -189,7 +175,7 @@ _OWN = {
 
 
 class InventoryFile(BaseModel):
-    """A hosts file. `hosts.example.yaml` explains every line."""
+    """A hosts file. `hosts.example.yaml` explains every line. No `Inventory`: it names hosts where that has them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from collie.inventory.safety import REAL_HOSTS, SafetyLimits
+from collie.limits import Positive
 
 MAX_HOSTS = 8
 """Limit of hosts that measure together: an agent has room for flows with seven others."""
@@ -62,9 +63,9 @@ class HostSpecification:
         packets_per_second: packet rate of the NIC.
     """
 
-    line_rate_bps: float | None = None
-    pcie_bps: float | None = None
-    packets_per_second: float | None = None
+    line_rate_bps: Positive | None = None
+    pcie_bps: Positive | None = None
+    packets_per_second: Positive | None = None
 
 
 UNSPECIFIED = HostSpecification()

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from collie.counters.catalog import Catalog
 from collie.counters.series import Snapshot
-from collie.untrusted import typed
+from collie.plain import typed
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated, Literal
 
 from collie.counters.catalog import CounterKind
 from collie.detect.confirm import Confirmation
 from collie.detect.judge import Thresholds
+from collie.limits import Count, Limits, Positive, Ratio
+
+Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
 
 
 class StrategyName(StrEnum):
@@ -40,10 +44,10 @@ class Schedule:
         step: what one mutation changes.
     """
 
-    start: float = 1.0
-    end: float = 0.1
-    decay: float = 0.8
-    runs_per_temperature: int = 4
+    start: Positive = 1.0
+    end: Positive = 0.1
+    decay: Ratio = 0.8
+    runs_per_temperature: Count = 4
     step: Step = Step.ONE
 
 
@@ -67,8 +71,8 @@ class Bayesian:
     """
 
     sampler: Sampler = Sampler.TPE
-    runs_per_counter: int = 4
-    history: int = 10_000
+    runs_per_counter: Count = 4
+    history: Annotated[int, Limits(ge=10, le=100_000)] = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,8 @@ class Guide:
         random_share: share of random proposals after that.
     """
 
-    starts: int = 40
-    random_share: float = 0.1
+    starts: Count = 40
+    random_share: Annotated[float, Limits(ge=0, le=1)] = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +101,11 @@ class Extraction:
         most_runs: runs at most for one anomaly, plain siblings left out.
     """
 
-    false_negative_rate: float = 0.01
-    false_positive_rate: float = 0.01
-    repeats: int = 1
-    accepting: int = 2
-    most_runs: int = 50
+    false_negative_rate: Ratio = 0.01
+    false_positive_rate: Ratio = 0.01
+    repeats: Count = 1
+    accepting: Count = 2
+    most_runs: Count = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +128,22 @@ class Recipe:
         explain_after_sightings: sightings of a confirmed anomaly after which its explanation pays. 0 explains at once.
             What waits is explained at the latest when the rest of the budget is needed for it.
         audits: proposals inside each explanation that are measured all the same, to see whether it holds.
-        bayesian: of Bayesian optimisation.
         guide: of the guided search.
+        bayesian: of Bayesian optimisation.
     """
 
     name: str
-    strategy: StrategyName = StrategyName.ANNEALING
-    ranking_points: int = 10
+    strategy: StrategyName
+    ranking_points: Annotated[int, Limits(ge=2, le=10_000)] = 10
     schedule: Schedule = field(default_factory=Schedule)
     thresholds: Thresholds = field(default_factory=Thresholds)
     confirmation: Confirmation = field(default_factory=Confirmation)
     extraction: Extraction = field(default_factory=Extraction)
     budget: str = "10h"
     skip_known: bool = True
-    drives: tuple[CounterKind, ...] = (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE)
+    drives: Annotated[tuple[Drivable, ...], Limits(min_length=1)] = (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE)
     explain: bool = True
-    explain_after_sightings: int = 0
-    audits: int = 0
-    bayesian: Bayesian = field(default_factory=Bayesian)
+    explain_after_sightings: Annotated[int, Limits(ge=0, le=1000)] = 0
+    audits: Annotated[int, Limits(ge=0, le=100)] = 0
     guide: Guide = field(default_factory=Guide)
+    bayesian: Bayesian = field(default_factory=Bayesian)

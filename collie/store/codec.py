@@ -7,20 +7,17 @@ NaN: where a reading may be unknown they become null, elsewhere they are refused
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from enum import StrEnum
 from math import lcm
 from typing import Any, TypedDict, cast
 
 from collie.detect.bounds import Calibration, CalibrationPoint
-from collie.detect.measurement import Measurement, Victim
-from collie.detect.symptom import Symptom, Verdict
+from collie.detect.measurement import HostMeasurement, Measurement
+from collie.detect.symptom import Verdict
+from collie.plain import CODEC, Codec, Form, Shape, typed
 from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, require_id
-from collie.search.discriminating_counters import DiscriminatingCounter
-from collie.untrusted import read_json, typed
+from collie.untrusted import read_json
 from collie.workloads.constraint import MAX_REQUESTS_IN_TURN
 from collie.workloads.feature import FEATURE_NAMES, Condition, Mfs, Op, feature_value
 from collie.workloads.parse import parse_workload
@@ -61,38 +58,6 @@ def require_few_values(text: str, most: int) -> str:
     return text
 
 
-def plain(value: Any) -> Any:
-    """Reduce a value to what JSON can hold, so that it is equal to itself after a round trip.
-
-    Raises:
-        TypeError: there is no such form.
-    """
-    match value:
-        case None | bool() | float() | int():
-            return value
-        case StrEnum():
-            return value.value
-        case str():
-            return value
-        case Mapping():
-            return {str(key): plain(item) for key, item in value.items()}
-        case Sequence() if not isinstance(value, bytes | bytearray):
-            return [plain(item) for item in value]
-    raise TypeError(f"{value!r} cannot be recorded")
-
-
-def known(value: float | None) -> float | None:
-    """Return a reading, or None for one that is no finite number."""
-    if value is None or not math.isfinite(value):
-        return None
-    return value if isinstance(value, int) else float(value)  # numpy's numbers among them
-
-
-def readings(values: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Return readings by name, each finite or None."""
-    return {name: known(value) for name, value in values.items()}
-
-
 # --- Workloads and features -------------------------------------------------------------------------------------------
 
 
@@ -112,10 +77,7 @@ def decode_workload(raw: Mapping[str, Any]) -> Workload:
 
 def encode_mfs(mfs: Mfs) -> list[Json]:
     """Write a minimal feature set."""
-    return [
-        {"dimension": condition.dimension, "op": condition.op.value, "value": plain(condition.value)}
-        for condition in mfs.conditions
-    ]
+    return [CODEC.write(condition) for condition in mfs.conditions]
 
 
 _Bound = bool | int | float | str
@@ -155,26 +117,45 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+_RECORDS = Codec(
+    {
+        Workload: Form(render, decode_workload),
+        Mfs: Form(encode_mfs, decode_mfs),
+        HostMeasurement: Shape(
+            first=(
+                *("host", "delivered_bps", "delivered_pps", "tx_pause_ratio", "rx_pause_ratio", "loss_ratio"),
+                *("tx_pause_frames", "rx_pause_frames"),
+            )
+        ),
+        Measurement: Shape(
+            first=("window_seconds", "stable", "problems", "notes", "stopped", "health", "wrong_bytes", "victim"),
+            without=("series",),
+        ),
+        Verdict: Shape(first=("outcome", "symptom", "severity", "host"), without=("signature",)),
+        Anomaly: Shape(keys={"mfs": "features"}, is_open=True),
+        Calibration: Shape(first=("measured_on",)),
+    }
+)
+"""Keys stand in the order of the first release, so that a record reads the same in every version."""
+
+
 # --- Results of runs --------------------------------------------------------------------------------------------------
+
+_WITHOUT_MEASUREMENT: Mapping[str, type[RunResult]] = {
+    "setup_failed": SetupFailed,
+    "unsupported": Unsupported,
+    "host_lost": HostLost,
+    "pair_lost": PairLost,
+}
+_OUTCOMES = {kind: outcome for outcome, kind in _WITHOUT_MEASUREMENT.items()}
 
 
 def encode_result(result: RunResult) -> Json:
     """Write what came of a run, but for the samples over time (`series.encode_series`)."""
-    match result:
-        case Measured():
-            return {
-                "outcome": "measured",
-                "elapsed_seconds": result.elapsed_seconds,
-                **_measurement(result.measurement),
-            }
-        case SetupFailed():
-            return {"outcome": "setup_failed", **asdict(result)}
-        case Unsupported():
-            return {"outcome": "unsupported", **asdict(result)}
-        case HostLost():
-            return {"outcome": "host_lost", **asdict(result)}
-        case PairLost():
-            return {"outcome": "pair_lost", **asdict(result)}
+    if isinstance(result, Measured):
+        measured = {"outcome": "measured", "elapsed_seconds": result.elapsed_seconds}
+        return {**measured, **_RECORDS.write(result.measurement)}
+    return {"outcome": _OUTCOMES[type(result)], **_RECORDS.write(result)}
 
 
 def decode_result(raw: Any) -> RunResult:
@@ -198,70 +179,9 @@ class _Result(TypedDict):
     elapsed_seconds: float
 
 
-_WITHOUT_MEASUREMENT = {
-    "setup_failed": SetupFailed,
-    "unsupported": Unsupported,
-    "host_lost": HostLost,
-    "pair_lost": PairLost,
-}
-
-
-def _measurement(measurement: Measurement) -> Json:
-    health = measurement.health
-    return {
-        "window_seconds": measurement.window_seconds,
-        "stable": measurement.stable,
-        "problems": list(measurement.problems),
-        "notes": list(measurement.notes),
-        "stopped": measurement.stopped,
-        "health": {
-            "driven": health.driven,
-            "reason": health.reason,
-            "idle_poll_ratio": known(health.idle_poll_ratio),
-            "empty_queue_ratio": known(health.empty_queue_ratio),
-            "completion_errors": dict(health.completion_errors),
-            "qp_rate_ratio": known(health.qp_rate_ratio),
-            "slowest_qp_share": known(health.slowest_qp_share),
-            "cpu_wait_ratio": known(health.cpu_wait_ratio),
-            "data_path": health.data_path,
-            "queue_fill_ratio": known(health.queue_fill_ratio),
-        },
-        "wrong_bytes": measurement.wrong_bytes,
-        "victim": _victim(measurement.victim),
-        "hosts": [
-            {
-                "host": host.host,
-                "delivered_bps": known(host.delivered_bps),
-                "delivered_pps": known(host.delivered_pps),
-                "tx_pause_ratio": known(host.tx_pause_ratio),
-                "rx_pause_ratio": known(host.rx_pause_ratio),
-                "loss_ratio": known(host.loss_ratio),
-                "tx_pause_frames": known(host.tx_pause_frames),
-                "rx_pause_frames": known(host.rx_pause_frames),
-                "counters": readings(host.counters),
-                "rnr_ratio": known(host.rnr_ratio),
-                "repeat_ratio": known(host.repeat_ratio),
-                "peak_bps": known(host.peak_bps),
-            }
-            for host in measurement.hosts
-        ],
-    }
-
-
-def _victim(victim: Victim | None) -> Json | None:
-    return None if victim is None else readings(asdict(victim))
-
-
 def encode_verdict(verdict: Verdict) -> Json:
     """Write a verdict."""
-    return {
-        "outcome": verdict.outcome.value,
-        "symptom": verdict.symptom.value if verdict.symptom else None,
-        "severity": verdict.severity,
-        "host": verdict.host,
-        "reason": verdict.reason,
-        "margin": verdict.margin,
-    }
+    return cast("Json", _RECORDS.write(verdict))
 
 
 def decode_verdict(raw: Any) -> Verdict:
@@ -278,15 +198,7 @@ def decode_verdict(raw: Any) -> Verdict:
 
 def encode_header(header: CampaignHeader) -> Json:
     """Write what fixes a campaign."""
-    return {
-        "campaign": header.campaign,
-        "testbed": plain(header.testbed),
-        "space": header.space,
-        "recipe": header.recipe,
-        "settings": plain(header.settings),
-        "seed": header.seed,
-        "started": header.started,
-    }
+    return cast("Json", _RECORDS.write(header))
 
 
 def decode_header(raw: Any) -> CampaignHeader:
@@ -304,54 +216,8 @@ def encode_anomaly(anomaly: Anomaly) -> Json:
     Raises:
         ValueError: its id is none: `decode_anomaly` would refuse it.
     """
-    return {
-        "id": require_id(anomaly.id),
-        "symptom": anomaly.symptom.value,
-        "severity": anomaly.severity,
-        "workload": render(anomaly.workload),
-        "found_as": render(anomaly.found_as),
-        "features": encode_mfs(anomaly.mfs),
-        "reason": anomaly.reason,
-        "host": anomaly.host,
-        "found_at_run": anomaly.found_at_run,
-        "found_at_seconds": anomaly.found_at_seconds,
-        "extraction_runs": anomaly.extraction_runs,
-        "complete": anomaly.complete,
-        "trials": anomaly.trials,
-        "passed": anomaly.passed,
-        "confidence": anomaly.confidence,
-        "telling": [asdict(telling) for telling in anomaly.telling],
-        "hint": anomaly.hint,
-        "same_as": anomaly.same_as,
-        "revised": [encode_mfs(mfs) for mfs in anomaly.revised],
-    }
-
-
-class _Found(TypedDict):
-    """Keys of an anomaly that every Collie wrote."""
-
-    id: str
-    symptom: Symptom
-    severity: float
-    workload: Mapping[str, Any]
-    found_as: Mapping[str, Any]
-    features: Sequence[Any]
-    reason: str
-    host: str | None
-    found_at_run: int
-    found_at_seconds: float
-    extraction_runs: int
-    complete: bool
-
-
-class _Anomaly(_Found, total=False):
-    trials: int
-    passed: int
-    confidence: float | None
-    telling: tuple[DiscriminatingCounter, ...]
-    hint: str
-    same_as: str | None
-    revised: Sequence[Any]
+    require_id(anomaly.id)
+    return cast("Json", _RECORDS.write(anomaly))
 
 
 def decode_anomaly(raw: Any) -> Anomaly:
@@ -360,30 +226,14 @@ def decode_anomaly(raw: Any) -> Anomaly:
     Raises:
         ValueError: it is no such thing, or its id is no name of a folder.
     """
-    said: dict[str, Any] = dict(typed(_Anomaly, raw))
-    require_id(said["id"])
-    read = {
-        "workload": decode_workload(said["workload"]),
-        "found_as": decode_workload(said["found_as"]),
-        "mfs": decode_mfs(said.pop("features")),
-        "revised": tuple(decode_mfs(features) for features in said.get("revised", ())),
-    }
-    return Anomaly(**{**said, **read})
+    anomaly: Anomaly = _RECORDS.read(Anomaly, raw)
+    require_id(anomaly.id)
+    return anomaly
 
 
 def encode_calibration(calibration: Calibration) -> Json:
     """Write a calibration."""
-    points = [
-        {
-            "qp_type": point.qp_type.value,
-            "opcode": point.opcode.value,
-            "message_bytes": point.message_bytes,
-            "bps": point.bps,
-            "spread": point.spread,
-        }
-        for point in calibration.points
-    ]
-    return {"measured_on": calibration.measured_on, "points": points}
+    return cast("Json", _RECORDS.write(calibration))
 
 
 def decode_calibration(raw: Any) -> Calibration:
@@ -401,4 +251,6 @@ class _Points(TypedDict):
 
 
 class _Calibration(_Points, total=False):
+    """Every record of a calibration has points, and may have other keys."""
+
     measured_on: str | None

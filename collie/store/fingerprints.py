@@ -13,8 +13,9 @@ from typing import Any, TypedDict
 from collie.errors import StoreError
 from collie.files import Folder, read_bytes
 from collie.inventory.fingerprint import Fingerprint, HostDifference, compare
+from collie.plain import typed
 from collie.store.directory import MAX_BYTES, writing
-from collie.untrusted import read_json, typed
+from collie.untrusted import read_json
 
 _VERSION = 1
 

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 from collie.campaign.heartbeat import Heartbeat
 from collie.errors import StoreError
+from collie.plain import typed
 from collie.store.directory import read_some, write_whole
-from collie.untrusted import read_json, typed
+from collie.untrusted import read_json
 
 SCHEMA_VERSION = 1
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from collie.detect.measurement import Sample
+from collie.plain import CODEC
 from collie.ports import RunRecord
 from collie.store import codec
 from collie.store.directory import write_whole
@@ -37,5 +38,4 @@ def run_line(record: RunRecord) -> dict[str, Any]:
 def series_lines(series: Sequence[Sample]) -> Iterator[str]:
     """Yield each sample as a line."""
     for sample in series:
-        values = codec.readings(sample.values)
-        yield codec.dumps({"seconds": sample.seconds, "host": sample.host, "values": values}) + "\n"
+        yield codec.dumps(CODEC.write(sample)) + "\n"

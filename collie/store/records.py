@@ -12,10 +12,11 @@ from typing import Any
 
 from collie.campaign.progress import FAILED_OUTCOMES, Tally
 from collie.detect.measurement import Measurement
+from collie.plain import typed
 from collie.ports import Measured, RunRecord
 from collie.store import codec, schema
 from collie.store.series import decode_series, encode_series
-from collie.untrusted import sanitized, typed
+from collie.untrusted import sanitized
 from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload, render
 

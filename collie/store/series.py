@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from collie.detect.measurement import Sample
-from collie.store.codec import dumps, known, require_few_values
-from collie.untrusted import read_json, typed
+from collie.plain import known, typed
+from collie.store.codec import dumps, require_few_values
+from collie.untrusted import read_json
 
 MAX_BYTES = 8 << 20
 MAX_VALUES = 600_000

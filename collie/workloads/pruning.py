@@ -48,18 +48,6 @@ class Capabilities:
 
     restrictions: tuple[Restriction, ...] = ()
 
-    @classmethod
-    def from_plain(cls, raw: Mapping[str, Any]) -> Capabilities:
-        """Inverse of `dataclasses.asdict` by way of JSON."""
-        return cls(
-            tuple(
-                Restriction(
-                    item["name"], item["reason"], item["at_most"], None if item["only"] is None else tuple(item["only"])
-                )
-                for item in raw["restrictions"]
-            )
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Drop:

@@ -1,15 +1,15 @@
-"""Content files: every field, from the models that read them."""
+"""Content files: every field, from the dataclasses and models that read them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from words import attributes, below_fields, default_of, in_words, listed, row, table, type_of
 
-from collie.content import anomalies, applications, catalogs, dimensions, recipes, spaces
+from collie.content import anomalies, applications, catalogs, dimensions, spaces
 from collie.counters.catalog import Counter, Ignored
 from collie.detect.confirm import Confirmation
 from collie.detect.judge import Thresholds
@@ -29,15 +29,17 @@ class Section:
 
     Attributes:
         title: of the section.
-        model: reads it.
+        model: the dataclass or the pydantic model that reads it.
         described_by: a class of the program whose docstring says what the fields of the same names mean.
         intro: what comes before the table.
+        without: fields that no file states.
     """
 
     title: str
-    model: type[BaseModel]
+    model: type
     described_by: type | None = None
     intro: str = ""
+    without: tuple[str, ...] = ()
 
 
 _FILES: Mapping[str, tuple[Section, ...]] = {
@@ -59,24 +61,24 @@ _FILES: Mapping[str, tuple[Section, ...]] = {
         ),
     ),
     "Recipe: `search/recipes/NAME.yaml`": (
-        Section("", recipes._RecipeFile, Recipe),
-        Section("schedule", recipes._ScheduleFile, Schedule),
-        Section("thresholds", recipes._ThresholdsFile, Thresholds),
-        Section("confirmation", recipes._ConfirmationFile, Confirmation),
-        Section("extraction", recipes._ExtractionFile, Extraction),
-        Section("guide", recipes._GuideFile, Guide),
-        Section("bayesian", recipes._BayesianFile, Bayesian),
+        Section("", Recipe, without=("name",)),
+        Section("schedule", Schedule),
+        Section("thresholds", Thresholds),
+        Section("confirmation", Confirmation),
+        Section("extraction", Extraction),
+        Section("guide", Guide),
+        Section("bayesian", Bayesian),
     ),
     "Counter catalog: `counters/DRIVER/catalog.yaml`": (
         Section("", catalogs._CatalogFile),
-        Section("counters[]", catalogs._CounterFile, Counter),
-        Section("ignored[]", catalogs._IgnoredFile, Ignored),
+        Section("counters[]", catalogs._CounterEntry, Counter),
+        Section("ignored[]", Ignored),
     ),
     "Inventory: a hosts file": (
         Section("", file.InventoryFile),
         Section("hosts.NAME", file.HostEntry, hosts.Host),
         Section("hosts.NAME.devices.NAME", file.DeviceEntry, hosts.Host, "Or its `data_address` alone."),
-        Section("hosts.NAME.specification", file.SpecificationEntry, hosts.HostSpecification),
+        Section("hosts.NAME.specification", hosts.HostSpecification),
         Section("safety", file.SafetyEntry),
     ),
 }
@@ -130,17 +132,27 @@ def _section(section: Section) -> Iterator[str]:
         yield f"### `{section.title}`"
     if section.intro:
         yield section.intro
-    schema = section.model.model_json_schema(mode="validation")
+    schema = TypeAdapter(section.model).json_schema(mode="validation")
     own = {name: text for kind in reversed(section.model.__mro__) for name, text in below_fields(kind).items()}
-    meanings = {**(attributes(section.described_by) if section.described_by else {}), **own}
+    meanings = {**attributes(section.described_by or section.model), **own}
     rows = []
-    for name, described in schema.get("properties", {}).items():
-        default = "" if name in schema.get("required", ()) else default_of(described.get("default"))
+    found = schema.get("properties", {})
+    order = [each.name for each in fields(section.model)] if is_dataclass(section.model) else list(found)
+    for name in order:
+        if name in section.without:
+            continue
+        described = found[name]
+        default = "" if name in schema.get("required", ()) else default_of(described.get("default", _made(described)))
         meaning = described.get("description") or meanings.get(name) or _of_model(described, schema)
         if not meaning:
             raise SystemExit(f"{section.model.__qualname__}.{name} says nowhere what it means; write a text below it")
         rows.append(row(name, type_of(described, schema.get("$defs", {})), default, meaning))
     yield table(iter(rows))
+
+
+def _made(described: Mapping[str, Any]) -> object:
+    """Return a stand-in for the default that a schema leaves out, as the class makes it anew for each value."""
+    return {"made": "by the class"} if "$ref" in described else None
 
 
 def _of_model(described: Mapping[str, Any], schema: Mapping[str, Any]) -> str:

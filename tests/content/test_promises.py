@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from collie import errors, untrusted
+from collie import errors, plain, untrusted
 from collie.agent import loop, pulse, requests
 from collie.agent.lines import LONGEST_LINE_BYTES as LONGEST_REQUEST_BYTES
 from collie.app import status
@@ -99,7 +99,7 @@ FIGURES = [
     ("security.md", "at most 10,000 counters", catalogs._MAX_COUNTERS, 10_000),
     ("security.md", "a hosts file 4096 hosts", inventory.MAX_LISTED, 4096),
     ("security.md", "a request vector 1024 requests", parse._MAX_IN_TURN, 1024),
-    ("security.md", "at most 128 bits", untrusted._MAX_MAGNITUDE, 1 << 128),
+    ("security.md", "at most 128 bits", plain._MAX_MAGNITUDE, 1 << 128),
     ("security.md", "A line has at most 16 MiB", lines.LONGEST_LINE_BYTES, 16 * MIB),
     ("security.md", "the output of a command 16 MiB", lines.MAX_OUTPUT_BYTES, 16 * MIB),
     ("security.md", "unread samples 128 MiB", protocol.MAX_SAMPLED_BYTES, 128 * MIB),

@@ -48,6 +48,7 @@ from collie.hosts.facts import parse_facts, rdma_port
 from collie.hosts.protocol import AgentGone, StepFailed
 from collie.inventory.fingerprint import Fingerprint, difference
 from collie.inventory.hosts import Host
+from collie.plain import typed
 from collie.readings.policy import WindowPolicy
 from collie.readings.recording import Recording
 from collie.readings.samples import AgentSample, parse_sample
@@ -56,7 +57,7 @@ from collie.report.html.page import render_report
 from collie.simulator.subsystem import SubsystemFile
 from collie.store import SqliteStore, schema
 from collie.testing.store_suite import ANOMALY, HEADER, VERDICT, measured
-from collie.untrusted import read_json, typed
+from collie.untrusted import read_json
 from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload, render
 from tests.support.hostile_campaigns import LIGHT, SPOILERS, Ground, decoys, snapshot

@@ -14,6 +14,7 @@ from hypothesis import given
 from collie.detect.bounds import Calibration
 from collie.detect.measurement import HostMeasurement, Measurement, Sample
 from collie.detect.symptom import Verdict
+from collie.plain import CODEC
 from collie.ports import CampaignHeader, Measured, RunRecord, SetupFailed
 from collie.search.anomaly import Anomaly
 from collie.store import codec, schema
@@ -73,7 +74,7 @@ def test_settings_come_back_as_json_has_them() -> None:
 @pytest.mark.parametrize("value", [object(), b"bytes", {1, 2}])
 def test_settings_that_json_cannot_hold_are_refused(value: object) -> None:
     with pytest.raises(TypeError, match="cannot be recorded"):
-        codec.plain({"key": value})
+        CODEC.write({"key": value})
 
 
 @pytest.mark.parametrize("undefined", [math.nan, math.inf, -math.inf, np.float64("nan")])

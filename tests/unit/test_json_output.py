@@ -222,7 +222,7 @@ def test_reproduce_prints_the_answer_and_its_controls(reproduction: Reproduction
 
 
 @pytest.mark.parametrize(
-    ("now", "same", "told"),
+    ("now", "same", "reported"),
     [
         ({"misses": 4.0}, True, "the same counters are raised as when it was found: misses x16"),
         (
@@ -297,7 +297,7 @@ def test_models_become_plain_values() -> None:
             },
         ]
     }
-    with pytest.raises(TypeError, match="has no JSON form"):
+    with pytest.raises(TypeError, match="cannot be recorded"):
         plain(object())
 
 

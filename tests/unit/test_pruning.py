@@ -14,6 +14,7 @@ from collie.content.spaces import load_space
 from collie.hosts.capabilities import capabilities
 from collie.hosts.facts import DeviceFacts, HostFacts, PortFacts, RdmaPort
 from collie.inventory.hosts import Host
+from collie.plain import CODEC, typed
 from collie.workloads.dimension import Choice, Ordered
 from collie.workloads.pruning import Capabilities, Restriction, prune
 from collie.workloads.space import Space
@@ -127,7 +128,7 @@ def test_a_pruned_space_holds_nothing_impossible_and_nothing_new(
 @given(_restrictions)
 def test_capabilities_survive_the_record(restrictions: tuple[Restriction, ...]) -> None:
     able = Capabilities(restrictions)
-    back = Capabilities.from_plain(json.loads(json.dumps(dataclasses.asdict(able))))
+    back = typed(Capabilities, json.loads(json.dumps(CODEC.write(able))))
     assert [(drop, space.base) for space, drop in (prune(SPACE, back),)] == [
         (drop, space.base) for space, drop in (prune(SPACE, able),)
     ]

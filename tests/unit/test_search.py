@@ -81,7 +81,7 @@ def walk(strategy: Annealing, steps: int) -> list[Workload]:
 
 
 def annealing(seed: int, recipe: Recipe | None = None) -> Annealing:
-    return Annealing(recipe or Recipe("test"), SPACE, CATALOG, Random(seed))
+    return Annealing(recipe or Recipe("test", StrategyName.ANNEALING), SPACE, CATALOG, Random(seed))
 
 
 def test_one_seed_and_the_same_answers_give_the_same_walk() -> None:
@@ -99,7 +99,8 @@ def test_a_walk_moves_in_one_dimension_at_a_time() -> None:
 
 def test_annealing_drives_its_counter_above_what_random_drawing_sees() -> None:
     """Median reading of a stage's second half against that of random points; median over seeds."""
-    recipe = Recipe("test", schedule=Schedule(start=1.0, end=0.05, decay=0.9, runs_per_temperature=4))
+    schedule = Schedule(start=1.0, end=0.05, decay=0.9, runs_per_temperature=4)
+    recipe = Recipe("test", StrategyName.ANNEALING, schedule=schedule)
 
     def typical(points: list[Workload]) -> float:
         return median(counters_of(point).counter("misses") or 0.0 for point in points)
@@ -131,7 +132,7 @@ def test_refused_proposals_move_nothing_until_patience_ends() -> None:
 
 
 def test_stages_drive_every_counter_in_turn() -> None:
-    strategy = annealing(4, Recipe("test", schedule=Schedule(1.0, 0.5, 0.5, 2)))
+    strategy = annealing(4, Recipe("test", StrategyName.ANNEALING, schedule=Schedule(1.0, 0.5, 0.5, 2)))
     seen = []
     for _ in range(80):
         workload = strategy.ask()

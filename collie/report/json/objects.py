@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from collie.campaign.reproduce import Reproduction, Trial
@@ -18,6 +17,7 @@ from collie.detect.interval import Interval
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
+from collie.plain import CODEC
 from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
 from collie.workloads.feature import Mfs
@@ -63,20 +63,18 @@ class ScoreView(Protocol):
 
 def plain(value: Any) -> Any:
     """Reduce models to JSON values; a number that is not finite is unknown, and so null; zero has no sign."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return _printable(CODEC.write(value))
+
+
+def _printable(value: Any) -> Any:
     match value:
-        case None | bool() | int():
-            return value
         case float():
             return float(value) + 0.0 if math.isfinite(value) else None
-        case str():
-            return str(value)
-        case Mapping():
-            return {str(key): plain(item) for key, item in value.items()}
-        case Sequence():
-            return [plain(item) for item in value]
-    raise TypeError(f"{value!r} has no JSON form")
+        case dict():
+            return {key: _printable(item) for key, item in value.items()}
+        case list():
+            return [_printable(item) for item in value]
+    return value
 
 
 def render_search(

@@ -1,0 +1,43 @@
+"""Limits of fields, as metadata of `typing.Annotated`. A reader of files applies them; an assignment does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one field. None is no limit.
+
+    The method is pydantic's protocol for metadata, so a package can state limits without importing pydantic. A bundle
+    carries such packages to computers that have neither pydantic nor annotated_types.
+
+    Attributes:
+        gt, ge, lt, le: of a number.
+        allow_inf_nan: of a float; False refuses infinity and NaN.
+        min_length, max_length: of a text, in characters, or of a list, in items.
+        pattern: regular expression that a text must match.
+    """
+
+    gt: float | None = None
+    ge: float | None = None
+    lt: float | None = None
+    le: float | None = None
+    allow_inf_nan: bool | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Return the schema of the annotated type with these limits."""
+        stated = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**handler(source), **{name: limit for name, limit in stated.items() if limit is not None}}
+
+
+Ratio = Annotated[float, Limits(gt=0, lt=1)]
+Factor = Annotated[float, Limits(ge=1, allow_inf_nan=False)]
+Positive = Annotated[float, Limits(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Limits(ge=1, le=100_000)]
+Text = Annotated[str, Limits(min_length=1)]
