@@ -137,6 +137,7 @@ def while_running(testbed: HostsTestbed, remote: Remote, workload: Workload, do:
     return result
 
 
+@pytest.mark.acceptance
 def test_a_cut_during_a_run_is_named_and_no_finding_and_the_next_run_is_measured(
     testbed: HostsTestbed, remotes: tuple[Remote, Remote], pair: Pair
 ) -> None:
@@ -151,6 +152,7 @@ def test_a_cut_during_a_run_is_named_and_no_finding_and_the_next_run_is_measured
     assert isinstance(testbed.measure(Workload(), 2), Measured)
 
 
+@pytest.mark.acceptance
 def test_queue_pairs_whose_packets_are_stuck_are_gone_at_the_goodbye(
     pair: Pair, remotes: tuple[Remote, Remote]
 ) -> None:

@@ -27,6 +27,7 @@ from collie.store.vetting import RECORD
 
 _PAGE_BYTES = 4096
 _HOLE_BYTES = 1 << 40
+_LARGE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def snapshot(path: Path, *, but: frozenset[str] = frozenset()) -> Snapshot:
 def _content(path: Path, reported: os.stat_result) -> bytes:
     if stat.S_ISLNK(reported.st_mode):
         return os.readlink(path).encode()
-    if not stat.S_ISREG(reported.st_mode) or reported.st_size > 64 << 20:
+    if not stat.S_ISREG(reported.st_mode) or reported.st_size > _LARGE_BYTES:
         return b""
     return struct.pack("<I", zlib.crc32(path.read_bytes()))
 
@@ -213,6 +214,8 @@ def unflushed(record: Path, *statements: str) -> None:
 
 def _log_of(*statements: str) -> Spoiler:
     def spoil(ground: Ground) -> None:
+        if ground.record.is_file() and ground.record.stat().st_size > _LARGE_BYTES:
+            return  # another spoiler made a hole of it, which no memory holds
         with suppress(sqlite3.Error, OSError):
             unflushed(ground.record, *statements)
 

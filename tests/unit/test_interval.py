@@ -8,8 +8,8 @@ from collie.detect.interval import wilson
 
 
 @pytest.mark.parametrize(
-    ("shown", "runs", "low", "high"),
-    [  # scipy.stats.binomtest(shown, runs).proportion_ci(method="wilson"), and Newcombe 1998, table I: 81 of 263
+    ("reproduced", "runs", "low", "high"),
+    [  # scipy.stats.binomtest(reproduced, runs).proportion_ci(method="wilson"), and Newcombe 1998, table I: 81 of 263
         (5, 5, 0.565518, 1.0),
         (0, 10, 0.0, 0.277533),
         (8, 10, 0.490162, 0.943318),
@@ -17,8 +17,8 @@ from collie.detect.interval import wilson
         (81, 263, 0.2553, 0.3662),
     ],
 )
-def test_the_interval_is_wilsons(displayed: int, runs: int, low: float, high: float) -> None:
-    found = wilson(displayed, runs)
+def test_the_interval_is_wilsons(reproduced: int, runs: int, low: float, high: float) -> None:
+    found = wilson(reproduced, runs)
     assert found is not None
     assert found.low == pytest.approx(low, abs=1e-4)
     assert found.high == pytest.approx(high, abs=1e-4)
