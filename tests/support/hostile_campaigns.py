@@ -54,6 +54,11 @@ class Ground:
         """A file of the decoys."""
         return self.decoys / "thesis.tex"
 
+    @property
+    def can_be_rewritten(self) -> bool:
+        """Whether the record is a file that memory holds: another spoiler may have made a hole in it."""
+        return self.record.is_file() and self.record.stat().st_size <= _LARGE_BYTES
+
     def beside(self, suffix: str) -> Path:
         """Return the place of a file beside the record, with nothing in it."""
         path = self.record.with_name(RECORD + suffix)
@@ -182,7 +187,7 @@ def hot_journal(super_journal: Path | None, page: bytes = bytes(_PAGE_BYTES)) ->
 
 def _journal_of(name: str) -> Spoiler:
     def spoil(ground: Ground) -> None:
-        first = ground.record.read_bytes()[:_PAGE_BYTES] if ground.record.is_file() else bytes(_PAGE_BYTES)
+        first = ground.record.read_bytes()[:_PAGE_BYTES] if ground.can_be_rewritten else bytes(_PAGE_BYTES)
         prey = ground.decoys / name if name else None
         ground.beside("-journal").write_bytes(hot_journal(prey, first.ljust(_PAGE_BYTES, b"\0")))
 
@@ -207,15 +212,16 @@ def unflushed(record: Path, *statements: str) -> None:
         other.execute("SELECT count(*) FROM sqlite_master").fetchall()
         for statement in statements:
             writer.execute(statement)
-        kept = {path: path.read_bytes() for path in (record, record.with_name(f"{record.name}-wal"))}
+        files = (record, record.with_name(f"{record.name}-wal"))
+        if any(path.stat().st_size > _LARGE_BYTES for path in files):
+            raise OSError("another spoiler made a hole in it, which no memory holds")
+        kept = {path: path.read_bytes() for path in files}
     for path, content in kept.items():
         path.write_bytes(content)
 
 
 def _log_of(*statements: str) -> Spoiler:
     def spoil(ground: Ground) -> None:
-        if ground.record.is_file() and ground.record.stat().st_size > _LARGE_BYTES:
-            return  # another spoiler made a hole of it, which no memory holds
         with suppress(sqlite3.Error, OSError):
             unflushed(ground.record, *statements)
 
@@ -316,7 +322,7 @@ def _cut_record(ground: Ground) -> None:
 
 
 def _flipped(ground: Ground) -> None:
-    if ground.record.is_file():
+    if ground.can_be_rewritten:
         content = bytearray(ground.record.read_bytes())
         for _ in range(8):
             content[ground.rng.randrange(100, max(101, len(content))) % len(content)] ^= 1 << ground.rng.randrange(8)
@@ -392,7 +398,7 @@ def _many_anomalies(ground: Ground) -> None:
 def _tree_that_leads_back(ground: Ground) -> None:
     """Make every entry of the runs' tree lead to one leaf: rows without end in a file of kilobytes."""
     _more_runs(400)(ground)
-    if not ground.record.is_file():
+    if not ground.can_be_rewritten:
         return
     with suppress(sqlite3.Error, OSError), closing(_connected(ground.record)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -413,7 +419,7 @@ def _shared_overflow(ground: Ground) -> None:
     """Make many rows share the pages of one large value."""
     _more_runs(1, "printf('%s', replace(hex(zeroblob(1000000)), '0', 'x'))")(ground)
     _more_runs(300, "printf('%s', replace(hex(zeroblob(3000)), '0', 'y'))")(ground)
-    if not ground.record.is_file():
+    if not ground.can_be_rewritten:
         return
     with suppress(sqlite3.Error, OSError), closing(_connected(ground.record)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
