@@ -7,11 +7,9 @@ somebody published says "about 500 queue pairs", and 480 may show it as well. A 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import replace
 
 from collie.advise.overlap import Known
-from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.feature import DERIVED, SOURCES, Condition, Mfs, Op
 from collie.workloads.space import Space
 
@@ -32,18 +30,9 @@ def _wider(condition: Condition, space: Space) -> Condition:
         return condition
     if name in DERIVED and "messages" not in SOURCES[name]:
         return replace(condition, value=(value + 1) // 2 if op is Op.AT_LEAST else value * 2)
-    ladder = _ladder(space, "messages" if name in DERIVED else name)
+    ladder = space.ladder(name)
     below, above = ladder[: bisect_left(ladder, value)], ladder[bisect_right(ladder, value) :]
     beyond = below[-1:] if op is Op.AT_LEAST else above[:1]
     if not beyond or beyond[0] in (ladder[0], ladder[-1]):
         return condition  # nothing would be left beyond it to go to
     return replace(condition, value=beyond[0])
-
-
-def _ladder(space: Space, name: str) -> Sequence[int]:
-    match space.dimensions.get(name):
-        case Vector(element=element):
-            return element.ladder
-        case Ordered(ladder=ladder):
-            return ladder
-    return ()

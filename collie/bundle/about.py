@@ -24,8 +24,7 @@ def about(bundle: Bundle, program: str) -> str:
 
 
 def _paragraphs(bundle: Bundle, program: str) -> Iterator[str]:
-    symptom = bundle.symptom.replace("_", " ")
-    yield f"{bundle.name}: {symptom}, found on {bundle.found_on}"
+    yield f"{bundle.name}: {bundle.symptom.words}, found on {bundle.found_on}"
     yield _wrapped(bundle.sentence)
     if bundle.likely:
         yield _wrapped(f"Likely: {bundle.likely}")

@@ -29,6 +29,11 @@ class Symptom(StrEnum):
     LOW_THROUGHPUT = "low_throughput"
     """Both bits/s and packets/s stay under what the same bytes in flight achieve otherwise."""
 
+    @property
+    def words(self) -> str:
+        """The symptom as text for people: `low throughput`."""
+        return self.replace("_", " ")
+
     def is_related(self, other: Symptom | None) -> bool:
         """Whether two symptoms may be one cause that shows now so, now so.
 

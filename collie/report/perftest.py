@@ -104,7 +104,7 @@ def _is_own(client: PerftestCommand) -> bool:
 
 def _explanation(case: PerftestCase) -> Iterator[str]:
     expression, name = case.anomaly, " ".join(case.name.split())  # one line, for any file name
-    yield from textwrap.wrap(f"{name}: {case.symptom.replace('_', ' ')} when {case.mfs}", 110)
+    yield from textwrap.wrap(f"{name}: {case.symptom.words} when {case.mfs}", 110)
     if expression.lacks:
         yield "perftest cannot run it:"
         yield from (f"  {_difference_text(each)}" for each in expression.lacks)

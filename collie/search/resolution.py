@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collie.workloads.dimension import Ordered, Vector
 from collie.workloads.feature import Condition, Mfs, Op
 from collie.workloads.space import Space
 
@@ -17,7 +16,7 @@ def widen_to_untested(mfs: Mfs, space: Space) -> Mfs:
 
 
 def _widened(condition: Condition, space: Space) -> Condition:
-    ladder = _ladder(condition.dimension, space)
+    ladder = space.ladder(condition.dimension)
     if condition.op is Op.AT_LEAST:
         below = [step for step in ladder if step < condition.value]
         return Condition(condition.dimension, Op.AT_LEAST, below[-1] + 1) if below else condition
@@ -25,11 +24,3 @@ def _widened(condition: Condition, space: Space) -> Condition:
         above = [step for step in ladder if step > condition.value]
         return Condition(condition.dimension, Op.AT_MOST, above[0] - 1) if above else condition
     return condition
-
-
-def _ladder(feature: str, space: Space) -> tuple[int, ...]:
-    if feature.endswith(("_message_bytes", "_segment_bytes")):
-        messages = space.dimensions.get("messages")
-        return messages.element.ladder if isinstance(messages, Vector) else ()
-    dimension = space.dimensions.get(feature)
-    return dimension.ladder if isinstance(dimension, Ordered) else ()

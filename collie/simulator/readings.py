@@ -32,45 +32,54 @@ from collie.simulator.hardware import Cache, Subsystem
 from collie.simulator.model import FlowRates, HostLoad, SteadyState, in_flight, wrong_packets
 from collie.simulator.numbers import Numbers, Quantity, Vector
 
-COUNTERS: Final = (
-    "tx_bytes",
-    "rx_bytes",
-    "tx_packets",
-    "rx_packets",
-    "tx_pause_duration",
-    "rx_pause_duration",
-    "receive_wqe_cache_miss",
-    "sq_wqe_cache_miss",
-    "icm_cache_miss",
-    "mtt_cache_miss",
-    "reqsl_cache_miss",
-    "pcie_internal_back_pressure",
-    "pcie_read_stalled_tags",
-    "pcie_write_stalled_ordering",
-    "outbound_pci_stalled_rd",
-    "outbound_pci_stalled_wr",
-    "rx_packet_buffer_full",
-    "packet_engine_busy",
-    "ack_engine_busy",
-    "tx_stopped_e2e_credits",
-    "loopback_back_pressure",
-    "rx_steering_stalled",
-    "out_of_buffer",
-)
+
+class _Diagnostics(NamedTuple):
+    """Counters of resources."""
+
+    receive_wqe_cache_miss: Quantity
+    sq_wqe_cache_miss: Quantity
+    icm_cache_miss: Quantity
+    mtt_cache_miss: Quantity
+    reqsl_cache_miss: Quantity
+    pcie_internal_back_pressure: Quantity
+    pcie_read_stalled_tags: Quantity
+    pcie_write_stalled_ordering: Quantity
+    outbound_pci_stalled_rd: Quantity
+    outbound_pci_stalled_wr: Quantity
+    rx_packet_buffer_full: Quantity
+    packet_engine_busy: Quantity
+    ack_engine_busy: Quantity
+    tx_stopped_e2e_credits: Quantity
+    loopback_back_pressure: Quantity
+    rx_steering_stalled: Quantity
+    out_of_buffer: Quantity
+
+
+class _FaultReadings(NamedTuple):
+    """Counters that only a fault moves."""
+
+    rx_crc_errors: Quantity
+    out_of_sequence: Quantity
+    packets_sent_again: Quantity
+    memory_stalled: Quantity
+
+
+_PORT: Final = ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets", "tx_pause_duration", "rx_pause_duration")
+
+COUNTERS: Final = _PORT + _Diagnostics._fields
 """In the order of `counters`. The catalog `simulated` describes them."""
 
-PORT_COUNTERS: Final = 6
+PORT_COUNTERS: Final = len(_PORT)
 """Number of leading counters that follow throughput and pause, without separate noise."""
+
+FLEET_COUNTERS: Final = _FaultReadings._fields
+"""Additional counters of a simulated fleet, in the order of `counters_between`."""
 
 _CYCLES_PER_SECOND: Final = 1e9
 _BURST_BYTES: Final = 32 * 1024
 """Arrivals come in bursts of this size. Several fill the buffer to its threshold."""
 _WQE_CACHE_SHARPNESS: Final = 2.0
 _WQE_CACHE_CONFLICTS: Final = 0.05
-
-
-FLEET_COUNTERS: Final = ("rx_crc_errors", "out_of_sequence", "packets_sent_again", "memory_stalled")
-"""Additional counters of a simulated fleet, in the order of `counters_between`."""
 
 
 def counters(subsystem: Subsystem, state: SteadyState) -> tuple[Vector, Vector]:
@@ -98,16 +107,16 @@ def counters_between(a: Subsystem, b: Subsystem, state: SteadyState) -> tuple[Ve
 
 def _faults(
     host: Subsystem, state: SteadyState, load: HostLoad, costs: HostCosts, coming: FlowRates, leaving: FlowRates
-) -> list[Quantity]:
+) -> _FaultReadings:
     """Return the counters that only a fault moves."""
     t = state.traffic
     arrivals, departures = coming.sent * t.packets, leaving.sent * t.packets
-    return [
-        arrivals * wrong_packets(host.wire.bit_error_ratio, t),
-        arrivals * state.wrong * t.is_rc,
-        departures * state.wrong * in_flight(leaving, costs, t) * t.is_rc,
-        _stalled(state.numbers, load.steady[MEMORY]),
-    ]
+    return _FaultReadings(
+        rx_crc_errors=arrivals * wrong_packets(host.wire.bit_error_ratio, t),
+        out_of_sequence=arrivals * state.wrong * t.is_rc,
+        packets_sent_again=departures * state.wrong * in_flight(leaving, costs, t) * t.is_rc,
+        memory_stalled=_stalled(state.numbers, load.steady[MEMORY]),
+    )
 
 
 def _port(state: SteadyState) -> tuple[list[Quantity], list[Quantity]]:
@@ -181,7 +190,7 @@ def _diagnostics(
     coming: FlowRates,
     leaving: FlowRates,
     loop: FlowRates | None,
-) -> list[Quantity]:
+) -> _Diagnostics:
     t, n, sets, steady, arrival = state.traffic, state.numbers, costs.sets, load.steady, load.arrival
     inbound, outbound, circling = coming.sent, leaving.sent, 0.0
     if loop is not None:
@@ -200,25 +209,28 @@ def _diagnostics(
     lookups = messages * shared.lookups  # what was looked up ahead within a post is a hit when it is used
     # Short writes behind bulk ones; a host that also reads feels them more.
     ordered = coming.offered * t.ordering_pressure * t.early_list * n.choose(outbound > 0, 1.0, 0.1)
-    return [
-        inbound * t.receives * (shared.late + sets.receive_misses),
-        asked * (_wqe_misses(sets.send_wqes, subsystem.send_wqe_cache.entries) + lists),
-        messages / state.costs.visit_wqes * sets.context_misses * _replays(subsystem.context_cache, steady[CONTEXT]),
-        lookups * sets.translation_misses * _replays(subsystem.translation_cache, steady[TRANSLATION]),
-        inbound * shared.spilled,
-        _CYCLES_PER_SECOND * n.least(1.0, load.upstream**4 / 4.0),
-        outbound * t.gather_requests * steady[TAGS] ** 2,
-        ordered,
-        _stalled(n, n.most(steady[STAGING], steady[PEER_READS])),
-        _stalled(n, crossing),
-        arrivals * busy**shared.bursts,
-        t.slow * messages * t.packets + arrivals * engine**4,
-        outbound * answers,
-        _stalled(n, steady[CREDITS]),
-        circling,
-        arrivals * n.least(1.0, n.most(arriving, arrival[PLACEMENT] - 0.5)) ** 2,
-        arrivals * lost,
-    ]
+    return _Diagnostics(
+        receive_wqe_cache_miss=inbound * t.receives * (shared.late + sets.receive_misses),
+        sq_wqe_cache_miss=asked * (_wqe_misses(sets.send_wqes, subsystem.send_wqe_cache.entries) + lists),
+        icm_cache_miss=messages
+        / state.costs.visit_wqes
+        * sets.context_misses
+        * _replays(subsystem.context_cache, steady[CONTEXT]),
+        mtt_cache_miss=lookups * sets.translation_misses * _replays(subsystem.translation_cache, steady[TRANSLATION]),
+        reqsl_cache_miss=inbound * shared.spilled,
+        pcie_internal_back_pressure=_CYCLES_PER_SECOND * n.least(1.0, load.upstream**4 / 4.0),
+        pcie_read_stalled_tags=outbound * t.gather_requests * steady[TAGS] ** 2,
+        pcie_write_stalled_ordering=ordered,
+        outbound_pci_stalled_rd=_stalled(n, n.most(steady[STAGING], steady[PEER_READS])),
+        outbound_pci_stalled_wr=_stalled(n, crossing),
+        rx_packet_buffer_full=arrivals * busy**shared.bursts,
+        packet_engine_busy=t.slow * messages * t.packets + arrivals * engine**4,
+        ack_engine_busy=outbound * answers,
+        tx_stopped_e2e_credits=_stalled(n, steady[CREDITS]),
+        loopback_back_pressure=circling,
+        rx_steering_stalled=arrivals * n.least(1.0, n.most(arriving, arrival[PLACEMENT] - 0.5)) ** 2,
+        out_of_buffer=arrivals * lost,
+    )
 
 
 def _stalled(numbers: Numbers, busy: Quantity) -> Quantity:

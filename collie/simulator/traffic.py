@@ -134,15 +134,16 @@ def stack(points: Sequence[TrafficArrays]) -> TrafficArrays:
 
 def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
     """Take a workload apart."""
-    engine, acks = subsystem.engine, subsystem.acknowledgements
-    payload_limit, request_limit = subsystem.pcie.max_payload_bytes, subsystem.pcie.max_read_request_bytes
+    engine, acks, pcie = subsystem.engine, subsystem.acknowledgements, subsystem.pcie
+    payload_limit, request_limit = pcie.max_payload_bytes, pcie.max_read_request_bytes
+    quantum, short = subsystem.arbiter.quantum_bytes, acks.small_message_bytes
     operation, qp_type, mtu = (
         _OPERATIONS[workload.opcode],
         workload.qp_type,
         min(max(workload.mtu, subsystem.wire.minimum_mtu), subsystem.wire.maximum_mtu),
     )
     is_read, is_ud, is_rc = workload.opcode is Opcode.READ, qp_type is QpType.UD, qp_type is QpType.RC
-    sizes, count = workload.messages, len(workload.messages)
+    sizes, count, inline_limit = workload.messages, len(workload.messages), -1 if is_read else workload.max_inline_data
     grh = GRH_BYTES if is_ud else 0
     full_write = write_bytes(mtu + grh, payload_limit)
     packets = gather = requests = place = inlined = several = 0
@@ -152,20 +153,21 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
         packets += full + (1 if tail else 0)
         several += size > mtu
         place += full * full_write + (write_bytes(tail + grh, payload_limit) if tail else 0)
-        if size <= workload.max_inline_data and not is_read:
+        if size <= inline_limit:
             inlined += size
         else:
             gather += read_bytes(size, payload_limit)
             requests += -(-size // request_limit)
-        if size < 2 * acks.small_message_bytes:
-            small += min(1.0, 2.0 - size / acks.small_message_bytes)
+        if size < 2 * short:
+            small += 1.0 if size <= short else 2.0 - size / short
         elif size >= acks.bulk_message_bytes:
             bulk = 1.0
-        one_turn += min(1.0, max(0.0, 2.0 - size / subsystem.arbiter.quantum_bytes))
+        if size < 2 * quantum:
+            one_turn += 1.0 if size <= quantum else 2.0 - size / quantum
     shortest, longest, payload = min(sizes), max(sizes), sum(sizes)
     headers = packets * packet_overhead_bytes(qp_type) + count * operation.overhead_bytes
     segments = operation.send_segments + (_UD_SEGMENTS if is_ud else 0)
-    dependent = workload.sge_count > subsystem.pcie.sges_read_with_wqe
+    dependent = workload.sge_count > pcie.sges_read_with_wqe
     waits, pressure = _ordering(subsystem, workload)
     batch = workload.wqe_batch
     outstanding = min(workload.send_wq_depth, workload.max_rd_atomic, workload.max_dest_rd_atomic)
@@ -175,47 +177,47 @@ def traffic_of(subsystem: Subsystem, workload: Workload) -> TrafficArrays:
     b = workload.peer_numa_node > 0 and near_nic, workload.peer_memory is Memory.GPU
     (far_source, gpu_source), (far_sink, gpu_sink) = (b, a) if is_read else (a, b)
     return TrafficArrays(
-        is_read,
-        is_rc,
-        is_ud,
-        operation.receives,
-        is_rc and operation.writes,
-        workload.directions - 1,
-        workload.loopback,
-        workload.qps,
-        batch,
-        workload.send_wq_depth,
-        workload.recv_wq_depth,
-        workload.mrs_per_qp,
-        dependent,
-        min(1.0, workload.sge_count / (subsystem.pcie.sges_read_with_wqe + 1)),
-        1.0 / workload.messages_per_signal,
-        outstanding if is_read else workload.send_wq_depth,
-        min(batch, outstanding, per_visit),
-        far_source,
-        far_sink,
-        gpu_source,
-        gpu_sink,
-        gpu_source and not far_source,
-        gpu_sink and not far_sink,
-        mtu,
-        payload / count,
-        (payload + headers) / count,
-        packets / count,
-        gather / count,
-        requests / count,
-        place / count,
-        _send_wqe_bytes(workload, segments, inlined // count),
-        _SEGMENT_BYTES << (workload.sge_count - 1).bit_length(),  # the stride is a power of two
-        -(-longest // subsystem.translation_cache.page_bytes),
-        workload.mrs_per_qp * longest,
-        is_read and -(-shortest // mtu) >= subsystem.reads.bulk_packets,
-        shortest >= engine.streamed_message_bytes,
-        several / count,
-        small * bulk / count,
-        one_turn / count,
-        waits / count if dependent else 0.0,
-        pressure / count,
+        is_read=is_read,
+        is_rc=is_rc,
+        is_ud=is_ud,
+        receives=operation.receives,
+        is_rc_write=is_rc and operation.writes,
+        two_way=workload.directions - 1,
+        loop=workload.loopback,
+        qps=workload.qps,
+        wqe_batch=batch,
+        send_depth=workload.send_wq_depth,
+        recv_depth=workload.recv_wq_depth,
+        regions=workload.mrs_per_qp,
+        long_list=dependent,
+        early_list=min(1.0, workload.sge_count / (pcie.sges_read_with_wqe + 1)),
+        signals=1.0 / workload.messages_per_signal,
+        outstanding=outstanding if is_read else workload.send_wq_depth,
+        started=min(batch, outstanding, per_visit),
+        far_source=far_source,
+        far_sink=far_sink,
+        gpu_source=gpu_source,
+        gpu_sink=gpu_sink,
+        near_gpu_source=gpu_source and not far_source,
+        near_gpu_sink=gpu_sink and not far_sink,
+        mtu=mtu,
+        payload=payload / count,
+        wire=(payload + headers) / count,
+        packets=packets / count,
+        gather=gather / count,
+        gather_requests=requests / count,
+        place=place / count,
+        send_wqe=_send_wqe_bytes(workload, segments, inlined // count),
+        receive_wqe=_SEGMENT_BYTES << (workload.sge_count - 1).bit_length(),  # the stride is a power of two
+        translations=-(-longest // subsystem.translation_cache.page_bytes),
+        touched=workload.mrs_per_qp * longest,
+        slow=is_read and -(-shortest // mtu) >= subsystem.reads.bulk_packets,
+        streamed=shortest >= engine.streamed_message_bytes,
+        several_packets=several / count,
+        small_beside_bulk=small * bulk / count,
+        one_turn=one_turn / count,
+        ordering_waits=waits / count if dependent else 0.0,
+        ordering_pressure=pressure / count,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from collie.workloads.constraint import VERBS, Constraint, HostLimits, within
 from collie.workloads.dimension import Choice, Dimension, Ordered, Vector
+from collie.workloads.feature import SOURCES
 from collie.workloads.units import format_value
 from collie.workloads.workload import Workload
 
@@ -100,6 +101,15 @@ class Space:
     def whole(self) -> Space:
         """The space that says what is plain: itself, unless it was cut from another."""
         return self.part_of or self
+
+    def ladder(self, feature: str) -> tuple[int, ...]:
+        """Return the steps of a feature, those of `messages` for the size of a message or segment; () without order."""
+        match self.dimensions.get("messages" if "messages" in SOURCES.get(feature, ()) else feature):
+            case Vector(element=element):
+                return element.ladder
+            case Ordered(ladder=ladder):
+                return ladder
+        return ()
 
     def log10_size(self) -> float:
         """Return the decimal logarithm of the product of all ranges, before constraints."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from collie.report.quantities import show
-from collie.workloads.dimension import Vector
 from collie.workloads.feature import PRODUCTS, Condition, Mfs, Op, feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import Workload
@@ -85,27 +84,27 @@ def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
 
 def steps_of(feature: str, space: Space, *also: Any) -> tuple[Any, ...]:
     """Return the values of a feature that get a cell: its ladder and the values in `also`."""
-    steps = _ladder(feature, space)
+    steps = _steps(feature, space)
     if any(isinstance(step, str | bool | tuple) for step in (*steps, *also)):
         return tuple(dict.fromkeys((*steps, *also)))
     return tuple(sorted({*_spread(steps, MAX_CELLS - len(also)), *also}))
 
 
-def _ladder(feature: str, space: Space) -> Sequence[Any]:
+def _steps(feature: str, space: Space) -> Sequence[Any]:
     if feature.endswith(("_message_bytes", "_segment_bytes")):
         feature = "messages"
     if feature in PRODUCTS:
-        one, other = (_ladder(name, space) for name in PRODUCTS[feature])
+        one, other = (_steps(name, space) for name in PRODUCTS[feature])
         most = space.limits.total_mrs if feature == "total_mrs" else math.inf
         return sorted({product for a in one for b in other if (product := a * b) <= most})
     if feature == "total_qps":
-        return sorted({count * directions for count in _ladder("qps", space) for directions in (1, 2)})
+        return sorted({count * directions for count in _steps("qps", space) for directions in (1, 2)})
     if feature in {"gpu_hosts", "far_hosts"}:
         return (0, 1, 2)
     dimension = space.dimensions.get(feature)
     if dimension is None:
         return (feature_value(space.base, feature),)
-    return dimension.element.ladder if isinstance(dimension, Vector) else dimension.candidates()
+    return space.ladder(feature) or dimension.candidates()
 
 
 def _spread(steps: Sequence[Any], most: int) -> list[Any]:

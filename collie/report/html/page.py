@@ -27,16 +27,13 @@ from collie.report.json.objects import plain
 from collie.report.quantities import name_testbed, percent, rate, runs, times
 from collie.workloads.units import format_count, format_seconds
 
-_SYMPTOMS: Mapping[Symptom, str] = {
-    Symptom.WRONG_PAYLOAD: "wrong payload",
+_TAGS: Mapping[Symptom, str] = {
     Symptom.PAUSE: "pause frames",
-    Symptom.COMPLETION_ERRORS: "completion errors",
     Symptom.RNR_STORM: "RNR storm",
     Symptom.LOSS: "packet loss",
-    Symptom.RETRANSMISSION: "retransmission",
     Symptom.UNFAIRNESS: "starved queue pair",
-    Symptom.LOW_THROUGHPUT: "low throughput",
 }
+"""Symptoms whose own words are not clear enough where they stand alone."""
 
 
 def write_report(
@@ -151,7 +148,7 @@ def environment() -> Environment:
         "seconds": format_seconds,
         "runs": runs,
         "times": times,
-        "symptom": lambda symptom: _SYMPTOMS[symptom],
+        "symptom": lambda symptom: _TAGS.get(symptom, symptom.words),
         "fingerprint_value": show_fingerprint,
         "trace_chart": trace_chart,
     }

@@ -76,7 +76,7 @@ def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> 
 
 
 def _anomaly(anomaly: Anomaly) -> Iterator[Line]:
-    symptom = anomaly.symptom.replace("_", " ")
+    symptom = anomaly.symptom.words
     if anomaly.same_as is not None:
         yield Text(
             f"{anomaly.id}  {symptom}, severity {percent(anomaly.severity)}, explained by {anomaly.same_as}", "dim"
@@ -157,7 +157,7 @@ def _verdict(verdict: Verdict | None) -> Iterator[Line]:
     if verdict is None:
         return
     style = "bold red" if verdict.is_anomalous else "bold green" if verdict.is_normal else "bold yellow"
-    symptom = f": {verdict.symptom.replace('_', ' ')}, severity {percent(verdict.severity)}" if verdict.symptom else ""
+    symptom = f": {verdict.symptom.words}, severity {percent(verdict.severity)}" if verdict.symptom else ""
     yield Text(f"{verdict.outcome}{symptom}", style)
     yield f"    {verdict.reason}"
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from collie.campaign.reproduce import Reproduced, Reproduction, Trial
 from collie.detect.interval import Interval
 from collie.detect.signature import Signature
-from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import HostDifference
 from collie.report.quantities import percent, rate, runs
 
@@ -36,7 +35,7 @@ def trial_lines(
         reproduction: its runs and its controls.
         changed: differences from the original testbed, or None if it is not recorded.
     """
-    symptom = _words(reproduction.symptom)
+    symptom = reproduction.symptom.words
     yield TerminalLine(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
     yield TerminalLine(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
     for verdict in reproduction.trial.verdicts:
@@ -104,7 +103,7 @@ def _middle(values: Sequence[float], words: Callable[[float], str]) -> str:
 def _otherwise(reproduction: Reproduction) -> Iterator[TerminalLine]:
     others = {symptom: n for symptom, n in reproduction.trial.symptoms.items() if symptom is not reproduction.symptom}
     if others:
-        text = ", ".join(f"{_words(symptom)} in {count}" for symptom, count in others.items())
+        text = ", ".join(f"{symptom.words} in {count}" for symptom, count in others.items())
         yield TerminalLine(f"not the same symptom: {text}", "bold yellow")
 
 
@@ -136,7 +135,3 @@ def _trial(trial: Trial, reproduction: Reproduction) -> str:
     count = len(trial.verdicts)
     void = f", inconclusive in {trial.inconclusive}" if trial.inconclusive else ""
     return f"{trial.reproduced(reproduction.symptom)} of {runs(count)}, normal in {trial.normal}{void}"
-
-
-def _words(symptom: Symptom) -> str:
-    return symptom.replace("_", " ")
