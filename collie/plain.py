@@ -1,7 +1,7 @@
 """Values of the program as plain values, which JSON can hold, and back.
 
-A `Codec` takes dataclasses field by field: the types of the fields decide how a value is written, and what is read or
-refused. So a record has one description, its dataclass. Standard library only: a bundle takes this along.
+A `Codec` takes dataclasses field by field. The types of the fields decide how a value is written and which values are
+read. So a record has one description, its dataclass. Standard library only: a bundle takes this along.
 
 For example, `CODEC.write(Victim(27e6, math.nan))` is `{"alone_bps": 27e6, "beside_bps": None}`, as `beside_bps` is a
 `float | None`. `CODEC.read(Victim, {"alone_bps": 27e6})` is `Victim(27e6)`, and a text in it is a `ValueError`.
@@ -23,7 +23,7 @@ Reader = Callable[[Any], Any]
 Writer = Callable[[Any], Any]
 
 _MAX_MAGNITUDE = 1 << 128
-"""Whole numbers are counters of 64 bits, sizes, and seeds, which may be longer; all fit into a float."""
+"""Whole numbers are counters of 64 bits, sizes, and seeds, which can be longer. All fit into a float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Shape:
     """How the records of a dataclass differ from its fields.
 
     Attributes:
-        first: fields that are written first; the others follow in the order of the class.
+        first: fields that are written first. The others follow in the order of the class.
         without: fields that are not written.
         keys: of fields that have another name in a record.
         sparse: a field at its default is not written.
@@ -89,7 +89,7 @@ class Codec:
         raise TypeError(f"{value!r} cannot be recorded")
 
     def read(self, kind: Any, raw: Any) -> Any:
-        """Return a plain value as a type of Python, or refuse it: nothing is converted but lists to tuples.
+        """Return a plain value as a type of Python, or refuse it. Only lists are converted, to tuples.
 
         Args:
             kind: `bool`, `int`, `float`, `str`, `None`, `Any`, an enumeration of texts, a `Literal`, a union,
