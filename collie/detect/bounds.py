@@ -1,9 +1,24 @@
-"""What a healthy subsystem would deliver for a workload.
+"""The bound of a workload: the throughput that a healthy subsystem delivers for it.
 
-The bound of a workload is what the same bytes in flight achieve when everything else is plain: the measured throughput
-of its *plain sibling*, never above the specification (ADR 0003). Two constants, as the paper has them, would call every
-workload anomalous that cannot fill the pipe by its own window. A sibling costs a run, so it is only measured for
-workloads that already fall short of the cheaper ceiling (specification and calibration).
+Terms. The *specification* is the data sheet's limit: line rate, PCIe and message rate. *Calibration* holds measured
+ceilings of plain traffic by message size. The *plain sibling* has the workload's transport, message sizes and bytes
+outstanding, at most 16 queue pairs, and all else plain (ADR 0003).
+
+Rules.
+1. The *ceiling* costs no run: the specification, or the calibration where lower.
+2. Only a workload below its ceiling needs its plain sibling measured. The bound is then the median of the sibling's
+   runs.
+3. A sibling that is itself anomalous is distrusted: the bound falls back to the ceiling.
+
+Invariant. No bound exceeds the specification, and packets/s never exceed the highest rate seen on a device without one.
+A workload that cannot fill the pipe with its bytes in flight is therefore healthy, unlike under the paper's two
+constants.
+
+Worked example. A WRITE workload of space `nsdi22` has 320 queue pairs, send_wq_depth 16, 4 KiB messages, mtu 1024 and
+wqe_batch 8. The specification allows 200 Gbit/s, so 170 Gbit/s is 15 % short and 150 Gbit/s is 25 % short. The second
+exceeds the 20 % threshold and needs the sibling: 16 queue pairs, send_wq_depth 320, mtu 4096, wqe_batch 1. Both keep
+320 x 16 x 4 KiB = 20 MiB in flight. The sibling delivers 160 Gbit/s, so the bound is 160 Gbit/s and 19.5 Mpps at mtu
+1024. The workload misses 6 % and is normal.
 """
 
 from __future__ import annotations
@@ -23,19 +38,18 @@ MAX_SIBLING_QPS = 16
 _REMEMBERED_SIBLINGS = 8192
 _ALWAYS_KEPT = ("requesters", "responders", "remote", "qp_type", "opcode", "more_opcodes", "messages")
 _IN_FLIGHT = ("qps", "send_wq_depth", "wqe_batch", "recv_wq_depth", "messages", "mr_bytes")
-"""What may differ between siblings that bracket a bound."""
+"""Fields in which siblings that bracket a bound can differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Highest throughput to expect at one port, and so at a host that receives from it alone (`workloads.plan.shares`).
+    """Highest expected throughput of one port, and of a host that alone receives from it (`workloads.plan.shares`).
 
     Attributes:
         bps: payload bits/s.
         pps: payload packets/s.
         source: `specification`, `calibration` or `plain sibling`.
-        detail: how far to trust it, in words: when it was measured, how far repeats differed; empty where nothing is
-            to be said.
+        detail: date and repeatability of the measurement, or empty.
     """
 
     bps: float
@@ -45,36 +59,36 @@ class Bound:
 
     @property
     def name(self) -> str:
-        """Which bound this is: `calibration (2026-11-21, repeats within 7 %)`."""
+        """Source and detail: `calibration (2026-11-21, repeats within 7 %)`."""
         return f"{self.source} ({self.detail})" if self.detail else self.source
 
     def share(self, part: float) -> Bound:
-        """Return the bound of a host that gets only part of what a port carries."""
+        """Return the bound of a host that gets part of a port's traffic."""
         return self if part == 1.0 else Bound(self.bps * part, self.pps * part, self.source, self.detail)
 
     def capped(self, other: Bound) -> Bound:
-        """Return the lower of two bounds, value by value; named after this one unless the other decides bits/s."""
+        """Return the lower bound, value by value, named after the one that decides bits/s."""
         named = other if other.bps < self.bps else self
         return Bound(min(self.bps, other.bps), min(self.pps, other.pps), named.source, named.detail)
 
 
 Specification = Callable[[Workload], "Bound"]
-"""What a data sheet promises for a workload: line rate, PCIe and message rate as payload figures."""
+"""Gives the data sheet's limits for a workload as payload rates."""
 
 UNBOUNDED = Bound(math.inf, math.inf, "specification")
-"""The specification of a device that has none, such as Soft-RoCE."""
+"""The specification of a device without one, such as Soft-RoCE."""
 
 NOTHING_EXPECTED = Bound(0.0, 0.0, "specification")
-"""A bound that any throughput meets: a verdict under it owes nothing to throughput."""
+"""A bound that any throughput reaches: a verdict under it does not depend on throughput."""
 
 
 def packets(message_bytes: int, mtu: int) -> int:
-    """Packets that carry one message."""
+    """Packets of one message."""
     return max(1, math.ceil(message_bytes / mtu))
 
 
 def packets_per_byte(workload: Workload, sink: str | None = None) -> float:
-    """Packets per payload byte, over the mix of messages, or over those whose payload a host receives."""
+    """Packets per payload byte over the mix of messages, or over those whose payload one host receives."""
     sizes: Sequence[int] = workload.payloads
     if sink is not None and workload.more_opcodes:
         sizes = [size for stream in streams(workload) if stream.sink == sink for size in stream.payloads]
@@ -82,7 +96,7 @@ def packets_per_byte(workload: Workload, sink: str | None = None) -> float:
 
 
 def at_sink(workload: Workload, sink: str, bound: Bound) -> Bound:
-    """Return the bound of one host. Where payload goes both ways, the way that carries less expects as much less."""
+    """Return the bound of one host. With payload both ways, the way that carries less expects less."""
     if not workload.more_opcodes:
         return bound
     plan = streams(workload)
@@ -92,16 +106,16 @@ def at_sink(workload: Workload, sink: str, bound: Bound) -> Bound:
 
 
 def at_own_mtu(workload: Workload, bps: float, source: str, detail: str = "") -> Bound:
-    """Return a bound on bits/s with the packets/s that the workload itself makes of them."""
+    """Return a bound on bits/s with the packets/s that result at the workload's MTU."""
     return Bound(bps, bps / 8 * packets_per_byte(workload), source, detail)
 
 
 def at_best_port(workload: Workload, measured: Mapping[str, Bound]) -> Bound:
-    """Return the most that one port carried: what one host received, or what the hosts did that share one sender.
+    """Return the most that one port carried: to one receiving host, or to all hosts of one sender.
 
     Args:
-        workload: what ran.
-        measured: what its receiving hosts got; at least one.
+        workload: the workload that ran.
+        measured: throughput of its receiving hosts, at least one.
     """
     parts = shares(workload)
     sharing = [bound for sink, bound in measured.items() if parts[sink] < 1.0]
@@ -113,7 +127,7 @@ def at_best_port(workload: Workload, measured: Mapping[str, Bound]) -> Bound:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationPoint:
-    """What plain traffic of one message size achieves.
+    """Throughput of plain traffic with one message size.
 
     Attributes:
         bps: payload bits/s at the receiver, median over repeats.
@@ -136,20 +150,20 @@ class CalibrationPoint:
 class Calibration:
     """Measured ceilings of a testbed: plain traffic per opcode, transport and message size.
 
-    A mix of messages, or of opcodes, is bounded by the sum of their costs: a NIC or driver that spends `a + b x size`
-    on a message does so in any company. Between two sizes the cost is interpolated, beyond the largest it grows with
-    its slope; below the smallest it is that of the smallest.
+    The sum of message costs bounds a mix of messages or opcodes, because a NIC or driver that spends `a + b x size` on
+    a message does so in any mix. The cost is interpolated between two sizes. Beyond the largest it grows with the last
+    slope. Below the smallest it is constant.
 
     Attributes:
-        points: what was measured.
-        measured_on: the day, `2026-11-21`; None when it is not kept.
+        points: the measured points.
+        measured_on: the day, `2026-11-21`, if kept.
     """
 
     points: tuple[CalibrationPoint, ...] = ()
     measured_on: str | None = None
 
     def bound(self, workload: Workload) -> Bound | None:
-        """Return the ceiling of a workload, or None when an opcode of it was not calibrated on its transport."""
+        """Return the ceiling of a workload, or None without calibration of all its opcodes on its transport."""
         curves = {opcode: self._curve(workload.qp_type, opcode) for opcode in workload.opcodes}
         if not all(curves.values()):
             return None
@@ -165,7 +179,7 @@ class Calibration:
         )
 
     def _trust(self, workload: Workload) -> str:
-        """Say when the points of a workload were measured, and how far their repeats differed where there were any."""
+        """Return the date of a workload's points, and their repeatability where repeats exist."""
         spread = max(
             point.spread
             for point in self.points
@@ -175,7 +189,7 @@ class Calibration:
 
     @property
     def packet_rate(self) -> float:
-        """Most packets/s that any point achieved, counting a message as one packet: the small ones are."""
+        """Highest packets/s of any point, with a message as one packet: small messages have the highest rate."""
         return max((1 / point.seconds_per_message for point in self.points), default=0.0)
 
 
@@ -191,13 +205,13 @@ def _cost(curve: Sequence[tuple[int, float]], message_bytes: int) -> float:
 def plain_sibling(workload: Workload, space: Space) -> Workload:
     """Return the workload's plain sibling.
 
-    Same opcodes, QP type, message sizes and bytes outstanding, at most 16 queue pairs; every other dimension at its
-    plain value, except those that the space marks `keep_in_sibling` (a machine whose one CPU does both directions
-    cannot be judged by one direction alone).
+    It keeps opcodes, QP type, message sizes and bytes outstanding, with at most 16 queue pairs. Other dimensions take
+    their plain values, except those that the space marks `keep_in_sibling`: one direction is no reference for a host
+    whose single CPU drives both.
 
     Args:
         workload: any workload, in the space or not.
-        space: gives plain values, the deepest send queue and the limits that the sibling must keep.
+        space: gives plain values, the deepest send queue and the limits of the sibling.
     """
     space = space.whole
     kept = {name: workload.get(name) for name, dimension in space.dimensions.items() if dimension.keep_in_sibling}
@@ -205,9 +219,9 @@ def plain_sibling(workload: Workload, space: Space) -> Workload:
     qps = min(workload.qps, MAX_SIBLING_QPS)
     outstanding = workload.qps * workload.send_wq_depth
     deepest = _deepest(space, workload)
-    depth = max(1, min(outstanding // qps, deepest))  # rounded down: a bound from more bytes in flight is no bound
+    depth = max(1, min(outstanding // qps, deepest))  # rounded down: a bound from more bytes in flight is too high
     mr_bytes = max(space.base.mr_bytes, *workload.payloads)
-    # A plain value may not fit its neighbours: a UD message of 4 KiB needs that MTU, a queue of one takes no batch.
+    # A plain value can conflict with kept ones: a 4 KiB UD message needs that MTU, a queue of one takes no batch.
     mtu = max(space.base.mtu, workload.mtu) if workload.qp_type is QpType.UD else space.base.mtu
     batch = min(space.base.wqe_batch, depth)
     receive = max(space.base.recv_wq_depth, batch)
@@ -230,18 +244,18 @@ def _deepest(space: Space, workload: Workload) -> int:
 
 
 def remembered_siblings(space: Space) -> Callable[[Workload], Workload]:
-    """Return `plain_sibling` in a space, remembering the last few thousand."""
+    """Return `plain_sibling` in a space, with a cache of a few thousand."""
     return lru_cache(maxsize=_REMEMBERED_SIBLINGS)(partial(plain_sibling, space=space))
 
 
 class Bounds:
-    """Bounds of one testbed, as far as they are known by now. `calibration` may be set once it has been measured.
+    """Bounds of one testbed from all data so far. `calibration` can be set once measured.
 
     Args:
-        specification: line rate, PCIe and message rate as payload figures for a workload.
-        calibration: measured ceilings; empty on a testbed whose specification says enough.
-        siblings: the space that gives the plain values of siblings; or what gives the plain sibling of a workload,
-            shared by bounds of one space that are asked for the same workloads.
+        specification: data sheet limits for a workload as payload rates.
+        calibration: measured ceilings, empty where the specification suffices.
+        siblings: the space of plain values, or a function from workload to sibling that several bounds of one space
+            share.
     """
 
     def __init__(
@@ -262,14 +276,14 @@ class Bounds:
         return self._capped(workload, calibrated) if calibrated else self._specification(workload)
 
     def learn(self, sibling: Workload, measured: Mapping[str, Bound]) -> None:
-        """Remember what a sibling achieved, at the best of its ports; the median of its runs is the bound."""
+        """Add one run of a sibling, at the best of its ports. The median of its runs is the bound."""
         if measured:
             best = at_best_port(sibling, measured)
             self._siblings.setdefault(sibling, []).append(best)
             self._packet_rate = max(self._packet_rate, best.pps)
 
     def distrust(self, sibling: Workload) -> None:
-        """Judge by the ceiling instead of a sibling that is itself anomalous: its throughput is no healthy one."""
+        """Use the ceiling in place of an anomalous sibling, whose throughput is not healthy."""
         self._siblings[sibling] = [self.ceiling(sibling)]
 
     def known(self, workload: Workload) -> bool:
@@ -277,24 +291,23 @@ class Bounds:
         return self.sibling(workload) in self._siblings
 
     def tightest(self, workload: Workload) -> Bound:
-        """Return the sibling's throughput if it was measured, never above the specification; else the ceiling."""
+        """Return the sibling's throughput within the specification if measured, else the ceiling."""
         runs = self._siblings.get(self.sibling(workload))
         if not runs:
             return self.ceiling(workload)
         return self._capped(workload, at_own_mtu(workload, median(run.bps for run in runs), runs[-1].source))
 
     def bracket(self, workload: Workload) -> tuple[Bound | None, Bound | None]:
-        """Return what siblings achieved that are like the workload's own, but for fewer or more bytes in flight.
+        """Return bounds from like siblings with fewer and with more bytes in flight, each None if not measured.
 
-        Neither longer messages nor more of them in flight make plain traffic slower, so the bound lies between the two.
-        None: none measured.
+        Plain traffic gets no slower with longer messages or more of them in flight, so the bound lies between the two.
         """
         own = self.sibling(workload)
         below: list[float] = []
         above: list[float] = []
         for sibling, runs in self._siblings.items():
             rate = median(run.bps for run in runs)
-            # One that is distrusted achieved nothing that counts; without a data sheet its ceiling is no number.
+            # A distrusted sibling has no throughput. Without a data sheet its ceiling is infinite.
             if math.isinf(rate) or own != sibling.with_(**{name: own.get(name) for name in _IN_FLIGHT}):
                 continue
             same = sibling.messages == own.messages
@@ -315,10 +328,10 @@ class Bounds:
         return bound(below, max), bound(above, min)
 
     def _capped(self, workload: Workload, bound: Bound) -> Bound:
-        """Keep a bound within the specification.
+        """Return a bound within the specification.
 
-        A bound on bits/s says nothing about packets/s at a smaller MTU than the one it was measured at: there the
-        device's packet rate is the limit, from the data sheet or, without one, the highest seen so far.
+        A bound on bits/s does not limit packets/s at a smaller MTU. There the device's packet rate does, from the data
+        sheet or else the highest seen so far.
         """
         specified = self._specification(workload)
         if math.isinf(specified.pps):

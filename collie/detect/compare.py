@@ -1,11 +1,10 @@
-"""Comparing a candidate with its baseline, pair by pair: what a gate decides of one workload, and how sure it is.
+"""Comparison of a candidate with its baseline, pair by pair: the decision of a gate on one workload.
 
-One pair is one run on either side (`detect.reading`). Pairs are taken in the order A B B A, so that a testbed that
-drifts treats both sides alike, and on fresh queue pairs.
+A pair is one run on either side (`detect.reading`) on fresh queue pairs. Pairs run in the order A B B A, so that drift
+affects both sides alike.
 
-The test is the sequential one of `detect.confirm`, on pairs in place of runs: `needed` of at most `pairs` pairs must
-have one sign (`detect.pair_rule`). It ends with the pair that decides, and after the first `agreeing` pairs when all of
-those say the same.
+The test is the sequential one of `detect.confirm` on pairs: `needed` of at most `pairs` pairs must have one sign
+(`detect.pair_rule`). It ends with the deciding pair, or after the first `agreeing` pairs if none differs.
 """
 
 from __future__ import annotations
@@ -23,35 +22,35 @@ from collie.workloads.units import format_count
 
 
 class Side(StrEnum):
-    """Whose run it is."""
+    """The side of a run."""
 
     BASELINE = "baseline"
     CANDIDATE = "candidate"
 
     @property
     def other(self) -> Side:
-        """The side that it is compared with."""
+        """The opposite side."""
         return Side.CANDIDATE if self is Side.BASELINE else Side.BASELINE
 
 
 class Change(StrEnum):
-    """What a gate says of one workload."""
+    """The decision of a gate on one workload."""
 
     NEW = "new"
-    """The baseline is healthy and the candidate is not."""
+    """The baseline is healthy, the candidate is anomalous."""
     WORSE = "worse"
-    """It shows on both sides, and more on the candidate."""
+    """Both sides are anomalous, the candidate more so."""
     STILL = "still there"
     FIXED = "fixed"
     HEALTHY = "healthy"
-    """It shows on neither side."""
+    """Neither side is anomalous."""
     INCONCLUSIVE = "inconclusive"
     UNSUPPORTED = "unsupported"
-    """The testbed cannot run it."""
+    """The testbed cannot run the workload."""
 
     @property
     def is_alarm(self) -> bool:
-        """Whether a gate fails because of it."""
+        """Whether it fails a gate."""
         return self in (Change.NEW, Change.WORSE)
 
     @property
@@ -61,7 +60,7 @@ class Change(StrEnum):
 
 
 class RunPair(NamedTuple):
-    """One run on either side, and what the two say; None when one of them says nothing."""
+    """One run on either side and the sign of their difference, or None if either is inconclusive."""
 
     before: RunReading
     after: RunReading
@@ -69,7 +68,7 @@ class RunPair(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A median, and the smallest and largest value."""
+    """A median with the smallest and largest value."""
 
     middle: float
     low: float
@@ -78,13 +77,13 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """How much has changed.
+    """The size of a change.
 
     Attributes:
-        severity: candidate less baseline, -1 to 1; None when no pair has both sides judged.
-        throughput_ratio: candidate over baseline; None when unknown.
-        pause_difference: share of time, candidate less baseline; None when unknown.
-        coverage: chance that each of these ranges holds the median of all pairs that could be made; 0 with one pair.
+        severity: candidate less baseline, -1 to 1, or None when no pair has both sides judged.
+        throughput_ratio: candidate over baseline, or None when unknown.
+        pause_difference: share of time, candidate less baseline, or None when unknown.
+        coverage: chance that each range holds the median of all possible pairs, 0 with one pair.
     """
 
     severity: Spread | None
@@ -95,14 +94,14 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the pairs of one workload say.
+    """The result of one workload's pairs.
 
     Attributes:
-        change: in one word.
-        reason: in one sentence.
-        pairs: as they were taken.
-        screened: readings of the candidate after which no pair was needed.
-        confidence: that the change is what it is said to be, by the declared chances; None where nothing is said.
+        change: the decision.
+        reason: one sentence.
+        pairs: in order.
+        screened: readings of the candidate that made pairs unnecessary.
+        confidence: probability of the decision under the declared chances, or None without a decision.
     """
 
     change: Change
@@ -113,7 +112,7 @@ class Comparison:
 
     @property
     def effect(self) -> Effect | None:
-        """How much has changed, by the pairs that say anything; None without any."""
+        """The size of the change over the conclusive pairs, or None without any."""
         telling = [pair for pair in self.pairs if pair.sign is not None]
         if not telling:
             return None
@@ -133,11 +132,11 @@ class Comparison:
             for before, after in both
             if before.pause_ratio is not None and after.pause_ratio is not None
         ]
-        # Each pair lies on either side of the median with chance 1/2, so all of them on one side with 2^(1 - n).
+        # Each pair lies above or below the median with chance 1/2: all on one side with 2^(1 - n).
         return Effect(_spread(severities), _spread(ratios), _spread(pauses), 1.0 - 2.0 ** (1 - len(telling)))
 
     def reproduced(self, side: Side) -> Verdict | None:
-        """Return the anomalous verdict of middle severity of one side; None when most of its runs are healthy."""
+        """Return one side's anomalous verdict of median severity, or None when most of its runs are healthy."""
         if side is Side.BASELINE:
             readings = [pair.before for pair in self.pairs]
         else:
@@ -151,21 +150,21 @@ def _spread(values: Sequence[float]) -> Spread | None:
 
 
 Runs = Generator[Side, RunReading | None, Comparison]
-"""Yields the side whose run is wanted; receives its reading, or None when that side cannot run the workload."""
+"""Yields the side to run; receives its reading, or None when that side cannot run the workload."""
 
 
 def compare(
     rule: PairRule, limits: Resolution, chances: Chances, pairs: list[RunPair], *, expects_healthy: bool = False
 ) -> Runs:
-    """Compare one workload on two sides, until enough pairs say the same.
+    """Compare one workload on two sides until enough pairs agree.
 
     Args:
-        rule: how many pairs decide.
-        limits: from where on two readings differ.
-        chances: that are declared of single pairs.
-        pairs: empty; each pair is added as it is taken, so that those of a comparison that is given up are there.
-        expects_healthy: the candidate runs first, and no pair is taken when it is healthy: whatever the baseline does,
-            a healthy candidate is no regression.
+        rule: number of pairs that decide.
+        limits: differences that count.
+        chances: declared for single pairs.
+        pairs: empty; receives each pair, so that an abandoned comparison keeps its pairs.
+        expects_healthy: the candidate runs first, and a healthy candidate ends the comparison: it cannot be a
+            regression.
     """
     first = Side.CANDIDATE if expects_healthy else Side.BASELINE
     while not _is_decided(pairs, rule):
@@ -195,10 +194,9 @@ def _counts(pairs: Sequence[RunPair]) -> dict[Sign | None, int]:
 
 
 def _is_hopeless(counts: Mapping[Sign | None, int], rule: PairRule) -> bool:
-    """Whether so many pairs say nothing that more of them would not decide either.
+    """Whether so many pairs are inconclusive that more of them would not decide either.
 
-    What says nothing has no sign and so changes no chance: as long as about every other pair says something, it costs
-    time alone.
+    An inconclusive pair has no sign and changes no chance. It only costs time.
     """
     telling = sum(counts.values()) - counts[None]
     return counts[None] > rule.void + telling
@@ -244,7 +242,7 @@ def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> 
 
 
 def _told(pairs: Sequence[RunPair], sign: Sign) -> str:
-    """Return what both sides of a typical pair show."""
+    """Return both reasons of a typical pair."""
     reported = [pair for pair in pairs if pair.sign is sign]
     pair = reported[len(reported) // 2]
     return f"baseline: {pair.before.verdict.reason}; candidate: {pair.after.verdict.reason}"

@@ -1,18 +1,19 @@
-"""Confirmation: a suspicion becomes a finding when it shows again, on fresh queue pairs.
+"""Confirmation: a suspicion becomes an anomaly when fresh queue pairs reproduce it.
 
-A generator yields workloads and receives verdicts, so one code serves the simulator, real hosts and a table in a test.
+The test is a generator that yields workloads and receives verdicts, so it serves the simulator, real hosts and tables
+in tests. It is sequential and passes in one of two ways.
 
-The test is sequential: it ends with the run that decides. There are two ways to pass it.
-1. `needed` of at most `runs` runs show the symptom. It ends early when that is reached, or can be reached no more.
-2. The suspicion was *clear*, and a run shows it clearly again: its reading is so far beyond the threshold that no
-   disturbance known of reaches it. One run is enough then.
-A run that says nothing (inconclusive, or not set up) counts for neither side and is repeated. After `void_runs` of them
-the suspicion is put aside: not confirmed, not refuted, and the workload may be proposed again.
+1. `needed` of at most `runs` runs reproduce the symptom. It ends as soon as the result is fixed.
+2. The suspicion was *clear* and one run reproduces it clearly: no known disturbance moves a reading so far beyond the
+   threshold.
 
-The arithmetic. A run shows the symptom with chance s and shows it clearly with chance c <= s, independently of others:
-`odds` sums over all ways that the test can go. For 2 of 3 with c = 0 it is s^2 (3 - 2 s). With a real anomaly s is the
-chance that its reading lies above the threshold; with a healthy workload it is the share of runs
-that a disturbance makes look anomalous. docs/evidence/verdicts.md has the figures.
+Inconclusive and failed runs are repeated and count for neither side. More than `void_runs` of them defer the suspicion:
+it is neither confirmed nor refuted, and the workload can be proposed again.
+
+The arithmetic. A run reproduces the symptom with chance s, and clearly with chance c <= s, independently. `odds` sums
+over all courses of the test. For 2 of 3 with c = 0 the chance of confirmation is s^2 (3 - 2 s). For a real anomaly s is
+the chance of a reading beyond the threshold, for a healthy workload the share of runs that a disturbance makes
+anomalous. Figures are in docs/evidence/verdicts.md.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ from collie.workloads.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """How often a suspicion has to show again.
+    """Policy for confirming a suspicion.
 
     Attributes:
-        needed: runs that must show the same symptom.
-        runs: runs at most that say anything.
-        void_runs: inconclusive or failed runs at most; they count for neither side.
-        fresh_siblings: runs of the plain sibling before a suspicion of low throughput is confirmed. On machines that
-            drift, a bound measured minutes ago is no bound.
-        clear_pause: pause, loss, an RNR storm or retransmission of so many times its threshold is clear; one run
-            confirms it.
-        clear_deficit: missing throughput of so many times its threshold is clear.
-        borderline_siblings: further runs of the plain sibling for a suspicion of low throughput that is not clear. One
-            run of the sibling that chance made 1 % faster turns up in every comparison with it.
-        healthy_false_positive_rate: expected share of healthy runs that look anomalous. Only the arithmetic uses it.
-        false_chance: declared chance, at most, of a false anomaly in a campaign of 1,000 runs; a recipe whose policy
-            does not keep it is refused. None declares nothing.
+        needed: runs that must reproduce the symptom.
+        runs: limit on conclusive runs.
+        void_runs: limit on inconclusive or failed runs.
+        fresh_siblings: runs of the plain sibling before a suspicion of low throughput is confirmed, for hosts that
+            drift.
+        clear_pause: multiple of its threshold at which pause, loss, an RNR storm or retransmission is clear. One run
+            then confirms.
+        clear_deficit: multiple of its threshold at which missing throughput is clear.
+        borderline_siblings: further runs of the plain sibling for a suspicion of low throughput that is not clear. They
+            average out a sibling that was fast by chance.
+        healthy_false_positive_rate: expected share of healthy runs that look anomalous, for the arithmetic alone.
+        false_chance: declared limit on the chance of a false anomaly in 1,000 runs. A recipe that exceeds it is
+            refused. None declares nothing.
 
-    With 2 of 3, an anomaly that shows 80 % of the time is confirmed with 0.8^2 (3 - 2 x 0.8) = 90 %, and a disturbance
-    that struck once, and strikes 5 % of the runs, passes with 0.7 %.
+    With 2 of 3, an anomaly in 80 % of the runs is confirmed with 0.8^2 (3 - 2 x 0.8) = 90 %. A disturbance of 5 % of
+    the runs passes a second time with 0.7 %.
     """
 
     needed: Count = 2
@@ -63,17 +64,17 @@ class Confirmation:
     false_chance: Ratio | None = None
 
     def is_clear(self, verdict: Verdict) -> bool:
-        """Whether a verdict is so far beyond its threshold that no disturbance known of explains it."""
+        """Whether a verdict lies so far beyond its threshold that no known disturbance explains it."""
         match verdict.symptom:
             case Symptom.PAUSE | Symptom.LOSS | Symptom.RNR_STORM | Symptom.RETRANSMISSION:
                 return verdict.margin >= self.clear_pause
             case Symptom.LOW_THROUGHPUT:
                 return verdict.margin >= self.clear_deficit
-        # An error is an error: it has no threshold to be far beyond of. A queue pair cannot lack more than all.
+        # Errors have no threshold to exceed, and a queue pair cannot lack more than all.
         return False
 
     def siblings(self, suspicion: Verdict) -> int:
-        """Return how often to run the plain sibling before a suspicion is confirmed."""
+        """Return the runs of the plain sibling before a suspicion is confirmed."""
         if suspicion.symptom is not Symptom.LOW_THROUGHPUT:
             return 0
         return self.fresh_siblings + (0 if self.is_clear(suspicion) else self.borderline_siblings)
@@ -88,10 +89,10 @@ class Confirmed:
     """Result of a confirmation.
 
     Attributes:
-        confirmed: shown often enough.
-        reproduced: the verdicts that showed the symptom.
-        runs: runs that said anything.
-        put_aside: too many runs said nothing, so that it is neither confirmed nor refuted.
+        confirmed: enough runs reproduced the symptom.
+        reproduced: the verdicts of these runs.
+        runs: conclusive runs.
+        put_aside: too many runs were inconclusive to confirm or refute it.
     """
 
     confirmed: bool
@@ -101,13 +102,13 @@ class Confirmed:
 
 
 def confirm(workload: Workload, symptom: Symptom, policy: Confirmation, suspicion: Verdict | None = None) -> Probes:
-    """Run a workload again until enough runs show the symptom, or too few can.
+    """Run a workload again until enough runs reproduce the symptom, or too few can.
 
     Args:
-        workload: what looked anomalous.
-        symptom: that has to show again.
-        policy: how often.
-        suspicion: the verdict that raised it; without it nothing is clear.
+        workload: of the suspicion.
+        symptom: of the suspicion.
+        policy: number of runs.
+        suspicion: its verdict; without it no run is clear.
     """
     may_be_clear = suspicion is not None and policy.is_clear(suspicion)
     reproduced: list[Verdict] = []
@@ -132,11 +133,11 @@ def confirm(workload: Workload, symptom: Symptom, policy: Confirmation, suspicio
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """What to expect of a confirmation.
+    """Expected course of a confirmation.
 
     Attributes:
-        confirmed: chance that it ends with a finding.
-        runs: that say anything, on average.
+        confirmed: chance that it finds an anomaly.
+        runs: mean number of conclusive runs.
     """
 
     confirmed: float
@@ -144,12 +145,12 @@ class Odds:
 
 
 def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
-    """Return what to expect of a confirmation when each run shows the symptom with a given chance.
+    """Return the expected course when each run reproduces the symptom with a given chance.
 
     Args:
-        policy: how often it has to show.
-        shows: chance of a run to show the symptom, clearly or not.
-        clear: chance of a run to show it clearly after a clear suspicion; 0 after one that was not.
+        policy: number of runs.
+        shows: chance that a run reproduces the symptom, clearly or not.
+        clear: chance that it does so clearly; 0 after a suspicion that was not clear.
     """
 
     @cache
@@ -169,9 +170,9 @@ def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
 
 
 def miss_chance(policy: Confirmation, shows: float, clear: float = 0.0) -> float:
-    """Return the chance that a workload with an anomaly is visited once and the anomaly is not confirmed.
+    """Return the chance that one visit to an anomalous workload does not confirm the anomaly.
 
-    It has to raise the suspicion, and then to pass.
+    The visit must raise the suspicion, which must then pass.
     """
     after_clear, after_barely = odds(policy, shows, clear), odds(policy, shows)
     return 1.0 - clear * after_clear.confirmed - (shows - clear) * after_barely.confirmed
@@ -180,13 +181,13 @@ def miss_chance(policy: Confirmation, shows: float, clear: float = 0.0) -> float
 def false_chance(policy: Confirmation, healthy_false_positive_rate: float, runs: float, clear: float = 0.0) -> float:
     """Return the chance of at least one false anomaly in a campaign.
 
-    A disturbance has to strike a healthy run, and then strike again while it is confirmed.
+    A disturbance must affect a healthy run and then its confirmation.
 
     Args:
-        policy: how often it has to show.
+        policy: number of runs.
         healthy_false_positive_rate: share of healthy runs that look anomalous.
         runs: of healthy workloads in the campaign.
-        clear: share of healthy runs that look clearly anomalous; part of `healthy_false_positive_rate`.
+        clear: share of healthy runs that look clearly anomalous, part of `healthy_false_positive_rate`.
     """
     passes = (healthy_false_positive_rate - clear) * odds(policy, healthy_false_positive_rate).confirmed
     passes += clear * odds(policy, healthy_false_positive_rate, clear).confirmed
@@ -195,14 +196,14 @@ def false_chance(policy: Confirmation, healthy_false_positive_rate: float, runs:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How far a campaign's findings can be trusted, from what it has seen of its own testbed.
+    """Reliability of a campaign's findings, estimated from its runs.
 
     Attributes:
-        judged_runs: runs of the search that were judged.
-        dropped: suspicions that did not show again.
-        healthy_false_positive_rate: share of healthy runs that look anomalous, estimated from them.
+        judged_runs: judged runs of the search.
+        dropped: suspicions that were not reproduced.
+        healthy_false_positive_rate: estimated share of healthy runs that look anomalous.
         false_chance: of at least one false anomaly in the campaign.
-        miss_chance: of an anomaly that shows in 80 % of its runs, once it is visited.
+        miss_chance: of an anomaly that 80 % of its runs reproduce, per visit.
     """
 
     judged_runs: int
@@ -213,7 +214,7 @@ class Reliability:
 
     @property
     def sentence(self) -> str:
-        """What a person reads at the end of a search."""
+        """The summary at the end of a search."""
         return (
             f"{self.dropped} of {format_count(self.judged_runs, 'run')} looked anomalous and did not show again; "
             f"chance of a false anomaly: {_percent(self.false_chance)}, "
@@ -225,18 +226,18 @@ _SHOWS_USUALLY = 0.8
 
 
 def trust(policy: Confirmation, judged_runs: int, dropped: Sequence[Verdict]) -> Reliability | None:
-    """Estimate how far a campaign's findings can be trusted.
+    """Estimate the reliability of a campaign's findings.
 
-    The disturbances are estimated from the suspicions that did not show again, half a one added: chance may have left
-    it out (Jeffreys' estimate of a share is (n + 1/2) / (runs + 1)).
+    The share of disturbed runs follows from the suspicions that were not reproduced, by Jeffreys' estimate (n + 1/2) /
+    (runs + 1).
 
     Args:
         policy: of the campaign.
-        judged_runs: runs of the search that were judged.
-        dropped: the suspicions that did not show again.
+        judged_runs: judged runs of the search.
+        dropped: suspicions that were not reproduced.
 
     Returns:
-        None before anything has been judged.
+        None without a judged run.
     """
     if judged_runs == 0:
         return None

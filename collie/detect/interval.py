@@ -1,4 +1,4 @@
-"""How well a share is known that was counted in a few runs."""
+"""Confidence intervals of a share counted in a few runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where a share most likely lies.
+    """An interval for a share.
 
     Attributes:
         low, high: 0..1.
@@ -26,17 +26,17 @@ class Interval:
 def wilson(reproduced: int, runs: int, confidence: float = CONFIDENCE) -> Interval | None:
     """Return Wilson's score interval of a share (E. B. Wilson, JASA 22, 1927).
 
-    It asks which true shares this count would not surprise, in the normal approximation. Averaged over the true shares
-    it keeps its level for a handful of runs; the exact interval of Clopper and Pearson never falls below it, and is
-    wider for that (Brown, Cai and DasGupta, Statistical Science 16, 2001).
+    It holds the true shares under which this count is not surprising, by the normal approximation. Averaged over true
+    shares it keeps its level even for a handful of runs. The exact interval of Clopper and Pearson never falls below
+    its level but is wider (Brown, Cai and DasGupta, Statistical Science 16, 2001).
 
     Args:
-        reproduced: runs that showed it.
-        runs: that said anything.
+        reproduced: runs that count.
+        runs: conclusive runs.
         confidence: 0..1, exclusive.
 
     Returns:
-        None without a run: then nothing is known.
+        None without a run.
     """
     if runs == 0:
         return None
@@ -45,7 +45,7 @@ def wilson(reproduced: int, runs: int, confidence: float = CONFIDENCE) -> Interv
     middle = share + spread / 2.0
     half = z * math.sqrt(share * (1.0 - share) / runs + spread / (4.0 * runs))
     low, high = (middle - half) / (1.0 + spread), (middle + half) / (1.0 + spread)
-    # Exact where the arithmetic is off by a rounding.
+    # Exact at the ends, where rounding is not.
     return Interval(
         0.0 if reproduced == 0 else max(0.0, low), 1.0 if reproduced == runs else min(1.0, high), confidence
     )

@@ -1,15 +1,14 @@
 """From a measurement and a bound to a verdict (paper sections 3 and 5.2).
 
-A run is looked at from the gravest to the plainest: `_CHECKS`, in this order, and the first that has something to say
-decides. So a run that loses throughput because messages are turned away is called an RNR storm, not low throughput.
+`_CHECKS` run from the gravest symptom to the plainest, and the first with a result decides. A run that loses throughput
+to rejected messages is therefore an RNR storm, not low throughput.
 
-1. Bytes that arrived wrong stand whatever else happened: neither a slow host nor a changing link makes them.
-2. What voids the run comes next: nothing that follows could be told from it.
-3. Pause and errors are facts that stand even when the generator was slow.
-4. The rest is concluded only from a run that the generator could drive. A host that is short of CPU posts its receives
-   late, answers late and turns to its queue pairs in turn; that is no fault of the device.
-5. Low throughput needs a stable window besides, or one that at no moment came near the bound: whatever its mean is, it
-   is below.
+1. Wrong bytes stand in any run: neither a slow host nor a changed link produces them.
+2. Problems that void the run come next, because no later check could rely on it.
+3. Pause and completion errors stand even when the generator was slow.
+4. The rest needs a run that the generator could drive. A host short of CPU posts receives late, answers late and serves
+   its queue pairs unevenly, through no fault of the device.
+5. Low throughput also needs a stable window, or a peak below the threshold.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from collie.workloads.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From where on a reading is an anomaly.
+    """Readings beyond which a run is anomalous.
 
     Attributes:
         pause_ratio: share of time. Above 0 because NICs pause briefly while connections are set up (paper 5.2).
-        pause_frames: frames/s, on NICs that count the frames of pause and not its time. At 100 Gbit/s a frame stops the
-            peer for 335 us at most, so fewer are less than 0.1 % of the time.
-        throughput_deficit: share of the bound that is missing, in bits/s and in packets/s.
+        pause_frames: frames/s, on NICs that count frames but not time. At 100 Gbit/s a frame stops the peer for at most
+            335 us, so fewer are less than 0.1 % of the time.
+        throughput_deficit: missing share of the bound, in bits/s and in packets/s.
         loss_ratio: packets discarded or out of sequence over packets received, on NICs without pause counters.
-        rnr_ratio: share of the arriving messages that are turned away for want of a receive. Above 0 because a receive
-            queue that has just been emptied is not filled again at once.
-        repeat_ratio: packets that had been received before, over packets received.
-        qp_deficit: share of the mean of its flow that the slowest queue pair lacks. Far above 0 because schedulers take
-            turns unevenly: a queue pair at half of the mean is slow, one at a tenth is starved.
+        rnr_ratio: share of arriving messages rejected for want of a receive. Above 0 because an emptied receive queue
+            is not refilled at once.
+        repeat_ratio: packets received before, over packets received.
+        qp_deficit: share of its flow's mean that the slowest queue pair lacks. Far above 0 because schedulers are
+            uneven: a queue pair at half of the mean is slow, one at a tenth is starved.
     """
 
     pause_ratio: Ratio = 0.001
@@ -55,31 +54,31 @@ class Thresholds:
 
 
 def judge(workload: Workload, measurement: Measurement, bound: Bound, thresholds: Thresholds) -> Verdict:
-    """Say whether a run was normal, anomalous or says nothing.
+    """Return the verdict on a run.
 
     Args:
-        workload: what ran.
-        measurement: what it showed.
-        bound: what a healthy subsystem delivers at each port.
-        thresholds: from where on a reading is an anomaly.
+        workload: the workload that ran.
+        measurement: its readings.
+        bound: healthy throughput of each port.
+        thresholds: readings beyond which a run is anomalous.
 
     Returns:
-        The verdict of the first check that has something to say. Of a run that was stopped early only pause is judged:
-        it is why runs are stopped.
+        The verdict of the first check with a result. Only pause is judged in a run that was stopped early, because
+        pause is what stops runs.
     """
     run = _Run(workload, measurement, bound, thresholds)
     return next(verdict for check in _CHECKS if (verdict := check(run)) is not None)
 
 
 def is_sound(workload: Workload, measurement: Measurement, thresholds: Thresholds) -> bool:
-    """Say whether a run lacks nothing but a bound for a verdict: it is settled, driven, and shows no other symptom."""
+    """Whether a run lacks only a bound: stable, driven, and without any other symptom."""
     settled = measurement.stable and measurement.health.driven
     return settled and judge(workload, measurement, NOTHING_EXPECTED, thresholds).is_normal
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A run and what it is judged by."""
+    """A run with its bound and thresholds."""
 
     workload: Workload
     measurement: Measurement
@@ -92,37 +91,37 @@ class _Run:
 
     @cached_property
     def deficit(self) -> float:
-        """Share of the bound that the worst receiving host misses; 0 where that is unknown."""
+        """Share of the bound that the worst receiving host lacks, or 0 when unknown."""
         if not math.isfinite(self.bound.bps) or self.measurement.stopped:
-            return 0.0  # traffic that was stopped was still growing
+            return 0.0  # stopped traffic was still growing
         return max((self.deficit_of(host) for host in self.receiving), default=0.0)
 
     @cached_property
     def expected(self) -> Mapping[str, Bound]:
-        """What each receiving host may expect of what a port delivers."""
+        """Bound of each receiving host."""
         parts = shares(self.workload)
         return {name: at_sink(self.workload, name, self.bound.share(part)) for name, part in parts.items()}
 
     def deficit_of(self, host: HostMeasurement) -> float:
-        """Return the missing share of what a host may expect; 0 where that is unknown."""
+        """Return the share of its bound that a host lacks, or 0 when unknown."""
         return _deficit(host, self.expected[host.host]) or 0.0
 
     def least_deficit_of(self, host: HostMeasurement) -> float:
-        """Return what a host missed at its best moment; 0 where that is unknown."""
+        """Return the share that a host lacked at its peak, or 0 when unknown."""
         if host.peak_bps is None or not host.delivered_bps or host.delivered_pps is None:
             return 0.0
         peak_pps = host.delivered_pps * host.peak_bps / host.delivered_bps
         return self.deficit_of(replace(host, delivered_bps=host.peak_bps, delivered_pps=peak_pps))
 
     def anomalous(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float = 1.0) -> Verdict:
-        """Return a verdict; `margin` counts only in a stable window: in another one something else had a hand in it."""
+        """Return an anomalous verdict. `margin` counts only in a stable window, without other influences."""
         missing = self.deficit > self.thresholds.throughput_deficit and symptom is not Symptom.LOW_THROUGHPUT
         text += f" and {self.deficit:.0%} of the throughput is missing" if missing else ""
         margin = margin if self.measurement.stable else 1.0
         return Verdict(Outcome.ANOMALOUS, text, symptom, min(1.0, max(severity, self.deficit)), host, margin)
 
     def concluded(self, symptom: Symptom, text: str, severity: float, host: str | None, margin: float) -> Verdict:
-        """Return a verdict on what a slow generator may have caused."""
+        """Return a verdict on a symptom that a slow generator can cause."""
         health = self.measurement.health
         if not health.driven:
             return inconclusive(f"{text}, but the generator could not drive it: {health.reason}")
@@ -155,7 +154,7 @@ def _pause(run: _Run) -> Verdict | None:
 def _pause_frames(run: _Run) -> Verdict | None:
     threshold = run.thresholds.pause_frames
     if run.measurement.stopped:
-        return None  # by its rate, as no limit goes by frames; these may be of its start-up
+        return None  # no limit counts frames, so these can be of the start-up
     if (above := _frames_above(run.measurement, "tx_pause_frames", threshold)) is None:
         return None
     host, frames = above
@@ -195,7 +194,7 @@ def _rnr_storm(run: _Run) -> Verdict | None:
 
 def _loss(run: _Run) -> Verdict | None:
     if _tells_pause_time(run.measurement):
-        return None  # where there are pause counters, they tell
+        return None  # pause counters decide where they exist
     text = "host {host} discards or reorders {ratio:.2%} of its packets"
     return _arrivals(run, "loss_ratio", run.thresholds.loss_ratio, Symptom.LOSS, text)
 
@@ -206,7 +205,7 @@ def _retransmission(run: _Run) -> Verdict | None:
 
 
 def _arrivals(run: _Run, field: str, threshold: float, symptom: Symptom, text: str) -> Verdict | None:
-    """Judge which share of what arrives at a host is not as it should be, of the host where it is largest."""
+    """Judge the share of faulty arrivals at the host where it is largest."""
     if (above := _above(run.measurement, field, threshold)) is None:
         return None
     host, ratio = above
@@ -251,11 +250,11 @@ _CHECKS: tuple[Callable[[_Run], Verdict | None], ...] = (
     _unfairness,
     _throughput,
 )
-"""In the order of `Symptom`; the last one always says something."""
+"""In the order of `Symptom`. The last one always has a result."""
 
 
 def _deficit(host: HostMeasurement, bound: Bound) -> float | None:
-    """Return the missing share of the bound: of bits/s or of packets/s, whichever misses less."""
+    """Return the missing share of the bound, of bits/s or packets/s, whichever is smaller."""
     if host.delivered_bps is None or host.delivered_pps is None:
         return None
     return min(_missing(host.delivered_bps, bound.bps), _missing(host.delivered_pps, bound.pps))
@@ -263,7 +262,7 @@ def _deficit(host: HostMeasurement, bound: Bound) -> float | None:
 
 def _missing(delivered: float, bound: float) -> float:
     if bound == float("inf"):
-        return 1.0  # nothing is known to be enough, so a caller has to measure the plain sibling
+        return 1.0  # no throughput is known to suffice, so the caller must measure the plain sibling
     return max(0.0, 1.0 - delivered / bound) if bound > 0 else 0.0
 
 
@@ -272,12 +271,12 @@ def _tells_pause_time(measurement: Measurement) -> bool:
 
 
 def _frames_above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:
-    """Return the host that counts most pause frames; None too where a NIC tells the time of pause, which is better."""
+    """Return the host with most pause frames, or None where a NIC reports the time of pause, which is better."""
     return None if _tells_pause_time(measurement) else _above(measurement, field, threshold)
 
 
 def _above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:
-    """Return the host that reads most, and its reading; None where no known reading is above the threshold."""
+    """Return the host with the largest reading and that reading, or None without one above the threshold."""
     known = [(host.host, value) for host in measurement.hosts if (value := getattr(host, field)) is not None]
     host, ratio = max(known, key=lambda pair: pair[1], default=("", 0.0))
     return (host, ratio) if ratio > threshold else None

@@ -1,4 +1,4 @@
-"""What one run showed."""
+"""The readings of one run."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ class HostMeasurement:
 
     Attributes:
         host: `a`, `b`, ...: the role in the plan.
-        delivered_bps: payload bits/s that this host received, over all its flows; None when it receives none.
-        delivered_pps: payload packets/s that this host received; None when it receives none.
-        tx_pause_ratio: share of time for which this host asked its peer to stop, the largest over its priorities;
-            None on a NIC without pause counters.
+        delivered_bps: payload bits/s received by this host over all its flows, or None when it receives none.
+        delivered_pps: payload packets/s received, likewise.
+        tx_pause_ratio: share of time for which this host asked its peer to stop, the largest over its priorities; None
+            on a NIC without pause counters.
         rx_pause_ratio: the same, received.
-        loss_ratio: discarded and out-of-sequence packets over all received; None when no counter tells.
-        rnr_ratio: share of the messages arriving here that were turned away, as no receive was posted for them; None
-            where none needs a receive, or no counter tells.
-        repeat_ratio: packets received that had been received before, over all received; None when no counter tells.
-        counters: by name, advance per second or mean of a gauge; None when unknown.
-        tx_pause_frames: frames/s that asked the peer to stop, over all priorities: all that some NICs tell of pause;
-            None when no counter tells. One frame stops 100 Gbit/s for at most 335 us.
+        loss_ratio: discarded and out-of-sequence packets over all received, or None without such a counter.
+        rnr_ratio: share of arriving messages rejected because no receive was posted, or None where none needs a receive
+            or no counter exists.
+        repeat_ratio: packets received before, over all received, or None without such a counter.
+        counters: by name, advance per second or mean of a gauge, or None when unknown.
+        tx_pause_frames: frames/s that asked the peer to stop, over all priorities, or None without such a counter. The
+            only reading of pause on some NICs. One frame stops 100 Gbit/s for at most 335 us.
         rx_pause_frames: the same, received.
-        peak_bps: the most payload bits/s that this host received from one sample to the next since the warm-up; None
-            when unknown.
+        peak_bps: highest payload bits/s between two samples since the warm-up, or None when unknown.
     """
 
     host: str
@@ -48,21 +47,20 @@ class GeneratorHealth:
     """Whether the traffic generator could drive the workload (no judgement of the NIC).
 
     Attributes:
-        driven: False when the generator, not the device, may have decided how fast the run went: send queues ran empty
-            because the CPU could not fill them, or other processes took the CPU that it needed.
+        driven: False when the generator can have limited the run: the CPU could not fill the send queues, or other
+            processes took the CPU.
         reason: why not, in words.
-        idle_poll_ratio: completion queue polls that found nothing: CPU time to spare.
+        idle_poll_ratio: completion queue polls that found nothing: spare CPU time.
         empty_queue_ratio: posts that found the send queue empty.
-        completion_errors: by status in words, as the verbs API names them.
-        qp_rate_ratio: slowest over fastest queue pair since the start of traffic; None with one queue pair.
-        slowest_qp_share: what the slowest queue pair did in the window at most, over the mean of its flow; None with
-            few queue pairs, or when they had too few turns to be compared.
-        cpu_wait_ratio: share of the window for which a generator was ready to run and had no CPU, the largest of the
-            hosts; None where the kernel does not tell.
-        data_path: what drove traffic, `native` or `pyverbs`; both, with a comma, where hosts differ; None on the
-            simulator.
-        queue_fill_ratio: how full send queues still were when they were filled again, of the host where that is least;
-            a queue of one round is always empty then. None where no host told.
+        completion_errors: by name of the status in the verbs API.
+        qp_rate_ratio: slowest over fastest queue pair since the start of traffic, or None with one queue pair.
+        slowest_qp_share: upper limit of the slowest queue pair's rate in the window over the mean of its flow; None
+            with few queue pairs, or with too few completions to compare them.
+        cpu_wait_ratio: share of the window in which a generator was ready to run and had no CPU, the largest of the
+            hosts; None where the kernel does not report it.
+        data_path: `native` or `pyverbs`; both, with a comma, where hosts differ; None on the simulator.
+        queue_fill_ratio: fill level of send queues when refilled, of the host with the lowest; 0 for a queue of one
+            round; None without a report.
     """
 
     driven: bool = True
@@ -79,11 +77,11 @@ class GeneratorHealth:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A plain flow that ran beside the workload.
+    """A plain flow beside the workload.
 
     Attributes:
-        alone_bps: payload bits/s that it delivers with nothing beside it; None when that could not be measured.
-        beside_bps: payload bits/s that it delivered in the window of the run; None when unknown.
+        alone_bps: payload bits/s alone, or None when not measured.
+        beside_bps: payload bits/s in the window of the run, or None when unknown.
     """
 
     alone_bps: float | None = None
@@ -91,7 +89,7 @@ class Victim:
 
     @property
     def lost_ratio(self) -> float | None:
-        """Share of its throughput that it lost, 0 to 1; None when unknown."""
+        """Share of its throughput that it lost, 0 to 1, or None when unknown."""
         if self.beside_bps is None or not self.alone_bps:
             return None
         return max(0.0, 1.0 - self.beside_bps / self.alone_bps)
@@ -99,13 +97,13 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One host at one moment, for pictures: rates since the sample before.
+    """One host at one moment, for plots: rates since the previous sample.
 
     Attributes:
-        seconds: since traffic started.
+        seconds: since the start of traffic.
         host: role in the plan.
-        values: `delivered_bps`, `tx_pause_ratio` and counters, None when unknown; as a `Watch` of real hosts sees it
-            also `sent_bps`, payload bits/s that the host's flows took elsewhere.
+        values: `delivered_bps`, `tx_pause_ratio` and counters, None when unknown. A `Watch` of real hosts also sees
+            `sent_bps`, payload bits/s from this host to others.
     """
 
     seconds: float
@@ -118,18 +116,18 @@ class Measurement:
     """One run on all hosts.
 
     Attributes:
-        hosts: one entry per host, that has a part in it, in the order a, b, ...
-        window_seconds: length of the window that rates are over, start-up excluded.
-        stable: whether the window showed one level.
+        hosts: the participating hosts, in the order a, b, ...
+        window_seconds: length of the window of all rates, start-up excluded.
+        stable: whether the rates of the window had one level.
         health: of the traffic generator.
-        problems: what voids the run, in words: a link that changed, error counters that moved, lost samples.
+        problems: reasons that void the run: a changed link, moving error counters, lost samples.
         series: every sample, start-up included.
-        notes: what a reader should know though it voids nothing: flow control that is off, a counter that never counts.
-        wrong_bytes: payload bytes that differ from those sent; None when nobody compared them.
-        stopped: who watched the run had it stopped before its window was full, for this reason; then all readings are
-            means of what was seen, start-up included.
-        victim: a plain flow beside the workload: what counters and the generator tell of a whole host holds it too, no
-            other reading does. None when nobody asked for one, or this workload cannot have one (`notes` say so).
+        notes: remarks that void nothing: flow control off, a counter that never counts.
+        wrong_bytes: payload bytes that differ from those sent, or None without a comparison.
+        stopped: reason for which the watch stopped the run before its window was full; all readings are then means over
+            all samples, start-up included.
+        victim: a plain flow beside the workload; it counts in host counters and generator readings, but in no other
+            reading. None unless requested and possible (`notes`).
     """
 
     hosts: tuple[HostMeasurement, ...]
@@ -144,7 +142,7 @@ class Measurement:
     victim: Victim | None = None
 
     def host(self, name: str) -> HostMeasurement:
-        """Return what one host showed.
+        """Return the readings of one host.
 
         Raises:
             KeyError: no such host.
@@ -155,17 +153,17 @@ class Measurement:
         raise KeyError(name)
 
     def counter(self, name: str) -> float | None:
-        """Return a counter summed over all hosts that know it, or None when none does."""
+        """Return a counter summed over the hosts that have it, or None without any."""
         known = [value for measured in self.hosts if (value := measured.counters.get(name)) is not None]
         return sum(known) if known else None
 
 
 Watch = Callable[[Sample], str | None]
-"""Sees each sample of a run as it comes, each host's in order of time; a reason that it returns stops the run."""
+"""Receives each sample of a run, in order of time per host. A returned reason stops the run."""
 
 
 def cut_short(measurement: Measurement, seen: Sequence[Sample], reason: str) -> Measurement:
-    """Return what a run that was stopped has shown: the means of its samples, which are no stable window."""
+    """Return the measurement of a stopped run: means of its samples, without a stable window."""
     hosts = tuple(_seen(host, [sample for sample in seen if sample.host == host.host]) for host in measurement.hosts)
     window = max((sample.seconds for sample in seen), default=0.0)
     return replace(
@@ -181,7 +179,7 @@ def cut_short(measurement: Measurement, seen: Sequence[Sample], reason: str) -> 
 
 
 def replayed(measurement: Measurement, watch: Watch | None) -> Measurement:
-    """Show a watch the samples of a run that took no time, and stop where it says so."""
+    """Pass the samples of a simulated run to a watch, and stop where it asks."""
     if watch is None:
         return measurement
     for index, sample in enumerate(measurement.series):
@@ -205,14 +203,14 @@ def _seen(host: HostMeasurement, samples: Sequence[Sample]) -> HostMeasurement:
 START_UP_SECONDS = 2.0
 START_UP_PAUSE_SECONDS = 0.15
 START_UP_PAUSE_RATIO = 0.5
-"""NICs send pause while queue pairs are connected (paper 5.2). In the first `START_UP_SECONDS` this much of it, or
-for that share of the time, is a storm; the default limit of pause within a second stops no run with less."""
+"""NICs send pause while queue pairs are connected (paper 5.2). More than this time or share within `START_UP_SECONDS`
+is a storm. The default limit of pause within a second stops no run with less."""
 
 
 def _paused(samples: Sequence[Sample]) -> float | None:
-    """Return the share of time that was pause, of that which tells of it; but for the start-up, if that was no storm.
+    """Return the share of pause in the reported time, without a start-up that was no storm.
 
-    Where a driver tells of pause once a second, the first samples of a run do not.
+    A driver that reports pause once a second leaves the first samples without it.
     """
     begins = (0.0, *(sample.seconds for sample in samples))
     reported = [

@@ -1,9 +1,8 @@
-"""How many pairs decide, and how the chance of a false alarm is divided among decisions.
+"""The number of pairs that decide, and the division of a gate's false-alarm chance among decisions.
 
-Where nothing has changed, a pair has a given sign with chance `differ` at most: the declared share of runs that a
-disturbance makes look otherwise, once for each side. `odds` gives the chance that `needed` of `pairs` have it all the
-same, and `rule_for` takes the cheapest rule that keeps it within the share of the gate's chance of a false alarm that
-one decision has. docs/explanation/gate-decisions.md explains the shares.
+Without a change, a pair has a given sign with chance `differ` at most: the declared share of disturbed runs, once per
+side. `odds` gives the chance that `needed` of `pairs` have that sign all the same. `rule_for` takes the cheapest rule
+within the decision's share of the gate's false-alarm chance. docs/explanation/gate-decisions.md explains the shares.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ _MAX_NEEDED = 40
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """What is declared of single pairs, for the confidence of a comparison.
+    """Declared chances of single pairs, for the confidence of a comparison.
 
     Attributes:
-        differ: chance that a pair has a given sign where nothing has changed.
-        false_negative_rate: chance that a pair looks the same where something has.
+        differ: chance that a pair has a given sign without a change.
+        false_negative_rate: chance that a pair looks the same despite a change.
     """
 
     differ: float
@@ -32,13 +31,13 @@ class Chances:
 
 @dataclass(frozen=True, slots=True)
 class PairRule:
-    """How many pairs decide.
+    """The number of pairs that decide.
 
     Attributes:
         needed: pairs that must have the same sign.
-        pairs: at most, that say anything.
-        agreeing: pairs after which the test ends when none of them differs.
-        void: by how many the pairs that say nothing may outnumber the others.
+        pairs: limit on conclusive pairs.
+        agreeing: pairs after which the test ends if none differs.
+        void: excess of inconclusive over conclusive pairs that the test tolerates.
     """
 
     needed: int
@@ -47,22 +46,21 @@ class PairRule:
     void: int = 3
 
     def chance(self, differ: float) -> float:
-        """Return the chance that it finds a given sign where a pair has it with chance `differ`."""
+        """Return the chance of finding a sign that each pair has with chance `differ`."""
         return odds(Confirmation(needed=self.needed, runs=self.pairs), differ).confirmed
 
 
 def rule_for(share: float, differ: float, false_negative_rate: float, overlooked: float = 0.05) -> PairRule:
-    """Return a short rule that keeps a chance: with half as many pairs more as it needs, or more where runs miss much.
+    """Return a short rule within a chance of error, with at least half as many spare pairs as it needs.
 
     Args:
-        share: chance of a false sign that the decision may have.
-        differ: chance that a pair has a given sign where nothing has changed.
-        false_negative_rate: chance that a pair looks the same where something has.
-        overlooked: chance that a change may be overlooked because the first pairs all look the same, or that it may
-            stay undecided because too few pairs show it.
+        share: allowed chance of a false sign.
+        differ: chance that a pair has a given sign without a change.
+        false_negative_rate: chance that a pair looks the same despite a change.
+        overlooked: allowed chance that a change stays undetected or undecided.
 
     Raises:
-        UsageError: no rule of sensible length keeps it.
+        UsageError: no rule of sensible length achieves it.
     """
     agreeing = (
         max(1, math.ceil(math.log(overlooked) / math.log(false_negative_rate)))
@@ -91,16 +89,15 @@ def tail(runs: int, reproduced: int, chance: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How the chance of a false alarm of one gate is divided among its decisions.
+    """Division of a gate's false-alarm chance among its decisions.
 
-    Half of it is for what is replayed: how much that is, is known beforehand, and each decision has the same share
-    (Bonferroni: it holds however the decisions depend on each other, and each stands when it falls). The other half is
-    for what the search finds, which nobody can count beforehand: the j-th find has 1 / (j (j + 1)) of it, and these add
-    up to 1.
+    Half is for the replay, whose number of decisions is known. Each has the same share (Bonferroni), however the
+    decisions depend on each other. The other half is for finds of the search, whose number is unknown: the j-th has 1 /
+    (j (j + 1)) of it, which sums to 1.
 
     Attributes:
         false_alarm: of the gate.
-        replayed: decisions on what is replayed.
+        replayed: decisions of the replay.
     """
 
     false_alarm: float
@@ -112,7 +109,7 @@ class Shares:
         return self.false_alarm / 2 / max(1, self.replayed)
 
     def of_find(self, number: int) -> float:
-        """Share of one find.
+        """Return the share of one find.
 
         Args:
             number: 1 for the first.

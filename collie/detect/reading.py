@@ -1,4 +1,4 @@
-"""What one run says beside another one of the same workload, and from where on the two differ."""
+"""The reading of one run for a comparison with another, and the differences that count."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from collie.detect.symptom import Symptom, Verdict
 _PAUSE_FACTOR = 2.0
 _MARGIN_FACTOR = 2.0
 _ABSOLUTE = frozenset({Symptom.WRONG_PAYLOAD, Symptom.COMPLETION_ERRORS, Symptom.UNFAIRNESS})
-"""Symptoms without a reading that could be twice another: they show or they do not."""
+"""Symptoms without a reading that could double: present or absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReading:
-    """What one run says, as far as two sides can be compared by it.
+    """The comparable part of one run.
 
     Attributes:
-        verdict: of the run, by the bounds of its own side.
-        delivered_bps: payload bits/s over all receiving hosts; None when unknown.
-        pause_ratio: share of time for which a host sent pause, the largest over hosts; None when no counter tells.
-        unbounded: inconclusive for want of a bound, and sound but for that: what it delivered can be held against what
-            the other side did.
+        verdict: of the run, by the bounds of its side.
+        delivered_bps: payload bits/s over all receiving hosts, or None when unknown.
+        pause_ratio: share of time for which a host sent pause, the largest over hosts, or None without a counter.
+        unbounded: inconclusive only for want of a bound, so its throughput can be compared with the other side's.
     """
 
     verdict: Verdict
@@ -35,7 +34,7 @@ class RunReading:
 
 
 def reading_of(verdict: Verdict, measurement: Measurement) -> RunReading:
-    """Return what a judged run says; of a run that was stopped early, nothing about its throughput."""
+    """Return the reading of a judged run, without the throughput of a run that was stopped early."""
     received = [host.delivered_bps for host in measurement.hosts if host.delivered_bps is not None]
     paused = [host.tx_pause_ratio for host in measurement.hosts if host.tx_pause_ratio is not None]
     delivered = sum(received) if received and not measurement.stopped else None
@@ -43,7 +42,7 @@ def reading_of(verdict: Verdict, measurement: Measurement) -> RunReading:
 
 
 def typical(readings: Sequence[RunReading]) -> RunReading | None:
-    """Return the reading in the middle of those that most runs agree with; None where none says anything."""
+    """Return the middle reading among those of the majority, or None without a conclusive one."""
     telling = [reading for reading in readings if not reading.verdict.is_inconclusive]
     reproduced = [reading for reading in telling if reading.verdict.is_anomalous]
     agreed = reproduced if 2 * len(reproduced) > len(telling) else [r for r in telling if r.verdict.is_normal]
@@ -53,12 +52,12 @@ def typical(readings: Sequence[RunReading]) -> RunReading | None:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """From where on two readings differ.
+    """Differences between two readings that count.
 
     Attributes:
         pause_ratio: share of time above which pause is an anomaly. Pause differs by a factor of 2, or by `lost`.
-        lost: share of the other side's throughput that has to be missing, in a run that is anomalous.
-        lost_when_normal: the same in a run that is normal by the bounds of its own side: these fall with it.
+        lost: missing share of the other side's throughput, in an anomalous run.
+        lost_when_normal: the same in a run that is normal by the bounds of its side, which fall with it.
     """
 
     pause_ratio: float
@@ -67,13 +66,13 @@ class Resolution:
 
 
 def resolution(thresholds: Thresholds) -> Resolution:
-    """Return what a testbed can resolve: half of what it takes to be an anomaly, and all of it without a verdict."""
+    """Return a testbed's resolution: half of an anomaly's threshold, or all of it for normal runs."""
     deficit = thresholds.throughput_deficit
     return Resolution(thresholds.pause_ratio, deficit / 2, deficit)
 
 
 class Sign(StrEnum):
-    """What one pair says of the candidate."""
+    """The difference of one pair, for the candidate."""
 
     WORSE = "worse"
     BETTER = "better"
@@ -81,7 +80,7 @@ class Sign(StrEnum):
 
 
 def sign_of(before: RunReading, after: RunReading, limits: Resolution) -> Sign | None:
-    """Return what a pair says; None when one of its runs says nothing."""
+    """Return the sign of a pair, or None when a run is inconclusive."""
     if before.unbounded != after.unbounded:
         return _sign_by_throughput(before, after, limits)
     if before.verdict.is_inconclusive or after.verdict.is_inconclusive:
@@ -92,7 +91,7 @@ def sign_of(before: RunReading, after: RunReading, limits: Resolution) -> Sign |
 
 
 def _sign_by_throughput(before: RunReading, after: RunReading, limits: Resolution) -> Sign | None:
-    """Return what a pair says of which one run is known to be slow, and the other lacks a bound to be judged by."""
+    """Return the sign of a pair with one slow run and one without a bound."""
     judged = after if before.unbounded else before
     if judged.verdict.symptom is not Symptom.LOW_THROUGHPUT:
         return None
@@ -104,12 +103,12 @@ def _sign_by_throughput(before: RunReading, after: RunReading, limits: Resolutio
         return Sign.WORSE
     if lost > -limits.lost:
         return Sign.SAME
-    # A candidate without a bound has gained, and may still be slow: nobody can say how much it should deliver.
+    # Without a bound, a faster candidate can still be slow.
     return None if after.unbounded else Sign.BETTER
 
 
 def _exceeds(one: RunReading, other: RunReading, limits: Resolution) -> bool:
-    """Whether one reading is worse than another by more than the testbed can resolve."""
+    """Whether one reading is worse than another by more than the resolution."""
     lost = _lost(other, one)
     if not one.verdict.is_anomalous:
         return lost is not None and lost >= limits.lost_when_normal
@@ -121,7 +120,7 @@ def _exceeds(one: RunReading, other: RunReading, limits: Resolution) -> bool:
 
 
 def _lost(than: RunReading, reading: RunReading) -> float | None:
-    """Return the share of another reading's throughput that is missing."""
+    """Return the missing share of another reading's throughput."""
     if reading.delivered_bps is None or not than.delivered_bps:
         return None
     return 1.0 - reading.delivered_bps / than.delivered_bps
@@ -134,7 +133,7 @@ def _pauses_more(one: RunReading, other: RunReading, limits: Resolution) -> bool
 
 
 def _shows_more(one: Verdict, other: Verdict, limits: Resolution) -> bool:
-    """Whether a symptom that neither pause nor throughput tells shows, and on the other side much less or not."""
+    """Whether a symptom other than pause and throughput is present, and absent or much weaker on the other side."""
     symptom = one.symptom
     if symptom in (Symptom.PAUSE, Symptom.LOW_THROUGHPUT):
         return False

@@ -1,12 +1,11 @@
-"""Which counters tell one anomaly from another with the same symptom.
+"""The counters that distinguish anomalies with the same symptom.
 
-Two limits of one device may show alike: both pause. What tells them apart is where the device counts: cache misses
-here, stalled writes there. A counter is *raised* when it is higher, per packet, than in nearly every healthy run of the
-same device; the *signature* of a run is its raised counters, the one furthest above healthy first. Nothing is known
-beforehand about any counter but that it is diagnostic.
+Two limits of one device can both cause pause. Their counters differ: cache misses here, stalled writes there. A counter
+is *raised* when it is higher, per packet, than in nearly every healthy run of the same device. The *signature* of a run
+is its raised counters, the highest above healthy first. All that the method assumes of a counter is that it is
+diagnostic.
 
-A signature may be empty: few healthy runs yet, or counters that tell nothing. Then two runs cannot be told apart, and
-the symptom decides alone.
+A signature can be empty, for want of healthy runs or of raised counters. The symptom then decides alone.
 """
 
 from __future__ import annotations
@@ -20,49 +19,49 @@ from collie.counters.catalog import Catalog, CounterKind, Role
 from collie.detect.measurement import Measurement
 
 _MIN_HEALTHY = 12
-"""Healthy runs before anything is called raised."""
+"""Healthy runs before any counter is called raised."""
 _ORDINARY_SHARE = 0.95
-"""A reading is ordinary up to the one that this share of the healthy runs stays under."""
+"""Share of the healthy runs at or below the ordinary level."""
 _MIN_HEIGHT = 0.3
-"""Doublings above ordinary from where on a counter is raised: counters of one workload differ by some per cent."""
+"""Doublings above ordinary from which a counter is raised. Counters of one workload vary by some per cent."""
 _MIN_PER_PACKET = 1e-4
 """Events per packet below which a counter is silent."""
 _SAME_COSINE = 0.7
 _SAME_COSINE_ELSEWHERE = 0.85
 _COMMON = 1.5
-"""Doublings above ordinary that a counter has to move to tell as much as all counters that did not."""
+"""Height that weighs as much as all counters that did not move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a run shows besides its symptom.
+    """The raised counters of a run.
 
     Attributes:
-        raised: counters above ordinary, with how many doublings above it they are; the highest first.
+        raised: counters with their doublings above ordinary, the highest first.
     """
 
     raised: tuple[tuple[str, float], ...] = ()
 
 
 def likeness(first: Signature | None, second: Signature | None) -> float:
-    """Return how far two runs may have a cause in common, 0 to 1.
+    """Return how likely two runs share a cause, 0 to 1.
 
-    Compared is the direction in which their counters have moved (the cosine of the angle between them): one cause moves
-    much the same counters, however hard it is provoked. All runs have a coordinate in common, `_COMMON`: so runs whose
-    counters hardly moved are alike, and unlike one whose counters moved far.
+    It is the cosine of the angle between their counter movements, because one cause moves much the same counters at any
+    intensity. All runs have a common coordinate, `_COMMON`, so runs with little movement are alike, and unlike runs
+    with much.
     """
     return _cosine(_heights(first), _heights(second))
 
 
 def same_cause(first: Signature | None, second: Signature | None, *, elsewhere: bool) -> bool:
-    """Whether two runs most likely have one cause: their counters moved alike, and the same one moved most.
+    """Whether two runs most likely have one cause: similar movements and the same highest counter.
 
-    Stricter than `likeness`, for what is not looked at again; runs that tell nothing are never taken for the same.
+    Stricter than `likeness`, for anomalies without further runs. Empty signatures never match.
 
     Args:
-        first: what one run shows.
-        second: what the other shows.
-        elsewhere: they are of different transports, so they have to be more alike still.
+        first: of one run.
+        second: of the other.
+        elsewhere: their transports differ, which demands more similarity.
     """
     if not first or not second or not first.raised or not second.raised:
         return False
@@ -75,31 +74,31 @@ def _heights(signature: Signature | None) -> dict[str, float]:
 
 
 def _cosine(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
-    """Return the cosine of the angle between two sets of heights, neither of them empty."""
+    """Return the cosine of the angle between two sets of heights, neither empty."""
     product = sum(height * theirs.get(name, 0.0) for name, height in ours.items())
     return product / (math.hypot(*ours.values()) * math.hypot(*theirs.values()))
 
 
 @dataclass(frozen=True)
 class Levels:
-    """What healthy runs of a device read at most, counter by counter.
+    """Upper levels of healthy runs, counter by counter.
 
     Attributes:
-        ordinary: events per packet that nearly all healthy runs stay under; a counter that is not in it is unknown.
-        packets: the counters of arriving packets; without any, readings are taken as they are.
+        ordinary: events per packet that nearly all healthy runs stay under; absent counters are unknown.
+        packets: the counters of arriving packets; without any, readings are not scaled.
     """
 
     ordinary: Mapping[str, float] = field(default_factory=dict)
     packets: tuple[str, ...] = ()
 
     def signature(self, measurement: Measurement) -> Signature:
-        """Return what is raised in a run."""
+        """Return the raised counters of a run."""
         heights = {name: self._height(name, value) for name, value in self.readings(measurement, self.ordinary)}
         raised = [(name, height) for name, height in heights.items() if height > _MIN_HEIGHT]
         return Signature(_highest_first(raised))
 
     def readings(self, measurement: Measurement, names: Iterable[str]) -> Iterable[tuple[str, float]]:
-        """Yield each counter that is known in a run, per packet where packets are counted."""
+        """Yield each known counter of a run, per packet where packets are counted."""
         packets = sum(measurement.counter(name) or 0.0 for name in self.packets)
         for name in names:
             value = measurement.counter(name)
@@ -107,17 +106,17 @@ class Levels:
                 yield name, value / packets if packets > 0 else value
 
     def _height(self, name: str, value: float) -> float:
-        """Return how many doublings a reading lies above ordinary."""
+        """Return the doublings of a reading above ordinary."""
         if value <= _MIN_PER_PACKET:
             return 0.0
         return math.log2(value / max(self.ordinary[name], _MIN_PER_PACKET))
 
 
 class Ordinary:
-    """What healthy runs of a device read, learnt run by run.
+    """The levels of a device's healthy runs, learnt run by run.
 
     Args:
-        catalog: which counters are diagnostic, and which one counts packets.
+        catalog: names diagnostic counters and packet counters.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -127,14 +126,14 @@ class Ordinary:
         self._levels: Levels | None = None
 
     def learn(self, measurement: Measurement) -> None:
-        """Take in a healthy run."""
+        """Add a healthy run."""
         self._levels = None
         for name, value in self._nothing.readings(measurement, self._names):
             insort(self._healthy.setdefault(name, []), value)
 
     @property
     def levels(self) -> Levels:
-        """What is ordinary by now; a counter of which few healthy runs are known is left out."""
+        """The current levels, without counters that have few healthy runs."""
         if self._levels is None:
             self._levels = self._known()
         return self._levels
@@ -146,7 +145,7 @@ class Ordinary:
 
 
 def mean_signature(signatures: Sequence[Signature]) -> Signature:
-    """Return what several runs show on average; a counter that is not raised in a run counts as not moved there."""
+    """Return the mean of several signatures. A counter that is not raised in a run counts as zero there."""
     names = {name for signature in signatures for name, _ in signature.raised}
     heights = [dict(signature.raised) for signature in signatures]
     means = ((name, math.fsum(each.get(name, 0.0) for each in heights) / len(heights)) for name in names)
@@ -154,9 +153,9 @@ def mean_signature(signatures: Sequence[Signature]) -> Signature:
 
 
 def same_counters(first: Signature, second: Signature) -> bool | None:
-    """Whether the counters moved alike in the runs of one workload; None when none moved on either side.
+    """Whether the counters of one workload moved alike in two runs, or None when none moved.
 
-    Of one workload less has to be shown than `same_cause` asks for: whether what showed then shows now.
+    Less strict than `same_cause`: the question is whether the same anomaly is reproduced.
     """
     return likeness(first, second) >= _SAME_COSINE if first.raised or second.raised else None
 

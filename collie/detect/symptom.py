@@ -10,24 +10,24 @@ from collie.detect.signature import Signature
 
 
 class Symptom(StrEnum):
-    """How an anomaly shows. A run that shows several is called by the first of them, in this order."""
+    """The visible effect of an anomaly. When a run shows several, the first in this order is reported."""
 
     WRONG_PAYLOAD = "wrong_payload"
-    """Bytes arrive that differ from those that were sent."""
+    """Received bytes differ from those sent."""
     PAUSE = "pause"
     """A host sends PFC pause frames on an uncongested network."""
     COMPLETION_ERRORS = "completion_errors"
-    """Work requests complete with an error although nothing was wrong with them."""
+    """Work requests complete with an error although nothing is wrong with them."""
     RNR_STORM = "rnr_storm"
-    """Messages are turned away again and again because no receive is posted for them."""
+    """The responder rejects messages repeatedly because no receive is posted."""
     LOSS = "loss"
     """A host without pause counters discards packets or sees them out of sequence."""
     RETRANSMISSION = "retransmission"
-    """A host receives again what it has received before, and nothing was lost on the way."""
+    """A host receives packets again although nothing was lost."""
     UNFAIRNESS = "unfairness"
-    """One queue pair among many like it hardly gets a turn."""
+    """One queue pair among many equal ones makes hardly any progress."""
     LOW_THROUGHPUT = "low_throughput"
-    """Both bits/s and packets/s stay under what the same bytes in flight achieve otherwise."""
+    """Both bits/s and packets/s stay under the rate that the same bytes in flight otherwise achieve."""
 
     @property
     def words(self) -> str:
@@ -35,16 +35,16 @@ class Symptom(StrEnum):
         return self.replace("_", " ")
 
     def is_related(self, other: Symptom | None) -> bool:
-        """Whether two symptoms may be one cause that shows now so, now so.
+        """Whether one cause can produce either symptom, from run to run.
 
-        What retransmits too early loses throughput, packets or whole queue pairs, from one run to the next. Pause is
-        kin to nothing else: a paused sender loses throughput too, and pause is what is named then. Neither is a payload
-        that arrives wrong: whatever is merely slow or lost arrives right in the end.
+        A device that retransmits too early loses throughput, packets or whole queue pairs, from one run to the next.
+        Pause is related to no other symptom: a paused sender also loses throughput, and pause is reported then. A wrong
+        payload is not related either, because slow or lost payload finally arrives correct.
         """
         return other is self or (other is not None and _ALONE.isdisjoint((self, other)))
 
     def is_looked_for_before(self, other: Symptom) -> bool:
-        """Whether a run that is called by the other symptom has been found not to show this one."""
+        """Whether a run with the other symptom was found free of this one."""
         order = list(Symptom)
         return order.index(self) < order.index(other)
 
@@ -62,17 +62,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a measurement means. It has no truth value: `if verdict` would read inconclusive as one of the others.
+    """The judgement of a measurement. It has no truth value, because `if verdict` would merge two of three outcomes.
 
     Attributes:
         outcome: normal, anomalous or inconclusive.
-        symptom: how the anomaly shows; None unless anomalous.
-        severity: max(pause ratio, 1 - delivered / bound), 0..1; 0 unless anomalous.
-        host: the host that shows it; None unless anomalous.
+        symptom: of an anomalous run, else None.
+        severity: max(pause ratio, 1 - delivered / bound), 0..1, or 0 unless anomalous.
+        host: the host with the symptom, or None unless anomalous.
         reason: one sentence with the figures.
-        margin: how many times its threshold the deciding reading is, 1 when that may owe something to a disturbance; 0
-            unless anomalous.
-        signature: the counters that read more than in healthy runs; None where nobody looked.
+        margin: deciding reading over its threshold, 1 when a disturbance can have contributed, 0 unless anomalous.
+        signature: the raised counters, or None without a comparison.
     """
 
     outcome: Outcome
@@ -88,20 +87,20 @@ class Verdict:
 
     @property
     def is_anomalous(self) -> bool:
-        """Whether the outcome is anomalous, and neither of the two others."""
+        """Whether the outcome is anomalous."""
         return self.outcome is Outcome.ANOMALOUS
 
     @property
     def is_normal(self) -> bool:
-        """Whether the outcome is normal, and neither of the two others."""
+        """Whether the outcome is normal."""
         return self.outcome is Outcome.NORMAL
 
     @property
     def is_inconclusive(self) -> bool:
-        """Whether nothing can be said."""
+        """Whether the outcome is inconclusive."""
         return self.outcome is Outcome.INCONCLUSIVE
 
 
 def inconclusive(reason: str) -> Verdict:
-    """Return the verdict that says nothing but why."""
+    """Return an inconclusive verdict."""
     return Verdict(Outcome.INCONCLUSIVE, reason)

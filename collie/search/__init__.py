@@ -1,1 +1,1 @@
-"""How to look: strategies, objectives, extraction of minimal feature sets, recipes. Pure: no I/O."""
+"""Strategies, objectives, recipes and the extraction of minimal feature sets. Pure: no I/O."""

@@ -1,20 +1,19 @@
 """Simulated annealing on one counter after another (paper, Algorithm 1).
 
 Terms. The *current* point is the paper's P_old with its reading M_old. A *stage* drives one counter from the first
-temperature to the last. Stages follow each other in the order of the counters' rank and begin again after the last.
+temperature to the last. Stages follow the rank of the counters and start again after the last.
 
 Rules.
-1. The first `ranking_points` proposals are random; their readings rank the counters by std / mean.
-2. A proposal is the current point mutated, or a random point when there is no current one. The paper mutates "in ONE
-   search dimension", and has four: with step `group`, everything that belongs to one of them is drawn anew; with step
-   `one`, one dimension of the space changes.
-3. A reading that is worse for the NIC replaces the current point; a better one does so with probability exp(-dE / T).
-   M_old moves with P_old. As printed the algorithm never refreshes M_old, which compares every point with the first.
+1. The first `ranking_points` proposals are random. Their readings rank the counters by std / mean.
+2. A proposal mutates the current point, or is random without one. The paper mutates "in ONE search dimension" of four:
+   step `group` redraws everything in one of these, step `one` changes one dimension of the space.
+3. A reading that is worse for the NIC replaces the current point. A better one does so with probability exp(-dE / T).
+   M_old moves with P_old: the printed algorithm never refreshes it and compares every point with the first.
 4. Each stage begins at a random point.
-5. A found anomaly ends the walk: the next proposal is random.
-6. A skipped proposal counts like a measured one at its temperature (the `continue` of Algorithm 1) and leaves the point
-   alone; a failed or unsupported one leaves both alone. After `_PATIENCE` such proposals in a row the walk begins
-   afresh: known anomalies surround it, and mutating further would never end.
+5. An anomaly ends the walk: the next proposal is random.
+6. A skipped proposal counts at its temperature like a measured one (the `continue` of Algorithm 1) and leaves the point
+   alone. A failed or unsupported one leaves both alone. After `_PATIENCE` of these in a row, known anomalies surround
+   the point and the walk starts afresh.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from collie.workloads.workload import Workload
 
 _PATIENCE = 20
 _TRIES = 200
-"""Draws of a group at most; when none fits the rest of the workload, one dimension is mutated."""
+"""Limit on draws of a group. When none fits the rest of the workload, one dimension is mutated."""
 _GROUPS = (
     {
         *("direction", "loopback", "numa_node", "peer_numa_node", "memory", "peer_memory"),
@@ -43,19 +42,19 @@ _GROUPS = (
     {"mrs_per_qp", "mr_bytes"},
     {"messages"},
 )
-"""The paper's host topology, memory allocation and message pattern (section 4); all else is transport."""
+"""The paper's host topology, memory allocation and message pattern (section 4). All other dimensions are transport."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """A measured workload with what its counters said; the measurement itself is too large to keep."""
+    """A measured workload with its counters. The measurement itself is too large to keep."""
 
     workload: Workload
     readings: Mapping[str, float | None]
 
 
 class Annealing:
-    """The paper's search; see the module for terms and rules."""
+    """The paper's search. The module docstring has terms and rules."""
 
     def __init__(self, recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> None:
         self._recipe = recipe
@@ -73,12 +72,12 @@ class Annealing:
 
     @property
     def driven(self) -> str | None:
-        """The counter of this stage; None while counters are being ranked."""
+        """The counter of this stage; None during ranking."""
         return self._objective.counter if self._objectives else None
 
     @property
     def temperature(self) -> float | None:
-        """The temperature of this stage; None while counters are being ranked."""
+        """The temperature of this stage; None during ranking."""
         return self._temperature if self._objectives else None
 
     def ask(self) -> Workload:
@@ -86,7 +85,7 @@ class Annealing:
         if self._current is not None:
             try:
                 return self._mutated(self._current.workload)
-            except ValueError:  # a narrow space may leave a point without any neighbour
+            except ValueError:  # a narrow space can leave a point without a neighbour
                 self._current = None
         return self._space.sample(self._rng)
 
@@ -135,7 +134,7 @@ class Annealing:
     def _accepts(self, old: _Point, new: _Point) -> bool:
         before, after = old.readings[self._objective.counter], new.readings[self._objective.counter]
         if before is None or after is None:
-            return before is None  # a reading that is missing on one side compares with nothing; leave it when possible
+            return before is None  # a reading that one side lacks cannot be compared
         change = self._objective.energy(before, after)
         return change < 0 or self._rng.random() < math.exp(-change / self._temperature)
 

@@ -1,4 +1,4 @@
-"""An anomaly: a confirmed workload with its minimal feature set, and the sentence that says it."""
+"""An anomaly: a confirmed workload, its minimal feature set, and the sentence that describes it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from collie.workloads.units import format_bytes, format_list
 from collie.workloads.workload import QpType, Workload
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""An id is a word of the command line, and the name of a folder."""
+"""An id appears on the command line and names a folder."""
 
 
 def require_id(name: str) -> str:
     """Return the id of an anomaly.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not a valid id.
     """
     if not _ID.fullmatch(name):
         raise ValueError(f"{name[:40]!r} is no id of an anomaly")
@@ -29,7 +29,7 @@ def require_id(name: str) -> str:
 
 
 def anomaly_id(name: str) -> str:
-    """Return a name as an id: itself where it can be one, else what is left of it, and a digest that tells it apart."""
+    """Return a name as an id: unchanged if valid, else its valid characters and a digest that keeps it unique."""
     if _ID.fullmatch(name):
         return name
     plain = re.sub(r"[^A-Za-z0-9._-]", ".", name).lstrip("._-")
@@ -41,24 +41,25 @@ class Anomaly:
     """One finding of a campaign.
 
     Attributes:
-        id: `a1`, `a2`, ... within its campaign.
-        symptom: how it shows.
+        id: `a1`, `a2`, ... within the campaign.
+        symptom: symptom that the confirmation reproduced.
         severity: max(pause ratio, 1 - delivered / bound) of the confirming runs, median.
-        workload: the simplest workload that extraction left; satisfies `mfs`.
-        found_as: the workload as the search met it.
-        mfs: the conditions; some or all are missing when extraction did not finish.
+        workload: the simplest workload that extraction found; satisfies `mfs`.
+        found_as: the workload that the search proposed.
+        mfs: the conditions; incomplete when extraction did not finish.
         reason: the verdict's sentence with its figures.
-        host: the host that shows it.
+        host: the host that shows the symptom.
         found_at_run: number of the run that raised the suspicion.
         found_at_seconds: elapsed testbed time at the end of confirmation.
-        extraction_runs: runs that extraction took, revisions included.
-        complete: extraction ended by itself: neither the budget nor its own limit of runs cut it short.
-        trials, passed: runs inside the conditions, and those of them that showed it.
-        confidence: (passed + 1) / (trials + 2), the chance that the next one shows it; None without an explanation.
-        revised: earlier explanations that a later measurement contradicted, the first one first.
-        telling: the counters that it moved most against plain traffic; empty when none tells.
-        hint: what they suggest as its cause; empty without them.
-        same_as: id of the anomaly whose explanation covers this one; None unless one does.
+        extraction_runs: runs of the extraction, revisions included.
+        complete: extraction finished: neither the budget nor its limit of runs cut it short.
+        trials, passed: runs inside the conditions, and those of them that reproduced the symptom.
+        confidence: (passed + 1) / (trials + 2), the chance that the next run reproduces it; None without an
+            explanation.
+        revised: earlier explanations that a measurement contradicted, oldest first.
+        telling: counters that moved most against plain traffic; may be empty.
+        hint: the likely cause by these counters; empty without them.
+        same_as: id of the anomaly whose explanation covers this one, if any.
     """
 
     id: str
@@ -82,13 +83,13 @@ class Anomaly:
     revised: tuple[Mfs, ...] = ()
 
     def shown_again(self) -> Anomaly:
-        """Return the anomaly with one more run inside its conditions that showed it."""
+        """Return the anomaly with one more run inside its conditions that reproduced it."""
         trials, passed = self.trials + 1, self.passed + 1
         return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
 
     @property
     def sentence(self) -> str:
-        """What an engineer reads first."""
+        """The summary for an engineer."""
         if self.same_as is not None:
             return f"Explained by {self.same_as}: {self.reason}."
         if not self.mfs.conditions:
@@ -103,22 +104,22 @@ class Anomaly:
 
 
 def chance_of_next(passed: int, trials: int) -> float:
-    """Return the chance that the next of many like trials passes: (passed + 1) / (trials + 2), Laplace's rule."""
+    """Return (passed + 1) / (trials + 2), Laplace's estimate that the next trial passes."""
     return (passed + 1) / (trials + 2)
 
 
 class KnownAnomalies:
-    """The minimal feature sets found so far; a search does not measure what one of them covers."""
+    """The minimal feature sets found so far. A search does not measure workloads that they cover."""
 
     def __init__(self, sets: Iterable[Mfs] = ()) -> None:
         self._sets = list(sets)
 
     def add(self, mfs: Mfs) -> None:
-        """Remember one more."""
+        """Add a set."""
         self._sets.append(mfs)
 
     def remove(self, mfs: Mfs) -> None:
-        """Forget one that turned out to be wrong."""
+        """Remove a set that proved wrong."""
         self._sets.remove(mfs)
 
     def covers(self, workload: Workload) -> bool:
@@ -129,7 +130,7 @@ class KnownAnomalies:
 def describe_traffic(workload: Workload, mfs: Mfs, *, complete: bool) -> str:
     """Name the traffic of an anomaly: transport and operation, as far as they matter or one forces the other.
 
-    Without a complete explanation nobody knows whether they matter, and both are named.
+    An incomplete explanation does not show whether they matter, so both are named.
     """
     stated = {condition.dimension: condition for condition in mfs.conditions}
     qp_type, opcode = stated.get("qp_type"), stated.get("opcode")
@@ -199,7 +200,7 @@ _SAID = {
     "wqe_batch <= 1": "work requests are posted one by one",
     "signal_every <= 1": "every post completes",
 }
-"""Conditions that have words of their own."""
+"""Conditions with a phrase to themselves."""
 
 _COUNTED = {
     "requesters": ("host requests", "hosts request", " from one"),
@@ -218,7 +219,7 @@ _COUNTED = {
     "max_rd_atomic": ("outstanding READ or atomic", "outstanding READs or atomics", " per queue pair"),
     "max_dest_rd_atomic": ("inbound READ or atomic", "inbound READs or atomics", " per queue pair"),
 }
-"""One, several, and what follows."""
+"""Singular, plural and suffix."""
 
 
 def _mix(value: object) -> str:

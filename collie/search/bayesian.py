@@ -1,19 +1,18 @@
-"""Bayesian optimisation through optuna: the paper's second contender (section 7.2), with a sampler of today.
+"""Bayesian optimisation through optuna: the paper's second contender (section 7.2), with a modern sampler.
 
-Terms. An *observation* is a workload with what its counters said. A *stage* drives one counter.
+Terms. An *observation* is a workload with its readings. A *stage* drives one counter.
 
 Rules.
-1. The first `ranking_points` proposals are random; their readings rank the counters by std / mean. Stages follow each
-   other in that order and begin again after the last. The paper says so of both its search and its contender.
-2. A stage maximises log(1 + reading) of a diagnostic counter, or minimises that of a performance counter. Every stage
-   knows all earlier observations, as far back as the recipe's `history`.
-3. Ordered dimensions are positions on the ladder, which is about logarithmic; a list of sizes is its length and one
-   position per element, those beyond the length idle; the others are categories.
-4. A suggestion that breaks constraints becomes the nearest workload that breaks none, dimension by dimension in the
-   order of drawing. The sampler is told of that workload, not of its suggestion.
-5. What a known anomaly covers, what fails and what is unsupported counts as the worst reading seen: a sampler that
-   heard nothing would propose it again. After `_PATIENCE` of them in a row comes a random proposal, whose reading
-   counts too.
+1. The first `ranking_points` proposals are random. Their readings rank the counters by std / mean. Stages follow that
+   order and start again after the last, as the paper states for its search and its contender.
+2. A stage maximises log(1 + reading) of a diagnostic counter, or minimises that of a performance counter. It knows the
+   latest `history` observations of all stages.
+3. Ordered dimensions are positions on the ladder, which is about logarithmic. A list of sizes is its length and one
+   position per element, with idle elements beyond the length. Other dimensions are categories.
+4. A suggestion that breaks constraints becomes the nearest valid workload, dimension by dimension in the order of
+   drawing. The sampler learns of that workload, not of its suggestion.
+5. Covered, failed and unsupported workloads count as the worst reading so far, or the sampler would propose them again.
+   After `_PATIENCE` of them in a row comes a random proposal, whose reading counts as well.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _NEEDS = {Sampler.TPE: ("optuna",), Sampler.GP: ("optuna", "scipy", "torch")}
 
 
 class Encoding:
-    """Workloads as the named parameters that optuna knows, and back."""
+    """Workloads as the named parameters of optuna, and back."""
 
     def __init__(self, space: Space) -> None:
         from optuna.distributions import CategoricalDistribution, IntDistribution
@@ -66,7 +65,7 @@ class Encoding:
                         self.distributions[f"{name}.{index}"] = IntDistribution(0, last)
 
     def decode(self, parameters: Mapping[str, int]) -> Workload | None:
-        """Return the workload nearest to some parameters; None when repair runs into a dead end."""
+        """Return the workload nearest to some parameters; None when repair reaches a dead end."""
         wanted: dict[str, Any] = {}
         for name, dimension in self._space.dimensions.items():
             match dimension:
@@ -80,7 +79,7 @@ class Encoding:
         return self._space.nearest(wanted)
 
     def encode(self, workload: Workload) -> dict[str, int]:
-        """Return the parameters of a workload; idle elements of a list repeat its last."""
+        """Return the parameters of a workload. Idle elements of a list repeat its last."""
         parameters = {}
         for name, dimension in self._space.dimensions.items():
             value = workload.get(name)
@@ -99,11 +98,11 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """What is known of one workload.
+    """One workload and its readings.
 
     Attributes:
-        parameters: as optuna knows it.
-        readings: by counter; none when it was not measured.
+        parameters: names and values as optuna knows them.
+        readings: by counter; empty without a measurement.
     """
 
     parameters: Mapping[str, int]
@@ -111,7 +110,7 @@ class _Observation:
 
 
 class BayesianSearch:
-    """Proposes what a sampler of optuna suggests; see the module for terms and rules.
+    """Proposes the suggestions of an optuna sampler. The module docstring has terms and rules.
 
     Raises:
         UsageError: a package that the sampler needs is not installed.
@@ -143,11 +142,11 @@ class BayesianSearch:
 
     @property
     def driven(self) -> str | None:
-        """The counter of this stage; None while counters are being ranked."""
+        """The counter of this stage; None during ranking."""
         return self._objective.counter if self._objectives else None
 
     def ask(self) -> Workload:
-        """Propose a random point, or what the sampler expects most of."""
+        """Propose the sampler's suggestion, or a random point."""
         if not self._objectives or self._refused >= _PATIENCE:
             return self._space.sample(self._rng)
         with warnings.catch_warnings():
@@ -156,7 +155,7 @@ class BayesianSearch:
         return self._encoding.decode(trial.params) or self._space.sample(self._rng)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
-        """Learn from what was measured, and avoid what could not be."""
+        """Learn from a measurement, and avoid workloads without one."""
         measured = answer.measurement if answer.fate is ProposalOutcome.MEASURED else None
         self._refused = 0 if measured or self._refused >= _PATIENCE else self._refused + 1
         self._history.append(
@@ -207,7 +206,7 @@ class BayesianSearch:
         return self._study
 
     def _value(self, observation: _Observation) -> float | None:
-        """Return what a stage maximises; None for what was not measured."""
+        """Return the value to maximise; None without a measurement."""
         reading = observation.readings.get(self._objective.counter)
         if reading is None or not math.isfinite(reading):
             return None
@@ -219,7 +218,7 @@ def _sampler(recipe: Recipe, seed: int) -> BaseSampler:
     from optuna.samplers import GPSampler, TPESampler
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what optuna calls experimental is so by design here
+        warnings.simplefilter("ignore")  # optuna marks these samplers experimental
         if recipe.bayesian.sampler is Sampler.GP:
             return GPSampler(seed=seed, n_startup_trials=recipe.ranking_points, deterministic_objective=False)
         return TPESampler(seed=seed, n_startup_trials=recipe.ranking_points)

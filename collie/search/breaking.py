@@ -13,16 +13,15 @@ from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
 
 _FACTORS = {**PRODUCTS, "total_qps": ("direction", "qps")}
-"""The dimensions that are changed, one at a time, to break a condition on a feature of two."""
+"""The dimensions to change, one at a time, to break a condition on a product."""
 
 
 def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> Workload | None:
     """Return the workload with one condition broken and all others kept.
 
-    A control should stand well clear of the threshold. A dimension goes to its plain value, or else as far from the
-    threshold as the space has values. A derived feature goes as far from the threshold as any mixture of the dimensions
-    that make it allows; of several such mixtures the one is taken that changes the fewest dimensions. Where that breaks
-    another condition or a constraint, one more dimension may make up for it: more queue pairs when only one host sends.
+    A control should stand well clear of the threshold. A dimension takes its plain value, or else the value farthest
+    from the threshold. A derived feature moves as far as any mixture of its dimensions allows, with the fewest
+    dimensions changed. Where that breaks another condition or a constraint, one more dimension may compensate.
 
     Args:
         workload: satisfies `mfs`.
@@ -46,7 +45,7 @@ def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> 
 
 
 def _candidates(workload: Workload, condition: Condition, space: Space) -> list[Workload]:
-    """Return workloads that may break a condition, best first."""
+    """Return workloads that can break a condition, best first."""
     name = condition.dimension
     if name in FIELD_NAMES and name != "messages":
         varied = [workload.with_(**{name: value}) for value in _values(space, name)]
@@ -60,7 +59,7 @@ def _candidates(workload: Workload, condition: Condition, space: Space) -> list[
 
 
 def _helped(breaking: Iterable[Workload], workload: Workload, condition: Condition, space: Space) -> Iterator[Workload]:
-    """Yield the best workload of each feature value with one dimension more changed."""
+    """Yield the best workload of each feature value with one more dimension changed."""
     best: dict[Any, Workload] = {}
     for candidate in breaking:
         best.setdefault(feature_value(candidate, condition.dimension), candidate)
@@ -71,7 +70,7 @@ def _helped(breaking: Iterable[Workload], workload: Workload, condition: Conditi
 
 
 def _distance(workload: Workload, condition: Condition) -> float:
-    """Return how many doublings lie between a feature and the threshold; 0 where there is no order."""
+    """Return the doublings between a feature and the threshold; 0 without an order."""
     actual, threshold = feature_value(workload, condition.dimension), condition.value
     if not isinstance(actual, int) or not isinstance(threshold, int):
         return 0.0
@@ -88,7 +87,7 @@ def _values(space: Space, name: str) -> tuple[Any, ...]:
 
 
 def _other_segments(workload: Workload, space: Space) -> Iterator[Workload]:
-    """Yield workloads with other entries: each split with each list of messages, and with each count of entries."""
+    """Yield workloads with other entries: each split with each list of messages and each count of entries."""
     splits = _values(space, "sge_split") or (workload.sge_split,)
     for messages in _other_messages(workload, space):
         roomy = _with_room(workload.with_(messages=messages), space)
@@ -100,10 +99,9 @@ def _other_segments(workload: Workload, space: Space) -> Iterator[Workload]:
 
 
 def _other_messages(workload: Workload, space: Space) -> Iterator[tuple[int, ...]]:
-    """Yield lists of messages: of one size, the present list with either end moved away, and pairs of two sizes.
+    """Yield lists of messages: one size, the present list with either end moved, and pairs of two sizes.
 
-    Sizes are those of the ladder, those of the present messages, and those whose even split gives entries of a size on
-    the ladder.
+    Sizes come from the ladder, the present messages, and the even splits that give entries on the ladder.
     """
     dimension = space.dimensions.get("messages")
     if not isinstance(dimension, Vector):

@@ -1,8 +1,8 @@
-"""Workloads that an explanation may be tried on.
+"""Candidate workloads for the next probe of an extraction.
 
-All start from the simplest workload that shows so far. *Near* ones differ from it in one dimension, or come to the same
-by other means. *Corners* are as plain as a hypothesis allows, *groups* are plain in some dimensions at once, *draws*
-are anywhere inside a hypothesis. Which of them tells most is decided elsewhere.
+All derive from the simplest workload that reproduces the anomaly. *Near* ones differ from it in one dimension, or reach
+the same feature value by another route. *Corners* are as plain as a hypothesis allows, *groups* are plain in several
+dimensions at once, and *draws* are random points inside a hypothesis. `search.extract` chooses among them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GROUPS = 6
 _DRAWS = 14
 _CHOICE_SHARE = 0.3
 _ORDERED_SHARE = 0.9
-"""Dimensions that a draw moves. Choices of topology bring anomalies of their own, which hide this one."""
+"""Share of dimensions that a draw moves. Topology brings other anomalies, which hide this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Candidate:
 
     Attributes:
         workload: valid in the space.
-        point: where it stands (`search.limits`), shape (limits).
-        complexity: how far from plain it is (`search.plainness`).
-        place: for distances to others (`search.plainness`).
+        point: its coordinates (`search.limits`), shape (limits).
+        complexity: its distance from plain (`search.plainness`).
+        place: coordinates for distances to others (`search.plainness`).
     """
 
     workload: Workload
@@ -52,7 +52,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value of a dimension, and which of the near workloads has it; None for the simplest workload itself."""
+    """A value of a dimension and the index of the near workload that has it; None for the simplest workload."""
 
     value: Any
     near: int | None
@@ -63,9 +63,9 @@ class Candidates:
 
     Args:
         space: values and constraints.
-        limits: gives their coordinates.
-        rng: of the drawing.
-        possible: whether a workload may be run and would tell something.
+        limits: gives the coordinates.
+        rng: generator for draws.
+        possible: whether a workload may run and could inform.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Candidates:
         self._values: dict[str, list[_Value]] = {}
 
     def around(self, simplest: Workload, hypotheses: Hypotheses) -> list[Candidate]:
-        """Return workloads to try, given the simplest one that shows and what explanations are possible."""
+        """Return candidates, given the simplest workload so far and the possible explanations."""
         if simplest != self._simplest:
             self._look_around(simplest)
         found = {candidate.workload: candidate for candidate in self._near}
@@ -116,14 +116,14 @@ class Candidates:
         )
 
     def _made(self, simplest: Workload, picked: Mapping[str, Any]) -> Workload | None:
-        """Return the workload with some values, or the nearest to it that is valid."""
+        """Return the workload with the picked values, or the nearest valid one."""
         workload: Workload | None = simplest.with_(**picked)
         if workload is not None and not self._space.allows(workload):
             workload = self._space.nearest({name: workload.get(name) for name in self._space.dimensions})
         return workload if workload not in (None, simplest) and self._possible(workload) else None
 
     def _corner(self, fits: Flags) -> dict[str, Any]:
-        """Pick for every dimension the plainest value that a hypothesis allows."""
+        """Pick for each dimension the plainest value that a hypothesis allows."""
         return {
             name: next(choice.value for choice in values if choice.near is None or fits[choice.near])
             for name, values in self._values.items()
@@ -147,7 +147,7 @@ class Candidates:
 
 
 def _plainest_first(dimension: Choice | Ordered | Vector, present: Any) -> list[Any]:
-    """Return the values of a dimension to be tried beside the present one, which is among them."""
+    """Return the values of a dimension to try, the present one included."""
     match dimension:
         case Choice():
             return sorted(dimension.values, key=lambda value: value != dimension.plain)
@@ -165,13 +165,13 @@ def _plainest_first(dimension: Choice | Ordered | Vector, present: Any) -> list[
 
 
 def _outwards(ladder: Any, plain: int) -> list[int]:
-    """Return the steps of a ladder, those nearest to plain first."""
+    """Return the steps of a ladder, nearest to plain first."""
     middle = sum(step < plain for step in ladder)
     return [step for _, step in sorted((abs(index - middle), step) for index, step in enumerate(ladder))]
 
 
 def _by_other_means(space: Space, simplest: Workload) -> Iterator[dict[str, Any]]:
-    """Yield what comes to the same, if only a feature of several dimensions matters."""
+    """Yield changes that keep a feature of several dimensions at its value."""
     for one, other in (("memory", "peer_memory"), ("numa_node", "peer_numa_node")):
         if one in space.dimensions and other in space.dimensions and simplest.get(one) != simplest.get(other):
             yield {one: simplest.get(other), other: simplest.get(one)}
@@ -182,7 +182,7 @@ def _by_other_means(space: Space, simplest: Workload) -> Iterator[dict[str, Any]
 
 
 def _trades(space: Space, simplest: Workload, fewer: str, more: str) -> Iterator[dict[str, Any]]:
-    """Yield less of one dimension, made up for by more of another."""
+    """Yield less of one dimension with more of another to compensate."""
     one, other = space.dimensions.get(fewer), space.dimensions.get(more)
     if not isinstance(one, Ordered) or not isinstance(other, Ordered):
         return
@@ -194,7 +194,7 @@ def _trades(space: Space, simplest: Workload, fewer: str, more: str) -> Iterator
 
 
 def _other_entries(space: Space, simplest: Workload) -> Iterator[dict[str, Any]]:
-    """Yield messages and splits that make scatter/gather entries as short and as long as those of the simplest."""
+    """Yield messages and splits whose entries are as short and as long as those of the simplest workload."""
     entries = [size for message in simplest.segments() for size in message]
     small, large, count = min(entries), max(entries), simplest.sge_count
     if "messages" not in space.dimensions or "sge_split" not in space.dimensions or count == 1 or small == large:

@@ -1,21 +1,20 @@
-"""Whether more search is likely to pay: the chance of another find within the next hour, from the finds so far.
+"""The chance of another find within the next hour, from the finds so far.
 
-The arithmetic. What can be found are *kinds*: each anomaly with what its minimal feature set covers. Suppose that the
-search meets each kind at a rate of its own, in no particular order (Poisson). Then there are two ways to tell the rate
-of new kinds, and the larger one counts: to stop too early costs an anomaly, to go on too long costs an hour.
+A *kind* is an anomaly with all workloads that its minimal feature set covers. The model is that the search reaches each
+kind at a rate specific to it, in no particular order (Poisson). Two estimates give the rate of new kinds. The larger
+counts, because to stop too early costs an anomaly and to go on too long costs an hour.
 
-1. From repeats (Good and Turing): the share of the next sightings that are of a new kind is about n1 / n: of n
-   sightings so far, n1 are of kinds that were seen only once. Sightings come at n / T per hour of search, so new kinds
-   at (n / T) (n1 / n) = n1 / T: the number of all sightings falls out.
-2. From the finds of late: k finds in the second half of the search make k / (T / 2) per hour. Extraction takes most of
-   the first hours, and what is known is skipped at no cost, so a search meets more per hour later on.
-3. Half a sighting is added to n1 and to k for what chance left out: it says what to expect when nothing was found.
-4. A search that found nothing new for t hours finds less than 3 / t new kinds per hour, with 95 % confidence (rule of
-   three: e^-3 = 5 %). The estimate is never above that.
-5. With r new kinds per hour, the chance of at least one within the next hour is 1 - e^-r.
+1. From repeats (Good and Turing): of n sightings, n1 are of kinds seen once. About n1 / n of the next sightings are new
+   kinds. Sightings come at n / T per hour, so new kinds come at (n / T) (n1 / n) = n1 / T.
+2. From recent finds: k finds in the second half of the search give k / (T / 2) per hour. Extraction fills the first
+   hours, and skipped proposals cost nothing, so a search sees more per hour later on.
+3. Half a sighting is added to n1 and to k for chance. It gives the estimate when nothing was found.
+4. After t hours without a new kind, the rate is below 3 / t per hour with 95 % confidence (rule of three: e^-3 = 5 %).
+   The estimate is never above that.
+5. At r new kinds per hour, the chance of at least one within the next hour is 1 - e^-r.
 
-Sightings of one kind in a row count once: a search that climbs stays on what it has met: that is no second sighting.
-The estimate says nothing about kinds that this strategy cannot meet, and a strategy that changes its ways refutes it.
+Consecutive sightings of one kind count once, because a climbing search stays near its last find. The estimate excludes
+kinds that this strategy cannot reach, and a change of strategy refutes it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _RULE_OF_THREE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The search met a kind, found then or known already.
+    """A proposal that belongs to a kind, found then or known before.
 
     Attributes:
         seconds: elapsed testbed time.
@@ -48,13 +47,13 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryEstimate:
-    """What more search promises.
+    """The expected yield of more search.
 
     Attributes:
         next_hour_chance: of at least one new kind within the next hour of testbed time.
         kinds: found so far.
-        seen_once: those of them that were met only once.
-        found_of_late: those of them that the second half of the search found.
+        seen_once: kinds with one sighting.
+        found_of_late: kinds found in the second half of the search.
         quiet_seconds: since the last find, or since the beginning without one.
         elapsed_seconds: testbed time of the search.
     """
@@ -68,12 +67,12 @@ class DiscoveryEstimate:
 
     @property
     def sentence(self) -> str:
-        """What a person reads, with the figures that it rests on."""
+        """The estimate with its figures, for the report."""
         chance = f"{100 * self.next_hour_chance:.0f} %"
         if not 0.01 <= self.next_hour_chance <= 0.99:
             chance = "under 1 %" if self.next_hour_chance < 0.01 else "over 99 %"
         if not self.kinds:
-            if self.elapsed_seconds < _HOUR:  # half a sighting in minutes is many in an hour
+            if self.elapsed_seconds < _HOUR:  # half a sighting in minutes extrapolates to many in an hour
                 chance = "too early to tell"
             return f"another find in the next hour: {chance} (none in {format_seconds(self.elapsed_seconds)})"
         seen = f"{self.seen_once} of {self.kinds} kinds {'was' if self.seen_once == 1 else 'were'} seen once"
@@ -89,9 +88,9 @@ def prospects(
     """Estimate the chance of another find.
 
     Args:
-        finds: when each kind was found, in seconds of testbed time.
-        sightings: of every kind, its find included, in order of time. What the strategy proposed and was skipped,
-            because a known anomaly covers it, is a sighting of that anomaly.
+        finds: time of each find, in seconds of testbed time.
+        sightings: of every kind, its find included, in order of time. A skipped proposal is a sighting of the known
+            anomaly that covers it.
         elapsed_seconds: testbed time of the search.
 
     Returns:

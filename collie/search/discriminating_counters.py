@@ -1,15 +1,14 @@
-"""Which counters tell: those that an anomaly moved most against plain traffic, and what they point at.
+"""Counters that an anomaly moved most against plain traffic, and the likely cause that they suggest.
 
-1. Readings are compared twice, per second and per packet, and the smaller advance counts. Small messages raise all that
-   counts packets, and a stalled host lowers all that counts per second; what rises by both was moved by the anomaly.
-2. Plain traffic differs from itself, too: by message size, opcode, transport. The yardstick is the median over the
-   plain runs, as logarithms; an advance that stays within their spread tells nothing.
-3. A counter that plain traffic leaves at zero has no ratio. A floor of one event per thousand packets takes the place
-   of zero: what stays below it is too rare to hold anything up.
-4. A counter that says no more than the symptom does tells nothing: pause counters, and the buffer that pause comes
-   from, under pause.
+1. Readings are compared per second and per packet, and the smaller advance counts. Small messages raise all packet
+   counts, and a stalled host lowers all rates. The anomaly moved a counter that rises by both measures.
+2. Plain traffic varies by message size, opcode and transport. The reference is the median over the plain runs, in
+   logarithms. An advance within their spread does not count.
+3. A counter at zero in plain traffic has no ratio, so a floor of one event per thousand packets replaces zero. Rarer
+   events cannot limit throughput.
+4. Counters that restate the symptom are left out: under pause, the pause counters and their receive buffer.
 
-It is evidence, not proof: a resource that runs short is where to look first.
+The result is evidence, not proof.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MAX_TELLING = 3
 _MIN_FACTOR = 2.0
 _FLOOR_PER_PACKET = 1e-3
 _GAUGE_FLOOR = 1.0
-"""Of a level, in its own unit: a percentage moves by more than one, or it has not moved."""
+"""Floor of a gauge, in its unit: a percentage that moves by less than one has not moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +35,10 @@ class DiscriminatingCounter:
     """One counter that an anomaly moved.
 
     Attributes:
-        counter: as the driver spells it.
-        component: what it points at.
-        factor: how many times plain traffic's reading; the smaller one of per second and per packet.
-        meaning: of the counter, one line for people.
+        counter: name as the driver spells it.
+        component: the component that it points at.
+        factor: reading over that of plain traffic; the smaller of per second and per packet.
+        meaning: one line for readers.
     """
 
     counter: str
@@ -51,16 +50,16 @@ class DiscriminatingCounter:
 def rank(
     measurement: Measurement, plain: Sequence[Measurement], symptom: Symptom, catalog: Catalog
 ) -> tuple[tuple[DiscriminatingCounter, ...], str]:
-    """Return the counters that tell of an anomaly, the most moved first, and a hint for its cause.
+    """Return the counters that an anomaly moved, most moved first, and a hint for its cause.
 
     Args:
-        measurement: a run that showed it.
-        plain: runs of plain traffic on the same testbed: siblings, calibration; the more, the better.
-        symptom: how it showed.
-        catalog: of the NIC.
+        measurement: a run that reproduced the anomaly.
+        plain: runs of plain traffic on the same testbed: siblings and calibration.
+        symptom: its symptom.
+        catalog: counters of the NIC.
 
     Returns:
-        Nothing and an empty hint when there is nothing to compare, or nothing moved.
+        Nothing and an empty hint without runs to compare or counters that moved.
     """
     packets = _packets(measurement, catalog)
     compared = [(run, count) for run in plain if (count := _packets(run, catalog))]
@@ -78,7 +77,7 @@ def rank(
 
 
 def hint(symptom: Symptom, telling: DiscriminatingCounter) -> str:
-    """Say in one line what the most telling counter suggests."""
+    """Describe in one line the cause that the most moved counter suggests."""
     component = telling.component.lower()
     cause = next(
         (cause for keywords, cause in _CAUSES if all(keyword in component for keyword in keywords)),
@@ -105,7 +104,7 @@ _CAUSES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("network stack",), "the host's network stack refuses packets"),
     (("netdev",), "the Ethernet device below drops packets"),
 )
-"""By words of the component's name, the most special first."""
+"""By words of the component's name, most specific first."""
 
 _EFFECTS = {
     Symptom.WRONG_PAYLOAD: "and bytes arrive wrong",
@@ -120,7 +119,7 @@ _EFFECTS = {
 
 
 def _candidates(symptom: Symptom, catalog: Catalog) -> list[Counter]:
-    """Return the counters that may tell more than the symptom does."""
+    """Return the counters that can add to the symptom."""
     if symptom is not Symptom.PAUSE:
         return [counter for counter in catalog.counters if counter.kind in {CounterKind.DIAGNOSTIC, CounterKind.PAUSE}]
     restating = {counter.component for counter in catalog.counters if counter.role is Role.TX_PAUSE}
@@ -140,9 +139,9 @@ _Run = tuple[Measurement, float]
 
 
 def _advance(counter: Counter, reproduced: _Run, plain: Sequence[_Run], typical: float) -> float | None:
-    """Return how far a counter moved by every measure, as a logarithm; None when that is unknown or no more than usual.
+    """Return the advance of a counter by its worst measure, as a logarithm; None when unknown or within the spread.
 
-    `typical` is the packets/s of plain traffic, for the floor of what is counted per second.
+    `typical` is the packets/s of plain traffic, for the floor of rates per second.
     """
 
     def per_second(run: _Run) -> float | None:

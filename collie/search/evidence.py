@@ -1,4 +1,4 @@
-"""What the runs so far say about one anomaly."""
+"""The evidence of all runs on one anomaly."""
 
 from __future__ import annotations
 
@@ -22,43 +22,42 @@ from collie.workloads.workload import Workload
 Floats = NDArray[np.float64]
 
 _UNLIKE, _ALIKE = 0.4, 0.95
-"""Likeness of counters at which an anomalous run begins to speak for the same cause, and at which it does so fully."""
+"""Likeness of counters at which an anomalous run begins to count for the same cause, and counts in full."""
 _BY_CHANCE = 0.6
-"""Weight of an anomalous run that the search met: more than one cause may be at work there."""
+"""Weight of an anomalous run of the search, where several causes can act at once."""
 _SURELY = 0.75
-"""Weight from which on a run is taken to show."""
+"""Minimum weight of a run that counts as reproducing the anomaly."""
 _HIDDEN = 0.3
-"""Weight below which an anomalous run is taken to hide whether this anomaly would show."""
+"""Weight below which an anomalous run counts as hiding this anomaly."""
 _SURE_MARGIN = 2.0
-"""Times its threshold from where on one run is enough for a finding to be moved there."""
+"""Multiple of the threshold at which one run is enough to move the finding."""
 _MAX_HEALTHY = 200
-"""Healthy runs of the campaign that are used, those of the same transport and the latest first."""
+"""Limit on healthy runs used: the same transport first, then the latest."""
 _EVERYTHING = 3
-"""Workloads that have to show before it is said that all do."""
+"""Workloads that must reproduce the anomaly before the result is "any workload"."""
 _NEARNESS = 3.0
-"""What was met the whole length of a dimension away counts e^-3 of what was met right here."""
+"""Evidence at the far end of a dimension counts e^-3 of evidence at the same point."""
 _OPEN_UNLESS_MET = 0.1
 
 
 def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
-    """Return what a run says about an anomaly.
+    """Return the weight of a run as evidence on an anomaly.
 
     Args:
         verdict: of the run.
         symptom: of the anomaly.
-        cause: the counters that stood out where it was found.
+        cause: the raised counters of the finding.
 
     Returns:
-        1 for a run that shows it, -1 for a healthy one; between 0 and 1 the less the more other counters stand out; 0
-        for one that says nothing.
+        1 when the run reproduces the anomaly, less when other counters are raised; -1 for a healthy run; 0 without
+        information.
     """
     if verdict.is_inconclusive:
         return 0.0
     if verdict.is_normal:
         return -1.0
     if not symptom.is_related(verdict.symptom):
-        # A host that pauses is not judged by its throughput. So one judged by that did not pause; the other way round
-        # nothing is known.
+        # Pause is judged before throughput. A run judged by throughput therefore did not pause, but not the reverse.
         absent = verdict.symptom is not None and symptom.is_looked_for_before(verdict.symptom)
         return -1.0 if absent else 0.0
     like = likeness(cause, verdict.signature)
@@ -71,8 +70,8 @@ class _Votes:
 
     Attributes:
         asked: runs.
-        shows, healthy: those of them that showed, and that were healthy.
-        margin: the furthest beyond its threshold that one of them was.
+        shows, healthy: runs that reproduced the anomaly, and healthy runs.
+        margin: the largest multiple of the threshold among them.
     """
 
     asked: int = 0
@@ -82,17 +81,17 @@ class _Votes:
 
 
 class Evidence:
-    """What is known about one finding, run by run.
+    """The evidence on one finding, updated run by run.
 
     Args:
-        finding: anomalous, and confirmed to be.
-        symptom: how it shows.
+        finding: a confirmed anomalous workload.
+        symptom: its symptom.
         space: gives plain values.
-        known: whether an anomaly found before covers a workload.
-        measured: every verdict of the campaign, the finding's own among them.
+        known: whether an earlier anomaly covers a workload.
+        measured: every verdict of the campaign, the finding's included.
 
     Attributes:
-        limits: what an explanation of the finding may require.
+        limits: the limits that an explanation can set.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class Evidence:
                     self._observed_weights[workload] = weight
 
     def hypotheses(self, policy: Extraction, seed: int) -> Hypotheses:
-        """Return which explanations are possible before the first probe."""
+        """Return the possible explanations before the first probe."""
         points = np.array([self.limits.coordinates(workload) for workload in (self._finding, *self._observed_weights)])
         weights = np.array([1.0, *self._observed_weights.values()])
         return Hypotheses(
@@ -139,7 +138,7 @@ class Evidence:
         )
 
     def add(self, workload: Workload, verdict: Verdict | None) -> float:
-        """Take in the verdict on a probe, None when it could not be run; return its weight."""
+        """Add the verdict on a probe (None when it could not run) and return its weight."""
         weight = 0.0 if verdict is None else weigh(verdict, self._symptom, self._cause)
         votes = self._votes.setdefault(workload, _Votes())
         votes.asked += 1
@@ -153,47 +152,47 @@ class Evidence:
         return weight
 
     def may_ask(self, workload: Workload, policy: Extraction) -> bool:
-        """Whether running a workload once more may tell something."""
+        """Whether another run of a workload could inform."""
         if workload in self._silent or workload in self._observed_weights:
             return False
         votes = self._votes.get(workload)
         return votes is None or votes.asked < policy.repeats
 
     def chance_hidden(self, candidates: list[Candidate]) -> Floats:
-        """Return for each candidate the chance that another anomaly hides the answer, by what was met nearby."""
+        """Return for each candidate the chance that another anomaly hides the answer, by the runs nearby."""
         observed = np.array(self._places)
-        # One by one, as all differences at once do not fit the caches.
+        # One by one: all differences at once do not fit the caches.
         distances = np.array([np.abs(observed - candidate.place).sum(axis=1) for candidate in candidates])
         near = np.exp(-_NEARNESS * distances)
         return np.asarray((near @ np.array(self._hides)) / (near.sum(axis=1) + _OPEN_UNLESS_MET))
 
     def simplest(self, mfs: Mfs | None = None) -> Workload:
-        """Return the plainest workload that shows oftener than not; of those inside a set, if there are any."""
+        """Return the plainest workload that usually reproduces the anomaly, inside a set if possible."""
         reproduced = [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
         inside = [workload for workload in reproduced if mfs is not None and mfs.covers(workload)]
         return min(inside or reproduced or [self._finding], key=self._plainness.complexity)
 
     def is_sure(self, workload: Workload, accepting: int) -> bool:
-        """Whether a workload showed so clearly, or so often, that the finding may be moved there."""
+        """Whether a workload reproduced the anomaly clearly or often enough to replace the finding."""
         votes = self._votes[workload]
         return votes.margin >= _SURE_MARGIN or votes.shows >= accepting
 
     @property
     def reproduced(self) -> list[Workload]:
-        """Return every workload that shows, in the search or since."""
+        """Return every workload that reproduced the anomaly, in the search or since."""
         observed = [workload for workload, weight in self._observed_weights.items() if weight >= _BY_CHANCE * _SURELY]
         return observed + [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
 
     @property
     def everything_shows(self) -> bool:
-        """Whether several workloads show and none was ever healthy."""
+        """Whether several workloads reproduced the anomaly and none was healthy."""
         healthy = any(votes.healthy for votes in self._votes.values()) or any(
             w < 0 for w in self._observed_weights.values()
         )
         return not healthy and sum(votes.shows > 0 for votes in self._votes.values()) >= _EVERYTHING
 
     def trials(self, mfs: Mfs) -> tuple[int, int]:
-        """Return how many runs inside a set showed, and how many there were; hidden ones are left out."""
+        """Return the reproducing runs inside a set and all runs there, hidden ones left out."""
         inside = [votes for workload, votes in self._votes.items() if mfs.covers(workload)]
         observed = [weight for workload, weight in self._observed_weights.items() if mfs.covers(workload)]
         passed = sum(votes.shows for votes in inside) + sum(weight >= _BY_CHANCE * _SURELY for weight in observed)

@@ -1,25 +1,39 @@
 """Extraction of a minimal feature set (MFS) from one anomalous workload (paper section 5.3).
 
-The paper makes one dimension after another plain. That costs a run per dimension and more per threshold, and a
-condition that plain traffic meets as well ("no batching") is never found. Here every run, of the search and of the
-extraction, is evidence on all conditions at once:
+The paper makes one dimension after another plain. That costs a run per dimension and more per threshold, and never
+finds a condition that plain traffic satisfies ("no batching"). Here every run of the search and the extraction is
+evidence on all conditions at once.
 
-1. *Hypotheses.* Conjunctions that may explain the finding are sampled according to how well they agree with all runs
-   so far, and how few conditions they have (`search.hypotheses`).
-2. *Ask.* Of some hundred workloads (`search.candidates`) the one is run of which the hypotheses disagree most whether
-   it shows: at one half, either answer rules out half of them. Of equals the plainest is run, so that the finding
-   becomes simpler on the way.
-3. *Stop* when hardly any workload is left whose answer is open. The likeliest conjunction is the MFS.
+Terms. The *finding* is the confirmed workload. A *hypothesis* is a conjunction of conditions that holds for the
+finding. A *probe* is a workload that the extraction asks to run. A run *reproduces* the anomaly when it is anomalous
+with the same or a related symptom and the same counters are raised (`search.evidence`). A run with another anomaly
+gives no evidence, because that anomaly hides this one.
 
-So simplifying, bisecting thresholds, telling the smallest message from the largest, and trying random workloads inside
-the set are one and the same step: each is taken where it says most.
+Algorithm.
+1. *Sample* hypotheses by their agreement with all runs and their number of conditions (`search.hypotheses`).
+2. *Ask* for the candidate (`search.candidates`) on which the hypotheses disagree most: at one half, either answer
+   excludes half of them. Among equals the plainest runs, so the finding becomes simpler. Workloads that known anomalies
+   cover are not asked.
+3. *Stop* when no candidate has an open answer. The most probable hypothesis is the MFS.
 
-A run *shows* when it is anomalous with the symptom of the finding or a kin of it, and the same counters stand out
-(`search.evidence`). Another anomaly says nothing: it hides whether this one would show. Probes inside known anomalies,
-and near what was hidden, are not asked.
+Invariant. The finding lies inside every hypothesis. A healthy run costs each hypothesis that covers it a factor of
+`false_negative_rate`, so the MFS covers one only if every alternative fits worse.
 
-Cost: what is unknown, in bits. Some four conditions among forty limits, each with a threshold, are about 25 bits; what
-the search has measured pays for some of them.
+Worked example. In space `nsdi22` an anomaly needs `wqe_batch >= 16` and `mtu <= 1024`. The finding (seed 3 of `Random`)
+has wqe_batch 32, mtu 1024 and twelve other dimensions that are not plain: 46 limits. The 24 probes are
+
+    probe    answer
+    1-7      reproduced   makes nine dimensions plain, several at once
+    8, 9     healthy      wqe_batch 1: batching is needed
+    11, 13   healthy      mtu 4096: the small MTU is needed
+    14-17    mixed        bisects: wqe_batch 16 and mtu 1024 reproduce; mtu 2048, wqe_batch 4 and 8 do not
+    18-20    reproduced   UD, READ, one direction: transport is irrelevant
+    21-24    reproduced   random and plain workloads inside the set
+
+Probes 10 and 12 drop dimensions along the way. All 17 runs inside the set reproduce, so the confidence is 18/19 = 95 %.
+
+Cost. Some four conditions among forty limits, each with a threshold, are about 25 bits. Runs of the search pay for some
+of them.
 """
 
 from __future__ import annotations
@@ -42,20 +56,20 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload, stable_text
 
 Probes = Generator[Workload, Verdict | None, "Extracted"]
-"""Yields workloads; receives a verdict, or None when the workload cannot be run; returns the result."""
+"""Yields workloads; receives a verdict, or None when the workload cannot run; returns the result."""
 
 Judgements = Callable[[], Iterable[tuple[Workload, Verdict]]]
-"""Gives what the campaign has measured by now."""
+"""Gives the campaign's judged runs so far."""
 
 _OPEN_BITS = 0.45
-"""Entropy of an answer below which it is as good as known: a chance of 9 or 91 %."""
+"""Entropy below which an answer counts as known: a chance of 9 or 91 %."""
 _PATIENT_RUNS = 15
 _IMPATIENCE = 0.02
-"""Bits that an answer has to tell more for each run beyond so many: what is still open then is often no box at all."""
+"""Extra bits required per run beyond `_PATIENT_RUNS`: what stays open that long is often no box."""
 _PER_ODDITY = 0.02
-"""Bits that a workload has to tell more for each dimension in which it is further from plain."""
+"""Extra bits required for each dimension farther from plain."""
 _SIBLING_COST = 0.5
-"""Runs that a verdict on throughput takes besides its own, where the plain sibling has not been measured."""
+"""Cost, in runs, of a plain sibling that a verdict on throughput still needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +79,11 @@ class Extracted:
     Attributes:
         mfs: the conditions.
         workload: the simplest workload found; satisfies `mfs`.
-        complete: False when the most runs were used up and healthy runs are left that `mfs` covers; and without any
-            condition unless everything shows.
-        runs: verdicts that were asked for.
-        trials: runs inside `mfs`, of the search and of the extraction; those left out that another anomaly hid.
-        passed: those of them that showed.
+        complete: False when the limit of runs was reached and `mfs` covers healthy runs; without any condition, True
+            only if every workload reproduces the anomaly.
+        runs: probes.
+        trials: runs inside `mfs`, of the search and the extraction, without hidden ones.
+        passed: trials that reproduced the anomaly.
     """
 
     mfs: Mfs
@@ -81,17 +95,17 @@ class Extracted:
 
     @property
     def confidence(self) -> float:
-        """Chance that the next workload inside the set shows."""
+        """Chance that the next workload inside the set reproduces the anomaly."""
         return chance_of_next(self.passed, self.trials)
 
 
 def nothing_measured() -> Iterable[tuple[Workload, Verdict]]:
-    """Return no judgements: an extraction outside a campaign."""
+    """Return no judgements, for an extraction outside a campaign."""
     return ()
 
 
 def costs_nothing_more(_workload: Workload) -> bool:
-    """Tell that a verdict takes no run but its own: an extraction outside a campaign."""
+    """Return True: outside a campaign a verdict takes one run."""
     return True
 
 
@@ -107,20 +121,19 @@ def extract(
     """Find the minimal feature set of a confirmed anomaly.
 
     Args:
-        workload: anomalous, and confirmed to be.
-        symptom: how it shows.
+        workload: the finding.
+        symptom: its symptom.
         space: dimensions, their plain values and constraints.
-        policy: how far a run can be trusted, and how many there may be.
-        known: whether an anomaly found before covers a workload. Such a probe is not asked: it would show whatever this
-            anomaly does.
-        measured: what the campaign has measured.
-        has_bound: whether a workload can be judged without measuring its plain sibling.
+        policy: reliability of a run and the limit of runs.
+        known: whether an earlier anomaly covers a workload; such a probe is not asked.
+        measured: the campaign's judged runs.
+        has_bound: whether a workload can be judged without a run of its plain sibling.
     """
     asked = 0
     before = list(measured())
     if not any(other == workload for other, _ in before):
         asked += 1
-        verdict = yield workload  # tells the counters
+        verdict = yield workload  # for the counters
         before += [(workload, verdict)] if verdict is not None else []
     evidence = Evidence(workload, symptom, space, known, before)
     rng = Random(stable_text(workload))
@@ -139,7 +152,7 @@ def extract(
             hypotheses.learn(probe.point, weight)
     mfs = Mfs(tuple(evidence.limits.conditions(hypotheses.best(), evidence.reproduced)))
     simplest = evidence.simplest(mfs)
-    # One run at least, even where the search has told everything: a resumed campaign knows an explanation by its runs.
+    # At least one run, even without open questions: a resumed campaign recognises an explanation by its runs.
     while asked < policy.most_runs and not (asked and evidence.is_sure(simplest, policy.accepting)):
         asked += 1
         evidence.add(simplest, (yield simplest))
@@ -158,7 +171,7 @@ def _most_telling(
     least: float,
     has_bound: Callable[[Workload], bool],
 ) -> Candidate | None:
-    """Return the candidate whose answer is worth most; None when none tells as many bits as it should."""
+    """Return the most informative candidate per run; None when all give fewer than `least` bits."""
     if not candidates:
         return None
     chances = hypotheses.inside(np.array([candidate.point for candidate in candidates])).mean(axis=0)
@@ -171,6 +184,6 @@ def _most_telling(
 
 
 def _entropy(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the bits that a yes or no with these chances of yes tells."""
+    """Return the entropy in bits of answers with these chances of yes."""
     yes = chances.clip(1e-9, 1.0 - 1e-9)
     return np.asarray(-yes * np.log2(yes) - (1.0 - yes) * np.log2(1.0 - yes))

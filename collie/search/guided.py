@@ -1,21 +1,20 @@
-"""Guided search: learn which dimension moves which counter, then propose where each counter should be worst.
+"""Guided search: learn which dimension moves which counter, then propose the worst workload for each counter.
 
-Terms. A *transport* is a pair of QP type and opcode; the same counter means something else on another one. A *goal* is
-one diagnostic counter of one transport, read per second or per message. Counters are products of what the dimensions
-contribute (twice the queue pairs, twice the lookups), so their logarithms are nearly sums: a linear model in the
-positions on the ladders learns them from few runs.
+Terms. A *transport* is a pair of QP type and opcode; a counter differs in meaning between transports. A *goal* is one
+diagnostic counter of one transport, per second or per message. Counters are products of contributions of dimensions
+(twice the queue pairs, twice the lookups), so their logarithms are nearly sums. A linear model in the ladder positions
+learns these from few runs.
 
 Method.
-1. The first `starts` proposals are random, transports in turn, half of the values from the ends of their ladders:
-   limits are exceeded at the ends.
-2. After that goals come in turn. For a goal, a Bayesian linear regression over all runs so far (those of other
-   transports count less) gives a weight to every value of every dimension. Weights are drawn from their posterior
-   (Thompson sampling): what is not known yet is tried both ways. Dimension by dimension, in the space's own order and
-   within its constraints, the proposal takes a value: the better the model thinks of it the likelier, so that what
-   hardly matters is random. The message sizes of half of the proposals are drawn.
-3. Goals of a transport whose readings have gone together so far are driven in turn, not side by side.
-4. Every value is replaced by a random one with a small chance, which grows with each proposal in a row that a known
-   anomaly covers. So covered corners are left without endless drawing. A share of the proposals stays random.
+1. The first `starts` proposals are random, transports in turn. Half of the values come from the ends of their ladders,
+   where limits are exceeded.
+2. Goals then follow in turn. A Bayesian linear regression over all runs (other transports count less) weighs every
+   value of every dimension. The weights are drawn from their posterior (Thompson sampling), which tries unknown effects
+   both ways. Each dimension in the order of drawing takes a value with a probability that grows with its predicted
+   effect. Half of the proposals draw their message sizes at random.
+3. Goals of one transport with correlated readings are driven in turn, not side by side.
+4. Each value becomes random with a small chance that grows with every consecutive covered proposal, to leave covered
+   corners. A share of the proposals stays random.
 """
 
 from __future__ import annotations
@@ -42,24 +41,23 @@ Floats = NDArray[np.float64]
 _OTHER_TRANSPORT = 0.15
 """Weight of a run of another transport in the regression."""
 _RIDGE = 1.0
-"""Precision of the prior: a dimension that was hardly varied has a weight near 0, and is tried both ways."""
+"""Precision of the prior: a dimension with little variation has a weight near 0 and is tried both ways."""
 _MIN_SPREAD = 0.3
-"""Standard deviation of a reading's logarithm around the model, at least."""
+"""Lower limit of the residual standard deviation of a reading's logarithm."""
 _RANDOM_VALUE = 0.08
-"""Chance that a value is drawn instead of taken from the model."""
+"""Chance of a random value in place of the model's."""
 _MORE_RANDOM = 0.06
-"""What each covered proposal in a row adds to that."""
+"""Increase of that chance per consecutive covered proposal."""
 _ALIKE = 0.7
-"""Goals of a transport that correlate more than that over the runs so far are driven in turn, not side by side."""
+"""Correlation between goals of a transport above which they are driven in turn."""
 _MOVED = 0.05
 """Standard deviation, in decades, of a counter that moves."""
 _SOFTNESS = 0.1
-"""Decades: a value that the model puts so far below the best is taken a tenth as often."""
+"""Decades below the best value at which a value is a tenth as probable."""
 _FREE_MESSAGES = 0.5
-"""Share of proposals whose message sizes are drawn. A counter per second wants the shortest messages, one per message
-the longest; many limits are met only between them."""
+"""Share of proposals with random message sizes: goals favour the extremes, and many limits lie between."""
 _MIXES = 10
-"""Request vectors of several sizes that are weighed, besides those of one size."""
+"""Request vectors of several sizes that compete, besides those of one size."""
 
 
 class Encoder:
@@ -83,7 +81,7 @@ class Encoder:
         return row
 
     def utility(self, weights: Floats, dimension: Dimension, value: Any) -> float:
-        """Return what a value contributes."""
+        """Return the contribution of a value."""
         code = self._code(dimension, value)
         part = weights[self._slices[dimension.name]]
         return float(sum(weight * feature for weight, feature in zip(part.tolist(), code, strict=True)))
@@ -102,7 +100,7 @@ class Encoder:
 
 
 def _position(dimension: Ordered, value: int) -> float:
-    """Return where a value stands on its ladder, 0..1, like a logarithm between the steps."""
+    """Return the position of a value on its ladder, 0..1, logarithmic between the steps."""
     low, high = dimension.ladder[0], dimension.ladder[-1]
     if high <= low:
         return 0.0
@@ -111,7 +109,7 @@ def _position(dimension: Ordered, value: int) -> float:
 
 @dataclass
 class _Goal:
-    """One counter of one transport to be driven up."""
+    """One counter of one transport to drive up."""
 
     counter: int
     per_message: bool
@@ -119,7 +117,7 @@ class _Goal:
 
 
 class Guided:
-    """The default search; see the module for terms and method."""
+    """The default search. The module docstring has terms and method."""
 
     temperature: float | None = None
 
@@ -160,7 +158,7 @@ class Guided:
         return self._constructed(goal)
 
     def tell(self, workload: Workload, answer: Answer) -> None:
-        """Learn from what was measured."""
+        """Learn from a measurement."""
         self._covered = self._covered + 1 if answer.fate is ProposalOutcome.SKIPPED else 0
         if answer.fate is not ProposalOutcome.MEASURED or answer.measurement is None:
             return
@@ -200,7 +198,7 @@ class Guided:
         return self._turn.pop() if self._turn else None
 
     def _independent(self, readings: Floats, transport: int) -> list[_Goal]:
-        """Return goals of one transport whose counters moved, each unlike those before it."""
+        """Return the goals of one transport whose counters moved, without correlated ones."""
         goals = [goal for goal in self._goals if goal.transport == transport]
         self._rng.shuffle(goals)
         kept: list[_Goal] = []
@@ -232,7 +230,7 @@ class Guided:
         return chosen
 
     def _random_value(self, dimension: Dimension, fitting: list[Any]) -> Any:
-        """Draw a value, every second time from the two ends of what fits."""
+        """Draw a value, with chance one half from either end of the fitting ones."""
         if isinstance(dimension, Vector):
             return self._random_messages(dimension, fitting)
         if isinstance(dimension, Ordered) and self._rng.random() < 0.5:

@@ -1,11 +1,26 @@
-"""Which explanations are possible, given every run so far: a sample of the posterior over conjunctions.
+"""A sample of the posterior over possible explanations, given every run so far.
 
-A hypothesis is one threshold for each limit (`search.limits`): a box. A run inside it shows the anomaly but for a
-disturbance, a run outside does not. The prior says that conditions are few. The posterior has no closed form, as one
-healthy run only says that *some* condition is broken; but it can be sampled: every hypothesis is redrawn limit by limit
-from the distribution of that limit given its others (Gibbs sampling), all hypotheses at once. After each run those that
-did not expect it give way to copies of those that did (a particle filter), so that none has to cross a valley of
-unlikely ones to get away.
+A *hypothesis* has one threshold for each limit (`search.limits`) and so is a box. A run inside the box reproduces the
+anomaly, a run outside does not, disturbances aside. The prior favours few conditions. The posterior has no closed form,
+because a healthy run only shows that *some* condition is broken. Two moves sample it:
+
+1. *Gibbs sampling* redraws one limit of every hypothesis at a time, given its other limits.
+2. A *particle filter* replaces hypotheses that a new run contradicts by copies of those that predicted it. No
+   hypothesis must cross a valley of improbable ones.
+
+Invariant. After each `learn` the hypotheses are draws from the posterior of all runs so far, up to sampling error. The
+share of hypotheses that contain a workload estimates the chance that it reproduces the anomaly.
+
+Worked example. A finding in space `nsdi22` has wqe_batch 64 and mtu 1024, everything else plain: 43 limits. The columns
+give the share of hypotheses that contain the finding with one value replaced (seed 1).
+
+    after the run               wqe_batch 1   mtu 4096   wqe_batch 16   wqe_batch 32
+    the finding                 0.73          0.71       0.92           0.94
+    wqe_batch 1 is healthy      0.02          0.70       0.70           0.85
+    mtu 4096 reproduces         0.01          0.99       0.68           0.86
+    wqe_batch 16 is healthy     0.00          1.00       0.02           0.55
+
+The extraction would next run wqe_batch 32, the value nearest to one half. `best` returns `wqe_batch >= 32`.
 """
 
 from __future__ import annotations
@@ -21,12 +36,12 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _SIZE = 128
-"""Hypotheses in the sample: a chance is known to some 4 %."""
+"""Hypotheses in the sample. The standard error of a chance is at most 4 %."""
 _START_SWEEPS = 20
-"""Over which the evidence gains its full weight, so that early draws do not settle where later ones cannot leave."""
+"""Sweeps over which the evidence gains its full weight, so that early draws do not settle in a local optimum."""
 _SWEEPS = 3
 _SURPRISE = 0.2
-"""Mean likelihood, against the best, below which a run was expected by hardly any hypothesis: then more is redrawn."""
+"""Mean likelihood, relative to the best, below which a run surprises the sample and triggers more sweeps."""
 _CLIMBS = 4
 
 
@@ -34,12 +49,12 @@ class Hypotheses:
     """A sample of explanations.
 
     Args:
-        limits: what an explanation may require.
-        false_negative_rate: share of runs inside that do not show.
-        false_positive_rate: share of runs outside that seem to.
-        seed: of the sampling.
-        points: what was measured before, shape (runs, limits).
-        weights: what each of those runs says, -1 (healthy) to 1 (shows), shape (runs).
+        limits: the limits that an explanation can set.
+        false_negative_rate: share of runs inside that look healthy.
+        false_positive_rate: share of runs outside that look anomalous.
+        seed: for the sampling.
+        points: coordinates of earlier runs, shape (runs, limits).
+        weights: weight of each of these, -1 (healthy) to 1 (reproduced), shape (runs).
     """
 
     def __init__(
@@ -62,11 +77,11 @@ class Hypotheses:
         self._sweep([min(1.0, 0.1 + 1.2 * sweep / _START_SWEEPS) for sweep in range(_START_SWEEPS)])
 
     def learn(self, point: Floats, weight: float) -> None:
-        """Take in one more run.
+        """Add one more run.
 
         Args:
-            point: where it stands, shape (limits).
-            weight: what it says, -1 (healthy) to 1 (shows).
+            point: its coordinates, shape (limits).
+            weight: -1 (healthy) to 1 (reproduced).
         """
         gain = (self._shows if weight > 0 else self._healthy) * weight
         likelihood = np.exp(gain * self.inside(point[None])[:, 0] - max(gain, 0.0))
@@ -78,7 +93,7 @@ class Hypotheses:
         self._sweep([1.0] * (_SWEEPS if likelihood.mean() >= _SURPRISE else 4 * _SWEEPS))
 
     def inside(self, points: Floats) -> Flags:
-        """Tell for each hypothesis and workload whether it lies inside.
+        """Return for each hypothesis and workload whether it lies inside.
 
         Args:
             points: shape (workloads, limits).
@@ -92,21 +107,21 @@ class Hypotheses:
         return found
 
     def best(self) -> tuple[int, ...]:
-        """Return the most probable explanation that climbing from the sample finds: an index for each limit."""
+        """Return the most probable explanation found by hill climbing: an index for each limit."""
         self._sweep([1.0] * _CLIMBS, climb=True)
         prior = sum(limit.log_prior[self._chosen[:, index]] for index, limit in enumerate(self._limits))
         score = prior + self.inside(self._points) @ self._gains
         return tuple(int(index) for index in self._chosen[int(np.argmax(score))])
 
     def _sweep(self, heats: Sequence[float], *, climb: bool = False) -> None:
-        """Redraw every limit of every hypothesis, once for each weight that the evidence is to have.
+        """Redraw every limit of every hypothesis, once for each weight of the evidence.
 
-        With `climb`, take the likeliest value instead of drawing.
+        With `climb`, take the most probable value instead of drawing.
         """
         above = [
             column[:, None] >= limit.thresholds for limit, column in zip(self._limits, self._points.T, strict=True)
         ]
-        # Whether each run fails each threshold, shape (thresholds, runs): a redrawn condition is looked up there.
+        # Whether each run fails each threshold, shape (thresholds, runs), to look up redrawn conditions.
         below = [np.ascontiguousarray(~each.T).view(np.int8) for each in above]
         failing = np.stack([rows[chosen] for rows, chosen in zip(below, self._chosen.T, strict=True)])
         failed = failing.sum(axis=0, dtype=np.int8)
@@ -117,7 +132,7 @@ class Hypotheses:
                 others_hold = (failed == failing[index]).astype(np.float32)
                 scores = others_hold @ np.where(above[index], gains, np.float32(0.0)) + limit.log_prior
                 if not climb:
-                    # The largest is a draw by their softmax.
+                    # The Gumbel trick: the maximum is a draw from the softmax.
                     scores -= np.log(self._rng.standard_exponential(scores.shape))
                 picked = scores.argmax(axis=1)
                 self._chosen[:, index] = picked

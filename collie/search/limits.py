@@ -1,9 +1,9 @@
-"""What an explanation may require of a workload: limits, each a threshold in a coordinate of its own.
+"""The limits that an explanation can set: thresholds in turned coordinates.
 
-A minimal feature set is a conjunction. Each of its conditions is one side of one feature: at least so many queue pairs,
-messages of at most so many bytes, not this opcode. A *limit* is such a side with all thresholds that it may have, from
-none to the one that the finding itself just meets. Coordinates are turned so that every limit reads `coordinate >=
-threshold`: a conjunction is then one vector of thresholds, and a workload is inside when it is above it everywhere.
+A minimal feature set is a conjunction. Each condition is one side of one feature: at least so many queue pairs,
+messages of at most so many bytes, not this opcode. A *limit* is one side with all its possible thresholds, from none to
+the value of the finding. Coordinates are turned so that every limit reads `coordinate >= threshold`. A conjunction is
+then one vector of thresholds, and a workload is inside when no coordinate lies below.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from collie.workloads.workload import Workload, reader
 Floats = NDArray[np.float64]
 
 _AWAY = 0.3
-"""Chance that a dimension has to stay away from plain, where the finding is away from it."""
+"""Chance that a dimension must stay away from plain, where the finding is away from it."""
 _BEYOND = 0.08
-"""Chance of a limit that plain traffic meets as well: "no batching", "messages of at most 1 KiB"."""
+"""Chance of a limit that plain traffic satisfies: "no batching", "messages of at most 1 KiB"."""
 _TRANSPORT = frozenset({"qp_type", "opcode"})
-"""Dimensions on which nearly everything depends, plain or not."""
+"""Dimensions that nearly every anomaly depends on, plain or not."""
 _DERIVED_SHARE = 0.5
-"""How much likelier a feature of several dimensions is to matter than one of them."""
+"""Prior weight of a feature of several dimensions, relative to one dimension."""
 _FINEST_STEP = 1.3
-"""Ratio of neighbouring thresholds on a product, at least."""
+"""Lower limit of the ratio between neighbouring thresholds on a product."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Limit:
     Attributes:
         feature: a dimension or a derived feature.
         op: AT_LEAST, AT_MOST, or EQUAL for "is not this value" of a dimension without order.
-        values: what it may require, the least demanding first.
+        values: possible requirements, least demanding first.
         thresholds: of the coordinate, shape (1 + values); the first is -inf, no condition.
         log_prior: shape (1 + values).
     """
@@ -56,7 +56,7 @@ class Limit:
     log_prior: Floats
 
     def coordinate(self, value: Any) -> float:
-        """Return where a value of the feature stands."""
+        """Return the coordinate of a value of the feature."""
         match self.op:
             case Op.AT_LEAST:
                 return float(value)
@@ -66,7 +66,7 @@ class Limit:
 
 
 class _Standings(dict[Any, tuple[float, ...]]):
-    """Where each value of a feature stands that was met so far: its coordinates in the limits of that feature."""
+    """A cache: the coordinates of each value of a feature in the limits of that feature."""
 
     def __init__(self, limits: Iterable[Limit]) -> None:
         super().__init__()
@@ -78,11 +78,11 @@ class _Standings(dict[Any, tuple[float, ...]]):
 
 
 class CandidateLimits:
-    """Every limit that a finding may have in a space.
+    """Every limit of a finding in a space.
 
     Args:
         space: dimensions and their plain values.
-        finding: meets them all.
+        finding: satisfies them all.
     """
 
     def __init__(self, space: Space, finding: Workload) -> None:
@@ -93,7 +93,7 @@ class CandidateLimits:
         self._standings = [(DERIVED.get(feature), standing) for feature, standing in standings.items()]
 
     def coordinates(self, workload: Workload) -> Floats:
-        """Return where a workload stands, shape (limits)."""
+        """Return the coordinates of a workload, shape (limits)."""
         found: list[float] = []
         fields = iter(self._fields(workload))
         for derived, standings in self._standings:
@@ -101,12 +101,12 @@ class CandidateLimits:
         return np.array(found)
 
     def conditions(self, chosen: Sequence[int], reproduced: Iterable[Workload]) -> list[Condition]:
-        """Return a conjunction in words.
+        """Return the conditions of a conjunction.
 
         Args:
             chosen: for each limit the index of its threshold; 0 for none.
-            reproduced: workloads that show the anomaly, the finding among them. A dimension without order that has a
-                condition at all keeps the values of these workloads: the others are unknown.
+            reproduced: workloads that reproduce the anomaly, the finding included. A restricted dimension without order
+                keeps their values, because the others are unknown.
         """
         excluded: dict[str, set[Any]] = {}
         found: list[Condition] = []
@@ -125,7 +125,7 @@ class CandidateLimits:
         return sorted(found, key=lambda condition: order.index(condition.dimension))
 
     def _kept(self, name: str, excluded: set[Any], reproduced: Sequence[Workload]) -> tuple[Any, ...]:
-        """Return the values of a dimension without order that show."""
+        """Return the values of a dimension without order that reproduce the anomaly."""
         dimension = self._space.dimensions[name]
         assert isinstance(dimension, Choice)
         seen = {workload.get(name) for workload in reproduced} - excluded
@@ -152,7 +152,7 @@ def _limits(space: Space, finding: Workload) -> Iterator[Limit]:
 
 
 def _derived(space: Space) -> Iterator[tuple[str, Sequence[int]]]:
-    """Yield features of several varied dimensions, with the values at which they may have a threshold."""
+    """Yield features of several varied dimensions, with their possible thresholds."""
     varied = space.dimensions
     messages = varied.get("messages")
     if isinstance(messages, Vector) and ("sge_count" in varied or "sge_split" in varied):
@@ -189,7 +189,7 @@ def _sides(feature: str, steps: Sequence[int], finding: Workload, space: Space, 
 
 
 def _shared(steps: Sequence[int], away: Callable[[int], bool], share: float) -> list[float]:
-    """Return the prior chance of each threshold: by whether it excludes plain traffic, evenly over the steps."""
+    """Return the prior chance of each threshold, by whether it excludes plain traffic."""
     outside = sum(map(away, steps))
     inside = len(steps) - outside
     return [share * (_AWAY / outside if away(step) else _BEYOND / inside) for step in steps]

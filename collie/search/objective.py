@@ -1,4 +1,4 @@
-"""What a search drives: a counter and the way in which it gets worse (paper section 5.1)."""
+"""The objective of a search: a counter and the direction in which it gets worse (paper section 5.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collie.counters.catalog import Catalog, CounterKind
 from collie.detect.measurement import Measurement
 
 _LEAST = 1e-9
-"""Below this a counter stands still; it keeps relative changes finite."""
+"""A counter below this value stands still. It keeps relative changes finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Objective:
     rises: bool
 
     def value(self, measurement: Measurement) -> float | None:
-        """Return the reading, summed over hosts; None when no host knows it."""
+        """Return the reading, summed over hosts; None when no host has it."""
         return measurement.counter(self.counter)
 
     def energy(self, old: float, new: float) -> float:
@@ -41,7 +41,7 @@ class Objective:
 
 
 def readings(catalog: Catalog, measurement: Measurement) -> dict[str, float | None]:
-    """Return what the counters that can be driven read, by name; None where no host knows."""
+    """Return the readings of the counters that can be driven, by name; None where no host has one."""
     return {
         counter.name: measurement.counter(counter.name)
         for kind in (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE)
@@ -54,10 +54,10 @@ def rank(
     measurements: Sequence[Measurement],
     drives: Sequence[CounterKind] = (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE),
 ) -> tuple[Objective, ...]:
-    """Order the counters by std / mean over some random points, the most telling first.
+    """Order the counters by std / mean over random points, most variable first.
 
-    Usually diagnostic counters come before performance counters: they move before throughput does. A counter that no
-    host knows, or that never moved, drives nothing and is left out. Where that leaves none, performance is driven.
+    By default diagnostic counters precede performance counters, because they move before throughput does. Unknown and
+    constant counters are left out. Without any left, performance is driven.
 
     Args:
         catalog: the testbed's counters.

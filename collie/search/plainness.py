@@ -14,11 +14,11 @@ from collie.workloads.workload import Workload, reader
 
 _STEP = 0.05
 _MORE_MESSAGES = 0.5
-"""What a step from plain, and a further message, count beside a dimension that is not plain."""
+"""Cost of a step from plain and of a further message, relative to a dimension that is not plain."""
 
 
 class Plainness:
-    """How far the workloads of a space are from plain, and from one another.
+    """Distances of the workloads of a space from plain and from each other.
 
     Args:
         space: dimensions and their plain values.
@@ -30,7 +30,7 @@ class Plainness:
         self._values = reader(tuple(space.dimensions))
 
     def complexity(self, workload: Workload) -> float:
-        """Return how far a workload is from plain: the dimensions that are not, and a little for how far each is."""
+        """Return the distance from plain: the number of dimensions that are not, plus a little for how far each is."""
         total = 0.0
         for dimension, value in zip(self._dimensions, self._values(workload), strict=True):
             if value == dimension.plain:
@@ -44,7 +44,7 @@ class Plainness:
         return total
 
     def place(self, workload: Workload) -> NDArray[np.float64]:
-        """Return coordinates in which a dimension end to end, or another choice, is a distance of 1 (city blocks)."""
+        """Return coordinates whose city-block distance is 1 between the ends of a dimension or two choices."""
         found: list[float] = []
         for places, value in zip(self._places, self._values(workload), strict=True):
             found += places[value]
@@ -52,7 +52,7 @@ class Plainness:
 
 
 class _Places(dict[Any, tuple[float, ...]]):
-    """The coordinates of each value of a dimension that was met so far."""
+    """A cache: the coordinates of each value of a dimension."""
 
     def __init__(self, dimension: Dimension) -> None:
         super().__init__()

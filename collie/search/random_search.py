@@ -10,7 +10,7 @@ from collie.workloads.workload import Workload
 
 
 class RandomSearch:
-    """Draws every workload afresh: the baseline that any other strategy has to beat."""
+    """Draws each workload independently, as the baseline for all strategies."""
 
     driven: str | None = None
     temperature: float | None = None

@@ -15,7 +15,7 @@ Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
 
 
 class StrategyName(StrEnum):
-    """The strategies that a recipe can name; `search.strategy.STRATEGIES` builds them."""
+    """The strategies that a recipe can name; `search.strategies.STRATEGIES` builds them."""
 
     ANNEALING = "annealing"
     RANDOM = "random"
@@ -24,12 +24,12 @@ class StrategyName(StrEnum):
 
 
 class Step(StrEnum):
-    """What annealing changes from one proposal to the next."""
+    """The step of annealing from one proposal to the next."""
 
     ONE = "one"
     """One dimension of the space."""
     GROUP = "group"
-    """All dimensions that belong to one of the paper's four, drawn anew: topology, memory, transport or messages."""
+    """All dimensions of one of the paper's four groups, drawn anew: topology, memory, transport or messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Schedule:
     """Temperatures and steps of simulated annealing (paper, Algorithm 1; the paper gives no values).
 
     Attributes:
-        start: first temperature; energies are relative changes, so 1.0 accepts a doubling of the energy with 37 %.
+        start: first temperature; energies are relative changes, so 1.0 accepts a doubling with 37 %.
         end: the stage ends below this.
         decay: factor from one temperature to the next.
-        runs_per_temperature: mutations at each, measured or covered by a known anomaly.
-        step: what one mutation changes.
+        runs_per_temperature: mutations at each temperature, measured or covered by a known anomaly.
+        step: size of one mutation.
     """
 
     start: Positive = 1.0
@@ -52,7 +52,7 @@ class Schedule:
 
 
 class Sampler(StrEnum):
-    """How Bayesian optimisation models what it has seen."""
+    """Models for Bayesian optimisation."""
 
     TPE = "tpe"
     """Tree-structured Parzen estimator."""
@@ -62,12 +62,12 @@ class Sampler(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bayesian:
-    """Bayesian optimisation through optuna (paper, section 7.2, compares with it and gives no values).
+    """Bayesian optimisation through optuna (the paper compares with it in section 7.2 and gives no values).
 
     Attributes:
         sampler: the model.
-        runs_per_counter: proposals measured for one counter before the next is driven.
-        history: latest observations that the model is made from; asking takes longer the more there are.
+        runs_per_counter: proposals measured for one counter before the next.
+        history: latest observations in the model; asking slows down as they grow.
     """
 
     sampler: Sampler = Sampler.TPE
@@ -77,10 +77,10 @@ class Bayesian:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """How the guided search divides its proposals.
+    """Division of the guided search's proposals.
 
     Attributes:
-        starts: random proposals before anything is learnt.
+        starts: random proposals before learning.
         random_share: share of random proposals after that.
     """
 
@@ -90,15 +90,16 @@ class Guide:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """How a minimal feature set is found.
+    """Extraction of a minimal feature set.
 
     Attributes:
-        false_negative_rate: share of runs that do not show although every condition is met: the trust in one healthy
-            run. Next to thresholds a noisy testbed misses many.
-        false_positive_rate: share of runs that seem to show although a condition is broken.
-        repeats: runs of one probe at most.
-        accepting: runs that must show before the finding is moved to a simpler workload that does not show clearly.
-        most_runs: runs at most for one anomaly, plain siblings left out.
+        false_negative_rate: share of runs that look healthy although every condition holds. Many do near the thresholds
+            of a noisy testbed.
+        false_positive_rate: share of runs that look anomalous although a condition is broken.
+        repeats: limit on runs of one probe.
+        accepting: runs that must reproduce the anomaly before a simpler workload without a clear margin becomes the
+            finding.
+        most_runs: limit on runs for one anomaly, plain siblings not counted.
     """
 
     false_negative_rate: Ratio = 0.01
@@ -110,24 +111,24 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to look.
+    """The settings of a search.
 
     Attributes:
-        name: as the user says it.
-        strategy: who proposes workloads.
-        ranking_points: random points by which counters are ranked (std / mean, paper section 5.1).
+        name: as on the command line.
+        strategy: proposes workloads.
+        ranking_points: random points that rank the counters (std / mean, paper section 5.1).
         schedule: of annealing.
-        thresholds: from where on a reading is an anomaly.
-        confirmation: how often a suspicion has to show again.
-        extraction: how a minimal feature set is found.
+        thresholds: readings beyond which a run is anomalous.
+        confirmation: when a suspicion becomes an anomaly.
+        extraction: of minimal feature sets.
         budget: the default, as on the command line: `10h`, `45m`, `800runs`.
-        skip_known: workloads that a known MFS covers are not measured.
+        skip_known: skip workloads that a known MFS covers.
         drives: kinds of counters to drive, the first kind first; each kind in the order of its counters' rank.
-        explain: extract the minimal feature set of what was confirmed. Without, an anomaly is kept as it was met,
-            incomplete, and hides nothing from the search.
-        explain_after_sightings: sightings of a confirmed anomaly after which its explanation pays. 0 explains at once.
-            What waits is explained at the latest when the rest of the budget is needed for it.
-        audits: proposals inside each explanation that are measured all the same, to see whether it holds.
+        explain: extract the minimal feature set of each anomaly. Without, an anomaly keeps its workload, is incomplete,
+            and covers nothing.
+        explain_after_sightings: sightings of a confirmed anomaly before its explanation; 0 explains at once. All
+            waiting anomalies are explained once they need the rest of the budget.
+        audits: proposals inside each explanation that are measured all the same, to test it.
         guide: of the guided search.
         bayesian: of Bayesian optimisation.
     """

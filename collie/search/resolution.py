@@ -1,4 +1,4 @@
-"""How sharp a minimal feature set is: thresholds are exact to one step of the ladder."""
+"""Resolution of a minimal feature set: thresholds are exact to one step of the ladder."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collie.workloads.space import Space
 
 
 def widen_to_untested(mfs: Mfs, space: Space) -> Mfs:
-    """Widen every threshold up to the step that did not show.
+    """Widen every threshold up to the step that did not reproduce the anomaly.
 
-    Extraction knows that one step shows and the next does not; where between them the anomaly begins it cannot say. A
-    workload in that gap (scatter/gather entries have sizes off the ladder) is the same anomaly, not a new one.
+    Extraction knows that one step reproduces the anomaly and the next does not, but not the boundary between. A
+    workload in that gap (entry sizes lie off the ladder) is the same anomaly, not a new one.
     """
     return Mfs(tuple(_widened(condition, space) for condition in mfs.conditions))
 

@@ -20,7 +20,7 @@ def build(recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> Strate
 
 
 def _bayesian(recipe: Recipe, space: Space, catalog: Catalog, rng: Random) -> Strategy:
-    from collie.search.bayesian import BayesianSearch  # optuna is an extra, and takes long to import
+    from collie.search.bayesian import BayesianSearch  # optuna is an extra, and slow to import
 
     return BayesianSearch(recipe, space, catalog, rng)
 
@@ -31,4 +31,4 @@ STRATEGIES: Mapping[StrategyName, Callable[[Recipe, Space, Catalog, Random], Str
     StrategyName.OPTUNA: _bayesian,
     StrategyName.GUIDED: Guided,
 }
-"""A strategy that is named here and in `StrategyName` can be used in recipes."""
+"""Recipes can name a strategy that stands here and in `StrategyName`."""

@@ -1,7 +1,7 @@
-"""Strategies propose workloads and hear what came of them. They never run anything.
+"""The protocol of strategies. A strategy proposes workloads and receives answers, and never runs anything.
 
-A strategy is deterministic: with one seed and the same answers it asks the same workloads, which is what lets a killed
-campaign be resumed by telling it again what is on record.
+A strategy is deterministic: the same seed and answers give the same proposals. A killed campaign resumes by replaying
+the recorded answers.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from collie.workloads.workload import Workload
 
 
 class ProposalOutcome(StrEnum):
-    """What became of a proposal."""
+    """The outcome of a proposal."""
 
     MEASURED = "measured"
     SKIPPED = "skipped"
     """A known anomaly covers it."""
     FAILED = "failed"
-    """Its traffic could not be set up: neither good nor bad."""
+    """Its traffic could not be set up: neither normal nor anomalous."""
     UNSUPPORTED = "unsupported"
-    """The device cannot run it; proposing it again is pointless."""
+    """The device cannot run it, so another proposal is pointless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a strategy hears of its proposal.
+    """The answer to a proposal.
 
     Attributes:
-        fate: what became of it.
+        fate: the outcome.
         measurement: with `measured` only.
-        found: it was confirmed as an anomaly.
+        found: the proposal became a confirmed anomaly.
     """
 
     fate: ProposalOutcome
@@ -42,7 +42,7 @@ class Answer:
 
 
 class Strategy(Protocol):
-    """Who proposes workloads."""
+    """Proposes workloads."""
 
     @property
     def driven(self) -> str | None:
@@ -51,7 +51,7 @@ class Strategy(Protocol):
 
     @property
     def temperature(self) -> float | None:
-        """How readily the strategy accepts what is worse, falling from 1; None when it knows no temperature."""
+        """The chance scale of accepting a worse point, falling from 1; None without a temperature."""
         ...
 
     def ask(self) -> Workload:
@@ -59,5 +59,5 @@ class Strategy(Protocol):
         ...
 
     def tell(self, workload: Workload, answer: Answer) -> None:
-        """Hear what became of the last proposal."""
+        """Receive the answer to the last proposal."""
         ...
