@@ -6,17 +6,17 @@
     ├── UsageError              2   the command line asks for something that does not exist
     ├── ContentError            2   a file under workloads/, search/ or counters/ is wrong; its problems with path:line
     │   └── InventoryError      2   a hosts file is wrong; same shape
-    ├── TestbedError            3   no trustworthy measurement can be had
+    ├── TestbedError            3   no trustworthy measurement is possible
     │   ├── HostUnreachable     3   which host, on which address
     │   ├── HostKeyMismatch     3   the host is not the one that the inventory pins
     │   ├── CommandFailed       3   argv, exit status, last lines of stderr
-    │   ├── CommandTimeout      3   what was waited for, and how long
-    │   ├── AgentError          3   what the agent said; `unsupported` when the device cannot do it
-    │   └── PortShared          3   somebody else uses a port under test: who, and how much
+    │   ├── CommandTimeout      3   the step and its deadline
+    │   ├── AgentError          3   the agent's message; `unsupported` when the device cannot do it
+    │   └── PortShared          3   a port under test is in other use: by what, and how much
     ├── LabError                3   the Soft-RoCE machines cannot be built, started or found
     └── StoreError              2   campaign unknown, locked, or of a newer schema
         ├── StoreUnwritable     3   the record cannot be written: disk full, device gone
-        └── HardwareChanged     2   a campaign would go on with hosts that are not what they were
+        └── HardwareChanged     2   the hosts of a campaign have changed
 
 Three outcomes are never mixed: bad input (these, exit 2), a finding (a value, exit 0 or 1), no answer (exit 3 or an
 inconclusive verdict, exit 4).
@@ -32,9 +32,9 @@ from collie.untrusted import sanitized
 
 
 class CollieError(Exception):
-    """A situation that Collie foresaw; its text says what was wrong, where, and what to do.
+    """A foreseen failure. Its text names the fault, its place and the remedy.
 
-    What hosts and files say is in such texts, and these go to terminals, logs and records: none can steer one.
+    Texts quote hosts and files, and go to terminals, logs and records. Control characters are removed.
     """
 
     exit_code = 2
@@ -44,17 +44,17 @@ class CollieError(Exception):
 
 
 class UsageError(CollieError):
-    """The command line names something that does not exist or does not fit together."""
+    """The command line names something that does not exist or is inconsistent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in one file.
+    """One fault in one file.
 
     Attributes:
-        path: the file as the user named it.
-        line: 1-based line, or 0 when the file as a whole is meant.
-        message: what is wrong and what would be right.
+        path: the file as the operator named it.
+        line: 1-based line, or 0 for the file as a whole.
+        message: the fault and its remedy.
     """
 
     path: str
@@ -66,14 +66,14 @@ class Problem:
 
 
 MAX_PROBLEMS = 50
-"""That one message shows. A file of 512 KiB could fill a screen 5000 times."""
+"""Problems in one message. A file of 512 KiB could fill a screen 5000 times."""
 
 
 class ContentError(CollieError):
-    """A content file is wrong; shows every problem found, not only the first, up to `MAX_PROBLEMS`.
+    """A content file is wrong. The text lists every problem found, up to `MAX_PROBLEMS`.
 
     Attributes:
-        problems: by place; one more than are shown where there are more.
+        problems: by place. One more than listed where there are more.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -86,20 +86,20 @@ class ContentError(CollieError):
 
 
 class Problems(list[Problem]):
-    """Collects what is wrong with files. Reading ends with a `ContentError` once there is more than one shows."""
+    """Collects problems of files. One problem beyond `MAX_PROBLEMS` raises a `ContentError`."""
 
     def append(self, problem: Problem) -> None:
         """Add a problem.
 
         Raises:
-            ContentError: it is one too many.
+            ContentError: it exceeds the limit.
         """
         super().append(problem)
         if len(self) > MAX_PROBLEMS:
             raise ContentError(self)
 
     def extend(self, problems: Iterable[Problem]) -> None:
-        """Add problems, one at a time, as `append` does."""
+        """Add problems one at a time, like `append`."""
         for problem in problems:
             self.append(problem)
 
@@ -115,7 +115,7 @@ class InventoryError(ContentError):
 class TestbedError(CollieError):
     """The testbed cannot give a trustworthy measurement."""
 
-    __test__ = False  # not a test class, whatever pytest thinks of the name
+    __test__ = False  # not a test class, despite the name
     exit_code = 3
 
 
@@ -128,7 +128,7 @@ class HostUnreachable(TestbedError):
 
 
 class HostKeyMismatch(TestbedError):
-    """A host presents a key other than the one known for it."""
+    """A host presents a key other than the known one."""
 
     def __init__(self, host: str, address: str, reason: str) -> None:
         self.host = host
@@ -136,7 +136,7 @@ class HostKeyMismatch(TestbedError):
 
 
 class CommandFailed(TestbedError):
-    """A command on a host ended with a status other than zero."""
+    """A command on a host ended with a non-zero status."""
 
     def __init__(self, host: str, argv: Sequence[str], status: int, stderr: str) -> None:
         self.host, self.argv, self.status, self.stderr = host, tuple(argv), status, stderr
@@ -153,10 +153,10 @@ class CommandTimeout(TestbedError):
 
 
 class AgentError(TestbedError):
-    """The agent on a host reports that a step failed.
+    """The agent on a host reports a failed step.
 
     Attributes:
-        unsupported: the device or driver cannot do this at all, so trying again is pointless.
+        unsupported: the device or driver cannot do this, so another attempt is pointless.
     """
 
     def __init__(self, host: str, step: str, message: str, *, unsupported: bool = False) -> None:
@@ -165,7 +165,7 @@ class AgentError(TestbedError):
 
 
 class PortShared(TestbedError):
-    """Somebody else uses a port under test: their traffic would be disturbed, and ours misjudged."""
+    """A port under test is in other use, which would be disturbed and would falsify results."""
 
     def __init__(self, uses: Sequence[str]) -> None:
         self.uses = tuple(uses)
@@ -187,13 +187,13 @@ class StoreError(CollieError):
 
 
 class StoreUnwritable(StoreError):
-    """The record cannot be written, so nothing can be measured: the disk is full, or the device is gone."""
+    """The record cannot be written, because the disk is full or the device is gone, so no run can begin."""
 
     exit_code = 3
 
 
 class HardwareChanged(StoreError):
-    """A campaign would go on with hosts that are not what they were: its results would mix two of them."""
+    """The hosts of a campaign have changed, so its results would mix two testbeds."""
 
     def __init__(self, directory: str, differences: Sequence[str]) -> None:
         self.differences = tuple(differences)

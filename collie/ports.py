@@ -1,6 +1,6 @@
-"""Every contact of the engine with the world, as protocols. Adapters implement them; `wiring.py` chooses one each.
+"""Protocols for every contact of the engine with the world. Adapters implement them, and `wiring.py` chooses.
 
-`collie.testing` holds one conformance suite per port: an implementation is tested by subclassing it.
+`collie.testing` holds one conformance suite per port. Subclass it to test an implementation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 OUTAGE = "data path"
-"""How the cause of a run begins whose data path was dead."""
+"""Prefix of the cause of a run with a dead data path."""
 
 # --- Testbed ---------------------------------------------------------------------------------------------------------
 
@@ -49,13 +49,13 @@ class SetupFailed:
 
     @property
     def of_outage(self) -> bool:
-        """Whether the data path was dead, so that the run says nothing of its workload."""
+        """Whether the data path was dead, so that the run does not concern its workload."""
         return self.cause.startswith(OUTAGE)
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """The device cannot run this workload at all; no verdict, and no reason to ask again."""
+    """The device cannot run this workload: no verdict, and no reason to try again."""
 
     reason: str
     elapsed_seconds: float
@@ -63,11 +63,11 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class HostLost:
-    """A run that a host did not survive: it locked up or went down, and was brought back. A finding of its own.
+    """A run that made a host hang or go down. The host was brought back. It is a finding.
 
     Attributes:
         host: its name.
-        detail: what was seen of it.
+        detail: the observed failure.
         elapsed_seconds: until the host was back.
     """
 
@@ -78,12 +78,12 @@ class HostLost:
 
 @dataclass(frozen=True, slots=True)
 class PairLost:
-    """A run during which one of several pairs was lost for good. Others make the run again; the pair makes no more.
+    """A run that ended with the permanent loss of one of several pairs. Others repeat the run.
 
     Attributes:
         pair: its name.
         detail: the cause.
-        elapsed_seconds: until that was known.
+        elapsed_seconds: until the loss was known.
     """
 
     pair: str
@@ -96,15 +96,15 @@ RunResult = Measured | SetupFailed | Unsupported | HostLost | PairLost
 
 @dataclass(frozen=True)
 class TestbedInfo:
-    """What a testbed is.
+    """The identity of a testbed.
 
     Attributes:
         kind: `simulated` or `hosts`.
         name: of the subsystem, or of the pair.
-        catalog: the counters that its measurements may hold.
-        description: for the report and the JSON output; plain values.
+        catalog: the counters of its measurements.
+        description: for the report and the JSON output. Plain values.
         virtual_time: elapsed time is computed, not waited for.
-        fingerprints: what decides how it performs, by host, host A first.
+        fingerprints: properties that determine performance, by host, host A first.
     """
 
     __test__ = False
@@ -119,12 +119,12 @@ class TestbedInfo:
 
 @dataclass(frozen=True, slots=True)
 class ForeignUse:
-    """A use of a port under test by somebody else.
+    """A use of a port under test by a program other than Collie.
 
     Attributes:
-        host, device: where.
-        detail: what was seen, in words.
-        forbids: whether to begin beside it needs the user's word; otherwise it is worth a warning.
+        host, device: the port.
+        detail: the observation, in words.
+        forbids: a start needs the operator's consent. Otherwise a warning suffices.
     """
 
     host: str
@@ -137,30 +137,30 @@ class ForeignUse:
 
 
 class Testbed(Protocol):
-    """What workloads run on. It measures; it judges nothing."""
+    """Runs and measures workloads, without judging them."""
 
     @property
     def info(self) -> TestbedInfo:
-        """What this testbed is."""
+        """The identity of this testbed."""
         ...
 
     @property
     def capabilities(self) -> Capabilities:
-        """What is known to restrict this testbed, so that no search asks for what it cannot run."""
+        """Known restrictions of this testbed, so that no search proposes workloads outside them."""
         ...
 
     def specification(self, workload: Workload) -> Bound:
-        """Return what the data sheet promises for a workload; infinite on a device that has none."""
+        """Return the data sheet's limits for a workload, infinite without a data sheet."""
         ...
 
     def measure(self, workload: Workload, run: int, watch: Watch | None = None) -> RunResult:
         """Set up fresh queue pairs, run one workload, and tear everything down.
 
         Args:
-            workload: what to run; breaks no verbs constraint.
-            run: number of the run within its campaign; the noise of a simulated run depends on it and on the seed.
-            watch: is shown every sample as it comes. When it answers with a reason, traffic stops at once, the watch is
-                asked no more, and the measurement says `stopped`.
+            workload: breaks no verbs constraint.
+            run: number of the run within its campaign. With the seed it determines the noise of a simulated run.
+            watch: receives every sample. When it returns a reason, traffic stops at once, the watch gets no more
+                samples, and the measurement holds the reason in `stopped`.
 
         Raises:
             TestbedError: the testbed itself is gone (host unreachable, agent dead twice), not this one run.
@@ -168,28 +168,27 @@ class Testbed(Protocol):
         ...
 
     def foreign_uses(self) -> tuple[ForeignUse, ...]:
-        """Watch every port for about a second without a run and return who else uses it.
+        """Watch every port for about a second without a run and return its foreign uses.
 
         Raises:
-            TestbedError: a host cannot be asked.
+            TestbedError: a host does not answer.
         """
         ...
 
     def close(self) -> Mapping[str, int | None]:
-        """Leave nothing behind on any host.
+        """Release everything on all hosts. A second call does nothing and returns the same.
 
         Returns:
-            Queue pairs of ours that each host's kernel still lists, by host; None where it cannot be asked. A second
-            call does nothing and returns the same.
+            Queue pairs of Collie that each host's kernel still lists, or None where it does not answer.
         """
         ...
 
 
 class Reviver(Protocol):
-    """Whoever can bring back a host that answers nobody, and a data path that carries nothing."""
+    """Restores a host that does not answer, and a dead data path."""
 
     def revive(self, host: Host) -> None:
-        """Start a host again, whichever of its devices this is, and return when it answers.
+        """Restart a host, given any of its devices, and return when it answers.
 
         Raises:
             TestbedError: it does not come back.
@@ -197,11 +196,10 @@ class Reviver(Protocol):
         ...
 
     def mend(self, hosts: Sequence[Host]) -> tuple[str, ...]:
-        """Restart what is needed so that hosts reach each other over their data addresses, and return when they do.
+        """Restart services or hosts until hosts reach each other over their data addresses.
 
         Returns:
-            Names of the hosts that were started again: nothing of ours runs there any more. Empty where the data path
-            was found in order.
+            Names of the restarted hosts, where nothing of Collie runs any more. Empty if the data path was working.
 
         Raises:
             TestbedError: the data path stays dead.
@@ -233,7 +231,7 @@ class Channel(Protocol):
         ...
 
     def stderr_tail(self) -> str:
-        """Return the last lines that the command wrote to standard error."""
+        """Return the last lines of the command's standard error."""
         ...
 
     def close(self) -> None:
@@ -251,7 +249,7 @@ class Completed:
 
 
 class Remote(Protocol):
-    """One host as the controller reaches it over its management address."""
+    """One host, reached over its management address."""
 
     @property
     def name(self) -> str:
@@ -259,24 +257,24 @@ class Remote(Protocol):
         ...
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Completed:
-        """Run a command to its end; a status other than zero is returned, not raised.
+        """Run a command to its end. A non-zero status is returned, not raised.
 
         Raises:
-            CommandTimeout: it did not end in time; it has been ended.
+            CommandTimeout: it did not end in time and was killed.
             HostUnreachable: no connection.
         """
         ...
 
     def put(self, data: bytes, path: str) -> None:
-        """Write a file atomically, readable and writable by its owner alone."""
+        """Write a file atomically, with access for its owner alone."""
         ...
 
     def open(self, argv: Sequence[str]) -> Channel:
-        """Start a command and talk to it."""
+        """Start a command and return its channel."""
         ...
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         ...
 
 
@@ -285,11 +283,11 @@ class Remote(Protocol):
 
 @dataclass(frozen=True)
 class CampaignHeader:
-    """What fixes a campaign; written once, compared at every resume.
+    """The fixed properties of a campaign, written once and compared at every resume.
 
     Attributes:
         campaign: identifier.
-        testbed: kind and name, and whatever describes the hardware.
+        testbed: kind, name and hardware.
         space, recipe: names.
         settings: everything else that decides the outcome, as plain values.
         seed: of all generators.
@@ -307,16 +305,16 @@ class CampaignHeader:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run as it was recorded.
+    """One recorded run.
 
     Attributes:
         run: number, from 1.
         purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`, `gate`.
-        workload: what ran.
-        result: what came of it.
+        workload: the workload.
+        result: its result.
         finished_at_seconds: elapsed testbed time at its end.
-        verdict: what the run was judged to mean; None until `CampaignStore.annotate`, and without a measurement.
-        driven: the counter that the strategy was driving when it proposed the run; None when it drove none.
+        verdict: None until `CampaignStore.annotate`, and without a measurement.
+        driven: the counter that the strategy was driving when it proposed the run, if any.
     """
 
     run: int
@@ -329,30 +327,30 @@ class RunRecord:
 
     @property
     def without_series(self) -> RunRecord:
-        """This run without its samples over time: only pictures need them, and they are most of a campaign."""
+        """This run without its series, which only plots need and which is most of a campaign."""
         if not isinstance(self.result, Measured):
             return self
         return replace(self, result=replace(self.result, measurement=replace(self.result.measurement, series=())))
 
 
 class CampaignStore(Protocol):
-    """The record of one campaign. Everything it was given survives a kill of the process at any instant."""
+    """The record of one campaign. Its content survives a kill of the process at any instant."""
 
     @property
     def header(self) -> CampaignHeader:
-        """What fixes the campaign."""
+        """The fixed properties of the campaign."""
         ...
 
     def add_run(self, record: RunRecord) -> None:
-        """Record a run, before anybody acts on it.
+        """Record a run before any use.
 
         Raises:
-            StoreError: a run of that number is recorded already; it is left as it was.
+            StoreError: a run with that number is on record and stays unchanged.
         """
         ...
 
     def annotate(self, run: int, verdict: Verdict | None, driven: str | None) -> None:
-        """Note what a run was judged to mean, replacing earlier notes; for people, a resume does not need it.
+        """Record the verdict of a run in place of an earlier one. It is for readers. A resume does not need it.
 
         Raises:
             StoreError: no such run.
@@ -360,11 +358,11 @@ class CampaignStore(Protocol):
         ...
 
     def runs(self, *, with_series: bool = True) -> Iterable[RunRecord]:
-        """Yield the runs recorded by now, in order of their numbers, with their samples over time or without."""
+        """Yield the recorded runs in order of their numbers, with or without their series."""
         ...
 
     def series(self, run: int) -> Sequence[Sample]:
-        """Return the samples over time of a run; none where none were kept, or there is no such run."""
+        """Return the series of a run, empty if none was kept or no such run exists."""
         ...
 
     def add_anomaly(self, anomaly: Anomaly) -> None:
@@ -376,11 +374,11 @@ class CampaignStore(Protocol):
         ...
 
     def set_calibration(self, calibration: Calibration) -> None:
-        """Record the calibration that the campaign is judged by."""
+        """Record the calibration that bounds the campaign."""
         ...
 
     def calibration(self) -> Calibration:
-        """Return the calibration, empty when there is none."""
+        """Return the calibration, or an empty one."""
         ...
 
     def close(self) -> None:
@@ -395,17 +393,17 @@ class Clock(Protocol):
     """Time of the controller."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment."""
+        """Seconds since a fixed moment."""
         ...
 
     def sleep(self, seconds: float, until: threading.Event | None = None) -> None:
-        """Wait; no longer than until an event is set, where one is given."""
+        """Wait for a time, or until an event is set."""
         ...
 
 
 class ProgressSink(Protocol):
-    """Whoever watches a campaign: a terminal, a log, a test."""
+    """Receives the events of a campaign: a terminal, a log, a test."""
 
     def on_event(self, event: Any) -> None:
-        """Take one of `campaign.events`."""
+        """Receive one of `campaign.events`."""
         ...

@@ -1,1 +1,1 @@
-"""Pure: which known anomalies an application can hit, and the cheapest change that keeps it clear of them."""
+"""Known anomalies that an application can hit, and the cheapest change that avoids them. Pure."""

@@ -1,4 +1,4 @@
-"""Rules, and boxes of workloads that keep or break them (`solver.py` says what for)."""
+"""Rules, and boxes of workloads that satisfy or break them (see `solver.py`)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MESSAGES = "messages"
 
 @dataclass(frozen=True, slots=True)
 class BoxRule:
-    """Something that a workload keeps or breaks.
+    """A predicate on workloads.
 
     Attributes:
-        fields: what it reads.
-        holds: whether a workload keeps it.
-        more: the ordered fields of which more is easier; of the others less is.
-        apart: ordered fields that have no easier side.
+        fields: the fields that it reads.
+        holds: whether a workload satisfies it.
+        more: ordered fields in which larger is easier. In the others smaller is.
+        apart: ordered fields without an easier side.
     """
 
     fields: frozenset[str]
@@ -44,7 +44,7 @@ class Box:
         base: gives every other field.
         values: by dimension, none of them empty.
         sizes: of each message in the list.
-        ordered: the dimensions whose values ascend.
+        ordered: the dimensions with ascending values.
     """
 
     base: Workload
@@ -53,7 +53,7 @@ class Box:
     ordered: frozenset[str]
 
     def nearest(self, target: Workload) -> Workload:
-        """Return the workload that differs least from another one, dimension by dimension."""
+        """Return the workload nearest to another one, dimension by dimension."""
         changes = {
             name: closest(values, target.get(name), ordered=name in self.ordered)
             for name, values in self.values.items()
@@ -63,7 +63,7 @@ class Box:
         return self.base.with_(**changes, messages=tuple(sizes))
 
     def corners(self, rule: BoxRule, *, easiest: bool) -> Iterator[Workload]:
-        """Yield, for each combination of what has no easier side, the easiest or the hardest workload for a rule."""
+        """Yield the easiest or hardest workload for a rule, per combination of values without an easier side."""
         names = [name for name in rule.fields if name in self.values]
         single = [name for name in names if self._is_single(name, rule)]
         ends = {name: rule.end(name, self.values[name], easiest=easiest) for name in names if name not in single}
@@ -73,15 +73,15 @@ class Box:
             yield self.base.with_(**ends, **dict(zip(single, chosen, strict=True)))
 
     def may_keep(self, rule: BoxRule) -> bool:
-        """Whether some workload keeps a rule."""
+        """Whether some workload satisfies a rule."""
         return any(map(rule.holds, self.corners(rule, easiest=True)))
 
     def must_keep(self, rule: BoxRule) -> bool:
-        """Whether every workload keeps a rule."""
+        """Whether every workload satisfies a rule."""
         return all(map(rule.holds, self.corners(rule, easiest=False)))
 
     def tightened(self, rule: BoxRule) -> Box:
-        """Leave out values with which a rule, that some workload keeps, is broken whatever the others are."""
+        """Remove values that break a satisfiable rule for all values of the other dimensions."""
         box = self
         for name in rule.fields:
             values = box.values.get(name, ())
@@ -95,9 +95,9 @@ class Box:
         return box
 
     def parts(self, rule: BoxRule, target: Workload) -> Iterator[Box]:
-        """Split a dimension that a rule reads; the part where the rule is easier, or that has the target's, first.
+        """Split a dimension that a rule reads, the easier half or the target's value first.
 
-        Yields nothing when all that the rule reads is settled: then what one workload breaks, all do.
+        Yields nothing when all fields of the rule have one value: every workload then breaks it.
         """
         count = {name: len(self.values[name]) for name in rule.fields if len(self.values.get(name, ())) > 1}
         single = [name for name in count if self._is_single(name, rule)]
@@ -128,7 +128,7 @@ class Box:
 
 
 def closest(values: Values, wanted: Any, *, ordered: bool) -> Any:
-    """Return the value nearest to the one wanted; without order that one or the first."""
+    """Return the nearest value, or without order the wanted one if present, else the first."""
     if not ordered:
         return wanted if wanted in values else values[0]
     above = bisect_left(values, wanted)
@@ -137,11 +137,11 @@ def closest(values: Values, wanted: Any, *, ordered: bool) -> Any:
 
 
 def _eased(values: Values, rule: BoxRule, name: str, with_: Callable[[str, Values], Box]) -> Values:
-    """Return the values, up to the easiest, with which a rule can be kept; with the easiest it can."""
+    """Return the values that can satisfy a rule, which the easiest one does."""
     more = name in rule.more
 
     def may_keep(distance: int) -> bool:
-        """Whether it can with the value at a distance from the hardest one."""
+        """Whether the value at a distance from the hardest one can."""
         return with_(name, (values[distance if more else -1 - distance],)).may_keep(rule)
 
     if may_keep(0):

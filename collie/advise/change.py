@@ -1,17 +1,15 @@
-"""What an application can change so that it keeps clear of a known anomaly.
+"""Changes of an application that avoid a known anomaly.
 
-A change is about one dimension of one kind of traffic: a limit moves along the ladder, or a value without order is left
-out or replaced. Only dimensions that a condition of the anomaly reads can help, as only a broken condition does. A
-change is *sound* when
+A change affects one dimension of one kind of traffic. It moves a limit along the ladder, or removes or replaces a value
+without order. Only dimensions that a condition of the anomaly reads can help. A change is *sound* when
 
-1. no workload of the changed traffic meets the anomaly,
-2. none meets an anomaly that the traffic did not meet before, and
-3. everything else stays possible: a queue of 32 is no single change for who posts 64 at once.
+1. no workload of the changed traffic hits the anomaly,
+2. none hits an anomaly that the traffic did not hit before, and
+3. everything else stays possible: a queue of 32 is no single change for an application that posts 64 at once.
 
-What it costs is how far the limits move, in steps of the ladder; to leave out or replace a value without order counts
-as `SWITCH` steps, because another operation or transport has to be written, where a number is only set. Limits move to
-steps of the ladder because thresholds are known to one step of it at best: 1023 receives may be as bad as 1024, while
-512 were seen to be fine.
+The cost is the distance of the limits, in steps of the ladder. Removing or replacing a value without order costs
+`SWITCH` steps, because it needs code for another operation or transport. Limits move to steps of the ladder because
+thresholds are known to one step at best: 1023 receives can be as bad as 1024, while 512 were measured as normal.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from collie.workloads.space import Space
 
 SWITCH = 4
 RISK = 2
-"""Steps that a change without a margin counts more."""
+"""Extra steps for a change without a margin."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,12 @@ class SettingChange:
     """One change of one dimension.
 
     Attributes:
-        dimension: what changes.
+        dimension: the dimension.
         traffic: all of it, after the change.
-        before, after: what the dimension can be; `Sizes` for messages.
-        steps: what it costs.
+        before, after: values of the dimension. `Sizes` for messages.
+        steps: the cost.
         share_lost: part of the dimension's ladder that the traffic gives up, 0..1.
-        has_margin: it stays a step clear of a threshold that is not exact; or the threshold is.
+        has_margin: it stays a step clear of an inexact threshold, or the threshold is exact.
     """
 
     dimension: str
@@ -62,12 +60,12 @@ class SettingChange:
 
     @property
     def cost(self) -> tuple[int, float]:
-        """What changes are sorted by."""
+        """The sort key of changes."""
         return self.steps + (0 if self.has_margin else RISK), self.share_lost
 
 
 def meets(traffic: Traffic, space: Space, known: Known, effort: Effort) -> bool:
-    """Whether any workload of some traffic shows an anomaly."""
+    """Whether any workload of some traffic hits an anomaly."""
     return find(traffic, space, known.mfs, known.seen, effort) is not None
 
 
@@ -77,12 +75,12 @@ def changes(
     """Return the cheapest sound change of each dimension, the cheapest of all first.
 
     Args:
-        traffic: meets `known`.
+        traffic: hits `known`.
         space: its constraints, and the steps of its ladders.
-        known: what to leave.
-        avoid: what must not be entered: anomalies that the traffic does not meet.
-        keep: dimensions that stay as they are.
-        effort: what may be spent.
+        known: the anomaly to avoid.
+        avoid: anomalies that the traffic does not hit and must not hit.
+        keep: dimensions that stay unchanged.
+        effort: limit on the work.
 
     Raises:
         Undecided: the effort is spent.
@@ -99,10 +97,10 @@ def changes(
 def pair(
     traffic: Traffic, space: Space, known: Known, avoid: Sequence[Known], keep: frozenset[str], effort: Effort
 ) -> tuple[SettingChange, SettingChange] | None:
-    """Return the cheapest two changes that are sound together: the first leaves, the second leaves what that enters.
+    """Return the cheapest two changes that are sound together: the second avoids the anomaly that the first enters.
 
-    Everything is as for `changes`, which found none: whatever leaves enters something. Of each dimension only the
-    cheapest change that leaves is tried first.
+    Arguments are those of `changes`, which found none. Only the cheapest effective change of each dimension comes
+    first.
     """
     found: list[tuple[SettingChange, SettingChange]] = []
     for first in _cheapest(traffic, space, known, keep, lambda change: _leaves(change, space, known, effort), effort):
@@ -142,12 +140,12 @@ def _leaves(change: SettingChange, space: Space, known: Known, effort: Effort) -
 def unreachable(
     traffic: Traffic, space: Space, effort: Effort, beside: str | None = None
 ) -> Iterator[tuple[str, object]]:
-    """Yield what some traffic claims but constraints forbid: (dimension, value) of which no workload has it.
+    """Yield (dimension, value) of claimed values that the constraints exclude from every workload.
 
     Args:
-        traffic: what is claimed. Of dimensions with an order, both ends are looked at.
+        traffic: the claim. Of ordered dimensions both ends are checked.
         space: gives the constraints.
-        effort: what may be spent.
+        effort: limit on the work.
         beside: only dimensions that share a constraint with this one.
 
     Raises:
@@ -219,7 +217,7 @@ def _messages(traffic: Traffic, dimension: Vector) -> Iterator[SettingChange]:
 
 
 def _moved(values: Values, ladder: Sequence[int]) -> Iterator[Values]:
-    """Yield what is left under each step of the ladder and above it, or the step itself where nothing is."""
+    """Yield the values up to each step of the ladder and from it on, or the step itself if none remain."""
     for step in ladder:
         for left in (values[: bisect_right(values, step)], values[bisect_left(values, step) :]):
             if len(left) < len(values):
@@ -232,7 +230,7 @@ def _distance(before: Values, after: Values, ladder: Sequence[int]) -> int:
 
 
 def _steps(a: int, b: int, ladder: Sequence[int]) -> int:
-    """Return the steps of a ladder between two values; of values off the ladder, at least one."""
+    """Return the steps of a ladder between two values, at least one for values off the ladder."""
     return 0 if a == b else max(1, abs(bisect_left(ladder, a) - bisect_left(ladder, b)))
 
 

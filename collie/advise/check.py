@@ -1,4 +1,4 @@
-"""Which known anomalies an application can hit, and what to change so that it hits none."""
+"""The known anomalies that an application can hit, and changes that avoid all of them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class OpenHit:
-    """A known anomaly of which it is not known whether one kind of traffic can hit it.
+    """A known anomaly that one kind of traffic may hit: the check reached its bound.
 
     Attributes:
         known: the anomaly.
         traffic: the kind.
-        steps: the bound that was reached, in combinations of values.
+        steps: the bound, in combinations of values.
     """
 
     known: Known
@@ -40,11 +40,11 @@ class Hit:
     Attributes:
         known: the anomaly.
         traffic: the kind.
-        overlap: what both have in common.
-        changes: single changes that keep clear of it and enter no other, the cheapest first.
-        pair: two changes that do so together; None where a single one does, or no two do.
-        changed: the example of the overlap after the cheapest change, or after the pair; None without either.
-        undecided: the bound that was reached before it was known whether there are changes; None where it is known.
+        overlap: their common workloads.
+        changes: sound single changes, the cheapest first.
+        pair: two changes that are sound together, where no single change is.
+        changed: the example of the overlap after the cheapest change or the pair, if any.
+        undecided: the bound that ended the search for changes, if any.
     """
 
     known: Known
@@ -58,15 +58,15 @@ class Hit:
 
 @dataclass(frozen=True)
 class Advice:
-    """What a check of an application found.
+    """The result of checking an application.
 
     Attributes:
-        application: what was checked.
-        hits: one for each anomaly and kind of traffic that meet.
-        remedy: changes after which it hits none: the cheapest for each anomaly in turn, without those that later ones
-            make needless; None when there are none.
-        remedy_undecided: the bound that was reached before it was known; None where it is known.
-        open: what may be hit as well.
+        application: the application.
+        hits: one for each overlap of an anomaly and a kind of traffic.
+        remedy: changes that avoid all hits: the cheapest for each anomaly in turn, without redundant ones. None without
+            any.
+        remedy_undecided: the bound that ended the search for a remedy, if any.
+        open: undecided hits.
     """
 
     application: Application
@@ -77,12 +77,12 @@ class Advice:
 
 
 def check(application: Application, known: Sequence[Known], effort: Effort | None = None) -> Advice:
-    """Say which of the known anomalies an application can hit, and what to change.
+    """Return the known anomalies that an application can hit, and the changes that avoid them.
 
     Args:
-        application: what to check.
-        known: what to compare it with.
-        effort: what may be spent. What is not decided then is open; all else is exact.
+        application: the application.
+        known: the anomalies.
+        effort: limit on the work. Questions beyond it stay open, all other answers are exact.
     """
     effort = effort or Effort(CHECK_STEPS)
     hits: list[Hit] = []
@@ -129,9 +129,9 @@ def _moved(application: Application, after: SettingChange | None, common: Overla
 def _ways_out(
     application: Application, traffic: Traffic, known: Known, avoid: Sequence[Known], effort: Effort
 ) -> tuple[tuple[SettingChange, ...], tuple[SettingChange, SettingChange] | None]:
-    """Return single changes, or else a pair; of each dimension one that keeps a margin, or else one without.
+    """Return single changes, or else a pair, each with a margin where possible.
 
-    Other anomalies are avoided with a margin too, but for those that the traffic is that near to already.
+    Other anomalies are avoided with a margin too, except those that the traffic is already that close to.
     """
     space, keep = application.space, application.keep
     wider = [(with_margin(each, space), each) for each in avoid]
@@ -160,7 +160,7 @@ def _remedy(application: Application, known: Sequence[Known], effort: Effort) ->
 def _cleared(
     application: Application, traffic: Traffic, known: Sequence[Known], effort: Effort
 ) -> list[SettingChange] | None:
-    """Return changes of one kind of traffic after which it meets nothing."""
+    """Return changes of one kind of traffic after which it hits nothing."""
     found: list[SettingChange] = []
     changed = traffic
     while observed := [each for each in known if meets(changed, application.space, each, effort)]:

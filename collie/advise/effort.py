@@ -1,4 +1,4 @@
-"""A bound on the work of an answer, counted in steps: one question has one answer on every machine."""
+"""A bound on the work of an answer in steps, so that every machine gives the same answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collie.workloads.workload import Workload
 QUESTION_STEPS = 50_000
 """For one question."""
 CHECK_STEPS = 500_000
-"""For all questions about one application: ten seconds. A real one of three kinds of traffic takes 35,000."""
+"""For all questions about one application: ten seconds. A real one with three kinds of traffic takes 35,000."""
 
 
 class Undecided(Exception):
@@ -25,11 +25,11 @@ class Undecided(Exception):
 
 
 class Effort:
-    """Steps that may be taken. A step looks at one combination of values, for one condition or constraint.
+    """A budget of steps. A step evaluates one condition or constraint for one combination of values.
 
     Args:
-        steps: how many.
-        whole: the effort that these are a part of, if they are.
+        steps: the budget.
+        whole: the budget that contains this one, if any.
     """
 
     def __init__(self, steps: int = QUESTION_STEPS, whole: Effort | None = None) -> None:
@@ -37,11 +37,11 @@ class Effort:
         self._whole = whole
 
     def part(self) -> Effort:
-        """Return the effort for one question, which counts here as well."""
+        """Return the budget of one question, which also counts here."""
         return Effort(QUESTION_STEPS, self)
 
     def spend(self, steps: int = 1) -> None:
-        """Take some steps.
+        """Spend some steps.
 
         Raises:
             Undecided: there are none left.
@@ -53,7 +53,7 @@ class Effort:
             raise Undecided(self._steps)
 
     def counted(self, holds: Callable[[Workload], bool]) -> Callable[[Workload], bool]:
-        """Return a predicate of which each use is a step."""
+        """Return a predicate of which each call is a step."""
 
         def ask(workload: Workload) -> bool:
             self.spend()

@@ -1,7 +1,7 @@
-"""How far from a published threshold a change should stay.
+"""The distance of a change from a published threshold.
 
-An explanation that Collie extracted is exact to one step of the ladder: the step outside was measured, and normal. What
-somebody published says "about 500 queue pairs", and 480 may show it as well. A change keeps one step clear of those.
+An extracted explanation is exact to one step of the ladder: the step outside was measured as normal. A publication
+gives "about 500 queue pairs", and 480 may show the anomaly as well. Changes stay one step clear of such thresholds.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collie.workloads.space import Space
 
 
 def with_margin(known: Known, space: Space) -> Known:
-    """Return an anomaly of published thresholds with each of them one step wider; any other as it is.
+    """Return an anomaly with published thresholds one step wider, or any other unchanged.
 
-    Features of several dimensions have no ladder: half or twice the threshold is taken. Counts of hosts are exact.
+    Features of several dimensions have no ladder, so half or twice the threshold is taken. Counts of hosts are exact.
     """
     if not known.is_coarse:
         return known
@@ -34,5 +34,5 @@ def _wider(condition: Condition, space: Space) -> Condition:
     below, above = ladder[: bisect_left(ladder, value)], ladder[bisect_right(ladder, value) :]
     beyond = below[-1:] if op is Op.AT_LEAST else above[:1]
     if not beyond or beyond[0] in (ladder[0], ladder[-1]):
-        return condition  # nothing would be left beyond it to go to
+        return condition  # no value would remain beyond it
     return replace(condition, value=beyond[0])

@@ -1,4 +1,4 @@
-"""Where some traffic meets a known anomaly: what both have in common, and a workload of it."""
+"""The common workloads of some traffic and a known anomaly."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from collie.workloads.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An anomaly that somebody has found.
+    """An anomaly found earlier.
 
     Attributes:
-        id: as reports name it.
-        sentence: what an engineer reads first.
+        id: in reports.
+        sentence: the summary for an engineer.
         mfs: its conditions.
         seen: a workload that showed it.
-        subsystem: what it was seen on; empty where that is not on record.
-        cure: what cures it without a change of the application; empty where nothing is known to.
-        is_coarse: its thresholds were published, and not extracted step by step.
+        subsystem: the affected subsystem, empty where unrecorded.
+        cure: a known fix outside the application, or empty.
+        is_coarse: its thresholds were published, not extracted.
     """
 
     id: str
@@ -39,12 +39,12 @@ class Known:
 
 @dataclass(frozen=True)
 class Overlap:
-    """What some traffic and an anomaly have in common.
+    """The common workloads of some traffic and an anomaly.
 
     Attributes:
-        example: one workload of it, as near as it gets to the one that showed the anomaly.
-        reach: of each dimension that the anomaly leaves only a part of, that part; the least and the greatest value
-            where it has an order. `messages` stands for single sizes.
+        example: the one nearest to the workload that showed the anomaly.
+        reach: per dimension of which a part is common, that part: the values, or the least and greatest of an ordered
+            one. `messages` stands for single sizes.
     """
 
     example: Workload
@@ -52,7 +52,7 @@ class Overlap:
 
 
 def overlap(traffic: Traffic, space: Space, known: Known, effort: Effort | None = None) -> Overlap | None:
-    """Return what traffic and an anomaly have in common; None when that is nothing.
+    """Return the common workloads of traffic and an anomaly, or None without any.
 
     Raises:
         Undecided: the effort is spent.
@@ -73,12 +73,12 @@ def overlap(traffic: Traffic, space: Space, known: Known, effort: Effort | None 
 
 
 def is_ordered(space: Space, name: str) -> bool:
-    """Whether the values of a dimension have an order; sizes of messages do."""
+    """Whether the values of a dimension have an order. Message sizes do."""
     return name == "messages" or isinstance(space.dimensions.get(name), Ordered)
 
 
 def pinned(traffic: Traffic, name: str, values: Values) -> Traffic:
-    """Return the traffic with some of the values of one dimension; of `messages`, the first of the list."""
+    """Return the traffic with some values of one dimension. For `messages`, of the first size."""
     if name != "messages":
         return traffic.with_values(name, values)
     return traffic.with_sizes(replace(traffic.sizes, first=values))
@@ -94,7 +94,7 @@ def _left(traffic: Traffic, space: Space, known: Known, name: str, example: Work
         return tuple(value for value in values if meets((value,)))
 
     def least(some: Values) -> Values:
-        """Return the part with the one value that is the first of those that meet."""
+        """Return the part with the first value that hits the anomaly."""
         while len(some) > 1:
             half = some[: len(some) // 2]
             some = half if meets(half) else some[len(half) :]

@@ -1,22 +1,22 @@
-"""Whether any workload of some traffic satisfies all of a set of rules: exactly, over every value of every range.
+"""An exact decision whether any workload of some traffic satisfies a set of rules, over every value of every range.
 
 A *box* is a set of values for each dimension. A *rule* reads a few dimensions: a constraint of the space, or a
-condition of a minimal feature set on something derived. Rules of which one side of each range is always the easier one
-(`Constraint.more`) are decided for a whole box at its two corners:
+condition on a derived feature. Rules with one easier side per range (`Constraint.more`) are decided for a whole box at
+its two corners:
 
-1. broken at the easiest corner: no workload of the box keeps the rule, and the box is given up;
-2. kept at the hardest corner: every workload keeps it, and nobody asks again within the box;
-3. else values of one dimension with which the rule is broken even where all others are easiest are left out;
-4. then the workload of the box that is nearest to a target is tried, and when it breaks a rule, a dimension of that
-   rule is halved. Dimensions without order, or in which a rule has no easier side, are taken value by value.
+1. broken at the easiest corner: no workload of the box satisfies the rule, and the box is dropped;
+2. satisfied at the hardest corner: every workload satisfies it, and the rule is dropped within the box;
+3. else values that break the rule even with all other dimensions easiest are removed;
+4. then the workload nearest to a target is tried. When it breaks a rule, a dimension of that rule is halved. Dimensions
+   without order, or without an easier side, are split value by value.
 
-Ranges are finite and halves are smaller, so this ends; nothing is given up but by (1) and (3), so the answer is exact.
-Conditions on one dimension cut its values to begin with, so that few rules are left. A list of values of something
-derived is first taken as the range around them: when that has no workload, the list has none, and what is found in a
-gap of the list splits it there.
+Ranges are finite and halves are smaller, so this ends. Only (1) and (3) drop workloads, so the answer is exact.
+Conditions on one dimension cut its values beforehand, which leaves few rules. A list of values of a derived feature
+starts as the range around them. Without a workload in the range, the list has none. A workload in a gap of the list
+splits it there.
 
-It may take time that grows exponentially with the number of dimensions, as the question is as hard as factoring. So
-every step is counted, and no answer is given when a bound is reached (`effort.py`).
+The worst case is exponential in the number of dimensions, because the question is as hard as factoring. Every step is
+therefore counted, and a bound ends the search without an answer (`effort.py`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from collie.workloads.workload import Workload
 _MESSAGES = "messages"
 _SEGMENTS = frozenset({"min_segment_bytes", "max_segment_bytes"})
 _EVERY_SIZE = {("min_message_bytes", Op.AT_LEAST), ("max_message_bytes", Op.AT_MOST)}
-"""Conditions that every single message has to keep."""
+"""Conditions on every single message."""
 _TIGHTER = {Op.AT_LEAST: gt, Op.AT_MOST: lt}
 _SOME_SIZE = {
     ("min_message_bytes", Op.AT_MOST),
@@ -48,20 +48,20 @@ _SOME_SIZE = {
     ("min_segment_bytes", Op.AT_MOST),
     ("max_segment_bytes", Op.AT_LEAST),
 }
-"""Conditions that one message has to keep."""
+"""Conditions on some message."""
 
 
 def find(
     traffic: Traffic, space: Space, mfs: Mfs | None, target: Workload, effort: Effort | None = None
 ) -> Workload | None:
-    """Return a workload of some traffic that a space allows and a minimal feature set covers, near to a target.
+    """Return a workload of some traffic that a space allows and an MFS covers, near to a target.
 
     Args:
-        traffic: the workloads to look among.
-        space: its constraints have to be kept.
-        mfs: all its conditions have to hold; None for no conditions.
-        target: what the answer should resemble.
-        effort: what may be spent; as much as for one question without it.
+        traffic: the workloads to search.
+        space: gives the constraints.
+        mfs: conditions that must hold, or None.
+        target: the workload to resemble.
+        effort: limit on the work, by default that of one question.
 
     Returns:
         None exactly when there is none.
@@ -70,7 +70,7 @@ def find(
         Undecided: the effort is spent.
     """
     if mfs is not None and not mfs.conditions:
-        return None  # as `Mfs.covers`: it explains nothing
+        return None  # like `Mfs.covers`
     question = _Question(traffic, space, target, effort or Effort())
     limits, listed = _listed(mfs.conditions if mfs else ())
     waiting = [listed]
@@ -90,7 +90,7 @@ def find(
 
 @dataclass(frozen=True)
 class _Question:
-    """What stays the same while alternatives are looked through."""
+    """The constant part of a search."""
 
     traffic: Traffic
     space: Space
@@ -98,7 +98,7 @@ class _Question:
     effort: Effort
 
     def answer(self, conditions: Sequence[Condition]) -> Workload | None:
-        """Return a workload that keeps conditions of which none is `in` on anything but a plain dimension."""
+        """Return a workload that satisfies conditions, with `in` on plain dimensions only."""
         for box, rules in _boxes(self, conditions):
             self.effort.spend()
             found = _search(box, rules, self.target)
@@ -127,9 +127,9 @@ def _search(box: Box, rules: Sequence[BoxRule], target: Workload) -> Workload | 
 
 
 def _listed(conditions: Sequence[Condition]) -> tuple[list[Condition], dict[str, Values]]:
-    """Take out `in` and `==` on what is no plain dimension: return the other conditions, and values by feature.
+    """Separate `in` and `==` on derived features and messages: return the other conditions, and values by feature.
 
-    Of several limits on one feature the tightest stands for all.
+    The tightest of several limits on one feature replaces them all.
     """
     others: list[Condition] = []
     tightest: dict[tuple[str, Op], Condition] = {}
@@ -148,27 +148,27 @@ def _listed(conditions: Sequence[Condition]) -> tuple[list[Condition], dict[str,
 
 
 def _hull(listed: Mapping[str, Values]) -> Iterator[Condition]:
-    """Yield conditions that the listed values keep, and perhaps others between them: what breaks these breaks those."""
+    """Yield weaker conditions, which the listed values and others between them satisfy."""
     for name, values in listed.items():
         if name == _MESSAGES and len(values) != 1:
             continue
         if name == _MESSAGES:
             yield Condition(name, Op.EQUAL, values[0])
         else:
-            # Of no values the limits contradict each other.
+            # Without values the limits contradict each other.
             yield Condition(name, Op.AT_LEAST, values[0] if values else 1)
             yield Condition(name, Op.AT_MOST, values[-1] if values else 0)
 
 
 def _around(values: Values, gap: Any) -> list[Values]:
-    """Return parts of the values, in none of which lies what was found between them."""
+    """Return parts of the values on either side of a value found between them."""
     if not isinstance(gap, int):
         return [(value,) for value in values]
     return [values[: bisect_left(values, gap)], values[bisect_left(values, gap) :]]
 
 
 def _boxes(question: _Question, conditions: Sequence[Condition]) -> Iterator[tuple[Box, list[BoxRule]]]:
-    """Yield boxes that hold together everything that conditions on one dimension leave, with the rules that remain."""
+    """Yield boxes of all workloads that satisfy conditions on one dimension, with the remaining rules."""
     traffic, space = question.traffic, question.space
     values = dict(traffic.values)
     sizes = traffic.sizes
@@ -197,10 +197,10 @@ def _boxes(question: _Question, conditions: Sequence[Condition]) -> Iterator[tup
 
 
 def _longest_needed(values: Mapping[str, Values], sizes: Sizes, space: Space, conditions: Sequence[Condition]) -> int:
-    """Return the number of messages beyond which one more makes nothing possible.
+    """Return the number of messages beyond which one more enables nothing.
 
-    A condition that some message has to keep needs one. Short messages beside them lower the mean, which matters where
-    bytes in flight are limited; and beside several opcodes the place in the list matters.
+    A condition on some message needs one. Short messages beside it lower the mean, which matters where bytes in flight
+    are limited. With several opcodes the position in the list matters.
     """
     if space.limits.outstanding_bytes < HostLimits().outstanding_bytes or any(values.get("more_opcodes", ())):
         return sizes.longest
@@ -216,14 +216,14 @@ def _rule_for(condition: Condition, values: Mapping[str, Values]) -> BoxRule:
     fields = frozenset(sources(condition.dimension))
     opcodes = (*values.get("opcode", ()), *chain.from_iterable(values.get("more_opcodes", ())))
     if condition.dimension in _SEGMENTS and not any(opcode.is_atomic for opcode in opcodes):
-        fields -= {"opcode", "more_opcodes"}  # they matter for atomics alone
+        fields -= {"opcode", "more_opcodes"}  # relevant for atomics alone
     more = fields if condition.op is Op.AT_LEAST else frozenset[str]()
     apart = frozenset({"sge_count"}) if condition.dimension in _SEGMENTS else frozenset[str]()
     return BoxRule(fields, condition.holds, more, apart)
 
 
 def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:
-    """Return the values that satisfy a condition on their own dimension."""
+    """Return the values that satisfy a condition on their dimension."""
     wanted = condition.value
     if ordered and condition.op is Op.AT_LEAST:
         return values[bisect_left(values, wanted) :]
@@ -238,13 +238,13 @@ def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:
 def _cuts(splits: Sequence[str | tuple[int, ...]]) -> tuple[int, ...]:
     """Return the sizes up to which a message fills exactly the leading entries of some split.
 
-    Between two of them the shortest entry never shrinks when the message grows, whatever the number of entries.
+    Between two of them the shortest entry never shrinks as the message grows, for any number of entries.
     """
     return tuple(sorted({total for split in splits if not isinstance(split, str) for total in accumulate(split)}))
 
 
 def _lists(sizes: Sizes, longest: int, cuts: Sequence[int], target: Workload) -> Iterator[tuple[Values, ...]]:
-    """Yield what each message of a list can be: the target's own, then every length and every side of each cut."""
+    """Yield the values of each message of a list: the target's, then every length and every side of each cut."""
     if sizes.only is not None or sizes.holds(target.messages):
         yield tuple((size,) for size in sizes.only or target.messages)
     if sizes.only is None:

@@ -1,1 +1,1 @@
-"""The loop that searches, confirms and explains. Knows only ports."""
+"""The loop that searches, confirms and explains. It knows ports alone."""

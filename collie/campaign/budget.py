@@ -1,4 +1,4 @@
-"""How long a campaign may take: testbed time, or a number of runs."""
+"""The budget of a campaign: testbed time, or a number of runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collie.workloads.units import format_count, format_seconds, parse_seconds
 
 
 class BudgetSpent(Exception):
-    """The next run would go beyond a budget.
+    """The next run would exceed a budget.
 
     Attributes:
         what: `budget`, or `pause budget`.
@@ -24,7 +24,7 @@ class BudgetSpent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of a campaign; whichever is reached first ends it.
+    """Limits of a campaign. The first one reached ends it.
 
     Attributes:
         seconds: elapsed testbed time.
@@ -35,11 +35,11 @@ class Budget:
     runs: int | None = None
 
     def spent(self, elapsed_seconds: float, runs: int) -> bool:
-        """Whether no further run may begin."""
+        """Whether no further run can begin."""
         return elapsed_seconds >= self.seconds or (self.runs is not None and runs >= self.runs)
 
     def share(self, elapsed_seconds: float, runs: int) -> float:
-        """Return how much is used up, 0..1."""
+        """Return the used share, 0..1."""
         by_time = elapsed_seconds / self.seconds if self.seconds else 1.0
         by_runs = runs / self.runs if self.runs else 0.0
         return min(1.0, max(by_time, by_runs))
@@ -49,10 +49,10 @@ class Budget:
 
 
 def parse_budget(text: str) -> Budget:
-    """Read `10h`, `45m`, `90s` or `800runs`.
+    """Parse `10h`, `45m`, `90s` or `800runs`.
 
     Raises:
-        UsageError: none of these, or nothing at all.
+        UsageError: not a budget, or an empty one.
     """
     if match := re.fullmatch(r"\s*(\d+)\s*runs?\s*", text):
         budget = Budget(runs=int(match[1]))

@@ -1,4 +1,4 @@
-"""Measuring the ceilings of a testbed: plain traffic per opcode, transport and message size."""
+"""Calibration of a testbed: the ceilings of plain traffic per opcode, transport and message size."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from collie.workloads.space import Space
 from collie.workloads.workload import ATOMIC_BYTES, OPCODES_BY_QP_TYPE, Opcode, QpType, Workload
 
 _MAX_SPOILED: Final = 2
-"""Runs of one workload that may be made again: one that never settles would be tried for ever."""
+"""Limit on repeated runs of one workload, which otherwise might never settle."""
 
 SIZES = (64, 1024, 4096, 16384, 65536)
 """Five message sizes: header-bound, one small packet, one full packet, four packets, bandwidth-bound."""
 
 DENSE_SIZES = (64, 256, 1024, 2048, 4096, 16384, 65536, 262144, 1048576)
-"""What `collie hosts calibrate` takes its time for; denser where the cost of a message hardly depends on its size."""
+"""Sizes of `collie hosts calibrate`, denser where the cost of a message hardly depends on its size."""
 
 
 def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: int) -> Workload | None:
-    """Return the plain workload with another transport, opcode and message size; None where constraints forbid it.
+    """Return the plain workload with another transport, opcode and message size, or None if constraints forbid it.
 
-    Long messages go in shorter chains and queues, of no more bytes than the plain ones. Delivered bytes are counted by
-    chains, and a window has to hold many; bytes that wait in a queue for longer than the ACK timeout are sent again;
-    and the answers to READs come in one burst: on Soft-RoCE, what exceeds the ring of the Ethernet device is lost.
+    Long messages use shorter chains and queues, with at most the plain bytes. A window must hold many chains, because
+    delivered bytes are counted per chain. Bytes that queue beyond the ACK timeout are sent again. Answers to READs come
+    in one burst: on Soft-RoCE, bytes beyond the ring of the Ethernet device are lost.
     """
     base = space.base
 
@@ -58,7 +58,7 @@ def plan(space: Space, sizes: Sequence[int] = SIZES, opcodes: Sequence[Opcode] =
     Args:
         space: gives transports, opcodes and plain values.
         sizes: of messages, in bytes.
-        opcodes: only these; all of the space without any.
+        opcodes: only these. All of the space if empty.
     """
     for qp_type in _values(space, "qp_type"):
         for opcode in _values(space, "opcode"):
@@ -71,21 +71,20 @@ def plan(space: Space, sizes: Sequence[int] = SIZES, opcodes: Sequence[Opcode] =
 
 
 def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -> Calibration:
-    """Run every calibration workload `repeats` times and take medians; several pairs share the work.
+    """Run every calibration workload `repeats` times and take medians. Several pairs share the work.
 
-    All of them once, then all of them again: what disturbs a host for a minute disturbs one repeat of each instead of
-    all repeats of one. A run that was disturbed, or that found no one level, is made again: it is no ceiling, as
-    anomalies would pass below it. A workload that the device cannot run, or that tells nothing every time, is left out:
-    that costs its siblings, and no verdict.
+    The repeats go round all workloads, so a disturbance of a minute affects one repeat of each, not all of one.
+    Disturbed and unstable runs are repeated, because a ceiling that is too low hides anomalies. A workload that the
+    device cannot run, or that never settles, is left out. That costs plain siblings later, but no verdict.
 
     Raises:
-        BudgetSpent: no further run may begin.
+        BudgetSpent: no further run can begin.
         TestbedError: the testbed is gone.
     """
     rates: dict[Workload, list[float]] = {workload: [] for workload in workloads}
     left = deque([*rates] * repeats)
     spoiled: Tally[Workload] = Tally()
-    while left:  # again where a pair was lost when the others had done their share
+    while left:  # a lost pair returns its work when the others have finished
         measurer.drive({lane: _calibrating(measurer, lane, left, rates, spoiled) for lane in measurer.lanes})
     return Calibration(tuple(_point(workload, found) for workload, found in rates.items() if found))
 

@@ -1,4 +1,4 @@
-"""What a user says about a search or a gate: written into the campaign, so that a resumed one is the same."""
+"""The options of a search or a gate, recorded with the campaign for a resume."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from collie.workloads.pruning import Capabilities
 DEFAULT_SUBSYSTEM = "F"
 
 MAX_PAIRS = 256
-"""That measure side by side: each takes a thread here and, on real hosts, an SSH connection per host."""
+"""Limit on pairs side by side. Each takes a thread here and, on real hosts, an SSH connection per host."""
 
 _USUAL_UNDER_TEST = ("firmware",)
 _USUAL_FALSE_ALARM = 0.01
@@ -25,18 +25,18 @@ _USUAL_FALSE_ALARM = 0.01
 _ONCE_USUAL = "soft-roce"
 
 GATE = "gate"
-"""Under which name the settings of a campaign hold what only a gate has."""
+"""Key of a gate's options in the settings of a campaign."""
 
 
 @dataclass(frozen=True)
 class TestbedChoice:
-    """What a user says about the testbed.
+    """Options for the testbed.
 
     Attributes:
-        hosts: inventory file, or `lab`; None for the simulator.
+        hosts: inventory file, or `lab`, or None for the simulator.
         subsystem: name or file of a simulated subsystem.
         settings: changes to it.
-        noise: of simulated readings; 0 switches it off.
+        noise: of simulated readings. 0 disables it.
         verify: compare payload on real hosts.
         victim: run a plain flow beside every workload on real hosts.
     """
@@ -52,11 +52,11 @@ class TestbedChoice:
 
     @property
     def is_simulated(self) -> bool:
-        """Whether nothing real is touched."""
+        """Whether the testbed is the simulator."""
         return self.hosts is None
 
     def arguments(self) -> list[str]:
-        """Return the words of a command line that say the same, without what is usual."""
+        """Return the equivalent words of a command line, without defaults."""
         options = [
             ("hosts", self.hosts),
             ("subsystem", self.subsystem if self.hosts is None else None),
@@ -69,24 +69,24 @@ class TestbedChoice:
 
 @dataclass(frozen=True)
 class SearchChoice:
-    """What a user says about a search; written into the campaign, so that a resumed one is the same.
+    """Options of a search, recorded with the campaign for a resume.
 
     Attributes:
-        testbed: where.
-        space, recipe: names or files; None for the testbed's usual ones.
-        fix: dimensions fixed to a value, as the user wrote them.
-        limit: ordered dimensions limited from above, as the user wrote them.
-        known: `nsdi22` or a campaign whose anomalies need not be found again.
-        budget: as written; None for the recipe's.
+        testbed: its options.
+        space, recipe: names or files, or None for the testbed's defaults.
+        fix: dimensions fixed to a value, as given.
+        limit: ordered dimensions limited from above, as given.
+        known: `nsdi22` or a campaign with known anomalies.
+        budget: as given, or None for the recipe's.
         seed: of every random choice.
-        safety: limits that the user wants tighter than the site's.
-        shared_port: go on although somebody else uses a port.
-        capabilities: what the testbed could do when the campaign began, by which its space was pruned; None before a
-            testbed was asked, and in campaigns of a Collie that did not ask.
-        pairs: of hosts that measure side by side.
-        scheduler: address of the dask scheduler whose workers drive the pairs; None for the controller itself.
-        terms: space of an application that names none, as the hosts suggested it when the campaign began; None before.
-        calibrated: the campaign began with a calibration that `collie hosts calibrate` had kept; else it makes its own.
+        safety: limits tighter than the site's.
+        shared_port: continue on a port in other use.
+        capabilities: capabilities at the start of the campaign, which pruned its space. None before the testbed reports
+            them, and in old campaigns.
+        pairs: pairs of hosts that measure side by side.
+        scheduler: address of the dask scheduler whose workers drive the pairs, or None for the controller.
+        terms: space of an application without one, as the hosts suggested it at the start. None before.
+        calibrated: the campaign began with a stored calibration of `collie hosts calibrate`.
     """
 
     testbed: TestbedChoice = field(default_factory=TestbedChoice)
@@ -122,7 +122,7 @@ class SearchChoice:
         )
 
     def arguments(self) -> list[str]:
-        """Return the words behind `collie search` that say the same, without what is usual."""
+        """Return the equivalent words behind `collie search`, without defaults."""
         return [*self.testbed.arguments(), *_words(self._options()), *(["--shared-port"] if self.shared_port else [])]
 
     def _options(self) -> Iterator[tuple[str, object]]:
@@ -139,17 +139,17 @@ class SearchChoice:
             yield name, None if limit is None else f"{limit:f}{unit}"
 
     def to_settings(self) -> dict[str, Any]:
-        """Return plain values from which `from_settings` makes the same choice."""
+        """Return plain values for `from_settings`."""
         return cast("dict[str, Any]", CODEC.write(self))
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> SearchChoice:
-        """Inverse of `to_settings`, for what is on record.
+        """Inverse of `to_settings`.
 
-        Campaigns on hosts that name no space or recipe are from when all hosts were searched as if they were emulated.
+        Recorded campaigns on hosts without a space or recipe are older than these options and used Soft-RoCE's.
 
         Raises:
-            StoreError: they are none, or none that a command line could have said: somebody else made that campaign.
+            StoreError: another program wrote the settings.
         """
         said = {name: value for name, value in settings.items() if name != GATE}
         try:
@@ -163,7 +163,7 @@ class SearchChoice:
         return chosen if chosen.testbed.is_simulated else chosen.naming(_ONCE_USUAL, _ONCE_USUAL)
 
     def naming(self, space: str, recipe: str) -> SearchChoice:
-        """Return the same choice with a space and a recipe, where it names none."""
+        """Return the same choice with a space and a recipe in place of missing ones."""
         return dataclasses.replace(
             self, space=self.space or space, recipe=self.recipe or recipe, terms=self.terms or space
         )
@@ -171,13 +171,13 @@ class SearchChoice:
 
 @dataclass(frozen=True)
 class GateChoice:
-    """What a user says about a gate; kept with its record, so that a resumed one is the same.
+    """Options of a gate, recorded for a resume.
 
     Attributes:
-        search: of the candidate: its testbed, and space and recipe of the baseline.
+        search: of the candidate: its testbed, and the baseline's space and recipe.
         baseline: campaign to compare with.
-        baseline_hosts: inventory on which the baseline can be measured now; None without one.
-        under_test: in what the two may differ.
+        baseline_hosts: inventory for measuring the baseline now, if any.
+        under_test: permitted differences between the two.
         false_alarm: chance of any false alarm.
     """
 
@@ -198,7 +198,7 @@ class GateChoice:
         )
 
     def arguments(self) -> list[str]:
-        """Return the words behind `collie gate` that say the same, without what is usual or the baseline's."""
+        """Return the equivalent words behind `collie gate`, without defaults and the baseline's options."""
         own = [
             ("baseline", self.baseline),
             ("baseline-hosts", self.baseline_hosts),
@@ -209,7 +209,7 @@ class GateChoice:
         return [*_words(own), *search.arguments()]
 
     def to_settings(self) -> dict[str, Any]:
-        """Return plain values from which `from_settings` makes the same choice; those of a search, and one more."""
+        """Return plain values for `from_settings`: those of a search, and one more."""
         own = CODEC.write(dataclasses.replace(self, search=SearchChoice()))
         del own["search"]
         return {**self.search.to_settings(), GATE: own}
@@ -219,7 +219,7 @@ class GateChoice:
         """Inverse of `to_settings`.
 
         Raises:
-            StoreError: they are none: somebody else made that campaign.
+            StoreError: another program wrote the settings.
         """
         try:
             chosen: GateChoice = typed(cls, {**typed(Mapping[str, Any], settings[GATE]), "search": {}})

@@ -1,4 +1,4 @@
-"""What a campaign tells whoever watches it."""
+"""The events of a campaign for its progress sinks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collie.workloads.pruning import Drop
 
 @dataclass(frozen=True, slots=True)
 class CampaignBegun:
-    """Before anything else: where a campaign runs, and for how long."""
+    """The campaign begins, on this testbed with this budget."""
 
     info: TestbedInfo
     budget: Budget
@@ -22,7 +22,7 @@ class CampaignBegun:
 
 @dataclass(frozen=True, slots=True)
 class RunBegun:
-    """A run is about to be made; one taken from the record is not announced."""
+    """A run begins. Runs from the record are not announced."""
 
     run: int
     purpose: str
@@ -30,13 +30,13 @@ class RunBegun:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """One run is on record and judged.
+    """A run is on record and judged.
 
     Attributes:
-        record: what ran and what came of it.
-        verdict: None when there was nothing to judge.
-        budget_share: how much of the budget is used up, 0..1.
-        replayed: the run was taken from the record of an earlier process.
+        record: the run.
+        verdict: None without a measurement.
+        budget_share: used share of the budget, 0..1.
+        replayed: the run is from the record of an earlier process.
         driven: the counter that the strategy drives, if any.
         temperature: of the strategy, if it has one.
     """
@@ -51,7 +51,7 @@ class RunFinished:
 
 @dataclass(frozen=True, slots=True)
 class AnomalyConfirmed:
-    """A suspicion showed again often enough; its extraction begins."""
+    """A suspicion was confirmed. Its extraction begins."""
 
     anomaly: Anomaly
 
@@ -65,14 +65,14 @@ class AnomalyExplained:
 
 @dataclass(frozen=True, slots=True)
 class AnomalyMerged:
-    """What was waiting for its explanation turned out to be covered by another one's: `anomaly.same_as`."""
+    """Another anomaly's explanation covers this waiting one (`anomaly.same_as`)."""
 
     anomaly: Anomaly
 
 
 @dataclass(frozen=True, slots=True)
 class SuspicionDropped:
-    """A suspicion did not show again often enough."""
+    """A suspicion was not confirmed."""
 
     run: int
     verdict: Verdict
@@ -80,7 +80,7 @@ class SuspicionDropped:
 
 @dataclass(frozen=True, slots=True)
 class PairSetAside:
-    """A pair of hosts is unlike the others: it measures no further, and nothing is found by it."""
+    """A pair of hosts differs from the others and measures no further."""
 
     pair: str
     reason: str
@@ -88,20 +88,20 @@ class PairSetAside:
 
 @dataclass(frozen=True, slots=True)
 class SpacePruned:
-    """Before the first run: what the search leaves out because the testbed cannot do it."""
+    """Before the first run: the values that the testbed cannot run."""
 
     drops: tuple[Drop, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """A `ProgressSink` that lets two watch."""
+    """A `ProgressSink` that forwards to two others."""
 
     first: ProgressSink
     second: ProgressSink
 
     def on_event(self, event: Any) -> None:
-        """Show an event to both."""
+        """Forward an event to both."""
         self.first.on_event(event)
         self.second.on_event(event)
 

@@ -1,4 +1,4 @@
-"""The battery on a fleet: every group's testbed opened, its probes run, what they read collected."""
+"""The battery on a fleet: open each group's testbed, run its probes, collect the readings."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 ATTEMPTS: Final = 3
-"""Runs of one probe in one group before it is given up: a set-up fails now and then, a window is not always stable."""
+"""Limit on runs of one probe in one group: set-ups can fail and windows can be unstable."""
 _OPENINGS: Final = 2
-"""Attempts at opening a group: a host that is late once is no reason to leave it out."""
+"""Attempts to open a group, because a host can be late once."""
 
 OpenGroup = Callable[[tuple[str, ...]], Testbed]
-"""Makes the testbed of hosts that measure together, by name and in order of their roles.
+"""Makes the testbed of a group from host names in order of their roles.
 
-It raises a TestbedError when it cannot be had. To ask the hosts is left to whoever can be interrupted at it.
+Raises a TestbedError on failure. It must not contact the hosts: later steps can be interrupted.
 """
 
 Approve = Callable[[Testbed], None]
-"""Looks at a testbed before anything runs there; raises a TestbedError where nothing may."""
+"""Approves a testbed before any run. Raises a TestbedError to refuse."""
 
 Told = Callable[[str], None]
-"""Is told in words what happens."""
+"""Receives progress messages."""
 
 
 @dataclass
 class BatteryResults:
-    """What the battery has read.
+    """The results of the battery.
 
     Attributes:
-        catalog: of the counters of all groups; None when none could be opened.
+        catalog: counters of all groups, or None when none could be opened.
         readings: of all hosts.
-        failures: what went wrong, by the host or hosts concerned.
-        incomplete: hosts that were lost, or of which a probe told nothing that told of others; why is in `failures`.
-        left_out: probes of which nothing could be read, and why.
-        ended_by: why the rest of the battery was not run; None when all of it was.
-        runs: made.
+        failures: reasons, by the host or hosts concerned.
+        incomplete: lost hosts, and those without readings in a probe that others have. `failures` has the reasons.
+        left_out: probes without any reading, with the reason.
+        ended_by: reason for an early end, or None.
+        runs: number of runs.
         elapsed_seconds: of testbed time.
-        left_behind: queue pairs of ours that a host still lists; None where it could not be asked.
+        left_behind: queue pairs of Collie that a host still lists, or None where it did not answer.
     """
 
     catalog: Catalog | None = None
@@ -69,13 +69,13 @@ class BatteryResults:
 
 @dataclass
 class _Outcome:
-    """What came of one group.
+    """The results of one group.
 
     Attributes:
-        failure: which host it is about, or all of the group where nobody can tell, and what it was.
-        gone: a machine that cannot be reached, or a party of it that cannot be made to begin: not asked any more.
+        failure: the host concerned, or all of the group where unknown, and the reason.
+        gone: an unreachable host, or a device of it that did not begin. It is left out from then on.
         virtual_time: the group's time is computed, not waited for.
-        unread: probes that told nothing, and why.
+        unread: probes without readings, with the reason.
     """
 
     catalog: Catalog | None = None
@@ -92,15 +92,15 @@ class _Outcome:
 class Battery:
     """Runs the battery.
 
-    A host that cannot be reached, or made to begin, is left out from then on; the others go on without it.
-    Interrupted, it closes whatever is open, or being opened, under the runs that are under way.
+    A host that cannot be reached or opened is left out from then on. The others continue. On an interrupt, every open
+    or opening testbed is closed under its runs.
 
     Args:
         open_group: makes the testbed of a group.
-        guard: the safety limits, over all groups together.
-        lanes: groups that measure at once, at most.
-        tell: hears what goes wrong, and how far it is.
-        approve: looks at each testbed first.
+        guard: the safety limits over all groups together.
+        lanes: limit on groups that measure at once.
+        tell: receives failures and progress.
+        approve: approves each testbed first.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Battery:
         self._interrupted = False
 
     def run(self, rounds: Iterable[Sequence[Group]]) -> BatteryResults:
-        """Run some rounds, the groups of each side by side."""
+        """Run the rounds, with the groups of each side by side."""
         survey = BatteryResults()
         unread: dict[tuple[str, str], str] = {}
         gone: set[str] = set()
@@ -152,7 +152,8 @@ class Battery:
         with self._opening:
             self._interrupted = True
             opened = tuple(self._open)
-        with ThreadPoolExecutor(max(1, len(opened))) as closing:  # at once: a host that is silent holds up its own
+        # at once, because a silent host delays only its testbed
+        with ThreadPoolExecutor(max(1, len(opened))) as closing:
             list(closing.map(lambda testbed: testbed.close(), opened))
 
     def _measure(self, group: Group, number: int) -> _Outcome:
@@ -161,7 +162,7 @@ class Battery:
             testbed = self._opened(group.hosts)
         except TestbedError as error:
             self._failed(group, group.probes, error, outcome)
-            outcome.gone = outcome.gone or _named(error, group)  # however it failed, it did so after all attempts
+            outcome.gone = outcome.gone or _named(error, group)  # all attempts have failed
             return outcome
         try:
             outcome.catalog, able = testbed.info.catalog, testbed.capabilities
@@ -180,7 +181,7 @@ class Battery:
         return outcome
 
     def _opened(self, hosts: tuple[str, ...]) -> Testbed:
-        """Open the testbed of a group, again where a host is late or its agent ends."""
+        """Open the testbed of a group, with a second attempt when a host is late or its agent ends."""
         for attempt in range(1, _OPENINGS + 1):
             try:
                 return self._answering(hosts)
@@ -192,7 +193,7 @@ class Battery:
     def _answering(self, hosts: tuple[str, ...]) -> Testbed:
         testbed = self._open_group(hosts)
         with self._opening:
-            self._open.append(testbed)  # first of all: whoever interrupts closes it under whoever waits for its hosts
+            self._open.append(testbed)  # first of all, so that an interrupt can close it while it waits for hosts
         try:
             self._require_going_on()
             self._approve(testbed)
@@ -213,7 +214,7 @@ class Battery:
             raise TestbedError("interrupted")
 
     def _failed(self, group: Group, probes: Iterable[Probe], error: TestbedError, outcome: _Outcome) -> None:
-        """Note a failure, and which probes it left unread."""
+        """Record a failure and the probes without readings because of it."""
         who = _named(error, group)
         named = who or ",".join(group.hosts)
         outcome.failure = named, str(error)
@@ -261,13 +262,13 @@ class Battery:
 
 
 def _named(error: TestbedError, group: Group) -> str | None:
-    """Return the host of a group that an error is about; None where nobody can tell."""
+    """Return the host of a group that an error concerns, if known."""
     who = getattr(error, "host", None)
     return who if who in group.hosts else None
 
 
 def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:
-    """Return a watch that says of a fleet's hosts what it would say of the roles that they have for a moment."""
+    """Return a watch that names a fleet's hosts in place of their roles."""
     names = dict(zip(ROLES, hosts, strict=False))
 
     def named(sample: Sample) -> str | None:
@@ -277,12 +278,12 @@ def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:
 
 
 def _may_tell_more(result: RunResult) -> bool:
-    """Whether to run it again: not what was stopped, as it would be again, nor what cost a host."""
+    """Whether to run a probe again: not after a stop, which would recur, or a lost host."""
     return isinstance(result, SetupFailed) or (isinstance(result, Measured) and not result.measurement.stopped)
 
 
 def _elapsed(outcomes: Iterable[_Outcome], lanes: int) -> float:
-    """Return how long a round takes: each group begins where one before it has ended; simulated ones all at once."""
+    """Return the duration of a round. Groups follow each other on each lane, simulated ones run in parallel."""
     ends = [0.0] * lanes
     together = 0.0
     for outcome in outcomes:
@@ -294,7 +295,7 @@ def _elapsed(outcomes: Iterable[_Outcome], lanes: int) -> float:
 
 
 def _add(survey: BatteryResults, outcome: _Outcome) -> None:
-    """Add what came of a group."""
+    """Add the results of a group."""
     survey.catalog = _merged(survey.catalog, outcome.catalog)
     survey.readings += outcome.readings
     survey.runs += outcome.runs
@@ -305,13 +306,13 @@ def _add(survey: BatteryResults, outcome: _Outcome) -> None:
 
 
 def _left_in_all(before: int | None, now: int | None) -> int | None:
-    """Add what one agent after another has left on a host: each knows of its own queue pairs alone."""
+    """Add the queue pairs left by consecutive agents, each of which knows only its queue pairs."""
     known = (before or 0) + (now or 0)
     return known if known or None not in (before, now) else None
 
 
 def _merged(one: Catalog | None, other: Catalog | None) -> Catalog | None:
-    """Return a catalog of both: devices of one fleet may expose different counters."""
+    """Return a catalog of both: devices of one fleet can have different counters."""
     if one is None or other is None or one == other:
         return one or other
     known = {counter.name for counter in one.counters}
@@ -320,7 +321,7 @@ def _merged(one: Catalog | None, other: Catalog | None) -> Catalog | None:
 
 
 def _by_host(group: Group, outcome: _Outcome) -> dict[tuple[str, str], str]:
-    """Return what was not read in a group, by probe and host under test."""
+    """Return the reasons for missing readings of a group, by probe and host under test."""
     names = dict(zip(ROLES, group.hosts, strict=False))
     return {
         (probe.name, names[role]): outcome.unread[probe.name]
@@ -331,7 +332,7 @@ def _by_host(group: Group, outcome: _Outcome) -> dict[tuple[str, str], str]:
 
 
 def _note_what_is_missing(survey: BatteryResults, unread: Mapping[tuple[str, str], str]) -> None:
-    """Say which probes told nothing of anybody, and which hosts they told nothing of although they did of others."""
+    """Note probes without any reading, and hosts without readings that others have."""
     read = {(reading.probe, reading.host) for reading in survey.readings}
     telling = {probe for probe, _ in read}
     for (probe, host), why in unread.items():
@@ -351,9 +352,9 @@ def _why_nothing(result: RunResult) -> str:
 
 
 def fitted(workload: Workload, able: Capabilities) -> Workload:
-    """Return a workload with everything that a group can do less of brought down to what it can do.
+    """Return a workload reduced to a group's capabilities.
 
-    So it is with the path MTU, which a connection takes from the port that lets less through.
+    A connection also takes the path MTU of the port with the smaller one.
     """
     changes: dict[str, Any] = {}
     for restriction in able.restrictions:

@@ -1,21 +1,21 @@
-"""Several pairs of hosts at once: a lane for each, and one order in which all of them hear what they measured.
+"""Several pairs of hosts at once: a lane for each, and one order of results for all.
 
-Terms. A *lane* is one pair of hosts and whoever makes it run workloads: a coroutine that awaits one `RunRequest` after
-another. The *clock* of a campaign is testbed time: the end of the run that was heard last.
+Terms. A *lane* is one pair of hosts with a coroutine that awaits one `RunRequest` after another. The *clock* of a
+campaign is testbed time: the end of the last delivered run.
 
 Rules.
-1. One thread thinks. A coroutine runs until it awaits a run, and only measuring goes on beside it: what lanes share
-   needs no lock.
-2. Runs are heard in the order of their ends. Where time is virtual, all that are under way are waited for and the
-   earliest end is heard, so a seed gives one campaign; on real hosts, the first that ends.
-3. A run is numbered when it begins, and on record before anybody hears of it. What is on record is heard before what
-   is not, in the order of its ends: a resumed campaign meets its own past in the order in which it came.
-4. A lane that is lost says so by a run of its own (`ports.PairLost`), on record like any other: whoever drove the lane
-   hears of it as `LaneLost`, and the others go on. The loss of the last one ends the campaign.
-5. A loss is put on record with the first run begun after it that gives anything else, which shows that the others
-   live. So of lanes that are lost one after another up to the last, as when a network is cut, none is on record: a
-   resumed campaign tries them again. What is on record without it was begun before it, and does not depend on it.
-6. Where anything else fails, no lane begins another run; what is under way is put on record first.
+1. One thread runs all coroutines, each until it awaits a run. Only measurements run in parallel, so shared state needs
+   no lock.
+2. Results are delivered in the order of their ends. With virtual time the scheduler waits for all runs under way and
+   delivers the earliest end, so a seed gives one campaign. On real hosts the first run to end comes first.
+3. A run gets its number when it begins and is on record before its delivery. Recorded runs are delivered before others,
+   in the order of their ends, so a resume repeats the past in order.
+4. A lost lane ends with a recorded run (`ports.PairLost`). Its coroutine receives `LaneLost`, and the others continue.
+   The loss of the last lane ends the campaign.
+5. A loss is recorded with the first successful run that begins after it, which proves that the other lanes work.
+   Successive losses down to the last lane, as in a network outage, are not recorded, so a resume tries these lanes
+   again. No run recorded without a loss depends on it.
+6. After any other failure no lane begins a run, and runs under way are recorded first.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from collie.ports import CampaignStore, PairLost, ProgressSink, RunRecord, RunRe
 from collie.workloads.workload import Workload
 
 Begin = Callable[[Workload, int, Watch | None], "Future[RunResult]"]
-"""Begins a run of a workload, with its number and what watches it."""
+"""Begins a run of a workload, with its number and its watch."""
 
 T = TypeVar("T")
 
 
 class LaneLost(Exception):
-    """The lane whose course this is was lost; the others go on.
+    """The lane of this task was lost. The others continue.
 
     Attributes:
-        record: of the run that says so.
-        reason: when it was lost and why, in words.
+        record: of the run that reports it.
+        reason: time and cause, in words.
     """
 
     def __init__(self, record: RunRecord, pair: str, detail: str) -> None:
@@ -56,19 +56,19 @@ class LaneLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A run that a coroutine wants; awaiting it gives the record of that run."""
+    """The request of a coroutine for a run. Awaiting it gives the record."""
 
     workload: Workload
     purpose: str
 
     def __await__(self) -> Generator[RunRequest, RunRecord, RunRecord]:
-        """Let others go on until the run is on record."""
+        """Let other lanes continue until the run is on record."""
         record = yield self
         return record
 
 
 LaneTask = Coroutine[RunRequest, RunRecord, T]
-"""What a lane does, from its first run to its result."""
+"""The work of a lane, from its first run to its result."""
 
 
 @dataclass(eq=False)
@@ -78,7 +78,7 @@ class Lane:
     Attributes:
         name: of the pair.
         begin: begins a run there.
-        runs: that it has made.
+        runs: number of runs delivered.
         failed: workloads in a row that failed to set up.
         driven: the counter that the strategy drives with the lane's runs, if any.
         temperature: of the strategy, if it has one.
@@ -93,7 +93,7 @@ class Lane:
 
 
 class _Recorded(NamedTuple):
-    """A run of an earlier process, without its series: with hundreds of counters they are a megabyte a run."""
+    """A run of an earlier process without its series, which can take a megabyte."""
 
     record: RunRecord
     use: Use
@@ -107,8 +107,8 @@ class _UnderWay:
         run: its number.
         began: on the clock of the campaign.
         recorded: by an earlier process.
-        pending: will be its result; None where it is on record.
-        watch: what watches it.
+        pending: the future result, or None where it is on record.
+        watch: its watch.
     """
 
     lane: Lane
@@ -120,7 +120,7 @@ class _UnderWay:
     watch: Watch | None = None
 
     def end(self, earliest: float) -> float:
-        """Return when it ended, or waits for its end; never before the earliest that it may have."""
+        """Return the end of the run, waiting for it if necessary, at least the earliest possible."""
         if self.recorded is not None:
             return self.recorded.record.finished_at_seconds
         assert self.pending is not None
@@ -133,13 +133,13 @@ class LaneScheduler:
     Args:
         lanes: at least one.
         virtual_time: elapsed time is computed, not waited for.
-        store: the record; what is on it already is taken from there.
-        sink: who watches.
-        guard: limits what a run may do.
+        store: the record, which provides the runs already on it.
+        sink: receives events.
+        guard: limits each run.
 
     Attributes:
-        lanes: that take part; one that is lost leaves.
-        runs: that have begun.
+        lanes: the active ones.
+        runs: number of runs begun.
         elapsed_seconds: the clock of the campaign.
     """
 
@@ -162,12 +162,12 @@ class LaneScheduler:
 
     @property
     def replaying(self) -> bool:
-        """Whether more of the record of an earlier process is to come."""
+        """Whether runs of an earlier process remain to be replayed."""
         return self.runs < self._last_recorded
 
     @property
     def next_purpose(self) -> str | None:
-        """Purpose of the run that comes next, where that is on record."""
+        """Purpose of the next run, if that is on record."""
         recorded = self._recorded.get(self.runs + 1)
         return recorded.record.purpose if recorded else None
 
@@ -176,12 +176,12 @@ class LaneScheduler:
         return run in self._runs_recorded
 
     def drive(self, courses: Mapping[Lane, LaneTask[T]]) -> dict[Lane, T]:
-        """Let lanes run to their ends, side by side; one that is lost has no result.
+        """Run the tasks of all lanes to their ends, side by side. A lost lane has no result.
 
         Raises:
             TestbedError: the testbed is gone, or the last of several.
-            StoreError: the record is of another campaign than the one that this program would run.
-            Exception: whatever else a course raises.
+            StoreError: the record belongs to another campaign.
+            Exception: an error of a task.
         """
         under_way: dict[Lane, _UnderWay] = {}
         results: dict[Lane, T] = {}
@@ -221,7 +221,7 @@ class LaneScheduler:
             under_way[lane] = self._begin(lane, turn)
 
     def _lose(self, lane: Lane, record: RunRecord, lost: PairLost) -> LaneLost:
-        """Let a lane take no further part.
+        """Remove a lane.
 
         Raises:
             TestbedError: it was the last.
@@ -240,21 +240,20 @@ class LaneScheduler:
         return self._in_order(known)[0]
 
     def _in_order(self, under_way: Iterable[_UnderWay]) -> list[_UnderWay]:
-        """Sort runs by their ends, for which it waits."""
+        """Sort runs by their ends, waiting for these."""
         return sorted(under_way, key=lambda each: (each.end(self._earliest_end), each.run))
 
     @property
     def _earliest_end(self) -> float:
-        """When the next run that is heard may have ended.
+        """The earliest end of the next delivered run.
 
-        Never at the time of the one before, where lanes take the time that they take: a resumed campaign knows by the
-        times alone in which order runs were heard.
+        In real time it is never equal to the one before: a resume derives the order of delivery from the times alone.
         """
         return self.elapsed_seconds if self._virtual_time else math.nextafter(self.elapsed_seconds, math.inf)
 
     def _begin(self, lane: Lane, turn: RunRequest) -> _UnderWay:
         self.runs += 1
-        run, recorded = self.runs, self._recorded.pop(self.runs, None)  # nobody asks for it again
+        run, recorded = self.runs, self._recorded.pop(self.runs, None)  # each is used once
         if recorded is None:
             self._sink.on_event(RunBegun(run, turn.purpose))
             watch = self._guard.watch(virtual_time=self._virtual_time)
@@ -269,7 +268,7 @@ class LaneScheduler:
         return _UnderWay(lane, turn, run, self.elapsed_seconds, recorded)
 
     def _finish(self, under_way: _UnderWay) -> RunRecord:
-        """Put a run on record, and what it used."""
+        """Record a run and its use of the limits."""
         end = under_way.end(self._earliest_end)
         record, use = under_way.recorded or self._put_on_record(under_way, end)
         self._guard.account(use, under_way.watch)
@@ -289,30 +288,30 @@ class LaneScheduler:
         return _Recorded(record.without_series, self._guard.use(record.result))
 
     def settle(self) -> None:
-        """Put on record what is not yet: the lanes that are left have come to their ends."""
+        """Record the remaining losses after all tasks have ended."""
         self._record_losses(before=self.runs + 1)
 
     def _record_losses(self, before: int) -> None:
-        """Put on record the losses that were heard of before a run began."""
+        """Record the losses delivered before a run began."""
         while self._losses and self._losses[0][0] < before:
             self._store.add_run(self._losses.pop(0)[1])
 
     def _keep(self, under_way: Sequence[_UnderWay]) -> None:
-        """Put on record what can still be had when a campaign breaks off."""
+        """Record the runs that succeed although the campaign breaks off."""
         sound = [each for each in under_way if each.pending is None or each.pending.exception() is None]
         for each in self._in_order(sound):
             self._finish(each)
 
 
 def alone(testbed: Testbed) -> Lane:
-    """Return the lane of a testbed that has nothing beside it: a run is over when its beginning returns."""
+    """Return the lane of a single testbed, whose runs end before `begin` returns."""
     return Lane(testbed.info.name, partial(at_once, testbed.measure))
 
 
 def at_once(
     measure: Callable[[Workload, int, Watch | None], RunResult], workload: Workload, run: int, watch: Watch | None
 ) -> Future[RunResult]:
-    """Begin a run and end it."""
+    """Run to the end and return the completed future."""
     done: Future[RunResult] = Future()
     try:
         done.set_result(measure(workload, run, watch))

@@ -1,21 +1,33 @@
 """The search loop: ask, measure, judge, confirm, extract, tell.
 
 Rules.
-1. Nothing is told to the strategy before it is on record.
-2. A workload that a known MFS covers is not measured; the strategy hears `skipped`. But the first few that each
-   explanation covers are measured all the same (*audits*): a healthy one contradicts it, and it is revised.
-3. A suspicion is confirmed on fresh queue pairs before it is called an anomaly; only then its MFS is extracted.
-4. An explanation takes tens of runs. A recipe may put it off until it pays: when the search has met the anomaly often
-   enough (same transport and symptom, alike signature: such a *sighting* is not confirmed again), or when what is left
-   of the budget is needed for all that wait. What is alike to something explained comes last. What an earlier
-   explanation covers by then is marked as the same.
-5. Every run counts towards the budget, whatever its purpose. The budget ends the loop at any depth; an anomaly whose
-   extraction it cut short is kept and says so.
-6. Several pairs of hosts share everything that is known; each goes through the same loop (`lanes.py`). A suspicion is
-   confirmed by another pair than the one that raised it. Where it does not show there, but again where it was seen, it
-   tells of that pair and not of its model: the pair is set aside and named, and nothing is found.
-7. What a pair was doing when it was lost, another begins again: a proposal, a confirmation, an explanation (which need
-   not measure again what the lost pair has measured for it).
+1. Every run is on record before the strategy receives its result.
+2. A workload that a known MFS covers is skipped, except the first few per explanation (*audits*). A healthy audit
+   contradicts the explanation, which is then revised.
+3. A suspicion is confirmed on fresh queue pairs before it becomes an anomaly. Only anomalies are extracted.
+4. An explanation takes tens of runs, so a recipe can delay it until the search has enough *sightings* of the anomaly
+   (same transport and symptom, similar signature, not confirmed again) or all waiting explanations need the rest of the
+   budget. Anomalies similar to an explained one come last. Those that an earlier explanation covers are merged into it.
+5. Every run counts towards the budget. The budget ends the loop at any depth. An anomaly whose
+   extraction it cut short is kept as incomplete.
+6. All pairs of hosts share one state and run the same loop (`lanes.py`). Another pair confirms a suspicion. If only the
+   original pair reproduces it, the cause is that pair: it is set aside and named, and no anomaly is recorded.
+7. The work of a lost pair starts again on another: a proposal, a confirmation, or an explanation, which reuses the runs
+   on record.
+
+Invariant. The next step is a function of seed and recorded results. A killed campaign therefore resumes by replay.
+
+Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes these runs.
+
+    run       purpose    result
+    1-3       search     normal
+    4         search     host b sends pause: a suspicion
+    5         sibling    measures the bound of run 4
+    6         confirm    clear again, so one run confirms a1
+    7-19      search     two more suspicions, confirmed as a2 and a3 in the same way
+    20-43     extract    three explanations of about 35 runs need the rest: 24 runs explain a1
+    44-46     search     two explanations leave runs to spare: a4 is found
+    47-120    extract    a2 (29 runs) and a3 (30 runs), with siblings; the budget ends before a4 is complete
 """
 
 from __future__ import annotations
@@ -46,39 +58,39 @@ from collie.workloads.space import Space
 from collie.workloads.workload import Workload
 
 _MAX_SKIPPED = 2000
-"""Proposals in a row that known anomalies cover: then they cover, for practical purposes, the space."""
+"""Consecutive covered proposals after which the space counts as covered."""
 
 _MAX_OUTAGES = 3
-"""Runs of one proposal that may end in a dead data path: it may be the proposal that kills it."""
+"""Limit on runs of one proposal that end in a dead data path, which the proposal can cause."""
 
 _EXPLANATION_RUNS = 35
-"""Runs that an explanation is expected to take, when some are kept back for it."""
+"""Expected runs of an explanation, for the reserve."""
 
 Result = TypeVar("Result")
 
 
 class _SetAside(Exception):
-    """The pair whose course this is takes no further part."""
+    """The pair of this task no longer measures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a campaign ended.
+    """The result of a campaign.
 
     Attributes:
         runs: measurements of every purpose.
-        failed_runs: set-ups that failed, by cause.
+        failed_runs: failed set-ups, by cause.
         unsupported_runs: workloads that the device cannot run.
         skipped: proposals that known anomalies cover.
         elapsed_seconds: testbed time.
         anomalies: in the order found.
         lost: runs that cost a host.
-        path_killers: the last run of each proposal that met a dead data path every time.
+        path_killers: the last run of each proposal that always ended in a dead data path.
         ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
-        trust: how far the findings can be trusted; None when too little was judged.
-        prospects: the chance of another find in the next hour; None when too little is known.
-        pairs: of hosts that measured.
-        set_aside: pairs that are unlike the others or were lost, with the reason.
+        trust: reliability of the findings, or None with too few judged runs.
+        prospects: the chance of another find in the next hour, or None with too little data.
+        pairs: number of pairs that measured.
+        set_aside: pairs that differ from the others or were lost, with the reason.
     """
 
     runs: int
@@ -97,7 +109,7 @@ class Summary:
 
     @property
     def measured_runs(self) -> int:
-        """Runs that were measured at all, whatever they say."""
+        """Number of runs with a measurement."""
         return self.runs - sum(self.failed_runs.values()) - self.unsupported_runs - len(self.lost)
 
 
@@ -108,10 +120,10 @@ class SearchLoop:
         measurer: runs, records and judges.
         store: keeps anomalies.
         strategy: proposes.
-        space: where conditions are looked for.
-        recipe: how to confirm and to extract.
-        sink: who watches.
-        known: minimal feature sets from elsewhere that need not be found again.
+        space: of the explanations.
+        recipe: settings of confirmation and extraction.
+        sink: receives events.
+        known: minimal feature sets to skip.
         catalog: of the testbed's counters.
     """
 
@@ -148,19 +160,19 @@ class SearchLoop:
         """Search until the budget is spent.
 
         Raises:
-            TestbedError: the testbed is gone; everything up to here is on record.
+            TestbedError: the testbed is gone. All results are on record.
         """
         while True:
             self._searching = len(self._measurer.lanes)
             ended = self._measurer.drive({lane: self._search(lane) for lane in self._measurer.lanes})
             spent = next((what for what in ended.values() if what), None)
-            # A pair may be lost when the others have nothing left to do.
+            # A pair can be lost after the others have finished.
             if spent or not (self._again or self._triage.suspects or self._triage.waiting):
                 self._measurer.settle()
                 return self.summary(spent or "coverage")
 
     async def _search(self, lane: Lane) -> str | None:
-        """Go through the loop with one pair; return which budget ended it, if one did."""
+        """Run the loop on one pair and return the budget that ended it, if one did."""
         try:
             while self._again or self._suspect_for(lane) or self._skipped_in_a_row < _MAX_SKIPPED:
                 await self._measurer.require_working(lane)
@@ -184,13 +196,13 @@ class SearchLoop:
         return None
 
     def _drop_refuted(self, lane: Lane) -> None:
-        """Drop what other pairs have not seen and the one that has can be asked no more."""
+        """Drop suspicions that other pairs refuted and whose pair no longer measures."""
         for suspect in [each for each in self._triage.suspects if each.refuted and each.lane is lane]:
             self._triage.suspects.remove(suspect)
             self._drop(suspect)
 
     def summary(self, ended_by: str) -> Summary:
-        """Return how the campaign stands."""
+        """Return the current result of the campaign."""
         return Summary(
             self._measurer.runs,
             dict(self._measurer.failed),
@@ -208,7 +220,7 @@ class SearchLoop:
         )
 
     async def _step(self, lane: Lane) -> bool:
-        """Take one proposal to its end, or to a suspicion; return whether it was measured."""
+        """Take one proposal to its end or to a suspicion, and return whether it was measured."""
         workload = self._again.pop(0) if self._again else self._strategy.ask()
         if self._recipe.skip_known and self._known.covers(workload):
             if (doubted := self._triage.to_audit(workload, self._recipe.audits)) is not None:
@@ -242,7 +254,7 @@ class SearchLoop:
         return True
 
     def _is_proposed_again(self, record: RunRecord) -> bool:
-        """Put a proposal that met a dead data path back, unless it has met one too often."""
+        """Queue a proposal again after a dead data path, up to a limit."""
         confirmed = self._outages.setdefault(record.workload, [])
         confirmed.append(record)
         if len(confirmed) < _MAX_OUTAGES:
@@ -252,7 +264,7 @@ class SearchLoop:
         return False
 
     async def _propose(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
-        """Run a proposal; let the record and whoever watches know what the strategy is after."""
+        """Run a proposal, and label the run with the strategy's state."""
         lane.driven = self._strategy.driven
         lane.temperature = self._strategy.temperature
         try:
@@ -262,7 +274,7 @@ class SearchLoop:
             raise
 
     async def _audit(self, lane: Lane, confirmed: ConfirmedAnomaly, workload: Workload) -> None:
-        """Measure what an explanation covers; revise it when that is healthy."""
+        """Measure a covered workload, and revise the explanation if it is healthy."""
         confirmed.audits += 1
         try:
             record, verdict = await self._propose(lane, workload, "audit")
@@ -290,7 +302,7 @@ class SearchLoop:
         return self._triage.suspect_for(lane, alone=self._searching == 1)
 
     async def _investigate(self, lane: Lane, suspect: Suspicion) -> None:
-        """Confirm a suspicion and see to its explanation."""
+        """Confirm a suspicion and arrange its explanation."""
         suspect.taken = True
         symptom = suspect.suspicion.symptom
         assert symptom is not None
@@ -304,7 +316,7 @@ class SearchLoop:
             raise
         suspect.taken = False
         elsewhere = lane is not suspect.lane
-        refuted = not confirmation.confirmed and not confirmation.put_aside  # runs that say nothing refute nothing
+        refuted = not confirmation.confirmed and not confirmation.put_aside  # inconclusive runs refute nothing
         if elsewhere and refuted and not suspect.refuted and suspect.lane in self._measurer.lanes:
             suspect.refuted = True
             return
@@ -320,7 +332,7 @@ class SearchLoop:
             return
         for seen in suspect.all_seen:
             self._tell(seen, found=found)
-        if of_one_pair and len(self._measurer.lanes) > 1:  # of the last one nobody can tell
+        if of_one_pair and len(self._measurer.lanes) > 1:  # the last pair has none to compare with
             self._measurer.retire(lane, f"{suspect.suspicion.reason}; another pair does not show it")
             raise _SetAside
 
@@ -332,10 +344,9 @@ class SearchLoop:
             self._tell(seen, found=False)
 
     def _rest_is_needed(self, explanations: int) -> bool:
-        """Whether the rest of the budget should go into explanations.
+        """Whether explanations need the rest of the budget.
 
-        A campaign that goes on with a larger budget has to take the same steps up to where it stopped: there the record
-        knows.
+        A campaign resumed with a larger budget must repeat its steps, so the record decides as far as it goes.
         """
         if (purpose := self._measurer.next_purpose) is not None:
             return purpose == "extract"
@@ -368,7 +379,7 @@ class SearchLoop:
         )
 
     async def _explain(self, lane: Lane, confirmed: ConfirmedAnomaly) -> None:
-        """Find out when an anomaly shows; or find out better, if an explanation of it was contradicted."""
+        """Extract the conditions of an anomaly, or revise contradicted ones."""
         anomaly = confirmed.anomaly
         with self._triage.explaining(confirmed):
             probes = extract(
@@ -385,7 +396,7 @@ class SearchLoop:
             except (_SetAside, LaneLost):
                 self._triage.abandon(confirmed)
                 raise
-        # The simplest workload moves the fewest counters besides those of the cause.
+        # The simplest workload moves the fewest unrelated counters.
         reproduced = self._measurer.measurement(extracted.workload) or confirmed.measurement
         telling, hint = rank(reproduced, self._measurer.plain, anomaly.symptom, self._catalog)
         confirmed.anomaly = dataclasses.replace(
@@ -411,7 +422,7 @@ class SearchLoop:
     async def _drive(
         self, lane: Lane, probes: Generator[Workload, Verdict | None, Result], purpose: str
     ) -> tuple[Result, int]:
-        """Answer a generator's probes by measuring; return what it returns, and how many runs that took."""
+        """Answer a generator's probes by measuring, and return its result and the number of runs."""
         runs, answer = 0, None
         try:
             while True:
@@ -422,7 +433,8 @@ class SearchLoop:
                 runs += lane.runs - before
                 await self._measurer.require_working(lane)
                 if purpose == "extract" and (suspect := self._suspect_for(lane)) is not None:
-                    await self._investigate(lane, suspect)  # who raised it waits for an answer, and this takes long
+                    # another pair waits for the answer, and an extraction takes long
+                    await self._investigate(lane, suspect)
         except StopIteration as stop:
             result: Result = stop.value
             return result, runs

@@ -1,11 +1,10 @@
-"""Recorded, judged runs: what the search, reproduction and calibration have in common.
+"""Recorded, judged runs: the common part of search, reproduction and calibration.
 
-A run is on record before anybody acts on it. A resumed campaign meets its own record first: everything else is a
-deterministic function of seed and results, so telling it the recorded results again leads to the same next step.
+A run is on record before any use. A resume replays the record first: all else is a deterministic function of seed and
+results, so the same results lead to the same next step.
 
-What several pairs of hosts do side by side are coroutines (`lanes.py`): `running`, `judging`, `probing` and
-`measuring_sibling`. `run`, `judged`, `probe` and `measure_sibling` do the same on the only pair, and return when it is
-done.
+`running`, `judging`, `probing` and `measuring_sibling` are coroutines for several pairs side by side (`lanes.py`).
+`run`, `judged`, `probe` and `measure_sibling` are their blocking forms for a single pair.
 """
 
 from __future__ import annotations
@@ -46,27 +45,27 @@ from collie.workloads.workload import Workload
 T = TypeVar("T")
 
 QUALIFY = "qualify"
-"""Purpose of runs that show what a pair is worth."""
+"""Purpose of runs that compare pairs."""
 
 _SETUP_TRIES = 3
-"""Runs at most for a workload that has to be measured (confirmation, extraction) and fails to set up."""
+"""Limit on runs of a workload of a confirmation or extraction that fails to set up."""
 
 _FAILURES_IN_A_ROW = 5
-"""Set-ups of one pair that fail one after another, whereupon it has to show that it can still run anything."""
+"""Consecutive failed set-ups after which a pair must prove that it can still run anything."""
 
 _SIBLING_TRIES = 3
-"""Runs at most for one sound reading of a plain sibling."""
+"""Limit on runs for one sound reading of a plain sibling."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LostHost:
-    """A run that a host did not survive.
+    """A run that cost a host.
 
     Attributes:
         run: its number.
         host: name of the host.
-        workload: what ran; it is not run again.
-        detail: what was seen of the host.
+        workload: the workload, which is not run again.
+        detail: the observed failure.
     """
 
     run: int
@@ -76,22 +75,22 @@ class LostHost:
 
 
 class Measurer:
-    """Runs workloads on a testbed, or on several that are alike, and judges what they show.
+    """Runs and judges workloads on one testbed or several alike.
 
     Args:
-        testbed: where.
+        testbed: the first testbed.
         store: the record.
-        bounds: what a healthy subsystem delivers; learns from plain siblings.
-        thresholds: from where on a reading is an anomaly.
-        budget: when to stop.
-        sink: who watches.
-        guard: stops what goes beyond the safety limits; without it nothing is limited.
-        levels: what healthy runs read, where that is known already; else it is learnt from the runs of the search.
-        lanes: of the testbeds that are alike; `testbed` alone by default.
+        bounds: bounds of workloads. Learns from plain siblings.
+        thresholds: readings beyond which a run is anomalous.
+        budget: its limits.
+        sink: receives events.
+        guard: safety limits, none by default.
+        levels: levels of healthy runs, if known. Otherwise learnt from the search.
+        lanes: of the testbeds, by default of `testbed` alone.
 
     Attributes:
-        set_aside: pairs that take no further part, with the reason.
-        budget: as given; whoever shares it out between several parts of a campaign sets it for the next one.
+        set_aside: pairs that no longer measure, with the reason.
+        budget: a gate replaces it for each part of its campaign.
     """
 
     def __init__(
@@ -127,60 +126,60 @@ class Measurer:
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
-        """The lanes of the testbeds that take part."""
+        """The active lanes."""
         return self._track.lanes
 
     def retire(self, lane: Lane, reason: str) -> None:
-        """Let a lane take no further part, and name it."""
+        """Remove a lane and record the reason."""
         self._track.lanes = tuple(each for each in self.lanes if each is not lane)
         self.set_aside[lane.name] = reason
         self._sink.on_event(PairSetAside(lane.name, reason))
 
     @property
     def runs(self) -> int:
-        """Runs begun so far, those on record included."""
+        """Number of runs begun, those on record included."""
         return self._track.runs
 
     @property
     def elapsed_seconds(self) -> float:
-        """Testbed time at the end of the run that was heard last."""
+        """Testbed time at the end of the last delivered run."""
         return self._track.elapsed_seconds
 
     def drive(self, courses: Mapping[Lane, LaneTask[T]]) -> dict[Lane, T]:
-        """Let lanes go on side by side, each to the end of its course; see `Track.drive`."""
+        """Run lanes side by side. See `LaneScheduler.drive`."""
         return self._track.drive(courses)
 
     def settle(self) -> None:
-        """Put on record what is not yet, when a campaign ends; see `Track.settle`."""
+        """Record the remaining losses. See `LaneScheduler.settle`."""
         self._track.settle()
 
     def run(self, workload: Workload, purpose: str) -> RunResult:
-        """Run a workload once and record what came of it; judge nothing.
+        """Run a workload once and record the result without a verdict.
 
         Raises:
-            BudgetSpent: no further run may begin.
+            BudgetSpent: no further run can begin.
             TestbedError: the testbed is gone.
-            StoreError: the record is of another campaign than the one that this program would run.
+            StoreError: the record belongs to another campaign.
         """
         return self._alone(self.running(self.lanes[0], workload, purpose))
 
     def judged(self, workload: Workload, purpose: str) -> tuple[RunResult, Verdict | None]:
-        """Run a workload once and judge it; measure its plain sibling first when the verdict depends on it."""
+        """Run a workload once and judge it, after its plain sibling when the verdict depends on that."""
         record, verdict = self._alone(self.judging(self.lanes[0], workload, purpose))
         return record.result, verdict
 
     def probe(self, workload: Workload, purpose: str) -> RunReading | None:
-        """Run a workload and return what it says, trying again when its traffic fails to set up.
+        """Run a workload and return its reading, with further attempts when its traffic fails to set up.
 
         Returns:
-            None when the device cannot run it at all.
+            None when the device cannot run it.
         """
         return self._alone(self.probing(self.lanes[0], workload, purpose))
 
     def measure_sibling(self, workload: Workload) -> None:
-        """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with.
+        """Measure the plain sibling again, so that its bound is as recent as the comparison.
 
-        One run, where a bound is known: it is the median of all of them, and one that does not settle costs the most.
+        One run suffices with a known bound, the median of all. An unstable sibling would cost the most runs.
         """
         tries = 1 if self.knows_bound(workload) else _SIBLING_TRIES
         self._alone(self.measuring_sibling(self.lanes[0], workload, tries))
@@ -190,11 +189,11 @@ class Measurer:
         return self.drive({lane: course})[lane]
 
     async def running(self, lane: Lane, workload: Workload, purpose: str) -> RunResult:
-        """Run a workload once; judge nothing."""
+        """Run a workload once, without a verdict."""
         return (await self._run(lane, workload, purpose)).result
 
     async def judging(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
-        """Run a workload once and judge it; measure its plain sibling first when the verdict depends on it."""
+        """Run a workload once and judge it, after its plain sibling when the verdict depends on that."""
         record = await self._run(lane, workload, purpose, announce=False)
         verdict = None
         try:
@@ -204,12 +203,12 @@ class Measurer:
                 self._evidence.setdefault(workload, []).append((verdict, record.result.measurement))
                 if record.verdict is None:  # else it is on record, too
                     self._store.annotate(record.run, verdict, lane.driven)
-        finally:  # a sibling may be one run too many for the budget, but this one is on record
+        finally:  # the sibling can exceed the budget, but this run is on record
             self._announce(lane, record, verdict)
         return record, verdict
 
     async def probing(self, lane: Lane, workload: Workload, purpose: str) -> RunReading | None:
-        """Run a workload and return what it says, trying again when it fails to set up; None as for `probe`."""
+        """Run a workload and return its reading. See `probe`."""
         cause = ""
         for _ in range(_SETUP_TRIES):
             if workload in self.lost:
@@ -224,13 +223,13 @@ class Measurer:
         return RunReading(inconclusive(f"the traffic could not be set up {_SETUP_TRIES} times: {cause}"))
 
     async def require_working(self, lane: Lane) -> None:
-        """Retire a pair whose set-ups all fail, unless it can still run what could be run before.
+        """Retire a pair whose set-ups all fail, unless it can still run earlier workloads.
 
-        It would take most proposals, as failing takes less time than measuring, and could confirm nothing.
+        Failures are faster than measurements, so such a pair would take most proposals and confirm nothing.
 
         Raises:
-            LaneLost: it cannot; the others go on.
-            TestbedError: it cannot, and is the last. A resumed campaign gives it another chance.
+            LaneLost: it cannot. The others continue.
+            TestbedError: it cannot, and is the last. A resume tries it again.
         """
         if len(lane.failed) < _FAILURES_IN_A_ROW:
             return
@@ -256,39 +255,39 @@ class Measurer:
 
     @property
     def replaying(self) -> bool:
-        """Whether the last run was taken from the record of an earlier process, and more of it is to come."""
+        """Whether runs of an earlier process remain to be replayed."""
         return self._track.replaying
 
     def signature(self, measurement: Measurement) -> Signature:
-        """Return the counters that read more in a run than in the healthy ones so far."""
+        """Return the raised counters of a run, relative to the healthy runs so far."""
         return (self._levels or self._ordinary.levels).signature(measurement)
 
     @property
     def budget_share(self) -> float:
-        """Share of the budget that is used up, 0..1."""
+        """Used share of the budget, 0..1."""
         return self.budget.share(self.elapsed_seconds, self.runs)
 
     @property
     def next_purpose(self) -> str | None:
-        """Purpose of the run that comes next, where that is on record."""
+        """Purpose of the next run, if that is on record."""
         return self._track.next_purpose
 
     def judgements(self) -> Iterator[tuple[Workload, Verdict]]:
-        """Yield every workload judged so far with each of its verdicts.
+        """Yield every judged workload with each of its verdicts.
 
-        Signatures are taken anew: what is ordinary is known the better the longer a campaign runs.
+        Signatures are computed anew, because levels improve during a campaign.
         """
         for workload, judged in self._evidence.items():
             for verdict, measurement in judged:
                 yield workload, self._with_signature(verdict, measurement)
 
     def measurement(self, workload: Workload) -> Measurement | None:
-        """Return the first anomalous measurement of a workload, None without one."""
+        """Return the first anomalous measurement of a workload, or None."""
         judged = self._evidence.get(workload, ())
         return next((measurement for verdict, measurement in judged if verdict.is_anomalous), None)
 
     async def measuring_sibling(self, lane: Lane, workload: Workload, tries: int = _SIBLING_TRIES) -> None:
-        """Measure the plain sibling once more, so that its bound is as fresh as what it is compared with."""
+        """Measure the plain sibling again, up to `tries` times until a run is sound."""
         sibling = self._bounds.sibling(workload)
         sick = 0
         for _ in range(tries):
@@ -302,12 +301,12 @@ class Measurer:
                 self.plain.append(result.measurement)
                 return
             sick += verdict is not None and verdict.is_anomalous
-        # One disturbed run says nothing about the sibling; one that stays sick is no yardstick.
+        # One disturbed run proves nothing about the sibling, but an anomalous one is no reference.
         if sick == _SIBLING_TRIES and not self._bounds.known(sibling):
             self._bounds.distrust(sibling)
 
     def is_yardstick(self, plain: Workload, measurement: Measurement) -> bool:
-        """Whether others may be held against a run of plain traffic: it was sound, and found one level."""
+        """Whether a run of plain traffic is a reference: sound, with one level."""
         return self._unbounded(plain, measurement).is_normal and measurement.stable
 
     def _unbounded(self, workload: Workload, measurement: Measurement) -> Verdict:
@@ -322,7 +321,7 @@ class Measurer:
         if verdict.is_normal or (self._bounds.known(workload) and math.isfinite(self._bounds.tightest(workload).bps)):
             return verdict
         if not self._unbounded(workload, measurement).is_normal:
-            return verdict  # something other than throughput decides, so the bound has no say
+            return verdict  # another symptom decides, so the bound is irrelevant
         bracketed = self._bracketed(workload, measurement) if purpose != "confirm" else None
         if bracketed is not None:
             return bracketed
@@ -338,7 +337,7 @@ class Measurer:
         return inconclusive(f"no bound is known: {whose} {self._unfit[sibling]}")
 
     def _bracketed(self, workload: Workload, measurement: Measurement) -> Verdict | None:
-        """Judge a probe by siblings that had fewer or more bytes in flight, where either decides: that saves a run."""
+        """Judge a probe by siblings with fewer or more bytes in flight, if these decide: it saves a run."""
         fewer, more = self._bounds.bracket(workload)
         if fewer is not None:
             verdict = judge(workload, measurement, fewer, self._thresholds)
@@ -351,9 +350,9 @@ class Measurer:
         return None
 
     def _signed(self, verdict: Verdict, record: RunRecord) -> Verdict:
-        """Add to an anomalous verdict which counters are raised; learn what is ordinary from healthy proposals.
+        """Add the raised counters to an anomalous verdict, and learn levels from healthy proposals.
 
-        Probes of an extraction stand at the edge of an anomaly, where its counters are high in healthy runs, too.
+        Healthy probes of an extraction are left out: close to an anomaly, its counters are high.
         """
         assert isinstance(record.result, Measured)
         if verdict.is_anomalous:
@@ -370,7 +369,7 @@ class Measurer:
     async def _run(self, lane: Lane, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
         if self.budget.spent(self.elapsed_seconds, self.runs):
             raise BudgetSpent
-        if self._guard.spent and not self.replaying:  # what is on record was allowed when it ran
+        if self._guard.spent and not self.replaying:  # replayed runs were within their limits
             raise BudgetSpent("pause budget")
         try:
             record = await RunRequest(workload, purpose)
@@ -401,7 +400,7 @@ class Measurer:
 
 
 def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
-    """Return what a plain sibling achieved at each receiving host; a host whose reading is unknown is left out."""
+    """Return the throughput of a plain sibling at each receiving host with known readings."""
     found = {}
     for name in sinks(workload):
         host = measurement.host(name)
@@ -411,6 +410,6 @@ def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Boun
 
 
 def best_rate(workload: Workload, measurement: Measurement) -> float | None:
-    """Return the bits/s at the receiving host that got most; None where no reading is known, or nothing arrived."""
+    """Return the bits/s of the busiest receiving port, or None without a reading above zero."""
     received = delivered(workload, measurement)
     return (at_best_port(workload, received).bps or None) if received else None

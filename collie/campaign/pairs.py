@@ -1,13 +1,12 @@
-"""Are the pairs of a campaign alike? Decided before a search, by the same plain workloads on each.
+"""Comparison of the pairs of a campaign before a search, by the same plain workloads on each.
 
-A pair that delivers less than its siblings would lend them bounds that are too low and be called anomalous by theirs,
-so it is set aside and named. Where as many are fast as are slow nobody can tell which are the odd ones; then it is the
-slower ones.
+A slow pair would lend its siblings bounds that are too low, and their bounds would make it anomalous, so it is set
+aside and named. With as many fast pairs as slow ones, the slower ones are set aside.
 
-Method. A pair's reading of a workload is the logarithm of its rate over the median of all pairs. The pair's deviation
-is the median of its readings; of two pairs, or where all were odd, less that of the pair in the middle, the faster one
-of two. What its readings differ by among themselves is noise: its standard deviation, taken as 1.0483 times the median
-difference of two of them, says how far the median of so many strays by chance.
+Method. A reading is the logarithm of a pair's rate over the median of all pairs. A pair's deviation is the median of
+its readings. For two pairs, or where all deviate, the deviation of the middle pair (the faster of two) is subtracted.
+The scatter of a pair's readings is noise. Its standard deviation, estimated as 1.0483 times the median difference of
+two readings, gives the chance deviation of the median.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from collie.workloads.workload import Workload
 
 _SIZES = (1024, 65536)
 _WORKLOADS = 5
-"""At most; a deviation is known after half of the ten runs within which an operator should hear of it."""
+"""Limit on workloads. A deviation is known after half of the ten runs within which an operator should see it."""
 _ALIKE = 0.05
-"""What pairs may differ by at least: a quarter of the throughput that has to be missing for an anomaly."""
+"""Tolerated difference of pairs: a quarter of the throughput deficit of an anomaly."""
 _STANDARD_DEVIATIONS = 4.0
-"""Of the chance strays, that a deviation has to exceed. As these are known from few readings, a pair that is like the
-others is set aside in 1 of 400 campaigns where rates vary by 3 %, in 1 of 40 to 140 where they do by 8 %, in none of
-24,000 where they do by 1 % (normal noise, 2 to 8 pairs)."""
+"""Chance deviations that a deviation must exceed. Because they come from few readings, a healthy pair is set aside in 1
+of 400 campaigns where rates vary by 3 %, in 1 of 40 to 140 at 8 %, in none of 24,000 at 1 % (normal noise, 2 to 8
+pairs)."""
 
 Rates = Mapping[Workload, float]
 
 
 def odd_pairs(measurer: Measurer, space: Space, thresholds: Thresholds) -> dict[Lane, str]:
-    """Run plain workloads on every pair; return those that are unlike the others, with the reason.
+    """Run plain workloads on every pair and return the odd ones, with the reason.
 
     Raises:
-        BudgetSpent: no further run may begin.
+        BudgetSpent: no further run can begin.
         TestbedError: a testbed is gone.
     """
     workloads = _evenly(tuple(plan(space, _SIZES)), _WORKLOADS)
@@ -52,14 +51,14 @@ def odd_pairs(measurer: Measurer, space: Space, thresholds: Thresholds) -> dict[
     sick = {lane: said for lane, said in found.items() if isinstance(said, str)}
     rates = {lane: said for lane, said in found.items() if not isinstance(said, str)}
     if not rates:
-        return {}  # what no pair can do is no pair's fault
+        return {}  # a failure of all pairs is no pair's fault
     return sick | unlike(rates)
 
 
 async def _plain_rates(
     measurer: Measurer, lane: Lane, workloads: Sequence[Workload], thresholds: Thresholds
 ) -> Rates | str:
-    """Return the rate of each workload that could be measured, or what is wrong with the pair."""
+    """Return the rate of each measured workload, or the fault of the pair."""
     rates, sick = {}, []
     for workload in workloads:
         result = await measurer.running(lane, workload, QUALIFY)
@@ -76,7 +75,7 @@ async def _plain_rates(
 
 
 def unlike(rates: Mapping[Lane, Rates]) -> dict[Lane, str]:
-    """Return the pairs whose rates are off, with the reason."""
+    """Return the pairs with deviating rates, with the reason."""
     common = set.intersection(*(set(own) for own in rates.values()))
     if len(rates) < 2 or not common:
         return {}
@@ -86,10 +85,10 @@ def unlike(rates: Mapping[Lane, Rates]) -> dict[Lane, str]:
     differences = [abs(a - b) for own in readings.values() for a, b in itertools.combinations(own, 2)]
     noise = 1.0483 * median(differences or [0.0])
     chance_deviation = noise * math.sqrt(math.pi / 2 / len(common))
-    if len(rates) == 2:  # whose median lies halfway between them: each reading shows half of a difference
+    if len(rates) == 2:  # their median lies halfway, so each reading shows half of a difference
         chance_deviation *= 2
     limit = max(_ALIKE, _STANDARD_DEVIATIONS * chance_deviation)
-    if len(rates) == 2 or min(map(abs, deviations.values())) > limit:  # between two halves there is nobody
+    if len(rates) == 2 or min(map(abs, deviations.values())) > limit:  # no pair lies between two halves
         middle = median_high(deviations.values())
         deviations = {lane: own - middle for lane, own in deviations.items()}
     return {

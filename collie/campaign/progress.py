@@ -1,7 +1,7 @@
-"""How a campaign stands at this moment: folded from its events, for a terminal, a status file and a monitoring system.
+"""The progress of a campaign, folded from its events, for a terminal, a status file and a monitoring system.
 
-A simulated campaign makes thousands of runs a second, so an event only sets a few fields; whoever shows something asks
-for the standing as often as it wants to.
+A simulated campaign makes thousands of runs a second, so an event only sets a few fields. Displays read the progress at
+the rate that they need.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from collie.ports import Clock, HostLost, Measured, PairLost, RunRecord, SetupFa
 from collie.search.anomaly import Anomaly
 
 _PACE_SECONDS = 60.0
-"""The pace is that of the last minute: explanations run at another one than the search."""
+"""The pace is that of the last minute, because explanations and search differ in pace."""
 _MARK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class HostStanding:
-    """What became of a host under test so far.
+    """The state of a host under test.
 
     Attributes:
-        lost: how often it went down or locked up; it is back, or the campaign would have ended.
-        lost_in_run: the last time.
+        lost: number of crashes and hangs. The host is back, or the campaign would have ended.
+        lost_in_run: the last of them.
     """
 
     lost: int = 0
@@ -47,14 +47,14 @@ class HostStanding:
 
 @dataclass(frozen=True, slots=True)
 class FailedRun:
-    """A run that gave no measurement because something went wrong."""
+    """A run without a measurement because of a fault."""
 
     run: int
     message: str
 
 
 def failure_of(record: RunRecord) -> FailedRun | None:
-    """Return what went wrong in a run; None when nothing did."""
+    """Return the fault of a run, or None."""
     match record.result:
         case SetupFailed(cause, detail):
             return FailedRun(record.run, f"set-up failed: {cause}: {detail}")
@@ -67,7 +67,7 @@ def failure_of(record: RunRecord) -> FailedRun | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundAnomaly:
-    """An anomaly as far as it is known."""
+    """The known part of an anomaly."""
 
     symptom: str
     severity: float
@@ -76,28 +76,28 @@ class FoundAnomaly:
 
 @dataclass(frozen=True)
 class CampaignProgress:
-    """How a campaign stands.
+    """The progress of a campaign.
 
     Attributes:
         runs: on record.
-        replayed: how many of them are from the record of an earlier process.
-        failed_runs: runs whose traffic could not be set up, or that cost a host or a pair.
+        replayed: runs from the record of an earlier process.
+        failed_runs: runs that failed to set up, or that cost a host or a pair.
         elapsed_seconds: testbed time.
-        wall_seconds: since this process began with it.
-        budget: what there is to spend, in words; empty before the campaign has begun.
-        budget_ratio: how much of it is used up, 0..1.
+        wall_seconds: since the start of this process.
+        budget: in words, empty before the campaign begins.
+        budget_ratio: used share, 0..1.
         virtual_time: testbed time is computed, not waited for.
-        purpose: of the run that is being made; the last one's between runs.
+        purpose: of the current run, or of the last one between runs.
         driven: the counter that the strategy drives.
-        best: what it read at the most when it is driven up, at the least when it is driven down, over all proposals.
+        best: its extreme reading over all proposals: highest when driven up, lowest when driven down.
         temperature: of the strategy, if it has one.
-        anomalies: confirmed so far, by id; without those that turned out to be another one.
-        runs_per_minute: of wall time, over the last minute; None while nothing is known.
-        testbed_seconds_per_second: testbed time per wall time; None while nothing is known.
-        left_seconds: wall time until the budget is spent at this pace; None while nothing is known.
+        anomalies: confirmed ones by id, without those merged into another.
+        runs_per_minute: of wall time, over the last minute, or None when unknown.
+        testbed_seconds_per_second: testbed time per wall time, or None when unknown.
+        left_seconds: wall time until the budget is spent at this pace, or None when unknown.
         hosts: by name.
-        last_failure: the last run that failed.
-        pairs_set_aside: pairs that take no further part, with the reason.
+        last_failure: the last failed run.
+        pairs_set_aside: pairs that no longer measure, with the reason.
     """
 
     runs: int = 0
@@ -128,7 +128,7 @@ class CampaignProgress:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Where a campaign was at a moment of wall time."""
+    """The state of a campaign at a moment of wall time."""
 
     at: float
     runs: int
@@ -137,9 +137,9 @@ class _Mark:
 
 
 class Follower:
-    """A `ProgressSink` that knows how the campaign stands.
+    """A `ProgressSink` that folds events into the progress.
 
-    `standing` may be asked by another thread than the one that runs the campaign: fields are replaced, never changed.
+    Another thread can call `standing`: fields are replaced, never changed.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -154,7 +154,7 @@ class Follower:
         self._marks: tuple[_Mark, ...] = ()
 
     def on_event(self, event: Any) -> None:
-        """Take one event in."""
+        """Add an event."""
         match event:
             case RunFinished():
                 self._run(event)
@@ -170,7 +170,7 @@ class Follower:
                 self._know(hosts=hosts, virtual_time=info.virtual_time, budget=str(budget))
 
     def standing(self) -> CampaignProgress:
-        """Return how the campaign stands now."""
+        """Return the current progress."""
         now = self._clock.monotonic()
         last, known = self._last, dataclasses.replace(self._known, wall_seconds=now - self._began)
         known = dataclasses.replace(known, purpose=self._purpose)
@@ -189,7 +189,7 @@ class Follower:
         )
 
     def _run(self, event: RunFinished) -> None:
-        if not isinstance(event.record.result, PairLost):  # which may never be on record (lanes.py, rule 5)
+        if not isinstance(event.record.result, PairLost):  # a lost pair may never be on record (lanes.py, rule 5)
             self._last = event
         self._purpose = event.record.purpose
         record = event.record

@@ -1,4 +1,4 @@
-"""Running an anomaly again, and its controls: the same workload with one condition broken at a time."""
+"""Reproduction of an anomaly, with controls: the same workload with one condition broken at a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHARE_TO_GIVE_UP = 1 / 3
 
 
 class Reproduced(StrEnum):
-    """The answer."""
+    """The answer of a reproduction."""
 
     YES = "yes"
     NO = "no"
@@ -40,11 +40,11 @@ _EXIT_CODES = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run for an anomaly.
+    """The runs of a reproduction.
 
     Attributes:
         anomaly: the workload that shows it.
-        controls: the same with one condition broken at a time, each with that condition.
+        controls: the same with one condition broken, each with that condition.
         uncontrolled: the conditions that no value of the space breaks alone.
     """
 
@@ -68,18 +68,18 @@ def planned(workload: Workload, mfs: Mfs, space: Space) -> Plan:
 
 @dataclass(frozen=True)
 class Then:
-    """What the counters of an anomaly showed when it was found.
+    """The counters of an anomaly at discovery.
 
     Attributes:
-        signature: the counters that were raised.
-        levels: what healthy runs read there; runs of today are held against the same.
+        signature: the raised counters.
+        levels: the levels of healthy runs then, which also apply to later runs.
     """
 
     signature: Signature
     levels: Levels
 
     def seen_in(self, measurement: Measurement) -> Then | None:
-        """Return what can be compared with a run: the counters that it has; None when it has none that was raised."""
+        """Return the part that a run has counters for, or None without a raised one."""
         ordinary = {
             name: level for name, level in self.levels.ordinary.items() if measurement.counter(name) is not None
         }
@@ -90,15 +90,15 @@ class Then:
 
 
 def remembered(runs: Iterable[RunRecord], anomaly: Anomaly, catalog: Catalog) -> Then | None:
-    """Return what the counters of an anomaly showed, from the record of the campaign that found it.
+    """Return the counters of an anomaly at discovery, from the record of its campaign.
 
     Args:
         runs: of the campaign, judged.
-        anomaly: what it found.
+        anomaly: the anomaly.
         catalog: of the device.
 
     Returns:
-        None when no run of it is on record, or too few healthy ones to tell what is ordinary.
+        None without a recorded run of it, or with too few healthy runs for levels.
     """
     ordinary = Ordinary(catalog)
     reproduced: dict[Workload, list[Measurement]] = {anomaly.workload: [], anomaly.found_as: []}
@@ -120,9 +120,9 @@ class Trial:
     """One workload, run several times.
 
     Attributes:
-        workload: what ran.
-        broken: the condition that it breaks; None for the anomaly itself.
-        readings: what each run says.
+        workload: the workload.
+        broken: the condition that it breaks, or None for the anomaly itself.
+        readings: one per run.
     """
 
     workload: Workload
@@ -136,36 +136,36 @@ class Trial:
 
     @property
     def severities(self) -> tuple[float, ...]:
-        """How bad each anomalous run is, 0..1."""
+        """Severity of each anomalous run, 0..1."""
         return tuple(verdict.severity for verdict in self.verdicts if verdict.is_anomalous)
 
     @property
     def rates_bps(self) -> tuple[float, ...]:
-        """What each run that says something delivered in all, where that is known, payload bits/s."""
+        """Payload bits/s over all hosts of each conclusive run, where known."""
         telling = [reading for reading in self.readings if not reading.verdict.is_inconclusive]
         return tuple(reading.delivered_bps for reading in telling if reading.delivered_bps is not None)
 
     def reproduced(self, symptom: Symptom) -> int:
-        """Count the runs that showed a symptom."""
+        """Count the runs with a symptom."""
         return sum(verdict.symptom is symptom for verdict in self.verdicts)
 
     def share(self, symptom: Symptom) -> Interval | None:
-        """Return where the share of runs that show a symptom lies, of those that say anything; None without one."""
+        """Return the interval for the share of conclusive runs with a symptom, or None without one."""
         return wilson(self.reproduced(symptom), len(self.verdicts) - self.inconclusive)
 
     @property
     def normal(self) -> int:
-        """Count the normal runs."""
+        """Number of normal runs."""
         return sum(verdict.is_normal for verdict in self.verdicts)
 
     @property
     def inconclusive(self) -> int:
-        """Count the runs that say nothing."""
+        """Number of inconclusive runs."""
         return sum(verdict.is_inconclusive for verdict in self.verdicts)
 
     @property
     def symptoms(self) -> Mapping[Symptom, int]:
-        """Count the anomalous runs by what they showed, the most frequent first."""
+        """Number of anomalous runs by symptom, the most frequent first."""
         return dict(Tally(verdict.symptom for verdict in self.verdicts if verdict.symptom is not None).most_common())
 
 
@@ -174,12 +174,12 @@ class Reproduction:
     """An anomaly and its controls, run again.
 
     Attributes:
-        symptom: what had to show.
+        symptom: the expected symptom.
         trial: the anomaly itself.
-        controls: one per condition that can be broken alone, when asked for.
-        uncontrolled: the conditions that no value of the space breaks alone, when controls were asked for.
-        then: what the counters showed when it was found, as far as this testbed has them; None when that is nothing.
-        ended_by: what kept it from its last run; empty where nothing did.
+        controls: one per condition that can be broken alone, when requested.
+        uncontrolled: the conditions that no value of the space breaks alone, when controls were requested.
+        then: the counters at discovery, as far as this testbed has them, or None.
+        ended_by: reason for an early end, or empty.
     """
 
     symptom: Symptom
@@ -191,19 +191,19 @@ class Reproduction:
 
     @property
     def exit_code(self) -> int:
-        """What a command that reproduces ends with; `3` where a budget was spent before the last run."""
+        """Exit code of a command that reproduces. `3` when a budget was spent before the last run."""
         return 3 if self.ended_by else _EXIT_CODES[self.answer]
 
     @property
     def answer(self) -> Reproduced:
-        """Yes at ceil(0.6 N) runs with the same symptom; inconclusive when more than a third of the runs were."""
+        """Yes at ceil(0.6 N) runs with the same symptom. Inconclusive when more than a third of the runs were."""
         return self._answer(self.trial)
 
     @property
     def signature(self) -> Signature | None:
-        """The counters that are raised in the runs that show the symptom; None when no run shows it, or none is known.
+        """The mean signature of the runs with the symptom, or None without such a run or levels.
 
-        They are raised above what was ordinary when the anomaly was found.
+        Its levels are those at discovery.
         """
         reproduced = [verdict.signature for verdict in self.trial.verdicts if verdict.symptom is self.symptom]
         known = [signature for signature in reproduced if signature is not None]
@@ -211,20 +211,19 @@ class Reproduction:
 
     @property
     def same_counters(self) -> bool | None:
-        """Whether the counters moved as when the anomaly was found.
+        """Whether the counters moved as at discovery.
 
         Returns:
-            None when nothing can be said: one side is not on record, or no counter moved on either.
+            None when one side is not on record, or no counter moved on either.
         """
         now = self.signature
         return None if self.then is None or now is None else same_counters(self.then.signature, now)
 
     def explains(self, control: Trial) -> bool | None:
-        """Whether the symptom goes with the condition that a control breaks.
+        """Whether the symptom depends on the condition that a control breaks.
 
         Returns:
-            None when nothing can be said: the anomaly itself did not show, or too many runs of the control were
-            inconclusive.
+            None when the anomaly was not reproduced, or too many runs of the control were inconclusive.
         """
         answer = self._answer(control)
         if answer is Reproduced.YES:
@@ -243,19 +242,19 @@ def reproduce(
 ) -> Reproduction:
     """Run an anomaly `repeat` times, and with `controls` each of its conditions broken as often.
 
-    The runs of anomaly and controls take turns, so that a testbed that drifts treats all of them alike.
+    The runs of anomaly and controls alternate, so that drift affects all of them alike.
 
     Args:
         measurer: runs and judges.
-        plan: what to run.
-        symptom: what has to show.
+        plan: the workloads.
+        symptom: the expected symptom.
         repeat: runs of each workload.
-        controls: run them, too.
-        then: what the counters showed when the anomaly was found.
+        controls: include them.
+        then: the counters at discovery.
 
     Raises:
         TestbedError: the testbed is gone.
-        BudgetSpent: before the anomaly ran once.
+        BudgetSpent: before the first run of the anomaly.
     """
     cases: list[tuple[Workload, Condition | None]] = [(plan.anomaly, None), *(plan.controls if controls else ())]
     readings: list[list[RunReading]] = [[] for _ in cases]
@@ -277,7 +276,7 @@ def reproduce(
 
 
 def _reading(measurer: Measurer, case: Workload) -> RunReading:
-    """Run a workload after its plain sibling; what the hosts have refused once they are not asked again."""
+    """Run a workload after its plain sibling, unless the hosts have refused it."""
     if case not in measurer.refused:
         measurer.measure_sibling(case)
         reading = measurer.probe(case, "reproduce")

@@ -1,4 +1,4 @@
-"""A whole campaign: from its parts to its summary."""
+"""A whole campaign, from its parts to its summary."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from collie.workloads.pruning import Drop
 from collie.workloads.space import Space
 
 _CALIBRATION_REPEATS = 1
-"""The campaign's own calibration is a ceiling that decides where to look closer; plain siblings decide the verdict."""
+"""The campaign's calibration is a ceiling that selects suspects. Plain siblings decide the verdict."""
 
 
 def strategy_generator(seed: int) -> Random:
-    """Return the generator that a campaign's strategy draws from."""
+    """Return the generator of a campaign's strategy."""
     return Random(f"{seed}/strategy")
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """Everything that a search needs.
+    """The parts of a search.
 
     Attributes:
-        testbed: where workloads run.
-        lanes: the pairs of hosts, where there are several: `testbed` is the first, and the others are alike.
-        store: the record; a campaign that was killed goes on from it.
-        space: what may be varied.
-        recipe: how to look.
-        budget: how long.
+        testbed: the testbed.
+        lanes: the pairs of hosts, where there are several. `testbed` is the first, and the others are alike.
+        store: the record, from which a killed campaign resumes.
+        space: the dimensions to vary.
+        recipe: settings of the search.
+        budget: its limits.
         seed: of every random choice.
-        known: minimal feature sets that need not be found again.
-        calibration: the ceilings to judge by; None to measure them first, as part of the campaign.
-        guard: the safety limits, and what has been used of them.
-        dropped: what was left out of the space because the testbed cannot do it.
+        known: minimal feature sets to skip.
+        calibration: the ceilings, or None to measure them first as part of the campaign.
+        guard: the safety limits and their use.
+        dropped: values that the testbed cannot run, removed from the space.
     """
 
     testbed: Testbed
@@ -65,7 +65,7 @@ class Campaign:
         """Search until the budget is spent.
 
         Raises:
-            TestbedError: the testbed is gone; everything up to then is on record, and the campaign can be resumed.
+            TestbedError: the testbed is gone. All results are on record, and the campaign can be resumed.
         """
         sink.on_event(CampaignBegun(self.testbed.info, self.budget))
         if self.dropped:

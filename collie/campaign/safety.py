@@ -1,14 +1,14 @@
-"""Safety on real networks: what stops a run, what ends a campaign, what forbids to begin one.
+"""Safety on real networks: limits that stop a run, end a campaign or forbid its start.
 
-A `Guard` sees every sample of every run through the testbed's `watch`, so simulator and hosts share it:
+A `Guard` receives every sample of every run through the testbed's `watch`, so simulator and hosts share it.
 
-1. It orders a stop at the first sample that goes beyond a limit; the run ends with that sample.
-2. Pause is what a host *sends*, in seconds: the share of time that a sample shows, times its length.
-3. What was used is computed from the samples on record, so a resumed campaign knows what it has used already. What came
-   to no record, as of a set-up that failed, counts for the process that saw it.
-4. Runs that are under way at once draw on one budget. Where time is virtual each has the budget as it was when it
-   began: which thread comes first must not decide what a seed gives. So has one that another process watches.
-5. Nothing is limited by a reading that a device does not have: a NIC without pause counters has no pause budget.
+1. It stops a run at the first sample beyond a limit. The run ends with that sample.
+2. Pause is pause *sent* by a host, in seconds: a sample's share of time multiplied by its length.
+3. Use is computed from recorded samples, so a resumed campaign knows its past use. Unrecorded pause, such as that of a
+   failed set-up, counts only in the current process.
+4. Parallel runs share one budget. With virtual time, and in another process, each has the budget as of its start:
+   thread order must not affect the results of a seed.
+5. A reading that a device lacks limits nothing: a NIC without pause counters has no pause budget.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ OPTIONS = {
     "pause_per_campaign": "--max-pause",
     "rate_bps": "--max-rate",
 }
-"""How the command line calls each limit."""
+"""Option of each limit on the command line."""
 
 _SECOND = 1.0
 _SAME_MOMENT = 1e-6
 
 
 class Use(NamedTuple):
-    """What one run used of the limits; fields as in `Guard`."""
+    """One run's use of the limits. Fields as in `Guard`."""
 
     pause_seconds: float = 0.0
     tells_pause: bool = False
@@ -45,15 +45,15 @@ class Use(NamedTuple):
 
 
 class Guard:
-    """The safety limits of a campaign, and what has been used of them. Runs may be watched in several threads.
+    """The safety limits of a campaign and their use. Several threads can watch runs.
 
     Args:
         limits: none by default.
 
     Attributes:
-        pause_seconds: that all hosts together have sent, as far as their counters tell.
-        tells_pause: whether any sample told of pause at all; where none does, there is no pause budget.
-        stopped_runs: that were ended early.
+        pause_seconds: sent by all hosts together, by their counters.
+        tells_pause: whether any sample had a reading of pause. Without one there is no pause budget.
+        stopped_runs: number of runs stopped early.
     """
 
     def __init__(self, limits: SafetyLimits | None = None) -> None:
@@ -71,7 +71,7 @@ class Guard:
         return budget is not None and self.pause_seconds >= budget
 
     def watch(self, *, virtual_time: bool = False) -> Watch | None:
-        """Return what watches the next run; None when nothing is limited.
+        """Return the watch of the next run, or None without limits.
 
         Args:
             virtual_time: the run's time is computed, not waited for.
@@ -84,7 +84,7 @@ class Guard:
         return watch
 
     def use(self, result: RunResult) -> Use:
-        """Return what a run has used, as its samples tell; nothing when nothing is limited."""
+        """Return a run's use by its samples, zero without limits."""
         if self.limits.unlimited or not isinstance(result, Measured):
             return Use()
         meter = _RunWatch(SafetyLimits(), 0.0)
@@ -94,9 +94,9 @@ class Guard:
         return Use(meter.pause_seconds, tells, result.measurement.stopped is not None)
 
     def account(self, use: Use, watch: Watch | None = None) -> None:
-        """Add what a run has used, whether it ran just now, watched by `watch`, or is taken from the record.
+        """Add the use of a run, either watched by `watch` or taken from the record.
 
-        Its watch has seen what the record does not tell: an agent that was lost on the way, a set-up that failed.
+        A watch also sees pause that no record has: a lost agent, a failed set-up.
         """
         watched, reported = (watch.pause_seconds, watch.tells_pause) if isinstance(watch, _RunWatch) else (0.0, False)
         with self._accounting:
@@ -106,26 +106,25 @@ class Guard:
             self.stopped_runs += use.stopped
 
     def used_beside(self, watch: Watch | None) -> float:
-        """Return the pause, in seconds, of all runs but one: those that ended, and those that are under way."""
+        """Return the pause, in seconds, of all ended and current runs but one."""
         with self._accounting:
             return self.pause_seconds + sum(each.pause_seconds for each in self._under_way if each is not watch)
 
     def sent(self) -> float | None:
-        """Return the pause, in seconds, of all runs, those that were broken off included; None if no sample told."""
+        """Return the pause, in seconds, of all runs, broken-off ones included, or None without a reading."""
         tells = self.tells_pause or any(each.tells_pause for each in self._under_way)
         return self.used_beside(None) if tells else None
 
 
 @dataclass(frozen=True, slots=True)
 class SafetyRecord:
-    """What a campaign did to the network.
+    """A campaign's effect on the network.
 
     Attributes:
-        limits: that were in force.
-        pause_seconds: that all hosts together have sent; None when no counter told, or nothing was limited and
-            so nothing counted.
-        stopped_runs: that were ended early.
-        queue_pairs_left: of ours, by host, when the campaign had ended; None where the host could not be asked.
+        limits: in force.
+        pause_seconds: sent by all hosts together, or None without a counter or without limits.
+        stopped_runs: number of runs stopped early.
+        queue_pairs_left: of Collie, by host, at the end, or None where the host did not answer.
     """
 
     limits: SafetyLimits
@@ -135,7 +134,7 @@ class SafetyRecord:
 
     @property
     def left_behind(self) -> bool:
-        """Whether a host is known to have queue pairs of ours left."""
+        """Whether a host is known to have queue pairs of Collie left."""
         return any(self.queue_pairs_left.values())
 
     def __str__(self) -> str:
@@ -146,7 +145,7 @@ class SafetyRecord:
 
 
 def record_of(guard: Guard, queue_pairs_left: Mapping[str, int | None]) -> SafetyRecord | None:
-    """Return what a campaign did to the network; None for a simulation without limits."""
+    """Return a campaign's effect on the network, or None for a simulation without limits."""
     metered = not guard.limits.unlimited
     if not metered and not queue_pairs_left:
         return None
@@ -154,7 +153,7 @@ def record_of(guard: Guard, queue_pairs_left: Mapping[str, int | None]) -> Safet
 
 
 class _Paused(NamedTuple):
-    """Pause that a host sent between two samples; all in seconds."""
+    """Pause that a host sent between two samples. All in seconds."""
 
     begin: float
     end: float
@@ -166,12 +165,12 @@ class _RunWatch:
 
     Args:
         limits: of the campaign.
-        used_before: pause in seconds that earlier runs have used.
-        guard: knows what others use meanwhile; without it nobody does.
+        used_before: pause in seconds of earlier runs.
+        guard: gives the use of parallel runs, or None in another process.
 
     Attributes:
-        pause_seconds: that hosts have sent in this run.
-        tells_pause: whether any sample told of pause.
+        pause_seconds: sent by hosts in this run.
+        tells_pause: whether any sample had a reading of pause.
     """
 
     def __init__(self, limits: SafetyLimits, used_before: float, guard: Guard | None = None) -> None:
@@ -184,13 +183,13 @@ class _RunWatch:
         self._recent: dict[str, deque[_Paused]] = defaultdict(deque)
 
     def __reduce__(self) -> tuple[type[_RunWatch], tuple[SafetyLimits, float]]:
-        """A copy for another process: nobody there knows what others use."""
+        """Copy for another process, without the use of parallel runs."""
         return _RunWatch, (self._limits, self._used_before)
 
     def __call__(self, sample: Sample) -> str | None:
         begin = self._last.get(sample.host, 0.0)
-        if begin >= sample.seconds:  # a run that lost its agent is begun again, from zero
-            begin = min(0.0, sample.seconds)  # a reading from before the traffic begins tells of nothing that is ours
+        if begin >= sample.seconds:  # a run that lost its agent begins again from zero
+            begin = min(0.0, sample.seconds)  # a reading from before the traffic is not Collie's
             self._recent[sample.host].clear()
         self._last[sample.host] = sample.seconds
         self._add(sample, begin)
@@ -203,7 +202,7 @@ class _RunWatch:
         self.pause_seconds += paused
         recent = self._recent[sample.host]
         recent.append(_Paused(begin, sample.seconds, paused))
-        # What began more than a second ago leaves; the newest stays, however long it is.
+        # Entries older than a second leave. The newest stays, at any length.
         while len(recent) > 1 and recent[0].begin < sample.seconds - _SECOND - _SAME_MOMENT:
             recent.popleft()
 
@@ -246,10 +245,10 @@ def described(limits: SafetyLimits) -> dict[str, str]:
 
 
 def tightened(site: SafetyLimits, wanted: SafetyLimits) -> SafetyLimits:
-    """Return the limits of a site with those replaced that a user wants tighter.
+    """Return the limits of a site, tightened as requested.
 
     Raises:
-        UsageError: one is wanted looser than the site allows.
+        UsageError: a request is looser than the site allows.
     """
     chosen: dict[str, float | None] = {}
     for name in (field.name for field in fields(SafetyLimits)):
@@ -264,23 +263,23 @@ def tightened(site: SafetyLimits, wanted: SafetyLimits) -> SafetyLimits:
 
 
 def replaced(before: SafetyLimits, wanted: SafetyLimits) -> SafetyLimits:
-    """Return what a user wants now, and wanted before where nothing is said now."""
+    """Return the requested limits, with the earlier ones where none is requested."""
     changes = {name: value for name in OPTIONS if (value := getattr(wanted, name)) is not None}
     return dataclass_replace(before, **changes)
 
 
 def require_unshared(uses: Iterable[ForeignUse], *, shared_port: bool) -> tuple[ForeignUse, ...]:
-    """Refuse to begin on ports that somebody else uses.
+    """Refuse to begin on ports in other use.
 
     Args:
-        uses: what a testbed has seen in an idle window.
-        shared_port: go on all the same.
+        uses: other uses in an idle window.
+        shared_port: continue all the same.
 
     Returns:
-        What to warn of.
+        The uses to warn of.
 
     Raises:
-        PortShared: somebody else uses a port.
+        PortShared: a port is in other use.
     """
     found = tuple(uses)
     if any(use.forbids for use in found) and not shared_port:

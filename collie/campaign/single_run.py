@@ -1,4 +1,4 @@
-"""Single workloads outside a search: measured once, or an anomaly with its controls."""
+"""Single workloads outside a search: one measurement, or an anomaly with its controls."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Case:
     """An anomaly to run again.
 
     Attributes:
-        name: as the user said it.
+        name: as on the command line.
         workload: satisfies `mfs`.
-        symptom: what has to show.
+        symptom: the expected symptom.
         mfs: its conditions.
-        then: what the counters showed when it was found; None when that is not on record.
+        then: the counters at discovery, if on record.
     """
 
     name: str
@@ -43,14 +43,14 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """One run with everything that its verdict rests on.
+    """One run with the basis of its verdict.
 
     Attributes:
-        workload: what ran.
+        workload: the workload.
         sibling: its plain sibling.
-        bound: what a healthy subsystem delivers at each receiving host.
-        result: what came of the run.
-        verdict: None when there was nothing to judge.
+        bound: healthy throughput of each receiving host.
+        result: of the run.
+        verdict: None without a measurement.
     """
 
     workload: Workload
@@ -61,20 +61,20 @@ class JudgedRun:
 
 
 class SingleRunSession:
-    """A testbed on which single workloads are run and judged.
+    """A testbed for running and judging single workloads.
 
     Args:
-        testbed: where.
-        store: takes the runs.
+        testbed: the testbed.
+        store: receives the runs.
         space: gives plain values.
-        thresholds: from where on a reading is an anomaly.
-        calibration: ceilings that are known already.
-        sink: who watches.
-        guard: the safety limits; none by default.
-        levels: what healthy runs read, where that is known already.
+        thresholds: readings beyond which a run is anomalous.
+        calibration: known ceilings.
+        sink: receives events.
+        guard: the safety limits, none by default.
+        levels: levels of healthy runs, if known.
 
     Attributes:
-        safety: what was done to the network, once the testbed is closed; None on a simulation without limits.
+        safety: effect on the network once the testbed is closed, or None on a simulation without limits.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class SingleRunSession:
         return self.judge(workload)
 
     def judge(self, workload: Workload) -> JudgedRun:
-        """Run a workload, and its plain sibling only when the ceiling that is known already leaves a doubt.
+        """Run a workload, and its plain sibling only when the known ceiling leaves a doubt.
 
         Raises:
             TestbedError: the testbed is gone.
@@ -118,7 +118,7 @@ class SingleRunSession:
     def calibrate(
         self, repeats: int, sizes: Sequence[int] = DENSE_SIZES, opcodes: Sequence[Opcode] = ()
     ) -> Calibration:
-        """Measure plain traffic of every transport, opcode (or only some) and size.
+        """Measure plain traffic of every transport, size and given opcode, or all opcodes.
 
         Raises:
             TestbedError: the testbed is gone.
@@ -139,7 +139,7 @@ class SingleRunSession:
 
 @contextmanager
 def within_budget() -> Iterator[None]:
-    """Single workloads have no budget to end on: when the site's is spent there is no answer."""
+    """Turn a spent budget into a TestbedError: without the site's pause budget, single workloads have no result."""
     try:
         yield
     except BudgetSpent as spent:

@@ -1,7 +1,7 @@
-"""What a campaign has met: suspicions, anomalies whose explanation waits, explanations. It measures nothing.
+"""The observations of a campaign: suspicions, anomalies that await explanation, explanations. It measures nothing.
 
-A *suspicion* is a run that shows something, a *sighting* one that most likely shows what was met before. An anomaly is
-confirmed first, and then waits until its explanation pays.
+A *suspicion* is an anomalous run. A *sighting* is one that most likely repeats an earlier observation. An anomaly is
+confirmed first and then waits until its explanation pays.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from collie.workloads.workload import Workload
 
 @dataclass(eq=False)
 class Observation:
-    """A run that shows something.
+    """An anomalous run.
 
     Attributes:
-        workload: what ran.
+        workload: the workload.
         suspicion: its verdict.
-        measurement: what it showed.
+        measurement: its readings.
     """
 
     workload: Workload
@@ -42,14 +42,14 @@ class Observation:
 
 @dataclass(eq=False)
 class Suspicion(Observation):
-    """A suspicion that is to be confirmed.
+    """An anomalous run that awaits confirmation.
 
     Attributes:
-        run: that raised it.
-        lane: that made the run.
-        refuted: another lane has not seen it, so the one that has decides whether it is that lane's own.
-        taken: a lane confirms it just now.
-        alike: what else has shown the same meanwhile.
+        run: its number.
+        lane: its lane.
+        refuted: another lane did not reproduce it, so its lane decides whether the cause is that lane.
+        taken: a lane is confirming it.
+        alike: later observations of the same.
     """
 
     run: int
@@ -60,20 +60,20 @@ class Suspicion(Observation):
 
     @property
     def all_seen(self) -> tuple[Observation, ...]:
-        """Itself, and what else has shown the same."""
+        """This observation and its repetitions."""
         return (self, *self.alike)
 
 
 @dataclass(eq=False)
 class ConfirmedAnomaly(Observation):
-    """A confirmed anomaly, and the run that raised the suspicion.
+    """A confirmed anomaly with the run that raised the suspicion.
 
     Attributes:
-        anomaly: as it stands.
-        sightings: how often the search met it while its explanation was put off.
-        audits: runs that its explanation covers and that were made to see whether it holds.
-        covered_by: anomaly whose explanation, found while this one was being looked for, covers it.
-        abandoned: its explanation was begun by a pair that takes no further part.
+        anomaly: its current state.
+        sightings: of the search while it awaits explanation.
+        audits: runs that test its explanation.
+        covered_by: anomaly whose explanation covers it and was found during its extraction.
+        abandoned: the pair that explained it no longer measures.
     """
 
     anomaly: Anomaly
@@ -84,18 +84,18 @@ class ConfirmedAnomaly(Observation):
 
 
 class Triage:
-    """Everything that the pairs of one campaign have met, and share.
+    """The observations of all pairs of one campaign.
 
     Args:
-        measurer: knows what is ordinary, and the time.
-        store: keeps anomalies.
-        space: where explanations hold.
-        known: minimal feature sets that need not be found again; explanations are added to them.
+        measurer: gives signatures and time.
+        store: records anomalies.
+        space: of the explanations.
+        known: minimal feature sets to skip. Receives the explanations.
 
     Attributes:
         found: anomalies, in the order found.
-        suspects: suspicions that are to be confirmed, or are being confirmed.
-        waiting: anomalies whose explanation is put off.
+        suspects: suspicions that await confirmation or are in it.
+        waiting: anomalies that await explanation.
     """
 
     def __init__(self, measurer: Measurer, store: CampaignStore, space: Space, known: KnownAnomalies) -> None:
@@ -112,23 +112,23 @@ class Triage:
         self._on_record = {anomaly.id for anomaly in store.anomalies()}
 
     def keep(self, anomaly: Anomaly) -> None:
-        """Put an anomaly on record as it stands now."""
+        """Record the current state of an anomaly."""
         known = next((index for index, found in enumerate(self.found) if found.id == anomaly.id), None)
         if known is None:
             self.found.append(anomaly)
         else:
             self.found[known] = anomaly
-        # What is being replayed is on record already, possibly in a later and better state.
+        # During a replay the record can hold a later state.
         if not (self._measurer.replaying and anomaly.id in self._on_record):
             self._store.add_anomaly(anomaly)
 
     # --- Suspicions ---------------------------------------------------------------------------------------------------
 
     def suspect(self, suspect: Suspicion) -> bool:
-        """Take a suspicion for an anomaly that was met before, for one like another suspicion, or for a new one.
+        """Match an observation with confirmed anomalies and other suspicions, or add it as a new suspicion.
 
         Returns:
-            Whether it shows what is confirmed already; otherwise it waits to be confirmed.
+            Whether it repeats a confirmed anomaly. Otherwise it awaits confirmation.
         """
         confirmed = next(
             (
@@ -147,16 +147,16 @@ class Triage:
             alike.alike.append(suspect)
             return False
         if any(a.complete and not a.mfs.conditions and a.symptom is suspect.suspicion.symptom for a in self.found):
-            return True  # everything shows this symptom, whatever runs: nothing is left to explain
+            return True  # any workload shows this symptom, so nothing is left to explain
         self.suspects.append(suspect)
         return False
 
     def suspect_for(self, lane: Lane, *, alone: bool) -> Suspicion | None:
-        """Return a suspicion for a lane to look at: another lane's, or its own once that has been refuted.
+        """Return a suspicion for a lane: another lane's, or its refuted one.
 
         Args:
-            lane: that has time.
-            alone: no other lane is at work, so its own are its to confirm.
+            lane: an idle lane.
+            alone: no other lane is active, so it confirms its suspicions itself.
         """
         return next(
             (
@@ -168,7 +168,7 @@ class Triage:
         )
 
     def confirmed(self, suspect: Suspicion, anomaly: Anomaly, *, explain: bool) -> None:
-        """Note that a suspicion is an anomaly; with `explain` its explanation waits from now on."""
+        """Turn a suspicion into an anomaly, which with `explain` awaits explanation."""
         for _ in suspect.all_seen:
             self._sighted(anomaly)
         self.keep(anomaly)
@@ -184,8 +184,8 @@ class Triage:
         """Return an anomaly whose explanation pays now.
 
         Args:
-            explain_after_sightings: sightings from which on it does; 0 explains at once.
-            is_needed: whether so many explanations need the rest of the budget.
+            explain_after_sightings: sightings from which it does. 0 explains at once.
+            is_needed: whether this number of explanations needs the rest of the budget.
         """
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
@@ -198,7 +198,7 @@ class Triage:
 
     @contextmanager
     def explaining(self, confirmed: ConfirmedAnomaly) -> Iterator[None]:
-        """Take an anomaly up: of those that wait, or one whose explanation was contradicted."""
+        """Take up a waiting anomaly, or one with a contradicted explanation."""
         if confirmed in self.waiting:
             self.waiting.remove(confirmed)
         self._being_explained.append(confirmed)
@@ -208,19 +208,19 @@ class Triage:
             self._being_explained.remove(confirmed)
 
     def abandon(self, confirmed: ConfirmedAnomaly) -> None:
-        """Let an anomaly wait again, and first in the row, as the pair that was explaining it takes no further part."""
+        """Return an anomaly to the front of the queue, because its pair no longer measures."""
         confirmed.abandoned = True
         self.waiting.insert(0, confirmed)
 
     def explained(self, confirmed: ConfirmedAnomaly) -> None:
-        """Note an explanation. One that lacks conditions would hide what it does not explain, and covers nothing."""
+        """Record an explanation. An incomplete one would cover unrelated workloads, so it covers nothing."""
         if confirmed.anomaly.complete:
             self._known.add(self._widened(confirmed.anomaly))
             self._explained.append(confirmed)
         self.keep(confirmed.anomaly)
 
     def merge(self, explained: Anomaly) -> list[Anomaly]:
-        """Mark what waits and is explained by now as the same; return it."""
+        """Mark the waiting anomalies that an explanation covers, and return them."""
 
         def covers(confirmed: ConfirmedAnomaly) -> bool:
             return explained.symptom.is_related(confirmed.anomaly.symptom) and explained.mfs.covers(
@@ -238,30 +238,30 @@ class Triage:
         return merged
 
     def to_audit(self, workload: Workload, most: int) -> ConfirmedAnomaly | None:
-        """Return the explanation that covers a workload, if it has been put to the test fewer times than `most`."""
+        """Return the explanation that covers a workload, if it has fewer than `most` audits."""
         covering = (confirmed for confirmed in self._explained if confirmed.anomaly.mfs.covers(workload))
         return next((confirmed for confirmed in covering if confirmed.audits < most), None)
 
     def stands(self, confirmed: ConfirmedAnomaly) -> bool:
-        """Whether an explanation holds as far as is known: another lane may have found it wanting."""
+        """Whether an explanation still holds. Another lane can have contradicted it."""
         return confirmed in self._explained
 
     def contradicted(self, confirmed: ConfirmedAnomaly) -> None:
-        """Let an explanation no longer cover anything."""
+        """Withdraw an explanation."""
         self._known.remove(self._widened(confirmed.anomaly))
         self._explained.remove(confirmed)
 
     # --- Sightings ----------------------------------------------------------------------------------------------------
 
     def sight(self, workload: Workload) -> None:
-        """Note a proposal that was not run, as an explanation covers it."""
+        """Add a sighting for a skipped proposal."""
         covering = next((a for a in self.found if a.complete and a.mfs.covers(workload)), None)
         if covering is not None:
             self._sighted(covering)
 
     @property
     def prospects(self) -> DiscoveryEstimate | None:
-        """The chance of another find in the next hour; None when too little is known."""
+        """The chance of another find in the next hour, or None with too little data."""
         kinds = {anomaly.id: anomaly.same_as or anomaly.id for anomaly in self.found}
         return prospects(
             [anomaly.found_at_seconds for anomaly in self.found if anomaly.same_as is None],
@@ -273,18 +273,18 @@ class Triage:
         self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
 
     def _is_kin(self, waiting: ConfirmedAnomaly) -> bool:
-        """Whether something alike is explained already: the same cause, most likely, where its explanation ends."""
+        """Whether a similar anomaly is explained already, most likely with the same cause."""
         return any(self._is_sighting(other, waiting) for other in (*self._explained, *self._being_explained))
 
     def _is_sighting(self, before: Observation, seen: Observation) -> bool:
-        """Whether what was seen is most likely what was met before.
+        """Whether an observation most likely repeats an earlier one.
 
-        Signatures are taken anew: what is ordinary is known the better the longer a campaign runs.
+        Signatures are computed anew, because levels improve during a campaign.
         """
         if seen.suspicion.symptom is not before.suspicion.symptom:
             return False
         if before.workload.qp_type is not seen.workload.qp_type:
-            return False  # one counter often serves several transports, each with limits of its own
+            return False  # one counter often serves several transports with separate limits
         elsewhere = before.workload.opcode is not seen.workload.opcode
         signature = self._measurer.signature
         return same_cause(signature(before.measurement), signature(seen.measurement), elsewhere=elsewhere)

@@ -1,4 +1,4 @@
-"""Whether a run of plain traffic is a yardstick, which others may be held against. Pure."""
+"""Whether a run of plain traffic can serve as a reference for others. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collie.ports import HostLost, Measured, RunResult, SetupFailed, Unsupported
 
 
 def unfit(result: RunResult, unbounded: Verdict | None) -> str:
-    """Return why a run is none, as a clause without a subject; empty where it is one.
+    """Return why a run cannot, as a clause without a subject, or an empty string.
 
     Args:
         result: of the run.
-        unbounded: the verdict where nothing is expected of the throughput; None where nothing was measured.
+        unbounded: its verdict without a bound, or None without a measurement.
     """
     match result:
         case Measured(measurement) if unbounded is not None:

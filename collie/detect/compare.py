@@ -162,7 +162,7 @@ def compare(
         rule: number of pairs that decide.
         limits: differences that count.
         chances: declared for single pairs.
-        pairs: empty; receives each pair, so that an abandoned comparison keeps its pairs.
+        pairs: empty. Receives each pair, so that an abandoned comparison keeps its pairs.
         expects_healthy: the candidate runs first, and a healthy candidate ends the comparison: it cannot be a
             regression.
     """

@@ -108,7 +108,7 @@ def confirm(workload: Workload, symptom: Symptom, policy: Confirmation, suspicio
         workload: of the suspicion.
         symptom: of the suspicion.
         policy: number of runs.
-        suspicion: its verdict; without it no run is clear.
+        suspicion: its verdict. Without it no run is clear.
     """
     may_be_clear = suspicion is not None and policy.is_clear(suspicion)
     reproduced: list[Verdict] = []
@@ -150,7 +150,7 @@ def odds(policy: Confirmation, shows: float, clear: float = 0.0) -> Odds:
     Args:
         policy: number of runs.
         shows: chance that a run reproduces the symptom, clearly or not.
-        clear: chance that it does so clearly; 0 after a suspicion that was not clear.
+        clear: chance that it does so clearly, or 0 after a suspicion that was not clear.
     """
 
     @cache

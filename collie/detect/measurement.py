@@ -14,7 +14,7 @@ class HostMeasurement:
         host: `a`, `b`, ...: the role in the plan.
         delivered_bps: payload bits/s received by this host over all its flows, or None when it receives none.
         delivered_pps: payload packets/s received, likewise.
-        tx_pause_ratio: share of time for which this host asked its peer to stop, the largest over its priorities; None
+        tx_pause_ratio: share of time for which this host asked its peer to stop, the largest over its priorities. None
             on a NIC without pause counters.
         rx_pause_ratio: the same, received.
         loss_ratio: discarded and out-of-sequence packets over all received, or None without such a counter.
@@ -54,13 +54,13 @@ class GeneratorHealth:
         empty_queue_ratio: posts that found the send queue empty.
         completion_errors: by name of the status in the verbs API.
         qp_rate_ratio: slowest over fastest queue pair since the start of traffic, or None with one queue pair.
-        slowest_qp_share: upper limit of the slowest queue pair's rate in the window over the mean of its flow; None
+        slowest_qp_share: upper limit of the slowest queue pair's rate in the window over the mean of its flow. None
             with few queue pairs, or with too few completions to compare them.
         cpu_wait_ratio: share of the window in which a generator was ready to run and had no CPU, the largest of the
-            hosts; None where the kernel does not report it.
-        data_path: `native` or `pyverbs`; both, with a comma, where hosts differ; None on the simulator.
-        queue_fill_ratio: fill level of send queues when refilled, of the host with the lowest; 0 for a queue of one
-            round; None without a report.
+            hosts, or None where the kernel does not report it.
+        data_path: `native` or `pyverbs`. Both, with a comma, where hosts differ, or None on the simulator.
+        queue_fill_ratio: fill level of send queues when refilled, of the host with the lowest, or 0 for a queue of one
+            round, or None without a report.
     """
 
     driven: bool = True
@@ -124,9 +124,9 @@ class Measurement:
         series: every sample, start-up included.
         notes: remarks that void nothing: flow control off, a counter that never counts.
         wrong_bytes: payload bytes that differ from those sent, or None without a comparison.
-        stopped: reason for which the watch stopped the run before its window was full; all readings are then means over
+        stopped: reason for which the watch stopped the run before its window was full. All readings are then means over
             all samples, start-up included.
-        victim: a plain flow beside the workload; it counts in host counters and generator readings, but in no other
+        victim: a plain flow beside the workload. It counts in host counters and generator readings, but in no other
             reading. None unless requested and possible (`notes`).
     """
 

@@ -84,8 +84,8 @@ class Levels:
     """Upper levels of healthy runs, counter by counter.
 
     Attributes:
-        ordinary: events per packet that nearly all healthy runs stay under; absent counters are unknown.
-        packets: the counters of arriving packets; without any, readings are not scaled.
+        ordinary: events per packet that nearly all healthy runs stay under. Absent counters are unknown.
+        packets: the counters of arriving packets. Without any, readings are not scaled.
     """
 
     ordinary: Mapping[str, float] = field(default_factory=dict)

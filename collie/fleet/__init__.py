@@ -1,1 +1,1 @@
-"""The odd host of a fleet: the battery, its readings, the judgement. Pure (`docs/explanation/fleet-judgement.md`)."""
+"""The odd host of a fleet: battery, readings, judgement. Pure (`docs/explanation/fleet-judgement.md`)."""

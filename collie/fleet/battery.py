@@ -1,8 +1,7 @@
 """The battery: the same short runs for every host, after the self-checks of MegaScale (Jiang et al., NSDI '24).
 
-A host sends to its neighbours around a ring, to itself beside what a neighbour sends, and takes what several send at
-once. Probes go from plain to special: each special one asks more of one component, which is then the suspect when a
-host is odd there and nowhere before.
+Hosts send to neighbours on a ring, to themselves beside a neighbour's traffic, and several to one. Probes go from plain
+to special. Each special probe stresses one component, which is the suspect when a host is odd in that probe alone.
 """
 
 from __future__ import annotations
@@ -22,29 +21,28 @@ from collie.workloads.plan import HOST_B, ROLES
 from collie.workloads.workload import Direction, Workload
 
 MIN_HOSTS: Final = 4
-"""A host is compared with runs that it had no part in; with three hosts these are one pair's."""
+"""A host is compared with runs that exclude it. Three hosts leave one pair of those."""
 MIN_PEER_READINGS: Final = 12
-"""Readings of its peers that a host is compared with, where repeating gives them: a median and a spread of less say so
-little that only a host beyond all reason would stand out (`judge.bar`)."""
+"""Peer readings that repetition provides. The median and spread of fewer detect only extreme hosts (`spread.bar`)."""
 _NEIGHBOURS: Final = 2
-"""Every host meets so many on either side. It is blamed for what it shows with all of them, so that it takes four
-faulty ones around a sound one to have it blamed in their place."""
+"""Neighbours of a host on either side. A host is blamed for deviations with all partners, so it takes four faulty ones
+to incriminate a sound host."""
 _EVERYBODY: Final = 5
-"""Hosts up to which everybody meets everybody: an odd host has a part in most runs of so small a fleet, and a sound one
-that never met it would be what differs."""
+"""Hosts up to which each pairs with all: in so small a fleet most runs include an odd host, and a sound one that never
+ran with it would stand out."""
 _CROWD_SHARE: Final = 10
-"""At most one in so many hosts has a part in one run of all to one, so that few of the runs have an odd one in it."""
+"""A run of all to one uses at most one in this many hosts, so that few runs include an odd one."""
 
 
 class Stage(StrEnum):
-    """Who sends to whom."""
+    """The traffic pattern of a probe."""
 
     RING = "ring"
-    """Neighbours to each other, both ways: both hosts are under test."""
+    """Neighbours to each other, both ways. Both hosts are under test."""
     LOOPBACK = "loopback"
-    """A host to itself, beside what its neighbour sends to it."""
+    """A host to itself, beside a neighbour's traffic to it."""
     ALL_TO_ONE = "all to one"
-    """Several hosts to one, which is under test."""
+    """Several hosts to the one under test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +51,11 @@ class Probe:
 
     Attributes:
         name: in messages and reports.
-        stage: who sends to whom.
-        workload: what is sent.
-        stresses: the component of which it asks more than the probes before it; None for a plain one.
-        needs_hardware: that component is a unit of a NIC: a device that is software has none, and its host would only
-            be kept busy, to the point of answering nobody.
+        stage: the traffic pattern.
+        workload: the traffic.
+        stresses: the component that it loads more than the probes before it, or None for a plain one.
+        needs_hardware: the component is a unit of a NIC. A software device lacks it, and the probe would only overload
+            the host.
     """
 
     name: str
@@ -73,7 +71,7 @@ class Probe:
 
     @property
     def is_one_at_a_time(self) -> bool:
-        """Whether each message waits for the answer to the one before, so that its rate tells how long that takes."""
+        """Whether each message waits for the answer to the one before, so that the rate measures latency."""
         return self.workload.qps == self.workload.send_wq_depth == 1
 
 
@@ -122,10 +120,10 @@ BATTERY: Final = (
         needs_hardware=True,
     ),
 )
-"""`segments` puts short segments behind long ones, which strict ordering of PCIe writes makes wait (paper, #9); `mixed
-sizes` puts answers to short messages of many queue pairs beside long ones (paper, #10); `one at a time` is as fast as
-answers come, where the others keep so much under way that they hide a longer way; `loopback` and `all to one` bring a
-host more than it takes, so that its flow control has to act (paper, #13)."""
+"""`segments` puts short segments behind long ones, which strictly ordered PCIe writes delay (paper, #9). `mixed sizes`
+puts answers to short messages of many queue pairs beside long ones (paper, #10). `one at a time` runs at the latency of
+answers, which outstanding messages hide elsewhere. `loopback` and `all to one` exceed a host's capacity and trigger
+flow control (paper, #13)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ class Group:
 
     Attributes:
         hosts: by role: a, b, c, ...
-        probes: that they run, in order.
+        probes: in order.
     """
 
     hosts: tuple[str, ...]
@@ -142,20 +140,20 @@ class Group:
 
 
 def grouping(hosts: Iterable[str]) -> Callable[[str], str]:
-    """Return by what hosts are told apart: by their machine, unless all are devices of one.
+    """Return the unit of comparison: the host machine, or the device if all devices share one.
 
-    Devices of one machine share its PCIe and its memory: what is wrong there is wrong with all of them.
+    Devices of one host share its PCIe and memory, and so its faults.
     """
     return host_of if len({host_of(host) for host in hosts}) > 1 else str
 
 
 def is_large_enough(hosts: Sequence[str]) -> bool:
-    """Whether a fleet has enough hosts for the odd one to be told from its partners."""
+    """Whether a fleet has enough hosts to separate an odd host from its partners."""
     return len(set(map(grouping(hosts), hosts))) >= MIN_HOSTS
 
 
 def repeats(hosts: Sequence[str]) -> int:
-    """Return how often the battery is run: small fleets have few peers, and make up for it by repeating.
+    """Return the repetitions of the battery. Small fleets repeat it for want of peers.
 
     Args:
         hosts: as for `rounds`.
@@ -163,19 +161,18 @@ def repeats(hosts: Sequence[str]) -> int:
     apart = grouping(hosts)
     pairs = _pairs(hosts)
     parts = Counter(apart(host) for pair in pairs for host in pair)
-    fewest = len(pairs) - max(parts.values())  # that a host, or its machine, has no part in
+    fewest = len(pairs) - max(parts.values())  # pairs without this host
     return max(1, math.ceil(MIN_PEER_READINGS / fewest))
 
 
 def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tuple[Group, ...], ...]:
-    """Return who measures with whom, once through the battery: the groups of one round share no host.
+    """Return the groups of each round, once through the battery. Groups of one round share no host.
 
-    Devices of one host are in no group together, as loopback across ports is no peer of traffic between hosts; unless
-    the fleet is one host, where there is nothing else. Nor are they in two groups of one round: they share its PCIe and
-    its memory.
+    Devices of one host share its PCIe and memory, so they are never in two groups of one round. They are in one group
+    only when the fleet is one host, because loopback across ports is no peer of traffic between hosts.
 
     Args:
-        hosts: in the order of the ring; at least `MIN_HOSTS`.
+        hosts: in the order of the ring. At least `MIN_HOSTS`.
         battery: the probes.
     """
     probes = tuple(battery)
@@ -187,14 +184,14 @@ def rounds(hosts: Sequence[str], battery: Iterable[Probe] = BATTERY) -> tuple[tu
 
 
 def _steps(hosts: int) -> range:
-    """Return how far along the ring the neighbours are that a host sends to."""
+    """Return the distances on the ring at which hosts pair."""
     return range(1, hosts if hosts <= _EVERYBODY else _NEIGHBOURS + 1)
 
 
 def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return who sends to whom: every host to the next ones around the ring, and the ones before it to every host.
+    """Return the pairs: every host to its successors on the ring, and its predecessors to it.
 
-    That is the same twice, unless there are more devices on one machine than on others.
+    Both are the same unless hosts have different numbers of devices.
     """
     apart = grouping(hosts)
     steps = len(_steps(len(hosts)))
@@ -207,7 +204,7 @@ def _pairs(hosts: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _nearest(hosts: Sequence[str], apart: Callable[[str], str], index: int, direction: int, count: int) -> list[str]:
-    """Return so many of the next ones around the ring that a host may meet, of as many machines as there are."""
+    """Return this many partners next on the ring, on as many different hosts as possible."""
     chosen: dict[str, str] = {}
     more = []
     for other in _around(hosts, index, direction):
@@ -222,7 +219,7 @@ def _nearest(hosts: Sequence[str], apart: Callable[[str], str], index: int, dire
 
 
 def _around(hosts: Sequence[str], index: int, direction: int = 1) -> Iterator[str]:
-    """Yield the others, in order around the ring from a host."""
+    """Yield the others in ring order from a host."""
     return (hosts[(index + direction * step) % len(hosts)] for step in range(1, len(hosts)))
 
 
@@ -232,7 +229,7 @@ def _who_may_meet(hosts: Sequence[str]) -> Callable[[str, str], bool]:
 
 
 def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return groups of several hosts that send to one, role b; everybody is that one twice, with other senders."""
+    """Return groups of several senders to one host, role b. Each host receives twice, from different senders."""
     senders = min(MAX_HOSTS, len(hosts) // _CROWD_SHARE) - 1
     if senders < 2:
         return []
@@ -247,7 +244,7 @@ def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _disjoint(groups: Iterable[Group]) -> list[tuple[Group, ...]]:
-    """Put each group into the first round that has none of its hosts."""
+    """Put each group into the first round without its hosts."""
     made: list[list[Group]] = []
     taken: list[set[str]] = []
     for group in groups:

@@ -1,22 +1,25 @@
-"""Which host is the odd one, after Minder (Deng et al., NSDI '25): machines that do the same show the same.
+"""The odd host of a fleet, after Minder (Deng et al., NSDI '25): machines with the same work show the same metrics.
 
-Terms. A *metric* is a counter, or what the generator delivered, within one probe of the battery. A *reading* is a
-metric of one host in one run, as a series of samples. The *peers* of a host are the readings of the others in runs that
-the host had no part in: a fault shows at both ends of a run, so what a host's own partners read proves nothing against
-it.
+Terms. A *metric* is a counter or the delivered rate within one probe. A *reading* is a metric of one host in one run,
+as a series of samples. The *peers* of a host are readings of other hosts in runs without it: a fault affects both ends
+of a run, so partners are no evidence against the host.
 
-A reading *deviates* by (reading - median of the peers) / spread of the peers; of logarithms where all peers read
-something, so that half as much is as far off as twice as much. The spread is their median absolute deviation, scaled to
-a normal distribution's standard deviation, and never less than what nobody would call unusual (`MIN_SPREAD`) or than
-one event in the window. The deviation of a host has to *last*: it is the least of `LASTING` consecutive samples, on one
-side, and of that the least over all runs of the host. So it is what the host shows whomever it is paired with, and a
-neighbour of an odd host, which is odd in one pair of four, stays at its place.
+A reading *deviates* by (reading - median of the peers) / spread of the peers, in logarithms if all peers are above
+zero, so that half and twice as much are equally far. The spread is their median absolute deviation, scaled to a normal
+standard deviation, at least `MIN_SPREAD` of the median and one event per window. A host's deviation is the smallest
+over `LASTING` consecutive samples on one side, and of that the smallest over all its runs.
 
-False alarms. A fleet with nothing odd is accused with a chance of at most `false_alarm`. With N hosts, M metrics
-compared and W stretches of `LASTING` samples in a window, 2 N M W deviations could exceed the bar by chance (on either
-side); each may do so with a chance of `false_alarm / (2 N M W)`, and the bar is where Student's t has that tail
-(`spread.bar`). That the deviation has to hold in every run of the host comes on top. It is not counted, as healthy
-hosts differ a little too, and one that does so does it in all of its runs.
+Invariant. A fleet without an odd host is accused with a probability of at most `false_alarm`. With N hosts, M metrics
+and W stretches of `LASTING` samples per window, 2 N M W deviations can exceed the bar by chance. Each has a share of
+`false_alarm / (2 N M W)`, and the bar is where Student's t has that tail (`spread.bar`). The agreement of all runs
+lowers the probability further, which is not counted: healthy hosts differ slightly, and consistently.
+
+Worked example. Eight hosts run two probes, each host with four partners, in windows of ten seconds: N = 8, M = 2, W =
+7, so each deviation has a share of 0.01 / 224 = 4.5e-5. A host has 24 peer readings per metric, which give 8 degrees of
+freedom and a bar of 7.2 spreads. All hosts deliver 100 Gbit/s within 0.5 % in `stream`, so the spread is the minimum, 2
+%, and the healthy range 87 to 116 Gbit/s (exp(7.2 x 0.02) = 1.156). Host h3 delivers 80 Gbit/s with every partner:
+ln(0.8) / (7.2 x 0.02) = -1.5 bars, odd. Its partners also read 80 Gbit/s, but in one of four runs, so their smallest
+deviation is near 0.
 """
 
 from __future__ import annotations
@@ -38,28 +41,28 @@ from collie.fleet.reading import DELIVERED, PATH_MTU, HostReading
 from collie.fleet.spread import bar, freedom
 
 FALSE_ALARM: Final = 0.01
-"""Chance that a fleet with nothing odd is accused, unless the user states another: one such fleet in a hundred."""
+"""Default probability that a fleet without an odd host is accused."""
 LASTING: Final = 4
-"""Consecutive samples for which a deviation has to last: what makes a window stable elsewhere in Collie."""
+"""Consecutive samples of a deviation: the minimum of a stable window elsewhere in Collie."""
 MIN_SPREAD: Final = 0.02
-"""Of the median: traffic differs by so much from run to run without anybody calling it unusual (`counters.unusual`)."""
+"""Minimum spread, as a share of the median: ordinary variation between runs (`counters.unusual`)."""
 MIN_RUNS: Final = 2
-"""Of a host, and readings of its peers at least one more, before it is compared with them."""
+"""Minimum runs of a host. Its peers need one reading more."""
 MIN_PARTNERS: Final = 2
-"""Machines that a host was in runs with, before it can be told from its partner."""
+"""Minimum number of partner hosts, to separate a host from its partner."""
 SLOW_ANSWER: Final = 0.5
-"""Share of its peers' rate below which a host that sends one message at a time has something in its way: answers that
-take twice as long are no matter of a slower unit, which has nothing to do meanwhile."""
+"""Share of the peers' rate below which a host with one message at a time is obstructed. A slow unit, idle meanwhile,
+does not double the latency."""
 _LARGEST: Final = 700.0
-"""Logarithm up to which there are numbers."""
+"""Largest logarithm of a finite number."""
 
 _DERIVED: Final = {DELIVERED: ("throughput", "bit/s"), PATH_MTU: ("path MTU", "bytes")}
-"""Component and unit of what is no counter."""
+"""Component and unit of metrics that are not counters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What is compared: a name as in `Reading.samples`, within a probe."""
+    """A compared quantity: a name as in `HostReading.samples`, within a probe."""
 
     probe: str
     name: str
@@ -73,14 +76,13 @@ class MetricDeviation:
     """A metric of a host against its peers.
 
     Attributes:
-        metric: which.
-        component: the part that it points at, by the catalog.
+        metric: the metric.
+        component: the component that it points at, by the catalog.
         unit: of the values.
         value: median over the host's runs.
         median: of the peers.
-        low, high: the healthy range: what chance explains among the peers.
-        score: lasting deviation over the bar; at 1 chance is no explanation any more. Negative where the host reads
-            less than its peers.
+        low, high: the healthy range, by chance among the peers.
+        score: lasting deviation over the bar. Chance is no explanation from 1. Negative below the peers.
     """
 
     metric: Metric
@@ -100,13 +102,13 @@ class MetricDeviation:
 
 @dataclass(frozen=True, slots=True)
 class HostAssessment:
-    """One host.
+    """The judgement of one host.
 
     Attributes:
         host: its name.
-        signs: everything compared, the largest deviation first.
-        telling: what gives it away; of a host that is not odd, the metric in which it comes nearest to that.
-        component: what is at fault, as far as the battery tells; None unless the host is odd.
+        signs: all comparisons, the largest deviation first.
+        telling: the decisive comparison, or the largest of a host that is not odd.
+        component: the faulty component, as far as the battery separates them, or None unless odd.
     """
 
     host: str
@@ -116,29 +118,29 @@ class HostAssessment:
 
     @property
     def is_odd(self) -> bool:
-        """Whether it is not like the others."""
+        """Whether the host is odd."""
         return self.component is not None
 
     @property
     def score(self) -> float:
-        """How far what gives it away is off, in bars, whatever the side."""
+        """Magnitude of the decisive deviation, in bars."""
         return abs(self.telling.score)
 
     @property
     def odd_signs(self) -> tuple[MetricDeviation, ...]:
-        """The metrics in which it is odd, what gives it away first."""
+        """The odd metrics, the decisive one first."""
         return tuple(sorted((sign for sign in self.signs if sign.is_odd), key=lambda sign: sign is not self.telling))
 
 
 @dataclass(frozen=True, slots=True)
 class FleetVerdict:
-    """All hosts.
+    """The judgement of all hosts.
 
     Attributes:
         standings: the oddest host first.
-        unjudged: hosts of which too little was read to compare them.
-        metrics: compared.
-        false_alarm: chance that a fleet with nothing odd is accused, at most.
+        unjudged: hosts with too few readings for a comparison.
+        metrics: number of metrics compared.
+        false_alarm: bound on the probability of accusing a fleet without an odd host.
     """
 
     standings: tuple[HostAssessment, ...]
@@ -148,7 +150,7 @@ class FleetVerdict:
 
     @property
     def odd(self) -> tuple[HostAssessment, ...]:
-        """The hosts that are not like the others, the oddest first."""
+        """The odd hosts, the oddest first."""
         return tuple(standing for standing in self.standings if standing.is_odd)
 
 
@@ -159,17 +161,17 @@ def judge(
     catalog: Catalog,
     false_alarm: float = FALSE_ALARM,
 ) -> FleetVerdict:
-    """Compare every host with its peers, in every metric.
+    """Compare every host with its peers in every metric.
 
-    One of several that send to the same host may be what is odd about the run: where several did, a run counts only
-    when no sender was found odd with its neighbours.
+    With several senders, any of them can cause a deviation. Such a run counts only if no sender is odd among its
+    neighbours.
 
     Args:
         readings: of all runs.
-        hosts: that should have been measured.
+        hosts: the whole fleet.
         battery: the probes, plain ones first.
         catalog: describes the counters.
-        false_alarm: chance that a fleet with nothing odd is accused; above 0 and below 1.
+        false_alarm: probability of accusing a fleet without an odd host. Above 0 and below 1.
     """
     taken = list(readings)
     crowds = {probe.name for probe in battery if probe.stage is Stage.ALL_TO_ONE}
@@ -205,9 +207,9 @@ def _compared(
 
 
 def _known(readings: Iterable[HostReading]) -> set[str]:
-    """Return the hosts of which enough is known, whether or not anything differs between any two.
+    """Return the hosts with enough readings, whether or not any differ.
 
-    What was agreed on is known of a run that nobody could read, and of one in which nothing moved.
+    The agreed path MTU does not count: it exists even for a run without readings or traffic.
     """
     by_probe: dict[str, list[HostReading]] = defaultdict(list)
     for reading in readings:
@@ -225,7 +227,7 @@ def _component(metric: Metric, catalog: Catalog) -> tuple[str, str]:
 
 
 class _Peers(NamedTuple):
-    """What the peers of a host read: median, and the range that chance explains."""
+    """The peers of a host: median, and the range that chance explains."""
 
     median: float
     low: float
@@ -234,7 +236,7 @@ class _Peers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Against:
-    """A host's own readings, as indices, and those of its peers, as a mask."""
+    """A host's readings as indices, and those of its peers as a mask."""
 
     host: str
     own: tuple[int, ...]
@@ -242,7 +244,7 @@ class _Against:
 
 
 def _sides(readings: Sequence[HostReading]) -> list[_Against]:
-    """Return who is compared with what, for every host of which enough is known."""
+    """Return the comparison of every host with enough readings."""
     runs = np.asarray([reading.run for reading in readings])
     machine = grouping(reading.host for reading in readings)
     own: dict[str, list[int]] = defaultdict(list)
@@ -264,13 +266,13 @@ def _sides(readings: Sequence[HostReading]) -> list[_Against]:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One metric: every reading of it.
+    """All readings of one metric.
 
     Attributes:
-        sides: who is compared with what.
+        sides: the comparisons.
         series: the samples of each reading.
         levels: mean of each reading.
-        one_event: per second: what one event in the window comes to.
+        one_event: rate of one event in the window.
     """
 
     sides: Sequence[_Against]
@@ -280,11 +282,11 @@ class _Column:
 
     @property
     def stretches(self) -> int:
-        """In how many places of a window a deviation may last long enough."""
+        """Number of positions of a lasting deviation in a window."""
         return max(max(1, len(samples) - LASTING + 1) for samples in self.series)
 
     def deviations(self, tail: float) -> Iterator[tuple[str, float, _Peers, float]]:
-        """Yield host, its level, its peers and its score, for each host of which enough is known."""
+        """Yield host, level, peers and score of each comparison."""
         for side in self.sides:
             peers = self.levels[side.peers]
             scale = _Scale(peers, self.one_event)
@@ -298,17 +300,17 @@ class _Column:
 
 
 class _Scale:
-    """How far apart values are: by their ratio where all peers read something, else by their difference.
+    """The scale of a metric: logarithmic if all peers are above zero, else linear.
 
-    By difference nothing can lie more than its own median below it, however little is left of a rate.
+    On a linear scale a low rate deviates by at most its median.
 
     Args:
         peers: their levels.
-        one_event: what one event in the window comes to: less is not told from it.
+        one_event: rate of one event in the window, the resolution.
 
     Attributes:
-        middle: median of the peers, as a place.
-        spread: of the peers, between places.
+        middle: median of the peers on this scale.
+        spread: of the peers on this scale.
     """
 
     def __init__(self, peers: NDArray[np.float64], one_event: float) -> None:
@@ -320,16 +322,16 @@ class _Scale:
         self.spread = max(SPREAD_OF_NORMAL * _median(np.abs(places - self.middle)), least)
 
     def place(self, value: float) -> float:
-        """Return where a value lies."""
+        """Return a value on this scale."""
         return math.log(max(value, self._one_event)) if self._by_ratio else value
 
     def value(self, place: float) -> float:
-        """Return the value at a place; none is below zero."""
+        """Return the value at a place, at least zero."""
         return math.exp(min(place, _LARGEST)) if self._by_ratio else max(0.0, place)
 
 
 def _median(values: NDArray[np.float64]) -> float:
-    """Return the median: `np.median` does the same at three times the price."""
+    """Return the median, three times as fast as `np.median`."""
     half = len(values) // 2
     if len(values) % 2:
         return float(np.partition(values, half)[half])
@@ -338,13 +340,13 @@ def _median(values: NDArray[np.float64]) -> float:
 
 
 def _lasting(deviations: Sequence[float]) -> float:
-    """Return the largest deviation to the upper side that lasts; 0 where none does."""
+    """Return the largest lasting deviation upwards, or 0 without one."""
     first_ends = range(min(LASTING, len(deviations)), len(deviations) + 1)
     return max(0.0, max(min(deviations[max(0, end - LASTING) : end]) for end in first_ends))
 
 
 def _columns(readings: Iterable[HostReading]) -> dict[Metric, _Column]:
-    """Sort readings by metric; one that reads the same everywhere tells nobody apart, and is left out."""
+    """Group readings by metric, without metrics that read the same everywhere."""
     by_metric: dict[Metric, list[HostReading]] = defaultdict(list)
     for reading in readings:
         for name in reading.samples:
@@ -355,7 +357,7 @@ def _columns(readings: Iterable[HostReading]) -> dict[Metric, _Column]:
         series = tuple(reading.samples[metric.name] for reading in entries)
         levels = np.asarray([sum(samples) / len(samples) for samples in series])
         if levels.min() < levels.max():
-            key = tuple(map(id, entries))  # most metrics of a probe are read in all of its runs
+            key = tuple(map(id, entries))  # most metrics of a probe exist in all its runs
             if key not in sides:
                 sides[key] = _sides(entries)
             one_event = 1.0 / median(reading.window_seconds for reading in entries)
@@ -373,14 +375,14 @@ def _standing(host: str, signs: list[MetricDeviation], battery: Sequence[Probe],
 def _diagnosis(
     odd: Sequence[MetricDeviation], battery: Sequence[Probe], catalog: Catalog
 ) -> tuple[MetricDeviation, str]:
-    """Return what gives a host away, and the component at fault: causes before what follows from them.
+    """Return the decisive deviation of a host and the faulty component: causes before consequences.
 
-    1. A counter of errors moves: wrong bits make for losses, repetitions and a slower flow.
-    2. The path MTU is smaller: that makes more work for every unit that handles packets.
-    3. Answers take twice as long (`SLOW_ANSWER`), and nothing is short meanwhile: that slows all that waits for them.
-    4. Otherwise the plainest probe in which the host is odd tells. In a plain one it is the counter of a resource that
-       has risen most, else what was delivered, else what deviates most; in a special one the component that the probe
-       stresses, if such a counter has risen or less was delivered there: pause that is missing tells of no component.
+    1. A counter of errors rises: wrong bits cause losses, retransmissions and lower rates.
+    2. The path MTU is smaller: every unit that handles packets has more work.
+    3. Answers take twice as long (`SLOW_ANSWER`) without a shortage of any resource.
+    4. Otherwise the plainest probe with a deviation decides. In a plain probe it is the resource counter that rose
+       most, else the delivered rate, else the largest deviation. In a special probe it is the stressed component, if
+       such a counter rose or the rate fell: missing pause points at no component.
 
     Args:
         odd: not empty, the largest deviation first.

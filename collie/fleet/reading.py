@@ -1,4 +1,4 @@
-"""What a run of the battery read on one host: its per-second series, within the window of the run."""
+"""Per-second series of one host in a run of the battery, within the window of the run."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class HostReading:
 
     Attributes:
         host: its name.
-        run: number of the run; partners have the same.
+        run: number of the run, shared by partners.
         partners: the other hosts of the run.
         probe: name of the probe.
-        samples: by metric, one value per second of the window: `DELIVERED`, `PATH_MTU` (what was agreed on, bytes), and
-            counters by name, as advance per second or as level.
+        samples: by metric, one value per second of the window: `DELIVERED`, `PATH_MTU` (bytes, as agreed), and counters
+            as advance per second or as level.
         window_seconds: length of the window.
     """
 
@@ -43,22 +43,23 @@ class HostReading:
 def readings_of(
     measurement: Measurement, workload: Workload, hosts: Sequence[str], probe: Probe, run: int
 ) -> Iterator[HostReading]:
-    """Yield what the hosts under test read in a run; nothing of one that was stopped, or of a host without samples.
+    """Yield the readings of the hosts under test, without stopped runs and hosts without samples.
 
-    What voids a verdict about a workload voids nothing here: an error counter that moved, or a host that could not
-    drive the traffic, is what makes a host unlike its peers.
+    Problems that void a verdict on a workload count here: moving error counters or an overloaded host distinguish a
+    host from its peers.
 
     Args:
         measurement: of the run.
-        workload: that ran: the probe's, fitted to the hosts.
+        workload: the probe's, fitted to the hosts.
         hosts: by role.
-        probe: what was asked for.
+        probe: the probe.
         run: its number.
     """
     if measurement.stopped:
         return
     last = {sample.host: sample.seconds for sample in measurement.series}
-    end, window = min(last.values(), default=0.0), measurement.window_seconds  # the window ends where a host does
+    # the window ends with the host that stops first
+    end, window = min(last.values(), default=0.0), measurement.window_seconds
     begin = end - window
     for role, host in zip(ROLES, hosts, strict=False):
         if role not in probe.under_test:
@@ -73,7 +74,7 @@ def readings_of(
 
 
 def _by_second(samples: Sequence[Sample], begin: float, window_seconds: float) -> list[list[Sample]]:
-    """Sort samples into seconds."""
+    """Group samples by second."""
     count = max(1, int(window_seconds + 0.5))
     seconds: list[list[Sample]] = [[] for _ in range(count)]
     for sample in samples:
@@ -83,9 +84,9 @@ def _by_second(samples: Sequence[Sample], begin: float, window_seconds: float) -
 
 
 def _columns(seconds: Sequence[Sequence[Sample]]) -> dict[str, tuple[float, ...]]:
-    """Return each metric over the window, from when on it is known: what is refreshed seldom takes its time to tell.
+    """Return each metric over the window, from its first known value: a slow refresh delays it.
 
-    One that is unknown after that is left out, as unknown is not zero.
+    A metric with later gaps is left out, because unknown is not zero.
     """
     means = [_means(second) for second in seconds]
     found = {}

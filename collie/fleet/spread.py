@@ -1,4 +1,4 @@
-"""How far from its peers a reading has to lie before chance is no explanation."""
+"""The deviation from the peers beyond which chance is no explanation."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from statistics import NormalDist
 from typing import Final
 
 EFFICIENCY: Final = 0.37
-"""A median absolute deviation of n readings is as sure as a standard deviation of 0.37 n (normal readings, large n;
-Rousseeuw and Croux, JASA 88, 1993)."""
+"""Statistical efficiency: a median absolute deviation of n readings is as precise as a standard deviation of 0.37 n
+(normal readings, large n; Rousseeuw and Croux, JASA 88, 1993)."""
 _LIKE_NORMAL: Final = 400
-"""Degrees of freedom from which Student's t is the normal distribution, for what is asked here."""
+"""Degrees of freedom from which the normal distribution approximates Student's t well enough."""
 
 
 def freedom(readings: int) -> int:
-    """Return the degrees of freedom of the spread that so many readings tell."""
+    """Return the degrees of freedom of a spread from this many readings."""
     return max(1, int(EFFICIENCY * (readings - 1)))
 
 
 @lru_cache(maxsize=4096)
 def bar(tail: float, degrees: int) -> float:
-    """Return the deviation, in spreads, that chance exceeds on one side with a probability of `tail`.
+    """Return the deviation, in spreads, that chance exceeds on one side with probability `tail`.
 
-    Student's t: the spread is itself estimated, so that few peers make for a high bar.
+    Student's t applies, because the spread is an estimate: few peers raise the bar.
 
     Args:
         tail: above 0 and below 0.5.
-        degrees: of freedom; at least 1.
+        degrees: of freedom. At least 1.
     """
     if degrees >= _LIKE_NORMAL:
         return -NormalDist().inv_cdf(tail)
@@ -44,7 +44,7 @@ def bar(tail: float, degrees: int) -> float:
 
 
 def _beyond(t: float, degrees: int) -> float:
-    """Return the chance that Student's t exceeds `t` > 0: half the incomplete beta function I_x(v/2, 1/2)."""
+    """Return the probability that Student's t exceeds `t` > 0: half the incomplete beta function I_x(v/2, 1/2)."""
     x = degrees / (degrees + t * t)
     return 0.5 * _incomplete_beta(x, degrees / 2.0, 0.5)
 

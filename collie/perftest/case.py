@@ -1,4 +1,4 @@
-"""An anomaly and its plain sibling as perftest commands, for a reader who has perftest and no Collie."""
+"""An anomaly and its plain sibling as perftest commands, for a reader without Collie."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from collie.workloads.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class PerftestCase:
-    """An anomaly in perftest's words.
+    """An anomaly in perftest's terms.
 
     Attributes:
-        name: of the anomaly, as the user wrote it.
-        symptom: that the anomaly shows.
+        name: of the anomaly, as on the command line.
+        symptom: of the anomaly.
         mfs: its conditions.
-        anomaly: its commands, or what perftest lacks for them.
-        sibling: the commands of the plain sibling, always there.
+        anomaly: its commands, or the options that perftest lacks for them.
+        sibling: the commands of the plain sibling, always present.
     """
 
     name: str
@@ -32,15 +32,15 @@ class PerftestCase:
 
 
 def in_perftest(name: str, workload: Workload, symptom: Symptom, mfs: Mfs, space: Space) -> PerftestCase:
-    """Put an anomaly into perftest's words.
+    """Express an anomaly in perftest's terms.
 
     Args:
         name: of the anomaly.
-        workload: that shows it.
-        symptom: that it shows.
-        mfs: its conditions, which decide what perftest may run otherwise.
+        workload: the workload that shows it.
+        symptom: its symptom.
+        mfs: its conditions, which decide the permitted differences.
         space: gives the plain values of the sibling.
     """
     anomaly = command_of(workload, mfs)
-    nearest = command_of(plain_sibling(anomaly.runs, space)).runs  # a queue may be deeper than perftest's deepest
+    nearest = command_of(plain_sibling(anomaly.runs, space)).runs  # a queue can be deeper than perftest's limit
     return PerftestCase(name, symptom, mfs, anomaly, command_of(nearest))

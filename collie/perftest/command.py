@@ -1,7 +1,7 @@
-"""The perftest commands of a workload, and what they cannot express of it.
+"""The perftest commands of a workload, and the fields that they cannot express.
 
-They are written by the table of `perftest_options.py` and read back: a field that does not return is a difference, and
-has a reason.
+The table of `options.py` writes the commands, and they are read back. A field that does not return is a difference with
+a reason.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from collie.workloads.plan import Flow, flows, is_peer
 from collie.workloads.workload import FIELD_NAMES, Connection, Memory, Opcode, QpType, Workload
 
 _ALWAYS_SAID = frozenset({"qp_type", "qps", "messages", "send_wq_depth", "recv_wq_depth", "wqe_batch"})
-"""Fields whose option is written even where it says what perftest does anyway: the reader looks for them."""
+"""Fields whose option is always written, even at perftest's default, because readers look for them."""
 
 _FOR_SOME_TIME = ("-D", "10")
-"""How long it runs is up to whoever runs it; a number of messages (`-n`) instead would cap the queues."""
+"""A duration, for the reader to change. A number of messages (`-n`) would cap the queues."""
 
 _BY_PROCESSES = (
     *("direction", "loopback", "requesters", "responders", "remote"),
     *("numa_node", "peer_numa_node", "memory", "peer_memory"),
 )
-"""Fields that are expressed by which processes run where, not by the options that all of them share."""
+"""Fields expressed by the placement of processes, not by common options."""
 
 _INCIDENTAL = frozenset(table.FIXED) | {"retry_cnt", "mr_bytes", "sq_psn", "max_dest_rd_atomic"}
-"""Fields that perftest may run otherwise without making it another workload, as long as no condition names them."""
+"""Fields in which perftest can differ, unless a condition names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class PerftestCommand:
     """One perftest process.
 
     Attributes:
-        role: of the host that it runs on: `a`, `b`, ...
-        server: role of the host that a client connects to; empty for a server.
-        argv: program and options, without those that depend on the hosts; and it must be told how long to run (`-D`).
-        numa_node: NUMA distance of its buffers; 0 is the NIC's own node. Other nodes need numactl.
+        role: of its host: `a`, `b`, ...
+        server: role of the host that a client connects to, empty for a server.
+        argv: program and options, without those that depend on the hosts and without the duration (`-D`).
+        numa_node: NUMA distance of its buffers. 0 is the NIC's node. Other nodes need numactl.
     """
 
     role: str
@@ -52,7 +52,7 @@ class PerftestCommand:
 
 @dataclass(frozen=True, slots=True)
 class PerftestPair:
-    """The two processes of one flow; the client requests. All pairs of a workload run at the same time."""
+    """The server and the requesting client of one flow. All pairs of a workload run at the same time."""
 
     flow: Flow
     server: PerftestCommand
@@ -61,12 +61,12 @@ class PerftestPair:
 
 @dataclass(frozen=True, slots=True)
 class PerftestDifference:
-    """A field that perftest runs otherwise.
+    """A field in which perftest differs.
 
     Attributes:
         field: of the workload.
         asked, runs: the value in the workload, and perftest's.
-        reason: what perftest lacks.
+        reason: the limitation of perftest.
     """
 
     field: str
@@ -77,14 +77,14 @@ class PerftestDifference:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A workload in perftest's words.
+    """A workload in perftest's terms.
 
     Attributes:
-        runs: what the commands run.
-        pairs: the commands, one pair per flow; none when perftest cannot express the workload.
-        lacks: the differences that make it another workload, or break a condition of the anomaly.
-        differs: the others.
-        requires: what the hosts must have beyond an old perftest.
+        runs: the workload of the commands.
+        pairs: the commands, one pair per flow, or none when perftest cannot express the workload.
+        lacks: differences that change the workload or break a condition of the anomaly.
+        differs: the other differences.
+        requires: prerequisites on the hosts beyond an old perftest.
     """
 
     runs: Workload
@@ -100,12 +100,12 @@ class Expression:
 
 
 def command_of(workload: Workload, conditions: Mfs | None = None) -> Expression:
-    """Return the perftest commands of a workload, or what they cannot express.
+    """Return the perftest commands of a workload, or the differences that prevent them.
 
     Args:
         workload: satisfies the constraints of the verbs API.
-        conditions: of the anomaly that the workload triggers. What none of them needs may differ; without conditions
-            only incidental fields may, such as the size of the memory regions.
+        conditions: of the anomaly that the workload triggers. Fields that none of them needs can differ. Without
+            conditions only incidental fields can, such as the size of the memory regions.
     """
     argv = (*table.PROGRAMS.get(workload.opcode, table.PROGRAMS[Opcode.SEND]), *_options(workload))
     runs = workload_of(shlex.join((*argv, *_FOR_SOME_TIME))).with_(
@@ -119,7 +119,7 @@ def command_of(workload: Workload, conditions: Mfs | None = None) -> Expression:
 
 
 def _options(workload: Workload) -> Iterator[str]:
-    """Write every option that comes nearest to a workload, in the order of the table."""
+    """Yield the options nearest to a workload, in the order of the table."""
     receives = workload.opcode.consumes_receive
     for option in table.OPTIONS:
         if workload.opcode not in option.opcodes:
@@ -153,7 +153,7 @@ def _nearest(option: table.Option, workload: Workload) -> Any:
 
 
 def _moderation(workload: Workload) -> int | None:
-    """Messages per completion (`-Q`); None where a post list longer than perftest's largest says it by itself."""
+    """Messages per completion (`-Q`), or None for a post list beyond perftest's limit, which implies it."""
     if workload.sq_sig_all:
         return 1
     if workload.wqe_batch == 1:

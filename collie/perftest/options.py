@@ -1,7 +1,7 @@
-"""What perftest's bandwidth tests can be told: one table to read a pasted command by, and to write an exported one.
+"""Options of perftest's bandwidth tests: one table to parse a pasted command and to write an exported one.
 
 After the parser and the manual page of perftest. Versions 4.5 (Debian 12) and 25.01 (Debian 13) have every option here,
-unless `since` says otherwise.
+except those in `REQUIRES`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROGRAMS: Mapping[Opcode, tuple[str, ...]] = {
     Opcode.FETCH_ADD: ("ib_atomic_bw", "--atomic_type=FETCH_AND_ADD"),
     Opcode.CMP_SWP: ("ib_atomic_bw", "--atomic_type=CMP_AND_SWAP"),
 }
-"""Program, and what else chooses the operation; none sends with immediate data."""
+"""Program and the options that choose the operation. No program sends with immediate data."""
 
 PROGRAM_NAMES = tuple(dict.fromkeys(program[0] for program in PROGRAMS.values()))
 
@@ -31,19 +31,19 @@ _RECEIVES = frozenset(opcode for opcode in Opcode if opcode.consumes_receive)
 _ATOMICS = frozenset(opcode for opcode in Opcode if opcode.is_atomic)
 
 PAGE_BYTES = 4096
-"""perftest gives every queue pair a buffer of one page, or of one message where that is longer."""
+"""Buffer of a queue pair: one page, or one message where that is longer."""
 
 MAX_CQ_MODERATION = 1024
 DEFAULT_CQ_MODERATION = 100
 MODERATED_UP_TO_BYTES = 8192
-"""Beyond this size every message is signalled unless `-Q` says otherwise."""
+"""Size beyond which every message is signalled without `-Q`."""
 
 DEFAULT_RECV_DEPTH = 512
 DEFAULT_ITERATIONS: Mapping[str, int] = {"ib_write_bw": 5000}
 OTHER_ITERATIONS = 1000
 
 FIXED: Mapping[str, int] = {"rnr_retry": 7, "min_rnr_timer": 12, "hop_limit": 255}
-"""Fields that perftest sets by itself, and to what."""
+"""Fields that perftest sets to a fixed value."""
 
 MAX_SEND_DEPTH = 15000
 
@@ -53,13 +53,13 @@ class Option:
     """An option that carries one field of a workload.
 
     Attributes:
-        names: short name first, where it has one; the first is written.
+        names: short name first, where it has one. The first is written.
         field: of a workload.
-        default: the field without the option; None where that is up to the port or the device.
-        read: the field's value from the option's text; a ValueError says what would be right.
-        write: the option's text for the field's value; None for a flag, which is given or not.
-        most: the largest value it takes; None where any goes.
-        opcodes: operations whose program takes it.
+        default: the field without the option, or None where the port or the device decides.
+        read: parses the option's text. A ValueError names the remedy.
+        write: formats the field's value, or None for a flag.
+        most: its largest value, or None without a limit.
+        opcodes: operations whose program accepts it.
     """
 
     names: tuple[str, ...]
@@ -73,7 +73,7 @@ class Option:
 
 def _number(text: str) -> int:
     try:
-        return int(text, 0)  # as strtol reads it: 0x is hexadecimal
+        return int(text, 0)  # strtol's rules: 0x is hexadecimal
     except ValueError:
         raise ValueError(f"{text!r} is no whole number") from None
 
@@ -117,7 +117,7 @@ OPTIONS: tuple[Option, ...] = (
     _flag(("--use-srq",), "srq", False, True, opcodes=frozenset({Opcode.SEND})),
     _flag(("--use_hugepages",), "huge_pages", False, True),
 )
-"""Options that carry a field by themselves. `-Q`, `--recv_post_list` and `--mr_per_qp` go with others (perftest.py)."""
+"""Options that carry a field alone. `-Q`, `--recv_post_list` and `--mr_per_qp` depend on others (`parse.py`)."""
 
 WITH_RDMA_CM: Mapping[str, str] = {"traffic_class": "-T", "retry_cnt": "--retry_count"}
 """Fields that another option carries with `-R`, or that none carries without it."""
@@ -133,7 +133,7 @@ TOPOLOGY: tuple[tuple[str, ...], ...] = (("-b", "--bidirectional"), ("--use_cuda
 TOPOLOGY += (("--use_rocm=",), ("--use_cuda_dmabuf",), ("--use_rocm_dmabuf",), ("--reversed",))
 OPERATION: tuple[tuple[str, ...], ...] = (("--atomic_type=", "-A="), ("--write_with_imm",))
 LENGTH: tuple[tuple[str, ...], ...] = (("-n=", "--iters="), ("-D=", "--duration="), ("--run_infinitely",))
-"""How long it runs. The first of them also caps queues: perftest makes none longer than there are messages."""
+"""Duration. The first of them also caps queues: perftest makes none longer than the number of messages."""
 
 OF_NO_MEANING: tuple[tuple[str, ...], ...] = (
     ("-d=", "--ib-dev="),
@@ -173,7 +173,7 @@ OF_NO_MEANING: tuple[tuple[str, ...], ...] = (
     ("--use_old_post_send",),
     ("--wait_destroy=",),
 )
-"""Options that do not change the workload: where it runs, how it is reported, how the processor waits."""
+"""Options that do not change the workload: placement, report, polling."""
 
 REFUSED: Mapping[tuple[str, ...], str] = {
     ("-a", "--all"): "runs one size after another, and a workload has its sizes at once; give the one you mean with -s",
@@ -195,14 +195,14 @@ REFUSED: Mapping[tuple[str, ...], str] = {
     ("--rate_units=",): "slows the sender down, and a workload's queues are kept full",
     ("--burst_size=",): "slows the sender down, and a workload's queues are kept full",
 }
-"""Options that make traffic which is no workload, and why."""
+"""Options whose traffic no workload can express, with the reason."""
 
 REQUIRES: Mapping[str, str] = {
     "--write_with_imm": "a perftest newer than 4.5 (25.01 has --write_with_imm)",
     "--recv_post_list": "perftest 4.5 or newer, for --recv_post_list",
     "--use_cuda": "a perftest built with CUDA, as those of the distributions are not; 0 is the number of the GPU",
 }
-"""Options that not every perftest has, and which one has it."""
+"""Options that some versions of perftest lack, with their origin."""
 
 REASONS: Mapping[str, str] = {
     "more_opcodes": "a process carries out one operation",
@@ -229,6 +229,6 @@ REASONS: Mapping[str, str] = {
     "min_rnr_timer": "it is always 12, which is 0.64 ms",
     "hop_limit": "it is always 255",
 }
-"""Why a field of a workload does not become what perftest runs. Fields that are not named here always do."""
+"""Why perftest differs in a field of a workload. All other fields carry over."""
 
 ATOMIC_MESSAGES = (ATOMIC_BYTES,)

@@ -1,7 +1,4 @@
-"""The workload that a pasted perftest command line runs, by the table of `perftest_options.py`.
-
-The way back is `perftest_command.py`.
-"""
+"""The workload of a pasted perftest command line, by the table of `options.py`. Inverse of `command.py`."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ _UNRELIABLE = (QpType.UD, QpType.UC)
 
 @dataclass(frozen=True, slots=True)
 class ParsedCommands:
-    """What pasted command lines mean.
+    """The meaning of pasted command lines.
 
     Attributes:
-        workload: what they run.
-        remarks: what had to be assumed, or could not be carried over; whole sentences.
+        workload: their workload.
+        remarks: assumptions and losses, in whole sentences.
     """
 
     workload: Workload
@@ -39,30 +36,30 @@ def workload_of(*lines: str) -> Workload:
     """Return the workload that perftest command lines describe.
 
     Args:
-        lines: one line, of the server or of the client; or those of processes that run at the same time: the server
-            and the client, and another client to `localhost` for traffic that a host sends to itself.
+        lines: one line, of the server or of the client, or those of processes that run at the same time: the server and
+            the client, and another client to `localhost` for loopback.
 
     Raises:
-        UsageError: not a perftest bandwidth test, an option that no workload has, or lines that do not go together.
+        UsageError: not a perftest bandwidth test, an option without a workload, or inconsistent lines.
     """
     return read(*lines).workload
 
 
 def read(*lines: str) -> ParsedCommands:
-    """Like `workload_of`, with what had to be assumed."""
+    """Like `workload_of`, with the assumptions."""
     return _together([_Line.parse(line) for line in lines])
 
 
 @dataclass(slots=True)
 class _Line:
-    """One command line, taken apart.
+    """One parsed command line.
 
     Attributes:
-        text: as it was pasted.
+        text: the pasted text.
         program: such as `ib_write_bw`.
-        given: text of every option that was given, by its first name; empty for a flag.
-        host: the server that a client connects to; empty on the server.
-        pinned: it is started by numactl.
+        given: text of every given option, by its first name, or empty for a flag.
+        host: the server that a client connects to, empty on the server.
+        pinned: whether numactl starts it.
     """
 
     text: str
@@ -90,11 +87,11 @@ class _Line:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the client connects to its own host."""
+        """Whether the client connects to its host."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     def number(self, name: str, default: int) -> int:
-        """Read an option that is a whole number from 1."""
+        """Parse an option that is a whole number from 1."""
         if name not in self.given:
             return default
         try:
@@ -106,7 +103,7 @@ class _Line:
         return value
 
     def opcode(self) -> Opcode:
-        """Which operation the program and its options choose."""
+        """Return the operation that the program and its options choose."""
         given = {"--atomic_type": "FETCH_AND_ADD"} if self.program == "ib_atomic_bw" else {}
         given |= {name: self.given[name] for name in _OPERATION if name in self.given}
         chosen = (self.program, *(f"{name}={text}" if text else name for name, text in given.items()))
@@ -117,7 +114,7 @@ class _Line:
 
 
 def _words(text: str) -> tuple[list[str], str, list[str]]:
-    """Split a line into what stands before the program (prompt, sudo, numactl), the program and its arguments."""
+    """Split a line into the words before the program (prompt, sudo, numactl), the program and its arguments."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -163,13 +160,13 @@ _GPU = ("--use_cuda", "--use_cuda_bus_id", "--use_rocm")
 
 
 def _traffic(line: _Line) -> Workload:
-    """Read everything about a line but which hosts it runs between."""
+    """Parse the traffic of a line, without its hosts."""
     opcode = line.opcode()
     values: dict[str, Any] = {"opcode": opcode, **table.FIXED}
     for option in table.OPTIONS:
         given = line.given.get(option_name(option, rdma_cm="-R" in line.given))
         if given is not None and opcode not in option.opcodes:
-            if option.field == "recv_wq_depth":  # which perftest takes without a word
+            if option.field == "recv_wq_depth":  # perftest ignores it silently
                 continue
             raise UsageError(f"perftest option {option.names[0]} has no effect on {opcode}; leave it out")
         if opcode in option.opcodes:
@@ -182,7 +179,7 @@ def _traffic(line: _Line) -> Workload:
         values["srq"] = True
     values["max_dest_rd_atomic"] = values.setdefault("max_rd_atomic", 1)
     if values["qp_type"] is QpType.UD:
-        values["messages"] = (min(*values["messages"], values["mtu"]),)  # so perftest does, without a word
+        values["messages"] = (min(*values["messages"], values["mtu"]),)  # perftest does so silently
     if "-R" in line.given:
         line.remarks.append("RDMA-CM has a say in the MTU and the ACK timeout; those of the line are taken.")
     if values["qps"] > 1 and "--mr_per_qp" not in line.given:
@@ -192,7 +189,7 @@ def _traffic(line: _Line) -> Workload:
 
 
 def option_name(option: table.Option, *, rdma_cm: bool) -> str:
-    """Return the option that carries a field; empty where none does."""
+    """Return the option that carries a field, or an empty string."""
     names = table.WITH_RDMA_CM if rdma_cm else table.WITHOUT_RDMA_CM
     return names.get(option.field, option.names[0])
 
@@ -211,7 +208,7 @@ def _value(option: table.Option, given: str | None, line: _Line) -> Any:
 
 
 def _depths(line: _Line, values: Mapping[str, Any]) -> dict[str, int]:
-    """Queue depths as perftest corrects them: to the number of messages, and receives to an even number."""
+    """Queue depths as perftest adjusts them: to the number of messages, and receives to an even number."""
     send, receive = values["send_wq_depth"], values.get("recv_wq_depth", 1)
     if "-D" not in line.given and "--run_infinitely" not in line.given:
         default = table.DEFAULT_ITERATIONS.get(line.program, table.OTHER_ITERATIONS)
@@ -256,7 +253,7 @@ def _completions(line: _Line, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _together(lines: Sequence[_Line]) -> ParsedCommands:
-    """Make one workload of lines that run at the same time."""
+    """Merge lines that run at the same time into one workload."""
     if not lines:
         raise UsageError("no perftest line")
     workloads = [_traffic(line) for line in lines]
@@ -278,7 +275,7 @@ def _together(lines: Sequence[_Line]) -> ParsedCommands:
 
 
 def _servers(lines: Sequence[_Line]) -> tuple[list[str], bool]:
-    """Return the hosts that clients connect to, and whether one connects to its own."""
+    """Return the hosts that clients connect to, and whether one connects to itself."""
     clients = [line for line in lines if line.host]
     remote = sorted({line.host for line in clients if not line.is_loopback})
     loopback = any(line.is_loopback for line in clients)
@@ -290,7 +287,7 @@ def _servers(lines: Sequence[_Line]) -> tuple[list[str], bool]:
 
 
 def _assumed(lines: Sequence[_Line], servers: Sequence[str]) -> Iterable[str]:
-    """Yield what is assumed of several lines, or of the hosts that they run on."""
+    """Yield the assumptions on several lines, or on their hosts."""
     if len(servers) == 2:
         yield f"Clients of {' and '.join(servers)} are taken as the two directions between them."
     if any("-b" in line.given for line in lines):
@@ -313,7 +310,7 @@ def _same_traffic(first: _Line, workload: Workload, line: _Line, other: Workload
 
 
 def _memory(lines: Sequence[_Line]) -> dict[str, Memory]:
-    """Where the buffers are. One line speaks for both ends: perftest wants the same options on both."""
+    """Memory types of both ends. One line stands for both, because perftest wants the same options."""
     ends = {bool(line.host) != ("--reversed" in line.given): _kind(line) for line in lines}
     either = next(iter(ends.values()))
     return {"memory": ends.get(True, either), "peer_memory": ends.get(False, either)}

@@ -72,12 +72,12 @@ class Annealing:
 
     @property
     def driven(self) -> str | None:
-        """The counter of this stage; None during ranking."""
+        """The counter of this stage, or None during ranking."""
         return self._objective.counter if self._objectives else None
 
     @property
     def temperature(self) -> float | None:
-        """The temperature of this stage; None during ranking."""
+        """The temperature of this stage, or None during ranking."""
         return self._temperature if self._objectives else None
 
     def ask(self) -> Workload:

@@ -44,9 +44,9 @@ class Anomaly:
         id: `a1`, `a2`, ... within the campaign.
         symptom: symptom that the confirmation reproduced.
         severity: max(pause ratio, 1 - delivered / bound) of the confirming runs, median.
-        workload: the simplest workload that extraction found; satisfies `mfs`.
+        workload: the simplest workload that extraction found. Satisfies `mfs`.
         found_as: the workload that the search proposed.
-        mfs: the conditions; incomplete when extraction did not finish.
+        mfs: the conditions. Incomplete when extraction did not finish.
         reason: the verdict's sentence with its figures.
         host: the host that shows the symptom.
         found_at_run: number of the run that raised the suspicion.
@@ -54,11 +54,11 @@ class Anomaly:
         extraction_runs: runs of the extraction, revisions included.
         complete: extraction finished: neither the budget nor its limit of runs cut it short.
         trials, passed: runs inside the conditions, and those of them that reproduced the symptom.
-        confidence: (passed + 1) / (trials + 2), the chance that the next run reproduces it; None without an
+        confidence: (passed + 1) / (trials + 2), the chance that the next run reproduces it, or None without an
             explanation.
         revised: earlier explanations that a measurement contradicted, oldest first.
-        telling: counters that moved most against plain traffic; may be empty.
-        hint: the likely cause by these counters; empty without them.
+        telling: counters that moved most against plain traffic. May be empty.
+        hint: the likely cause by these counters, or empty without them.
         same_as: id of the anomaly whose explanation covers this one, if any.
     """
 

@@ -65,7 +65,7 @@ class Encoding:
                         self.distributions[f"{name}.{index}"] = IntDistribution(0, last)
 
     def decode(self, parameters: Mapping[str, int]) -> Workload | None:
-        """Return the workload nearest to some parameters; None when repair reaches a dead end."""
+        """Return the workload nearest to some parameters, or None when repair reaches a dead end."""
         wanted: dict[str, Any] = {}
         for name, dimension in self._space.dimensions.items():
             match dimension:
@@ -102,7 +102,7 @@ class _Observation:
 
     Attributes:
         parameters: names and values as optuna knows them.
-        readings: by counter; empty without a measurement.
+        readings: by counter, or empty without a measurement.
     """
 
     parameters: Mapping[str, int]
@@ -142,7 +142,7 @@ class BayesianSearch:
 
     @property
     def driven(self) -> str | None:
-        """The counter of this stage; None during ranking."""
+        """The counter of this stage, or None during ranking."""
         return self._objective.counter if self._objectives else None
 
     def ask(self) -> Workload:
@@ -206,7 +206,7 @@ class BayesianSearch:
         return self._study
 
     def _value(self, observation: _Observation) -> float | None:
-        """Return the value to maximise; None without a measurement."""
+        """Return the value to maximise, or None without a measurement."""
         reading = observation.readings.get(self._objective.counter)
         if reading is None or not math.isfinite(reading):
             return None

@@ -70,7 +70,7 @@ def _helped(breaking: Iterable[Workload], workload: Workload, condition: Conditi
 
 
 def _distance(workload: Workload, condition: Condition) -> float:
-    """Return the doublings between a feature and the threshold; 0 without an order."""
+    """Return the doublings between a feature and the threshold, or 0 without an order."""
     actual, threshold = feature_value(workload, condition.dimension), condition.value
     if not isinstance(actual, int) or not isinstance(threshold, int):
         return 0.0

@@ -52,7 +52,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value of a dimension and the index of the near workload that has it; None for the simplest workload."""
+    """A value of a dimension and the index of the near workload that has it, or None for the simplest workload."""
 
     value: Any
     near: int | None

@@ -37,7 +37,7 @@ class DiscriminatingCounter:
     Attributes:
         counter: name as the driver spells it.
         component: the component that it points at.
-        factor: reading over that of plain traffic; the smaller of per second and per packet.
+        factor: reading over that of plain traffic. The smaller of per second and per packet.
         meaning: one line for readers.
     """
 
@@ -127,7 +127,7 @@ def _candidates(symptom: Symptom, catalog: Catalog) -> list[Counter]:
 
 
 def _packets(measurement: Measurement, catalog: Catalog) -> float:
-    """Return packets/s that both hosts received; 0 when unknown."""
+    """Return packets/s that both hosts received, or 0 when unknown."""
     counted = [measurement.counter(counter.name) for counter in catalog.counters if counter.role is Role.RX_PACKETS]
     if known := [value for value in counted if value]:
         return max(known)
@@ -139,7 +139,7 @@ _Run = tuple[Measurement, float]
 
 
 def _advance(counter: Counter, reproduced: _Run, plain: Sequence[_Run], typical: float) -> float | None:
-    """Return the advance of a counter by its worst measure, as a logarithm; None when unknown or within the spread.
+    """Return the advance of a counter by its worst measure, as a logarithm, or None when unknown or within the spread.
 
     `typical` is the packets/s of plain traffic, for the floor of rates per second.
     """

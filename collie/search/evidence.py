@@ -49,7 +49,7 @@ def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
         cause: the raised counters of the finding.
 
     Returns:
-        1 when the run reproduces the anomaly, less when other counters are raised; -1 for a healthy run; 0 without
+        1 when the run reproduces the anomaly, less when other counters are raised; -1 for a healthy run, or 0 without
         information.
     """
     if verdict.is_inconclusive:

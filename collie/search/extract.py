@@ -78,8 +78,8 @@ class Extracted:
 
     Attributes:
         mfs: the conditions.
-        workload: the simplest workload found; satisfies `mfs`.
-        complete: False when the limit of runs was reached and `mfs` covers healthy runs; without any condition, True
+        workload: the simplest workload found. Satisfies `mfs`.
+        complete: False when the limit of runs was reached and `mfs` covers healthy runs. Without any condition, True
             only if every workload reproduces the anomaly.
         runs: probes.
         trials: runs inside `mfs`, of the search and the extraction, without hidden ones.
@@ -125,7 +125,7 @@ def extract(
         symptom: its symptom.
         space: dimensions, their plain values and constraints.
         policy: reliability of a run and the limit of runs.
-        known: whether an earlier anomaly covers a workload; such a probe is not asked.
+        known: whether an earlier anomaly covers a workload. Such a probe is not asked.
         measured: the campaign's judged runs.
         has_bound: whether a workload can be judged without a run of its plain sibling.
     """
@@ -171,7 +171,7 @@ def _most_telling(
     least: float,
     has_bound: Callable[[Workload], bool],
 ) -> Candidate | None:
-    """Return the most informative candidate per run; None when all give fewer than `least` bits."""
+    """Return the most informative candidate per run, or None when all give fewer than `least` bits."""
     if not candidates:
         return None
     chances = hypotheses.inside(np.array([candidate.point for candidate in candidates])).mean(axis=0)

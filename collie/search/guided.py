@@ -1,6 +1,6 @@
 """Guided search: learn which dimension moves which counter, then propose the worst workload for each counter.
 
-Terms. A *transport* is a pair of QP type and opcode; a counter differs in meaning between transports. A *goal* is one
+Terms. A *transport* is a pair of QP type and opcode. A counter differs in meaning between transports. A *goal* is one
 diagnostic counter of one transport, per second or per message. Counters are products of contributions of dimensions
 (twice the queue pairs, twice the lookups), so their logarithms are nearly sums. A linear model in the ladder positions
 learns these from few runs.
@@ -74,7 +74,7 @@ class Encoder:
         self._dimensions = dict(space.dimensions)
 
     def encode(self, workload: Workload) -> Floats:
-        """Return the features of a workload; the first is 1."""
+        """Return the features of a workload. The first is 1."""
         row = np.ones(self.width)
         for name, dimension in self._dimensions.items():
             row[self._slices[name]] = self._code(dimension, workload.get(name))
@@ -189,7 +189,7 @@ class Guided:
         ]
 
     def _next_goal(self) -> _Goal | None:
-        """Return the next goal in turn; None while no counter has moved."""
+        """Return the next goal in turn, or None while no counter has moved."""
         if not self._turn:
             readings, of = np.array(self._readings), np.array(self._of)
             for transport in range(len(self._transports)):

@@ -45,7 +45,7 @@ class Limit:
         feature: a dimension or a derived feature.
         op: AT_LEAST, AT_MOST, or EQUAL for "is not this value" of a dimension without order.
         values: possible requirements, least demanding first.
-        thresholds: of the coordinate, shape (1 + values); the first is -inf, no condition.
+        thresholds: of the coordinate, shape (1 + values). The first is -inf, no condition.
         log_prior: shape (1 + values).
     """
 
@@ -104,7 +104,7 @@ class CandidateLimits:
         """Return the conditions of a conjunction.
 
         Args:
-            chosen: for each limit the index of its threshold; 0 for none.
+            chosen: for each limit the index of its threshold, or 0 for none.
             reproduced: workloads that reproduce the anomaly, the finding included. A restricted dimension without order
                 keeps their values, because the others are unknown.
         """

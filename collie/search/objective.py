@@ -20,14 +20,14 @@ class Objective:
 
     Attributes:
         counter: its name.
-        rises: True for a diagnostic counter, driven up; False for a performance counter, driven down.
+        rises: True for a diagnostic counter, driven up. False for a performance counter, driven down.
     """
 
     counter: str
     rises: bool
 
     def value(self, measurement: Measurement) -> float | None:
-        """Return the reading, summed over hosts; None when no host has it."""
+        """Return the reading, summed over hosts, or None when no host has it."""
         return measurement.counter(self.counter)
 
     def energy(self, old: float, new: float) -> float:
@@ -41,7 +41,7 @@ class Objective:
 
 
 def readings(catalog: Catalog, measurement: Measurement) -> dict[str, float | None]:
-    """Return the readings of the counters that can be driven, by name; None where no host has one."""
+    """Return the readings of the counters that can be driven, by name, or None where no host has one."""
     return {
         counter.name: measurement.counter(counter.name)
         for kind in (CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE)

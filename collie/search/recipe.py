@@ -15,7 +15,7 @@ Drivable = Literal[CounterKind.DIAGNOSTIC, CounterKind.PERFORMANCE]
 
 
 class StrategyName(StrEnum):
-    """The strategies that a recipe can name; `search.strategies.STRATEGIES` builds them."""
+    """The strategies that a recipe can name. `search.strategies.STRATEGIES` builds them."""
 
     ANNEALING = "annealing"
     RANDOM = "random"
@@ -37,7 +37,7 @@ class Schedule:
     """Temperatures and steps of simulated annealing (paper, Algorithm 1; the paper gives no values).
 
     Attributes:
-        start: first temperature; energies are relative changes, so 1.0 accepts a doubling with 37 %.
+        start: first temperature. Energies are relative changes, so 1.0 accepts a doubling with 37 %.
         end: the stage ends below this.
         decay: factor from one temperature to the next.
         runs_per_temperature: mutations at each temperature, measured or covered by a known anomaly.
@@ -57,7 +57,7 @@ class Sampler(StrEnum):
     TPE = "tpe"
     """Tree-structured Parzen estimator."""
     GP = "gp"
-    """Gaussian process; needs scipy and torch."""
+    """Gaussian process. Needs scipy and torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Bayesian:
     Attributes:
         sampler: the model.
         runs_per_counter: proposals measured for one counter before the next.
-        history: latest observations in the model; asking slows down as they grow.
+        history: latest observations in the model. Asking slows down as they grow.
     """
 
     sampler: Sampler = Sampler.TPE
@@ -123,10 +123,10 @@ class Recipe:
         extraction: of minimal feature sets.
         budget: the default, as on the command line: `10h`, `45m`, `800runs`.
         skip_known: skip workloads that a known MFS covers.
-        drives: kinds of counters to drive, the first kind first; each kind in the order of its counters' rank.
+        drives: kinds of counters to drive, the first kind first. Each kind in the order of its counters' rank.
         explain: extract the minimal feature set of each anomaly. Without, an anomaly keeps its workload, is incomplete,
             and covers nothing.
-        explain_after_sightings: sightings of a confirmed anomaly before its explanation; 0 explains at once. All
+        explain_after_sightings: sightings of a confirmed anomaly before its explanation. 0 explains at once. All
             waiting anomalies are explained once they need the rest of the budget.
         audits: proposals inside each explanation that are measured all the same, to test it.
         guide: of the guided search.

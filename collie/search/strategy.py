@@ -51,7 +51,7 @@ class Strategy(Protocol):
 
     @property
     def temperature(self) -> float | None:
-        """The chance scale of accepting a worse point, falling from 1; None without a temperature."""
+        """The chance scale of accepting a worse point, falling from 1, or None without a temperature."""
         ...
 
     def ask(self) -> Workload:

@@ -1,1 +1,1 @@
-"""What can be sent: workloads, spaces of them, and features that describe sets of them. Pure: no I/O."""
+"""Workloads, spaces of them, and features that describe sets of them. Pure: no I/O."""

@@ -12,7 +12,7 @@ from collie.workloads.space import DRAW_ORDER, Space
 from collie.workloads.workload import Workload
 
 Values = Sequence[Any]
-"""What one dimension can be; ascending where it has an order. A `range` where every step of one is meant."""
+"""Possible values of one dimension, ascending where ordered. A `range` stands for every step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class Sizes:
 
     Attributes:
         values: of each element.
-        longest: the most elements.
-        only: exactly this list and no other.
-        first: what the first element can be, where that is less than `values`.
+        longest: limit on the number of elements.
+        only: exactly this list.
+        first: values of the first element, where fewer than `values`.
     """
 
     values: Values
@@ -37,7 +37,7 @@ class Sizes:
         return cls(tuple(sorted(set(sizes))), len(sizes), sizes)
 
     def holds(self, sizes: tuple[int, ...]) -> bool:
-        """Whether a list is one of these."""
+        """Whether a list is among these."""
         if self.only is not None:
             return sizes == self.only
         if self.first is not None and sizes[0] not in self.first:
@@ -50,9 +50,9 @@ class Traffic:
     """One kind of traffic: every combination of its values that the constraints of the space allow.
 
     Attributes:
-        name: as the user says it.
-        base: a workload that gives every field that `values` and `sizes` do not.
-        values: of the dimensions of the space but `messages`.
+        name: from the file or the command line.
+        base: a workload with the remaining fields.
+        values: of the dimensions of the space, without `messages`.
         sizes: of messages.
     """
 
@@ -63,22 +63,22 @@ class Traffic:
 
     @classmethod
     def of(cls, name: str, workload: Workload, space: Space) -> Traffic:
-        """Return the traffic that is one workload."""
+        """Return the traffic of one workload."""
         fixed = {dimension: (workload.get(dimension),) for dimension in space.dimensions if dimension != "messages"}
         return cls(name, workload, fixed, Sizes.exactly(workload.messages))
 
     def holds(self, workload: Workload) -> bool:
-        """Whether a workload is part of it, whatever constraints say."""
+        """Whether a workload belongs to it, constraints aside."""
         return self.sizes.holds(workload.messages) and all(
             workload.get(name) in values for name, values in self.values.items()
         )
 
     def get(self, dimension: str) -> Values:
-        """Return what one dimension can be; of `messages`, the sizes."""
+        """Return the values of one dimension. For `messages`, the sizes."""
         return self.sizes.values if dimension == "messages" else self.values.get(dimension, (self.base.get(dimension),))
 
     def with_values(self, dimension: str, values: Values) -> Traffic:
-        """Return the traffic with other values of a dimension that is not `messages`."""
+        """Return the traffic with other values of a dimension other than `messages`."""
         return replace(self, values={**self.values, dimension: values})
 
     def with_sizes(self, sizes: Sizes) -> Traffic:
@@ -88,12 +88,12 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Application:
-    """What one program sends.
+    """The traffic of one program.
 
     Attributes:
-        id: name of its file, or what the user said instead of a file.
-        title: one line for people.
-        space: in whose terms it is described.
+        id: name of its file, or its description on the command line.
+        title: one line for readers.
+        space: the space of its values.
         traffic: its kinds, at least one.
         keep: dimensions that it cannot change.
     """
@@ -106,15 +106,15 @@ class Application:
 
     @classmethod
     def of(cls, name: str, workload: Workload, space: Space) -> Application:
-        """Return the application that does one workload and nothing else."""
+        """Return the application of a single workload."""
         return cls(name, "one workload", space, (Traffic.of("workload", workload, space),))
 
 
 def reached(application: Application) -> Space:
-    """Return the space that a search for more anomalies of an application looks in.
+    """Return the space of a search for more anomalies of an application.
 
-    Its dimensions hold what any kind of traffic reaches; rules keep out what mixes one kind with another. Dimensions
-    with one value left are fixed. Where a kind sends exactly one list of several sizes, any list of those is reached.
+    Its dimensions hold all reachable values, and rules exclude mixtures of kinds. Dimensions with one value are fixed.
+    A kind with exactly one list of several sizes reaches every list of those.
 
     Raises:
         ValueError: it reaches one workload only.
@@ -149,7 +149,7 @@ def _hull(dimension: Dimension, kinds: Sequence[Traffic]) -> Dimension:
 
 
 def _steps(dimension: Ordered, reach: Sequence[Values]) -> Ordered:
-    """Return an ordered dimension from least to greatest value; of its ladder what is reached, and every end."""
+    """Return an ordered dimension with the reachable steps of its ladder and every end."""
     ends = {end for values in reach for end in (values[0], values[-1])}
     ladder = sorted(ends | {step for step in dimension.ladder if any(step in values for values in reach)})
     listed = not any(isinstance(values, range) for values in reach)
@@ -167,10 +167,10 @@ def _steps(dimension: Ordered, reach: Sequence[Values]) -> Ordered:
 
 
 def _one_of(kinds: Sequence[Traffic], names: Sequence[str]) -> Iterator[Constraint]:
-    """Yield rules that together say: some kind of traffic has all these values.
+    """Yield rules that together require all values to come from one kind of traffic.
 
-    One rule for the first dimension that is drawn, one for the first two, and so on, so that drawing meets no dead end;
-    of several that are broken only the first complains.
+    There is one rule for the first drawn dimension, one for the first two, and so on, so that drawing reaches no dead
+    end. Of several broken rules only the first complains.
     """
 
     def admits(known: Iterable[str], w: Any) -> bool:

@@ -1,6 +1,6 @@
-"""Which combinations of values no RDMA device can run, or a space forbids.
+"""Combinations of values that no RDMA device can run, or that a space forbids.
 
-A constraint names the fields that it reads, so that a sampler can check it as soon as those are drawn.
+A constraint names the fields that it reads, so that a sampler can check it once those are drawn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collie.workloads.units import format_bytes, format_count
 from collie.workloads.workload import EVEN, OPCODES_BY_QP_TYPE, Connection, Direction, Opcode, QpType, payloads
 
 MAX_REQUESTS_IN_TURN = 4096
-"""Of a turn of opcodes and messages: an agent builds each of its requests for every queue pair."""
+"""Limit on a turn of opcodes and messages: an agent builds each request for every queue pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Constraint:
 
     Attributes:
         fields: the fields that `check` reads.
-        check: given a workload (or a draft with at least `fields`), what is wrong and what would be right, or None.
-        more: those of its ordered fields of which more never breaks it; of all others less never does.
+        check: takes a workload or a draft with at least `fields`. Returns the fault and its remedy, or None.
+        more: ordered fields whose increase never breaks the rule. For all others a decrease never does.
     """
 
     fields: frozenset[str]
@@ -34,13 +34,13 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """What the machines of a testbed can hold, per host.
+    """Capacity of one host of a testbed.
 
     Attributes:
         total_mrs: memory regions over all queue pairs.
         pinned_bytes: memory over all regions.
-        outstanding_bytes: payload that one direction may have in flight. A device that needs longer for it than the ACK
-            timeout retransmits what is still queued, and shows nothing but that.
+        outstanding_bytes: payload in flight in one direction. A device that needs longer for it than the ACK timeout
+            retransmits queued packets and shows nothing else.
     """
 
     total_mrs: int = 200_000
@@ -178,11 +178,11 @@ VERBS: tuple[Constraint, ...] = (
     Constraint(frozenset({"srq", "opcode", "more_opcodes"}), _srq),
     Constraint(frozenset({"qp_type", "connection"}), _connection),
 )
-"""What the verbs API rules out on every device."""
+"""Rules of the verbs API, for every device."""
 
 
 _HUB = frozenset({"requesters", "responders"})
-"""What says how many partners the busiest host has; limits are about that one."""
+"""Fields that decide how many partners the busiest host has. Limits apply to that host."""
 
 
 def _partners(w: Any) -> int:
@@ -194,7 +194,7 @@ def _to_each(w: Any) -> str:
 
 
 def within(limits: HostLimits) -> tuple[Constraint, ...]:
-    """Return the constraints that keep a workload inside what the hosts can hold."""
+    """Return the constraints that keep a workload within the hosts' capacity."""
 
     def total_mrs(w: Any) -> str | None:
         total = w.qps * w.mrs_per_qp * _partners(w)

@@ -1,7 +1,7 @@
-"""The three kinds of dimension that a space is made of.
+"""The three kinds of dimension of a space.
 
-A *range* is every value that the hardware takes; it counts towards the size of the space. A *ladder* is the few values
-that a search draws from, about log-spaced and with the range's limits. *Plain* is the value of an unremarkable
+A *range* is every value that the hardware takes. It counts towards the size of the space. A *ladder* is the few values
+that a search draws from, about log-spaced, with the range's limits. *Plain* is the value of an unremarkable
 application: a plain sibling has it, and an extraction moves towards it.
 """
 
@@ -19,7 +19,7 @@ class Choice:
     """A dimension without order, its values simplest first.
 
     Attributes:
-        keep_in_sibling: a plain sibling keeps the workload's own value (`detect.bounds`).
+        keep_in_sibling: a plain sibling keeps the workload's value (`detect.bounds`).
     """
 
     name: str
@@ -36,12 +36,12 @@ class Choice:
         return self.values
 
     def neighbour(self, value: Any, rng: Random) -> Any:
-        """Draw another value, or the same one when there is only one."""
+        """Draw another value, or the same one without an alternative."""
         others = [other for other in self.values if other != value]
         return rng.choice(others) if others else value
 
     def complaint(self, value: Any) -> str | None:
-        """Say why a value lies outside, or None."""
+        """Return why a value lies outside, or None."""
         if value in self.values:
             return None
         return f"{self.name} {_show(value)} is not in this space; one of {', '.join(map(_show, self.values))}"
@@ -55,7 +55,7 @@ class Ordered:
         low, high: the range's limits, inclusive.
         step: distance between neighbouring values of the range.
         ladder: ascending, at most 24 values, from `low` to `high`.
-        ladder_only: nothing between two steps of the ladder exists (path MTUs).
+        ladder_only: no value exists between two steps of the ladder (path MTUs).
     """
 
     name: str
@@ -78,9 +78,9 @@ class Ordered:
         return self.ladder
 
     def neighbour(self, value: int, rng: Random) -> int:
-        """Draw another value: every second time the next step up or down, else any.
+        """Draw another value: with chance one half a neighbouring step, else any.
 
-        Small steps follow a counter's slope; large ones leave a plateau.
+        Small steps follow a counter's slope. Large ones leave a plateau.
         """
         others = [other for other in self.ladder if other != value]
         if not others:
@@ -92,7 +92,7 @@ class Ordered:
         return rng.choice(others)
 
     def complaint(self, value: int) -> str | None:
-        """Say why a value lies outside, or None."""
+        """Return why a value lies outside, or None."""
         if self.ladder_only and value not in self.ladder:
             return f"{self.name} {value} is not in this space; one of {', '.join(map(str, self.ladder))}"
         if self.low <= value <= self.high:
@@ -100,10 +100,10 @@ class Ordered:
         return f"{self.name} {value} is out of range; {self.low} to {self.high}"
 
     def limited(self, most: int) -> Ordered:
-        """Return the dimension up to a value, which becomes the last of the ladder.
+        """Return the dimension up to a value, which ends the ladder.
 
         Raises:
-            ValueError: that leaves nothing.
+            ValueError: no value is left.
         """
         if most < self.low:
             raise ValueError(f"{self.name} <= {most} leaves nothing; it starts at {self.low}")
@@ -116,12 +116,12 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A dimension whose value is a list of sizes, used in turn (the paper's request vector, section 4).
+    """A list of sizes, used in turn (the paper's request vector, section 4).
 
     Attributes:
         max_length: the longest list.
-        element: the values of one element. The paper discretises message sizes, so an element counts towards the
-            size of the space with its ladder, not with its range.
+        element: values of one element. The paper discretises message sizes, so an element adds its ladder, not its
+            range, to the size of the space.
     """
 
     name: str
@@ -135,7 +135,7 @@ class Vector:
         return int(sum(len(self.element.ladder) ** length for length in range(1, self.max_length + 1)))
 
     def candidates(self) -> tuple[Any, ...]:
-        """Lists of one element: the simplest values; longer ones are drawn element by element."""
+        """Lists of one element. Longer lists are drawn element by element."""
         return tuple((value,) for value in self.element.ladder)
 
     def neighbour(self, value: tuple[int, ...], rng: Random) -> tuple[int, ...]:
@@ -154,7 +154,7 @@ class Vector:
         return (*value[:index], self.element.neighbour(value[index], rng), *value[index + 1 :])
 
     def complaint(self, value: tuple[int, ...]) -> str | None:
-        """Say why a value lies outside, or None."""
+        """Return why a value lies outside, or None."""
         if len(value) > self.max_length:
             return f"{self.name} has {len(value)} elements; at most {self.max_length}"
         for item in value:

@@ -1,7 +1,7 @@
-"""Features of workloads, conditions on them, and the minimal feature set (MFS) as a conjunction of conditions.
+"""Features of workloads, conditions on them, and the minimal feature set (MFS): a conjunction of conditions.
 
-A feature is a dimension or something derived from several (paper section 5.3 speaks of "mix of <= 1 KB and >= 64 KB",
-which no single dimension says).
+A feature is a dimension or derives from several. The paper's "mix of <= 1 KB and >= 64 KB" (section 5.3) has no single
+dimension.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ DERIVED: Mapping[str, Callable[[Workload], int]] = {
     "total_recv_wqes": lambda w: w.qps * w.recv_wq_depth,
     "total_send_wqes": lambda w: w.qps * w.send_wq_depth,
 }
-"""Features that are computed. `gpu_hosts` and `far_hosts` count the hosts whose buffers are GPU memory or on another
-socket; `total_qps` counts both directions and all partners of a host; the other totals are per flow."""
+"""Computed features. `gpu_hosts` and `far_hosts` count the hosts with buffers in GPU memory or on another socket.
+`total_qps` counts both directions and all partners of a host, other totals one flow."""
 
 PRODUCTS: Mapping[str, tuple[str, str]] = {
     "total_mrs": ("qps", "mrs_per_qp"),
     "total_recv_wqes": ("qps", "recv_wq_depth"),
     "total_send_wqes": ("qps", "send_wq_depth"),
 }
-"""The two dimensions of which a derived feature is the product."""
+"""The two factors of a derived feature that is a product."""
 
 assert all(name in FIELD_NAMES for pair in PRODUCTS.values() for name in pair)
 
@@ -66,12 +66,12 @@ def feature_value(workload: Workload, feature: str) -> Any:
 
 
 def sources(feature: str) -> tuple[str, ...]:
-    """Return the dimensions that a feature is computed from; a dimension is its own."""
+    """Return the dimensions that a feature is computed from, for a dimension itself."""
     return SOURCES.get(feature, (feature,))
 
 
 class Op(StrEnum):
-    """How a condition compares."""
+    """The comparison of a condition."""
 
     AT_LEAST = ">="
     AT_MOST = "<="
@@ -85,7 +85,7 @@ class Condition:
 
     Attributes:
         dimension: a dimension or a derived feature.
-        op: how `value` is compared.
+        op: the comparison with `value`.
         value: a number, a name, or with `in` a tuple of values.
     """
 
@@ -122,7 +122,7 @@ class Mfs:
     conditions: tuple[Condition, ...]
 
     def covers(self, workload: Workload) -> bool:
-        """Whether a workload satisfies every condition. An empty MFS covers nothing: it explains nothing."""
+        """Whether a workload satisfies every condition. An empty MFS covers nothing."""
         return bool(self.conditions) and all(condition.holds(workload) for condition in self.conditions)
 
     def __str__(self) -> str:

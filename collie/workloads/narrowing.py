@@ -1,4 +1,4 @@
-"""How a user narrows a space on the command line: `--fix DIM=VALUE` and `--limit DIM<=VALUE`."""
+"""Narrowing a space on the command line: `--fix DIM=VALUE` and `--limit DIM<=VALUE`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collie.workloads.workload import FIELD_NAMES, Workload
 
 
 def parse_fixes(pairs: Iterable[str]) -> dict[str, Any]:
-    """Read `DIM=VALUE` words; a list is written with commas.
+    """Parse `DIM=VALUE` words. Commas separate the items of a list.
 
     Raises:
-        UsageError: no such dimension, or no such value.
+        UsageError: no such dimension or value.
     """
     found: dict[str, Any] = {}
     for pair in pairs:
@@ -28,7 +28,7 @@ def parse_fixes(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def parse_limits(pairs: Iterable[str]) -> dict[str, int]:
-    """Read `DIM<=VALUE` words.
+    """Parse `DIM<=VALUE` words.
 
     Raises:
         UsageError: no such dimension, or no number.
@@ -48,7 +48,7 @@ def parse_limits(pairs: Iterable[str]) -> dict[str, int]:
 
 
 def _is_ordered(value: Any) -> bool:
-    """Whether a dimension has an order, by one of its values: a number, or sizes."""
+    """Whether one value of a dimension shows an order: a number, or sizes."""
     if isinstance(value, tuple):
         return bool(value) and all(isinstance(item, int) for item in value)
     return isinstance(value, int) and not isinstance(value, bool)

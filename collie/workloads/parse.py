@@ -1,4 +1,4 @@
-"""From plain values, as YAML and JSON hold them, to the typed values of a workload. Inverse of `workload.render`."""
+"""From plain values of YAML and JSON to the typed values of a workload. Inverse of `workload.render`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from collie.workloads.units import parse_bytes
 from collie.workloads.workload import EVEN, FIELD_NAMES, Connection, Direction, Memory, Opcode, QpType, Workload
 
 Complaint = tuple[str, str]
-"""(name of the key, what is wrong with it and what would be right)."""
+"""(name of the key, its fault and remedy)."""
 
 
 MAX_UNUSUAL = (1 << 63) - 1
 _MAX_ENTRIES = 1024
-"""Devices take some 30; the agent takes as many as this."""
+"""Devices take some 30. The agent accepts this many."""
 _MAX_IN_TURN = 1024
-"""Each is a work request that a host prepares for every queue pair before traffic starts."""
+"""A host prepares each work request for every queue pair before traffic starts."""
 
 
 def _whole(raw: Any) -> int:
@@ -92,10 +92,10 @@ def _opcodes(raw: Any) -> tuple[Opcode, ...]:
 
 
 def _in_turn(raw: Any) -> Sequence[Any]:
-    """Return a list as it is, one value as a list of one, and a mapping of values to weights as the list it stands for.
+    """Return the list that a list, a single value or a mapping of values to weights stands for.
 
     Raises:
-        ValueError: a weight is no whole number from 1, or all of them make too long a list.
+        ValueError: a weight is no whole number from 1, or the list is too long.
     """
     if isinstance(raw, Mapping):
         weights = [_positive(weight) for weight in raw.values()]
@@ -184,27 +184,27 @@ assert tuple(_READERS) == FIELD_NAMES  # one reader per field, in the same order
 
 
 def parse_value(dimension: str, raw: Any) -> Any:
-    """Read one field.
+    """Parse one field.
 
     Raises:
-        ValueError: what is wrong with the value and what would be right.
+        ValueError: the fault of the value and its remedy.
         KeyError: no such dimension.
     """
     return _READERS[dimension](raw)
 
 
 def unknown_key(key: str, known: Sequence[str]) -> str:
-    """Word the complaint about a key that nothing reads."""
+    """Return the complaint about an unknown key."""
     close = difflib.get_close_matches(key, known, n=1)
     return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}")
 
 
 def parse_workload(raw: Mapping[str, Any], base: Workload | None = None) -> tuple[Workload | None, list[Complaint]]:
-    """Read a workload from a mapping; fields that it leaves out are those of `base`.
+    """Parse a workload from a mapping. Missing fields come from `base`.
 
     Returns:
-        The workload, or None when anything was wrong, and every complaint. Constraints between fields are not
-        checked here (`constraint.violations`).
+        The workload, or None with any fault, and every complaint. `constraint.violations` checks constraints between
+        fields.
     """
     values: dict[str, Any] = {}
     complaints: list[Complaint] = []

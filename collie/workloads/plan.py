@@ -1,4 +1,4 @@
-"""A plan: the flows between hosts that a workload stands for."""
+"""A plan: the flows between hosts of a workload."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOST_A = "a"
 HOST_B = "b"
 
 MAX_PARTNERS = 7
-"""Hosts that one host may have traffic with: an agent has room for 16 ends of flows, two of which are its loopback."""
+"""Hosts that one host can have traffic with: an agent has room for 16 ends of flows, two of them for its loopback."""
 
 ROLES = tuple(string.ascii_lowercase[: MAX_PARTNERS + 1])
 """Roles of the hosts of a group, in order."""
@@ -20,12 +20,12 @@ ROLES = tuple(string.ascii_lowercase[: MAX_PARTNERS + 1])
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """`qps` queue pairs whose requester is on one host and whose responder is on another, or on the same one.
+    """`qps` queue pairs from a requester to a responder on another host, or on the same one.
 
     Attributes:
         requester, responder: roles: `a`, `b`, `c`, ...
         opcodes: decide which end receives the payload.
-        label: its name, where requester and responder are not enough to tell it.
+        label: its name, where requester and responder are ambiguous.
     """
 
     requester: str
@@ -35,7 +35,7 @@ class Flow:
 
     @property
     def sink(self) -> str:
-        """The host that receives the payload: the responder, unless all of it is fetched (READ, atomics)."""
+        """The host that receives the payload: the responder, unless every opcode fetches (READ, atomics)."""
         return self.requester if self._fetches else self.responder
 
     @property
@@ -45,7 +45,7 @@ class Flow:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether payload goes both ways: some work requests fetch it, others bring it."""
+        """Whether payload goes both ways, because only some work requests fetch it."""
         return not self._fetches and any(opcode.fetches for opcode in self.opcodes)
 
     @property
@@ -58,10 +58,10 @@ class Flow:
         return self.requester == self.responder
 
     def is_across_ports(self, machines: Mapping[str, str]) -> bool:
-        """Whether it is loopback across ports: from one device of a host to another device of the same host.
+        """Whether it goes from one device of a host to another device of the same host.
 
         Args:
-            machines: by role, the host that it is on; a role that is not in it is on a host of its own.
+            machines: host of each role. A missing role has a separate host.
         """
         if self.is_loopback or self.requester not in machines:
             return False
@@ -76,8 +76,8 @@ class Flow:
 def flows(workload: Workload) -> tuple[Flow, ...]:
     """Return the flows of a workload.
 
-    A to B; with several requesters also C, D, ... to B, with several responders also A to C, D, ...; with
-    `bidirectional` the mirror image of each; with `loopback` also the sink of A-B to itself. Not `remote`: A to itself.
+    A to B. Several requesters add C, D, ... to B, several responders A to C, D, .... `bidirectional` adds the mirror
+    image of each, `loopback` the sink of A-B to itself. Without `remote`: A to itself.
     """
     opcodes = workload.opcodes
     if not workload.remote:
@@ -94,23 +94,23 @@ def flows(workload: Workload) -> tuple[Flow, ...]:
 
 
 def hosts(workload: Workload) -> tuple[str, ...]:
-    """Return the roles that a workload has a part for, in order."""
+    """Return the roles of a workload, in order."""
     return ROLES[: workload.partners + 1] if workload.remote else (HOST_A,)
 
 
 def is_peer(workload: Workload, role: str) -> bool:
-    """Whether `peer_numa_node` and `peer_memory` are about a host: about B, and about responders beyond it."""
+    """Whether `peer_numa_node` and `peer_memory` apply to a host: to B and further responders."""
     return role == HOST_B or (role != HOST_A and workload.responders > 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The payload of a flow that goes one way. A mix of SEND and READ makes two streams of one flow.
+    """The payload of a flow in one direction. A mix of SEND and READ makes two streams of one flow.
 
     Attributes:
-        sink, source: the host that receives it, and the one that it comes from.
-        returned: it is what a mixed flow brings back to its requester.
-        payloads: bytes of those work requests of one turn that carry it.
+        sink, source: the receiving and the sending host.
+        returned: the part of a mixed flow that returns to its requester.
+        payloads: bytes of the work requests of one turn that carry it.
         per_request: payload bytes of this stream per work request of the flow.
     """
 
@@ -123,7 +123,7 @@ class Stream:
 
 
 def streams(workload: Workload) -> tuple[Stream, ...]:
-    """Return what goes where, in order of the flows."""
+    """Return the streams in order of the flows."""
     turn = workload.turn
     found = []
     for flow in flows(workload):
@@ -136,17 +136,17 @@ def streams(workload: Workload) -> tuple[Stream, ...]:
 
 def sinks(workload: Workload) -> tuple[str, ...]:
     """Return the hosts that receive payload, each once, in order of the flows."""
-    if not workload.more_opcodes:  # asked for at every verdict
+    if not workload.more_opcodes:  # called for every verdict
         return tuple(dict.fromkeys(flow.sink for flow in flows(workload)))
     return tuple(dict.fromkeys(stream.sink for stream in streams(workload)))
 
 
 def shares(workload: Workload) -> Mapping[str, float]:
-    """Return what part of all that one port can deliver each sink may expect.
+    """Return each sink's share of a port's capacity.
 
-    1.0, but for the several hosts that one host sends to: they share its port. Loopback crosses no port.
+    1.0, except for several hosts with one sender: they share its port. Loopback crosses no port.
     """
-    if workload.partners == 1:  # asked for at every verdict
+    if workload.partners == 1:  # called for every verdict
         return dict.fromkeys(sinks(workload), 1.0)
     feeding: dict[str, set[str]] = {sink: set() for sink in sinks(workload)}
     for stream in streams(workload):

@@ -1,4 +1,4 @@
-"""Leaving out of a space what a testbed cannot do, before a search spends runs on finding out."""
+"""Pruning: remove from a space the values that a testbed cannot run, before a search spends runs on them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _LIMITS: Mapping[str, str] = {
     "total_mrs": "memory regions per host",
     "pinned_bytes": "pinned memory per host",
 }
-"""Limits of a space that a testbed may have as well, in words."""
+"""Limits of a space that a testbed can lower, with their description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """What a testbed can do in one dimension, or how much one of its hosts can hold.
+    """The limit of a testbed in one dimension, or of one host's capacity.
 
     Attributes:
-        name: of a dimension, or `total_mrs` or `pinned_bytes`.
-        reason: what says so: the limit and whose it is.
-        at_most: the largest value; None for any.
-        only: the values that are possible; None for any. For dimensions without order.
+        name: a dimension, `total_mrs` or `pinned_bytes`.
+        reason: the limit and its origin.
+        at_most: the largest value, or None for any.
+        only: the possible values of a dimension without order, or None for any.
     """
 
     name: str
@@ -44,19 +44,19 @@ class Restriction:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Everything that is known to restrict a testbed; what is not restricted here may still turn out unsupported."""
+    """All known restrictions of a testbed. A workload within them can still prove unsupported."""
 
     restrictions: tuple[Restriction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """What was left out of a space.
+    """Values removed from a space.
 
     Attributes:
         dimension: or limit.
-        values: what is gone, in words: `8193..16384`, or values after commas.
-        reason: why.
+        values: `8193..16384`, or values with commas.
+        reason: the restriction.
     """
 
     dimension: str
@@ -68,13 +68,13 @@ class Drop:
 
 
 def prune(space: Space, capabilities: Capabilities) -> tuple[Space, tuple[Drop, ...]]:
-    """Leave out what a testbed cannot do. A space that loses nothing is returned as it is.
+    """Remove the values that a testbed cannot run. A space without such values is returned unchanged.
 
     Returns:
-        The space, and what it lost. A dimension with one value left is fixed to it.
+        The space and its losses. A dimension with one value left is fixed to it.
 
     Raises:
-        ValueError: nothing is left of a dimension, what does not vary is impossible, or nothing is left to vary.
+        ValueError: a dimension loses all values, a fixed value is impossible, or nothing is left to vary.
     """
     dimensions = dict(space.dimensions)
     limits = space.limits

@@ -1,4 +1,4 @@
-"""A reference anomaly: one that somebody published, with what triggers it, what was seen, and whether it was cured."""
+"""A reference anomaly: a published one, with its trigger, observation and fix."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from collie.workloads.workload import Workload
 
 
 class FixStatus(StrEnum):
-    """What became of an anomaly, as published."""
+    """The fix of an anomaly, as published."""
 
     FIXED = "fixed"
     NOT_FIXED = "not_fixed"
     NOT_STATED = "not_stated"
     BYPASS = "bypass"
-    """Not cured; the application was changed so that it does not meet it."""
+    """Not fixed. The application avoids it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Severity:
-    """How bad it was; None for what was not published.
+    """Published severity, None where not published.
 
     Attributes:
-        text: as an engineer would say it.
-        pause_ratio: largest share of time spent in pause, 0..1.
-        delivered_bps: throughput that was left, bits/s.
-        throughput_deficit: share of the throughput that was missing at least, 0..1.
+        text: in words.
+        pause_ratio: largest share of time in pause, 0..1.
+        delivered_bps: remaining throughput, bits/s.
+        throughput_deficit: least missing share of the throughput, 0..1.
     """
 
     text: str
@@ -43,18 +43,18 @@ class ReferenceAnomaly:
 
     Attributes:
         id: name of its file, such as `nsdi22-01`.
-        title: one line for people.
-        subsystem: name of the subsystem that shows it.
-        source: where it was published.
-        trigger: a workload that shows it; satisfies `conditions`.
-        conditions: when it shows, as coarsely as the source says.
-        symptom: `pause` or `low_throughput` (values of `detect.symptom.Symptom`, which this layer may not import).
-        severity: how bad it was.
-        cause: the root cause, as far as it is known.
-        fix: what became of it.
-        fix_text: the cure, or what was said instead.
-        settings: of the simulated subsystem, where they are not the usual ones.
-        note: how a gap or a contradiction of the source was resolved; empty when there was none.
+        title: one line for readers.
+        subsystem: the affected subsystem.
+        source: the publication.
+        trigger: a workload that shows it. Satisfies `conditions`.
+        conditions: as precise as the source.
+        symptom: `pause` or `low_throughput` (values of `detect.symptom.Symptom`, which this layer cannot import).
+        severity: as published.
+        cause: the root cause, as far as known.
+        fix: its state.
+        fix_text: the fix, or the statement in its place.
+        settings: of the simulated subsystem, where not the defaults.
+        note: resolution of a gap or contradiction in the source, or empty.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""A space: the dimensions that a search may vary, and the constraints between them."""
+"""A space: the dimensions that a search can vary, and the constraints between them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DRAW_ORDER = (
     "wqe_batch",
     "messages",
 )
-"""Drawn first, because other dimensions depend on them: each later draw is uniform over what the earlier ones allow."""
+"""Drawn first, because other dimensions depend on them. Each later draw is uniform over the values that remain."""
 
 _MAX_TRIES = 1000
 
@@ -39,9 +39,9 @@ class _Step:
     """One dimension in the order of drawing.
 
     Attributes:
-        dimension: to be drawn.
-        candidates: what may be drawn, before constraints.
-        checks: of the constraints that read it, and else only what was drawn before.
+        dimension: to draw.
+        candidates: its values before constraints.
+        checks: constraints that read it and otherwise only earlier dimensions.
     """
 
     dimension: Dimension
@@ -49,18 +49,18 @@ class _Step:
     checks: tuple[Callable[[Any], str | None], ...]
 
     def fitting(self, draft: SimpleNamespace) -> list[Any]:
-        """Return the candidates that go with what was drawn before."""
+        """Return the candidates that fit the draft."""
         return [value for value in self.candidates if self._fits(draft, value)] if self.checks else [*self.candidates]
 
     def admits(self, draft: SimpleNamespace, value: Any) -> bool:
-        """Whether a value, or each size of a list, is among those that go with what was drawn before."""
+        """Whether a value, or each size of a list, is a fitting candidate."""
         if isinstance(self.dimension, Vector):
             return all((size,) in self.candidates and self._fits(draft, (size,)) for size in value)
         return value in self.candidates and self._fits(draft, value)
 
     def _fits(self, draft: SimpleNamespace, value: Any) -> bool:
         setattr(draft, self.dimension.name, value)
-        # A loop, as this is the innermost of a search: all() would take twice the time.
+        # A loop, because all() would double the time of a search's innermost function.
         for check in self.checks:  # noqa: SIM110
             if check(draft) is not None:
                 return False
@@ -72,12 +72,12 @@ class Space:
     """A set of workloads.
 
     Attributes:
-        name: as the user says it.
-        dimensions: by name, in the file's order, which is the order in which an MFS lists its conditions.
-        limits: what the hosts can hold.
-        base: values of the fields that no dimension varies, and the plain value of those that one does.
+        name: as on the command line.
+        dimensions: by name, in the file's order, which is also the order of an MFS's conditions.
+        limits: capacity of the hosts.
+        base: values of the fixed fields and plain values of the others.
         rules: constraints besides those of the verbs API and the limits.
-        part_of: the space that this one was cut from for an application; plain traffic is that space's.
+        part_of: the space that an application's space was cut from. It defines plain traffic.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Space:
 
     @property
     def whole(self) -> Space:
-        """The space that says what is plain: itself, unless it was cut from another."""
+        """The space that defines plain traffic: the original of an application's space, else this one."""
         return self.part_of or self
 
     def ladder(self, feature: str) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ class Space:
         return math.fsum(math.log10(dimension.size()) for dimension in self.dimensions.values())
 
     def complaints(self, workload: Workload) -> list[tuple[str, str]]:
-        """Return (dimension, what is wrong) for everything that keeps a workload out of this space."""
+        """Return (dimension, fault) for everything that keeps a workload out of this space."""
         found = []
         for name, dimension in self.dimensions.items():
             if wrong := dimension.complaint(workload.get(name)):
@@ -130,7 +130,7 @@ class Space:
         return found + self.violations(workload)
 
     def violations(self, workload: Workload) -> list[tuple[str, str]]:
-        """Return (dimension, what is wrong) for every constraint that a workload breaks."""
+        """Return (dimension, fault) for every constraint that a workload breaks."""
         found = []
         for constraint in self.constraints:
             if wrong := constraint.check(workload):
@@ -147,10 +147,10 @@ class Space:
     def sample(self, rng: Random) -> Workload:
         """Draw a workload: each dimension uniformly from its ladder, as far as earlier draws allow.
 
-        Plain rejection would hardly ever draw UD with several messages or many queue pairs with many regions.
+        Plain rejection would hardly ever draw UD with several messages, or many queue pairs with many regions.
 
         Raises:
-            ValueError: the constraints leave no workload that drawing finds.
+            ValueError: drawing finds no workload that satisfies the constraints.
         """
 
         def pick(dimension: Dimension, fitting: list[Any]) -> Any:
@@ -165,11 +165,11 @@ class Space:
         """Build a workload dimension by dimension.
 
         Args:
-            pick: chooses a value of a dimension among those that go with what was chosen before. For a list of sizes
-                these are lists of one; a longer one of the same sizes may be chosen as well.
+            pick: chooses among the values of a dimension that fit the choices so far. Lists of sizes appear as lists of
+                one. `pick` can return a longer list of these sizes.
 
         Raises:
-            ValueError: the choices led into a dead end every time.
+            ValueError: every attempt ended without a fitting value.
         """
         for _ in range(_MAX_TRIES):
             built = self._draw(pick)
@@ -178,28 +178,28 @@ class Space:
         raise ValueError(f"space {self.name}: no workload satisfies all constraints; widen a dimension or a limit")
 
     def could_hold(self, values: Mapping[str, Any]) -> bool:
-        """Whether no constraint forbids these values together that reads no other dimension of the space."""
+        """Whether the constraints that read no other dimension allow these values together."""
         draft = SimpleNamespace(**self.base.named())
         vars(draft).update(values)
         return all(c.check(draft) is None for c in self.constraints if c.fields & set(self.dimensions) <= set(values))
 
     def plainest(self) -> Workload:
-        """Return the workload with every dimension plain, or as near to plain as the constraints allow.
+        """Return the workload nearest to plain in every dimension that the constraints allow.
 
-        Where the nearest values lead into a dead end it is any workload, and always the same.
+        When the nearest values reach a dead end, it is an arbitrary but fixed workload.
 
         Raises:
-            ValueError: the constraints leave none that drawing finds.
+            ValueError: drawing finds no workload that satisfies the constraints.
         """
         return self._draw(_nearest_to_plain) or self.sample(Random(0))
 
     def nearest(self, wanted: Mapping[str, Any]) -> Workload | None:
-        """Return a workload with the values wanted, or for each dimension the nearest that the others allow.
+        """Return a workload with the wanted values, or for each dimension the nearest that the others allow.
 
-        Dimensions are settled in the order of drawing; what is not wanted becomes plain.
+        Dimensions are settled in the order of drawing. Unnamed ones become plain.
 
         Returns:
-            None when the values first settled leave nothing for a later dimension.
+            None when the values settled first leave none for a later dimension.
         """
         values = {name: wanted.get(name, dimension.plain) for name, dimension in self.dimensions.items()}
 
@@ -242,10 +242,7 @@ class Space:
     def _draw(
         self, pick: Callable[[Dimension, list[Any]], Any], wanted: Mapping[str, Any] = MappingProxyType({})
     ) -> Workload | None:
-        """Choose dimension by dimension among the values that the choices so far allow; None in a dead end.
-
-        What is wanted and allowed is taken; the rest is picked.
-        """
+        """Choose each dimension's wanted value if it fits, else pick one, or None in a dead end."""
         draft = SimpleNamespace(**self.base.named())
         for step in self._steps:
             name = step.dimension.name
@@ -260,12 +257,12 @@ class Space:
         return workload if self.allows(workload) else None
 
     def narrowed(self, fix: Mapping[str, Any], at_most: Mapping[str, int]) -> Space:
-        """Return a smaller space: some dimensions fixed to a value, some ordered ones limited from above.
+        """Return a smaller space with dimensions fixed to a value or ordered ones limited from above.
 
-        Plain values that do not go with what is fixed give way to the nearest that do.
+        Plain values that conflict with fixed ones move to the nearest that do not.
 
         Raises:
-            ValueError: a dimension is unknown, a value is outside it, or nothing is left that could be varied or run.
+            ValueError: a dimension is unknown, a value is outside it, or nothing is left to vary or run.
         """
         dimensions = dict(self.dimensions)
         fixed = dict(self.fixed)
@@ -288,10 +285,10 @@ class Space:
         return self.remade(dimensions, fixed, self.limits)
 
     def remade(self, dimensions: Mapping[str, Dimension], fixed: Mapping[str, Any], limits: HostLimits) -> Space:
-        """Return a space of other dimensions; plain values that do not go together give way to the nearest that do.
+        """Return a space of other dimensions. Conflicting plain values move to the nearest that fit.
 
         Raises:
-            ValueError: nothing is left that could be varied or run.
+            ValueError: nothing is left to vary or run.
         """
         if not dimensions:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Sizes, times and rates as people write them, and back."""
+"""Sizes, times and rates in human notation, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 
 
 def parse_bytes(text: int | str) -> int:
-    """Read a size: `4096`, `4KiB`, `2 MiB`.
+    """Parse a size: `4096`, `4KiB`, `2 MiB`.
 
     Raises:
         ValueError: not a size, or in a unit other than B, KiB, MiB, GiB, TiB.
@@ -27,7 +27,7 @@ def parse_bytes(text: int | str) -> int:
 
 
 def parse_seconds(text: float | str) -> float:
-    """Read a time: `10s`, `250ms`, `45m`, `10h`; a bare number is seconds.
+    """Parse a time: `10s`, `250ms`, `45m`, `10h`; a bare number is seconds.
 
     Raises:
         ValueError: not a time.
@@ -41,7 +41,7 @@ def parse_seconds(text: float | str) -> float:
 
 
 def parse_rate(text: float | str) -> float:
-    """Read a rate in bits/s: `200Gbit`, `100 Gbit/s`; a number that is no text is bits/s.
+    """Parse a rate in bits/s: `200Gbit`, `100 Gbit/s`. A number is bits/s.
 
     Raises:
         ValueError: not a rate.
@@ -55,13 +55,13 @@ def parse_rate(text: float | str) -> float:
 
 
 def format_number(value: float, form: str) -> str:
-    """Write a number by a format specification; what rounds to zero has no sign: `0.0`, neither `-0.0` nor `+0.0`."""
+    """Format a number. A rounded zero has no sign: `0.0`, neither `-0.0` nor `+0.0`."""
     text = format(value, form)
     return text if text.strip("+-0.,% ") else text.replace("-", "").replace("+", "")
 
 
 def format_count(count: int | str, noun: str) -> str:
-    """Count things: `0 runs`, `1 run`, `2 runs`, `2 anomalies`, `2 processes`."""
+    """Format a count: `0 runs`, `1 run`, `2 runs`, `2 anomalies`, `2 processes`."""
     if str(count) == "1":
         return f"1 {noun}"
     if re.search(r"[^aeiou]y$", noun):
@@ -70,7 +70,7 @@ def format_count(count: int | str, noun: str) -> str:
 
 
 def format_bytes(size: float) -> str:
-    """Write a size the way an engineer says it: `64 B`, `4 KiB`, `1.5 MiB`."""
+    """Format a size: `64 B`, `4 KiB`, `1.5 MiB`."""
     value = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024 or unit == "GiB":
@@ -80,7 +80,7 @@ def format_bytes(size: float) -> str:
 
 
 def format_rate(bits_per_second: float) -> str:
-    """Write a rate: `187.3 Gbit/s`."""
+    """Format a rate: `187.3 Gbit/s`."""
     value = float(bits_per_second)
     for unit in ("bit/s", "kbit/s", "Mbit/s"):
         if value < 1000:
@@ -90,19 +90,19 @@ def format_rate(bits_per_second: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Write a time: `41 s`, `12 min`, `3.5 h`."""
+    """Format a time: `41 s`, `12 min`, `3.5 h`."""
     if seconds < 120:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def format_value(value: object) -> str:
-    """Write a value as a file has it: `true`, `64`, `[64, 4096]`."""
+    """Format a value as in a file: `true`, `64`, `[64, 4096]`."""
     if isinstance(value, bool):
         return str(value).lower()
     return format_list(value) if isinstance(value, tuple) else str(value)
 
 
 def format_list(values: Iterable[object]) -> str:
-    """Write a list as a file has it: `[64, 4096]`, `[SEND, READ]`."""
+    """Format a list as in a file: `[64, 4096]`, `[SEND, READ]`."""
     return f"[{', '.join(map(str, values))}]"

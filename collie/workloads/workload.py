@@ -1,7 +1,7 @@
-"""A workload: one point of the search space, in the words of the verbs API and the paper.
+"""A workload: one point of the search space, in the terms of the verbs API and the paper.
 
-Every field is what both ends of every queue pair use, unless its description says otherwise. A space (`space.py`)
-decides which fields vary and over which values; fields that it does not name keep the default given here.
+Every field applies to both ends of every queue pair unless stated. A space (`space.py`) decides which fields vary and
+over which values. Other fields keep the defaults given here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class QpType(StrEnum):
 
 
 class Opcode(StrEnum):
-    """What a send work request asks for."""
+    """Operation of a send work request."""
 
     SEND = "SEND"
     SEND_WITH_IMM = "SEND_WITH_IMM"
@@ -47,7 +47,7 @@ class Opcode(StrEnum):
 
     @property
     def is_atomic(self) -> bool:
-        """Whether it changes 8 bytes of the responder's memory, and brings back what they were."""
+        """Whether it changes 8 bytes of the responder's memory and returns the old ones."""
         return self in _ATOMICS
 
     @property
@@ -61,7 +61,7 @@ _ATOMICS = frozenset({Opcode.FETCH_ADD, Opcode.CMP_SWP})
 _FETCH = _ATOMICS | {Opcode.READ}
 
 ATOMIC_BYTES = 8
-"""Payload of an atomic, whatever `messages` says (IBTA 1.4, 9.4.5)."""
+"""Payload of an atomic, regardless of `messages` (IBTA 1.4, 9.4.5)."""
 
 OPCODES_BY_QP_TYPE: dict[QpType, frozenset[Opcode]] = {
     QpType.RC: frozenset(Opcode),
@@ -71,7 +71,7 @@ OPCODES_BY_QP_TYPE: dict[QpType, frozenset[Opcode]] = {
     QpType.DC: frozenset(Opcode),
     QpType.SRD: frozenset(Opcode) - _ATOMICS,
 }
-"""What each transport service can carry (IBTA 1.4, table 38; DC and SRD by the manuals of mlx5dv and efadv)."""
+"""Opcodes of each transport service (IBTA 1.4, table 38; DC and SRD by the manuals of mlx5dv and efadv)."""
 
 
 class Direction(StrEnum):
@@ -82,14 +82,14 @@ class Direction(StrEnum):
 
 
 class Memory(StrEnum):
-    """Kind of memory that holds the buffers."""
+    """Memory type of the buffers."""
 
     DRAM = "dram"
     GPU = "gpu"
 
 
 class Connection(StrEnum):
-    """How the two queue pairs of a connection learn of each other."""
+    """How the two queue pairs of a connection exchange their data."""
 
     OUT_OF_BAND = "out_of_band"
     RDMA_CM = "rdma_cm"
@@ -98,7 +98,7 @@ class Connection(StrEnum):
 EVEN = "even"
 
 _ADDED = {"added": True}
-"""Of a field that campaigns have been recorded without."""
+"""Marks a field that older records lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,35 +106,34 @@ class Workload:
     """One point of the space (paper section 4): topology, memory, transport and message pattern.
 
     Attributes:
-        direction: `unidirectional` is host A sending to or reading from host B; `bidirectional` adds its mirror image.
-        loopback: the host that receives from its peer also sends as many queue pairs of the same traffic to itself.
-        numa_node, peer_numa_node: NUMA distance of the buffers on host A and on host B: 0 is the NIC's own node.
-        memory, peer_memory: kind of memory of the buffers on host A and on host B.
-        requesters: hosts that request from host B: A, then C, D, ...; those beyond A are like A.
-        responders: hosts that host A requests from: B, then C, D, ...; those beyond B are like B. One of the two is 1.
-        remote: there is traffic between hosts. Without, only the loopback of host A is left.
+        direction: `unidirectional`: host A sends to or reads from host B. `bidirectional` adds the mirror image.
+        loopback: the receiving host also sends the same traffic to itself over as many queue pairs.
+        numa_node, peer_numa_node: NUMA distance of the buffers on host A and on host B: 0 is the NIC's node.
+        memory, peer_memory: memory type of the buffers on host A and on host B.
+        requesters: hosts that request from host B: A, then C, D, ..., which are like A.
+        responders: hosts that host A requests from: B, then C, D, ..., which are like B. One of the two is 1.
+        remote: traffic between hosts. Without, only the loopback of host A is left.
         huge_pages: buffers lie on huge pages (2 MiB on x86-64), on every host.
         mrs_per_qp: memory regions per queue pair and end, used in turn.
         mr_bytes: bytes of each region.
         qp_type, opcode: transport service and operation. Few devices have XRC, DC or SRD.
         more_opcodes: work requests take `opcode` and then each of these in turn.
-        qps: queue pairs per direction, and with several requesters or responders to each of them.
+        qps: queue pairs per direction and partner.
         mtu: path MTU in bytes.
         wqe_batch: work requests per post, for sends and for receives.
-        signal_every: posts per entry in the completion queue; without effect with `sq_sig_all`.
+        signal_every: posts per completion. Without effect with `sq_sig_all`.
         sge_count: scatter/gather entries per work request.
-        sge_split: `even`, or bytes of the leading entries; the rest is spread evenly over the remaining entries.
+        sge_split: `even`, or bytes of the leading entries. The remaining entries share the rest evenly.
         send_wq_depth, recv_wq_depth: entries of the queues, kept full.
-        messages: bytes per work request, used in turn; an atomic takes 8 whatever stands here.
-        max_inline_data: messages up to this size are carried inside the work request; 0 switches inlining off.
+        messages: bytes per work request, used in turn. An atomic always takes 8.
+        max_inline_data: messages up to this size travel inside the work request. 0 disables inlining.
         max_rd_atomic, max_dest_rd_atomic: READs and atomics in flight per queue pair, as requester and as responder.
         timeout: local ACK timeout, 4.096 us x 2^timeout.
         retry_cnt, rnr_retry: retries after a lost packet and after a receiver-not-ready NAK (there 7 means for ever).
-        min_rnr_timer: the encoded time that a receiver-not-ready NAK asks for (IBTA 1.4, table 46).
-        connection: `out_of_band`: the controller relays what both ends must know; `rdma_cm`: RDMA-CM does, RC only.
-        sq_sig_all: every send completes with an entry in the completion queue; otherwise the last of each post, or of
-            every `signal_every` posts.
-        srq: receives come from one shared receive queue per host instead of one queue per queue pair.
+        min_rnr_timer: the encoded delay of a receiver-not-ready NAK (IBTA 1.4, table 46).
+        connection: `out_of_band`: the controller relays the connection data. `rdma_cm`: RDMA-CM does, RC only.
+        sq_sig_all: every send completes. Otherwise the last of each post, or of every `signal_every` posts.
+        srq: one shared receive queue per host in place of one queue per queue pair.
         fence: the first work request of each post waits for earlier READs.
         sq_psn: first packet sequence number (24 bit).
         traffic_class, hop_limit: of the global route header.
@@ -180,10 +179,10 @@ class Workload:
     hop_limit: int = 64
 
     def __repr__(self) -> str:
-        """Name every field, but for added ones that have their default.
+        """Name every field, except added ones at their default.
 
-        Extraction draws its probes with a generator that is seeded by this text, and a campaign is resumed by replaying
-        it: a new field must leave the text of an old workload as it was.
+        This text seeds the draws of extraction, and a resume replays them. A new field must not change the text of an
+        old workload.
         """
         written = (f for f in fields(self) if "added" not in f.metadata or self.get(f.name) != f.default)
         return f"Workload({', '.join(f'{each.name}={self.get(each.name)!r}' for each in written)})"
@@ -212,12 +211,12 @@ class Workload:
 
     @property
     def opcodes(self) -> tuple[Opcode, ...]:
-        """Opcodes in the order in which work requests take them."""
+        """Opcodes in the order of the work requests."""
         return (self.opcode, *self.more_opcodes)
 
     @property
     def turn(self) -> tuple[tuple[Opcode, int], ...]:
-        """One turn of the request vector: opcode and payload bytes of each work request."""
+        """Opcode and payload bytes of each work request in one turn of the request vector."""
         return request_turn(self.opcode, self.more_opcodes, self.messages)
 
     @property
@@ -227,29 +226,29 @@ class Workload:
 
     @property
     def mean_message_bytes(self) -> float:
-        """Payload bytes per work request, on average over one turn."""
+        """Mean payload bytes per work request over one turn."""
         sizes = self.payloads
         return sum(sizes) / len(sizes)
 
     @property
     def messages_per_signal(self) -> int:
-        """Work requests that one entry in the requester's completion queue stands for."""
+        """Work requests per completion at the requester."""
         return 1 if self.sq_sig_all else self.wqe_batch * self.signal_every
 
     @property
     def bytes_outstanding(self) -> float:
-        """Payload bytes that one direction can have in flight: its send queues, full."""
+        """Payload bytes in flight in one direction with full send queues."""
         return self.partners * self.qps * self.send_wq_depth * self.mean_message_bytes
 
     def segments(self) -> tuple[tuple[int, ...], ...]:
-        """Return the bytes of each scatter/gather entry, for each work request of one turn; an atomic has one entry."""
+        """Return the bytes of each scatter/gather entry of each work request of one turn. An atomic has one entry."""
         return segments(self.opcode, self.more_opcodes, self.messages, self.sge_count, self.sge_split)
 
 
 def request_turn(
     opcode: Opcode, more_opcodes: tuple[Opcode, ...], messages: tuple[int, ...]
 ) -> tuple[tuple[Opcode, int], ...]:
-    """Return opcode and payload bytes of each work request, until both lists are at their beginning again."""
+    """Return opcode and payload bytes of each work request until both lists start again."""
     opcodes = (opcode, *more_opcodes)
     count = lcm(len(opcodes), len(messages))
     turn = ((opcodes[number % len(opcodes)], messages[number % len(messages)]) for number in range(count))
@@ -259,11 +258,11 @@ def request_turn(
 def payloads(opcode: Opcode, more_opcodes: tuple[Opcode, ...], messages: tuple[int, ...]) -> tuple[int, ...]:
     """Return the payload bytes of each work request of one turn."""
     if not more_opcodes and not opcode.is_atomic:
-        return messages  # of almost every workload, and asked for many times
+        return messages  # the case of almost every workload, and hot
     return tuple(size for _, size in request_turn(opcode, more_opcodes, messages))
 
 
-@lru_cache(maxsize=4096)  # a search asks for the same few again and again, as most of its workloads differ elsewhere
+@lru_cache(maxsize=4096)  # most workloads of a search differ in other fields
 def segments(
     opcode: Opcode,
     more_opcodes: tuple[Opcode, ...],
@@ -271,7 +270,7 @@ def segments(
     sge_count: int,
     sge_split: str | tuple[int, ...],
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the bytes of each scatter/gather entry, for each work request of one turn; an atomic has one entry."""
+    """Return the bytes of each scatter/gather entry of each work request of one turn. An atomic has one entry."""
     return tuple(
         (size,) if each.is_atomic else split_message(size, sge_count, sge_split)
         for each, size in request_turn(opcode, more_opcodes, messages)
@@ -283,11 +282,11 @@ def split_message(message_bytes: int, sge_count: int, sge_split: str | tuple[int
 
     Args:
         message_bytes: payload of the work request, >= 1.
-        sge_count: entries that the work request may have.
-        sge_split: `even`, or bytes of the leading entries; what they leave is spread evenly over the remaining ones.
+        sge_count: limit on entries of the work request.
+        sge_split: `even`, or bytes of the leading entries. The remaining entries share the rest evenly.
 
     Returns:
-        The bytes of each entry in order; entries that would be empty are left out. Their sum is `message_bytes`.
+        The bytes of each entry in order, without empty entries. Their sum is `message_bytes`.
     """
     leading = () if isinstance(sge_split, str) else sge_split[:sge_count]
     entries: list[int] = []
@@ -303,11 +302,11 @@ def split_message(message_bytes: int, sge_count: int, sge_split: str | tuple[int
 
 
 FIELD_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Workload))
-"""Names of all dimensions that any space may vary, in the order of the paper: topology, memory, transport, pattern."""
+"""All dimensions that a space can vary, in the paper's order: topology, memory, transport, pattern."""
 
 
 def reader(names: Sequence[str]) -> Callable[[Workload], tuple[Any, ...]]:
-    """Return what reads several fields at once, which a search does for every workload that it looks at."""
+    """Return a function that reads several fields at once, for the hot loops of a search."""
     return attrgetter(*names) if len(names) > 1 else lambda workload: tuple(workload.get(name) for name in names)
 
 
@@ -321,14 +320,14 @@ _FIRST_FIELDS = frozenset(
         *("min_rnr_timer", "sq_sig_all", "srq", "fence", "sq_psn", "traffic_class", "hop_limit"),
     }
 )
-"""Fields that every version of Collie has had."""
+"""Fields of the first version of Collie."""
 
 
 def stable_text(workload: Workload) -> str:
-    """Return what seeds the draws that belong to a workload: the same in every version of Collie.
+    """Return the seed text of a workload, which is the same in every version of Collie.
 
-    A field that came later is left out at its default; else each new field would turn every campaign into another one,
-    and none that an earlier Collie began could be resumed.
+    Fields added later are left out at their default. Otherwise each new field would change every campaign, and older
+    ones could not be resumed.
     """
     default = Workload()
     named = [name for name in FIELD_NAMES if name in _FIRST_FIELDS or workload.get(name) != default.get(name)]
@@ -336,7 +335,7 @@ def stable_text(workload: Workload) -> str:
 
 
 def render(workload: Workload) -> dict[str, Any]:
-    """Turn a workload into plain JSON/YAML values, every field named."""
+    """Return a workload as plain JSON/YAML values, every field named."""
     return {name: _plain(value) for name, value in _items(workload)}
 
 

@@ -1,4 +1,4 @@
-"""What a gate compares: known anomalies, those of its baseline, their healthy neighbours, and what it finds."""
+"""The cases of a gate: known anomalies, the baseline's, their healthy neighbours, and finds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from collie.workloads.workload import Workload
 
 
 class CaseOrigin(StrEnum):
-    """Where a case comes from."""
+    """The origin of a case."""
 
     KNOWN = "known"
     BASELINE = "baseline"
@@ -31,14 +31,14 @@ class GateCase:
 
     Attributes:
         name: unique within a gate.
-        kind: where it comes from.
-        title: one line for people.
-        workload: what runs.
-        mfs: the conditions of the anomaly; of a neighbour, those that it keeps.
-        complete: all of its conditions are known; where some are missing, the others say nothing of other workloads.
-        anomaly: what `collie reproduce` calls the anomaly that it is, or is a neighbour of.
-        symptom: how the anomaly shows; None of a neighbour.
-        beside: of a neighbour, whether a workload is healthy for the same reason: it breaks the same condition alone.
+        kind: its origin.
+        title: one line for readers.
+        workload: the workload.
+        mfs: the conditions of the anomaly. Of a neighbour, those that it keeps.
+        complete: all conditions are known. Otherwise the known ones cover no other workload.
+        anomaly: argument of `collie reproduce` for the anomaly or the neighbour's anomaly.
+        symptom: of the anomaly, or None for a neighbour.
+        beside: of a neighbour, whether a workload breaks the same condition alone.
     """
 
     name: str
@@ -52,23 +52,23 @@ class GateCase:
     beside: Callable[[Workload], bool] | None = field(default=None, compare=False)
 
     def explains(self, workload: Workload) -> bool:
-        """Whether a workload shows the same anomaly, by all that is known of it."""
+        """Whether a workload shows the same anomaly, by its explanation."""
         return self.complete and self.mfs.covers(workload)
 
     def is_alike(self, workload: Workload) -> bool:
-        """Whether what a baseline showed of another workload says what it would have shown of this one."""
+        """Whether the baseline's readings of another workload apply to this one."""
         if self.beside is not None:
             return self.beside(workload)
         return workload == self.workload or self.explains(workload)
 
 
 def neighbours(case: GateCase, space: Space, record: Record | None) -> list[GateCase]:
-    """Return the healthy neighbours of an anomaly: for each condition, a workload that breaks it and keeps the others.
+    """Return the healthy neighbours of an anomaly: per condition, a workload that breaks it alone.
 
     Args:
-        case: the anomaly; satisfies its conditions.
+        case: the anomaly. Satisfies its conditions.
         space: gives values.
-        record: of a baseline that cannot be measured; then only what it saw healthy is a neighbour.
+        record: of a baseline without a testbed. Its healthy workloads are then the only neighbours.
     """
     found = []
     for condition in case.mfs.conditions:
@@ -95,11 +95,11 @@ def _breaks_alone(condition: Condition, others: Sequence[Condition], workload: W
 
 
 def found(anomaly: Anomaly, reproduce: str) -> GateCase:
-    """Return what a search has found as a case.
+    """Return a find of the search as a case.
 
     Args:
         anomaly: the find.
-        reproduce: what `collie reproduce` calls it.
+        reproduce: its argument of `collie reproduce`.
     """
     return GateCase(
         name=anomaly.id,

@@ -1,4 +1,4 @@
-"""The loop of a gate: replay, search, compare what was found."""
+"""The loop of a gate: replay, search, compare the finds."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ from collie.workloads.workload import Workload
 PURPOSE = "gate"
 _SETUP_TRIES = 3
 _NEIGHBOUR_SHARE = 0.4
-"""Share of what the anomalies leave of the budget that their healthy neighbours may take."""
+"""Share of the budget after the anomalies that their healthy neighbours can take."""
 _RESERVE = 0.15
-"""Share of what is left for the search that is kept back to compare its finds."""
+"""Share of the search's budget that is reserved to compare its finds."""
 _FRESH_SIBLINGS = 3
-"""Runs of the plain sibling at most that one side of a comparison is given: the bound is the median of all of them."""
+"""Limit on runs of the plain sibling for one side of a comparison. The bound is their median."""
 _RUNS_PER_PAIR = 4
-"""At most: one on either side, each with its plain sibling where low throughput is in question."""
+"""Limit: one run on either side, each with its plain sibling for low throughput."""
 
 
 @dataclass(frozen=True)
 class GateParts:
-    """Everything that a gate needs.
+    """The parts of a gate.
 
     Attributes:
-        candidate: measures what is under test, and keeps the record.
-        baseline: measures the baseline; None when it answers from its record.
-        record: what the baseline measured before.
+        candidate: measures the candidate and keeps the record.
+        baseline: measures the baseline, or None when it answers from its record.
+        record: earlier measurements of the baseline.
         store: of the candidate.
         cases: known anomalies, then the baseline's.
-        space: where neighbours are.
-        recipe: of thresholds and declared chances.
+        space: of the neighbours.
+        recipe: gives thresholds and declared chances.
         budget: of both sides together.
         false_alarm: chance of any false alarm.
-        engine: makes the search, from the sets that need not be found again.
-        name_found: says what `collie reproduce` calls a find.
+        engine: makes the search, given the sets to skip.
+        name_found: gives a find's argument of `collie reproduce`.
     """
 
     candidate: Measurer
@@ -75,7 +75,7 @@ class Gate:
 
     def __init__(self, parts: GateParts) -> None:
         self._parts = parts
-        # Either run of a pair may be disturbed, and either may miss what is there.
+        # A disturbance or a missed anomaly can affect either run of a pair.
         self._chances = Chances(
             differ=min(0.5, 2 * parts.recipe.confirmation.healthy_false_positive_rate),
             false_negative_rate=min(0.5, 2 * parts.recipe.extraction.false_negative_rate),
@@ -84,10 +84,10 @@ class Gate:
         self._results: list[CaseResult] = []
 
     def run(self) -> GateSummary:
-        """Replay, then search, then compare what was found.
+        """Replay, then search, then compare the finds.
 
         Raises:
-            TestbedError: a testbed is gone; what was measured is on record.
+            TestbedError: a testbed is gone. All measurements are on record.
         """
         parts = self._parts
         record = None if parts.baseline else parts.record
@@ -121,13 +121,13 @@ class Gate:
     # --- Budget: one for both sides --------------------------------------------------------------------------------
 
     def _limit(self, share: float) -> Budget:
-        """Return the budget at which a part ends that may take a share of what is left."""
+        """Return the budget at which a part with a share of the rest ends."""
         total, runs = self._parts.budget, self._runs
         seconds = self._elapsed + share * (total.seconds - self._elapsed) if math.isfinite(total.seconds) else math.inf
         return Budget(seconds, None if total.runs is None else runs + math.ceil(share * (total.runs - runs)))
 
     def _grant(self, measurer: Measurer, limit: Budget) -> None:
-        """Let one side run until both together have reached a limit."""
+        """Let one side run until both together reach a limit."""
         others_seconds = self._elapsed - measurer.elapsed_seconds
         runs = None if limit.runs is None else limit.runs - (self._runs - measurer.runs)
         measurer.budget = Budget(limit.seconds - others_seconds, runs)
@@ -135,19 +135,17 @@ class Gate:
     # --- Replay ----------------------------------------------------------------------------------------------------
 
     def _replay(self, cases: Sequence[GateCase], share: float, of_rest: float) -> list[GateCase]:
-        """Compare cases until they have taken a share of what is left; return those that it was not enough for."""
+        """Compare cases within a share of the rest and return those beyond it."""
         limit = self._limit(of_rest)
         return [case for case in cases if not self._decide(case, share, limit)]
 
     def _decide(self, case: GateCase, share: float, limit: Budget) -> bool:
-        """Compare a case; return whether there is a result."""
+        """Compare a case and return whether there is a result."""
         began, taken = self._elapsed, list[RunPair]()
         try:
             comparison = self._compare(case, share, limit, taken)
         except BudgetSpent as spent:
-            if (
-                case.kind is CaseOrigin.NEIGHBOUR
-            ):  # one of many samples of what is healthy; an anomaly has to be answered
+            if case.kind is CaseOrigin.NEIGHBOUR:  # neighbours are samples of many, but each anomaly needs an answer
                 return False
             text = f"{spent}, and too few pairs have been taken"
             comparison = Comparison(Change.INCONCLUSIVE, text, tuple(taken))
@@ -192,13 +190,13 @@ class Gate:
         return self._parts.recipe.confirmation.siblings(verdict) if verdict.is_anomalous else 0
 
     def _read(self, side: Side, workload: Workload, limit: Budget, *, fresh: bool) -> RunReading | None:
-        """Run a workload on one side, again when its traffic fails to set up; None where it cannot run at all.
+        """Run a workload on one side, again when its traffic fails to set up, or None where it cannot run.
 
         Args:
-            side: whose run.
-            workload: what runs.
+            side: the side.
+            workload: the workload.
             limit: of both sides together.
-            fresh: measure the plain sibling anew before, as low throughput is in question and testbeds drift.
+            fresh: measure the plain sibling first, because testbeds drift.
         """
         measurer = self._parts.candidate if side is Side.CANDIDATE else self._parts.baseline
         assert measurer is not None
@@ -225,7 +223,7 @@ class Gate:
     # --- A baseline that only its record knows ---------------------------------------------------------------------
 
     def _alone(self, case: GateCase, limit: Budget) -> Comparison:
-        """Look at the candidate alone: the baseline never measured this workload, and cannot be asked."""
+        """Judge the candidate alone, on a workload that the baseline's record lacks."""
         first = self._read(Side.CANDIDATE, case.workload, limit, fresh=False)
         if first is None:
             return Comparison(Change.UNSUPPORTED, "the candidate cannot run this workload")
@@ -257,7 +255,7 @@ class Gate:
         return Comparison(Change.INCONCLUSIVE, text, (), tuple(reproduced))
 
     def _trusted(self, case: GateCase, comparison: Comparison, share: float) -> Comparison:
-        """Take back that something is new or worse where the record says too little to be held against it."""
+        """Withdraw a new or worse decision that the record is too weak to support."""
         doubt = self._parts.record.doubt(comparison.change, case.workload, case.is_alike, share, self._parts.recipe)
         if doubt is None:
             return comparison
@@ -280,7 +278,7 @@ class Gate:
         return summary
 
     def _limit_of_search(self, shares: Shares) -> Budget:
-        """Return the budget at which the search ends; a find that nobody can decide any more would say nothing."""
+        """Return the budget at which the search ends, with a reserve to decide on a find."""
         limit, total = self._limit(1.0 - _RESERVE), self._parts.budget
         if self._parts.baseline is None:
             return limit
@@ -294,7 +292,7 @@ class Gate:
         )
 
     def _keep(self, case: GateCase, comparison: Comparison) -> None:
-        """Record what shows on the candidate, so that the next gate can have this one as its baseline."""
+        """Record the candidate's anomalies, so that it can be the next gate's baseline."""
         verdict = comparison.reproduced(Side.CANDIDATE)
         if verdict is None or verdict.symptom is None or case.kind is CaseOrigin.FOUND:
             return
@@ -317,7 +315,7 @@ class Gate:
 
 
 def _lies_in(space: Space, workload: Workload) -> bool:
-    """Whether a space allows a workload and no size or number of it is beyond the limits that the space has."""
+    """Whether a space allows a workload within its limits."""
 
     def within(name: str) -> bool:
         match space.dimensions[name]:

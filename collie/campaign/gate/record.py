@@ -1,4 +1,4 @@
-"""A baseline that only its record knows: it answers with what it measured before, and cannot be asked again."""
+"""A baseline without a testbed, which answers from its record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collie.workloads.workload import Workload
 
 
 class Record:
-    """What a baseline measured before, by workload."""
+    """The baseline's measurements, by workload."""
 
     def __init__(self, runs: Iterable[RunRecord] = ()) -> None:
         self._readings: dict[Workload, list[RunReading]] = {}
@@ -23,14 +23,14 @@ class Record:
                 self._readings.setdefault(run.workload, []).append(reading)
 
     def reading(self, workload: Workload) -> RunReading | None:
-        """Return the typical reading of a workload; None where the baseline never measured it."""
+        """Return the typical reading of a workload, or None if the baseline never measured it."""
         return typical(self._readings.get(workload, ()))
 
     def healthy(self, inside: Callable[[Workload], bool]) -> dict[Workload, int]:
-        """Return the workloads of a region that the baseline saw healthy, and how often; none that was ever anomalous.
+        """Return the workloads of a region that are healthy on record and never anomalous, with their counts.
 
         Args:
-            inside: says whether a workload belongs to the region.
+            inside: whether a workload belongs to the region.
         """
         return {
             workload: sum(reading.verdict.is_normal for reading in readings)
@@ -43,18 +43,18 @@ class Record:
     def doubt(
         self, change: Change, workload: Workload, alike: Callable[[Workload], bool], share: float, recipe: Recipe
     ) -> str | None:
-        """Return why a record says too little to call something new or worse; None when it says enough, or nothing is.
+        """Return why the record is too weak to call a change new or worse, or None.
 
-        A run overlooks an anomaly with a declared chance; so many healthy runs have to agree that all of them
-        overlooked it with no more than the chance that this decision has. Likewise how bad an anomaly was: the reading
-        is the one in the middle, and a disturbance has to strike most of them before that one is wrong.
+        A run misses an anomaly with a declared chance. The healthy runs must be so many that all of them miss it with
+        at most the decision's chance. The severity is that of the middle reading, so a disturbance must affect most of
+        the readings to falsify it.
 
         Args:
-            change: what the pairs say.
-            workload: what ran.
-            alike: says of a workload whether the baseline was healthy there for the same reason.
-            share: chance of a false alarm that the decision has.
-            recipe: of the declared chances.
+            change: the result of the pairs.
+            workload: the workload.
+            alike: whether the baseline is healthy on a workload for the same reason.
+            share: false-alarm chance of the decision.
+            recipe: gives the declared chances.
         """
         if change is Change.NEW:
             agreed = sum(self.healthy(alike).values())

@@ -1,4 +1,4 @@
-"""How a gate ended."""
+"""The result of a gate."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from collie.detect.pair_rule import Chances
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """What a gate says of one case.
+    """The result of one case.
 
     Attributes:
-        case: which.
-        comparison: what was seen.
-        share: chance of a false alarm that the decision had.
-        elapsed_seconds: testbed time that it took, on both sides.
+        case: the case.
+        comparison: its pairs and decision.
+        share: false-alarm chance of the decision.
+        elapsed_seconds: testbed time on both sides.
     """
 
     case: GateCase
@@ -28,23 +28,23 @@ class CaseResult:
 
     @property
     def change(self) -> Change:
-        """What has become of it."""
+        """The decision."""
         return self.comparison.change
 
 
 @dataclass(frozen=True, slots=True)
 class GateSummary:
-    """How a gate ended.
+    """The result of a gate.
 
     Attributes:
         results: in the order of their comparison.
-        untested: neighbours for which the budget was not enough.
+        untested: neighbours beyond the budget.
         false_alarm: declared chance of any false alarm.
-        chances: declared of single pairs.
+        chances: declared for single pairs.
         runs: of the candidate, and of the baseline.
         elapsed_seconds: testbed time of both.
-        search: how the search ended; None when nothing was left for it.
-        paired: the baseline was measured too, and did not answer from its record.
+        search: result of the search, or None without budget for it.
+        paired: the baseline was measured, not read from its record.
     """
 
     results: tuple[CaseResult, ...]
@@ -57,12 +57,12 @@ class GateSummary:
     paired: bool
 
     def of(self, change: Change) -> tuple[CaseResult, ...]:
-        """Return the cases of which the gate says this."""
+        """Return the cases with one decision."""
         return tuple(result for result in self.results if result.change is change)
 
     @property
     def alarms(self) -> tuple[CaseResult, ...]:
-        """What is new or worse."""
+        """The new and worse cases."""
         return tuple(result for result in self.results if result.change.is_alarm)
 
     def exit_code(self, *, inconclusive_fails: bool) -> int:
@@ -75,6 +75,6 @@ class GateSummary:
 
     @property
     def reported(self) -> bool:
-        """Whether anything was measured that could have been new or worse."""
+        """Whether any measurement could have found a new or worse anomaly."""
         compared = len(self.results) > len(self.of(Change.UNSUPPORTED))
         return compared or (self.search is not None and self.search.measured_runs > 0)
