@@ -63,13 +63,7 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class HostLost:
-    """A run that made a host hang or go down. The host was brought back. It is a finding.
-
-    Attributes:
-        host: its name.
-        detail: the observed failure.
-        elapsed_seconds: until the host was back.
-    """
+    """A run that made a host hang or crash. It is a finding. Its time includes the restart of the host."""
 
     host: str
     detail: str
@@ -78,13 +72,7 @@ class HostLost:
 
 @dataclass(frozen=True, slots=True)
 class PairLost:
-    """A run that ended with the permanent loss of one of several pairs. Others repeat the run.
-
-    Attributes:
-        pair: its name.
-        detail: the cause.
-        elapsed_seconds: until the loss was known.
-    """
+    """A run that ended with the permanent loss of one of several pairs. The others repeat it."""
 
     pair: str
     detail: str

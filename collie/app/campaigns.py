@@ -20,9 +20,9 @@ from collie.app.testbeds import absent_of, kept_calibration, lanes_of, open_test
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, SearchChoice
 from collie.campaign.events import Both
-from collie.campaign.loop import Summary
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard, SafetyRecord, record_of, replaced
+from collie.campaign.summary import Summary
 from collie.clock import utc_now
 from collie.errors import HardwareChanged, StoreError, UsageError
 from collie.inventory.fingerprint import Fingerprint, compare

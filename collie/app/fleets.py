@@ -19,7 +19,8 @@ from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Probe, Stage, is_large_enough, repeats, rounds
 from collie.fleet.fault import Fault
-from collie.fleet.judge import FALSE_ALARM, FleetVerdict, judge
+from collie.fleet.judge import FALSE_ALARM, judge
+from collie.fleet.verdict import FleetVerdict
 from collie.inventory.hosts import Pair, host_of
 from collie.ports import Testbed
 from collie.readings.policy import WindowPolicy

@@ -33,22 +33,21 @@ Worked example. `collie search --subsystem F --seed 1 --budget 120runs` makes th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Generator
 from statistics import median
 from typing import TypeVar
 
 from collie.campaign.budget import BudgetSpent
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, AnomalyMerged, SuspicionDropped
 from collie.campaign.lanes import Lane, LaneLost
-from collie.campaign.measure import LostHost, Measurer
+from collie.campaign.measure import Measurer
+from collie.campaign.summary import Summary
 from collie.campaign.triage import ConfirmedAnomaly, Observation, Suspicion, Triage
 from collie.counters.catalog import Catalog
-from collie.detect.confirm import Confirmed, Reliability, confirm, trust
+from collie.detect.confirm import Confirmed, confirm, trust
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly, KnownAnomalies
-from collie.search.discovery import DiscoveryEstimate
 from collie.search.discriminating_counters import rank
 from collie.search.extract import extract
 from collie.search.recipe import Recipe
@@ -71,46 +70,6 @@ Result = TypeVar("Result")
 
 class _SetAside(Exception):
     """The pair of this task no longer measures."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The result of a campaign.
-
-    Attributes:
-        runs: measurements of every purpose.
-        failed_runs: failed set-ups, by cause.
-        unsupported_runs: workloads that the device cannot run.
-        skipped: proposals that known anomalies cover.
-        elapsed_seconds: testbed time.
-        anomalies: in the order found.
-        lost: runs that cost a host.
-        path_killers: the last run of each proposal that always ended in a dead data path.
-        ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
-        trust: reliability of the findings, or None with too few judged runs.
-        prospects: the chance of another find in the next hour, or None with too little data.
-        pairs: number of pairs that measured.
-        set_aside: pairs that differ from the others or were lost, with the reason.
-    """
-
-    runs: int
-    failed_runs: Mapping[str, int]
-    unsupported_runs: int
-    skipped: int
-    elapsed_seconds: float
-    anomalies: tuple[Anomaly, ...]
-    ended_by: str
-    trust: Reliability | None = None
-    prospects: DiscoveryEstimate | None = None
-    lost: tuple[LostHost, ...] = ()
-    pairs: int = 1
-    set_aside: Mapping[str, str] = field(default_factory=dict)
-    path_killers: tuple[RunRecord, ...] = ()
-
-    @property
-    def measured_runs(self) -> int:
-        """Number of runs with a measurement."""
-        return self.runs - sum(self.failed_runs.values()) - self.unsupported_runs - len(self.lost)
 
 
 class SearchLoop:

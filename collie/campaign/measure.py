@@ -20,8 +20,8 @@ from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.events import PairSetAside, RunFinished
 from collie.campaign.lanes import Lane, LaneLost, LaneScheduler, LaneTask, RunRequest, alone
 from collie.campaign.safety import Guard
-from collie.campaign.yardstick import unfit
-from collie.detect.bounds import NOTHING_EXPECTED, Bound, Bounds, at_best_port
+from collie.campaign.yardstick import delivered, unfit
+from collie.detect.bounds import NOTHING_EXPECTED, Bounds
 from collie.detect.judge import Thresholds, judge
 from collie.detect.measurement import Measurement
 from collie.detect.reading import RunReading, reading_of
@@ -39,7 +39,6 @@ from collie.ports import (
     Testbed,
     Unsupported,
 )
-from collie.workloads.plan import sinks
 from collie.workloads.workload import Workload
 
 T = TypeVar("T")
@@ -397,19 +396,3 @@ class Measurer:
         share = self.budget.share(self.elapsed_seconds, self.runs)
         replayed = self._track.was_recorded(record.run)
         self._sink.on_event(RunFinished(record, verdict, share, replayed, lane.driven, lane.temperature))
-
-
-def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
-    """Return the throughput of a plain sibling at each receiving host with known readings."""
-    found = {}
-    for name in sinks(workload):
-        host = measurement.host(name)
-        if host.delivered_bps is not None and host.delivered_pps is not None:
-            found[name] = Bound(host.delivered_bps, host.delivered_pps, "plain sibling")
-    return found
-
-
-def best_rate(workload: Workload, measurement: Measurement) -> float | None:
-    """Return the bits/s of the busiest receiving port, or None without a reading above zero."""
-    received = delivered(workload, measurement)
-    return (at_best_port(workload, received).bps or None) if received else None

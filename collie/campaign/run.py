@@ -9,10 +9,11 @@ from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import calibrate, plan
 from collie.campaign.events import CampaignBegun, SpacePruned
 from collie.campaign.lanes import Lane
-from collie.campaign.loop import SearchLoop, Summary
+from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
 from collie.campaign.pairs import odd_pairs
 from collie.campaign.safety import Guard
+from collie.campaign.summary import Summary
 from collie.detect.bounds import Bounds, Calibration
 from collie.ports import CampaignStore, ProgressSink, Testbed
 from collie.search.anomaly import KnownAnomalies

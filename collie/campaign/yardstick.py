@@ -1,9 +1,15 @@
-"""Whether a run of plain traffic can serve as a reference for others. Pure."""
+"""Runs of plain traffic as a reference for others: whether they can serve, and their throughput. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from collie.detect.bounds import Bound, at_best_port
+from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict
 from collie.ports import HostLost, Measured, RunResult, SetupFailed, Unsupported
+from collie.workloads.plan import sinks
+from collie.workloads.workload import Workload
 
 
 def unfit(result: RunResult, unbounded: Verdict | None) -> str:
@@ -26,3 +32,19 @@ def unfit(result: RunResult, unbounded: Verdict | None) -> str:
         case HostLost(host, detail):
             return f"cost host {host}: {detail}"
     return "was not measured"
+
+
+def delivered(workload: Workload, measurement: Measurement) -> Mapping[str, Bound]:
+    """Return the throughput of a plain sibling at each receiving host with known readings."""
+    found = {}
+    for name in sinks(workload):
+        host = measurement.host(name)
+        if host.delivered_bps is not None and host.delivered_pps is not None:
+            found[name] = Bound(host.delivered_bps, host.delivered_pps, "plain sibling")
+    return found
+
+
+def best_rate(workload: Workload, measurement: Measurement) -> float | None:
+    """Return the bits/s of the busiest receiving port, or None without a reading above zero."""
+    received = delivered(workload, measurement)
+    return (at_best_port(workload, received).bps or None) if received else None

@@ -17,8 +17,8 @@ from collie.app.inputs import narrowed_space_of
 from collie.app.inventories import LAB
 from collie.app.status import lost_words
 from collie.campaign.choice import MAX_PAIRS, SearchChoice
-from collie.campaign.loop import Summary
 from collie.campaign.safety import SafetyRecord, replaced
+from collie.campaign.summary import Summary
 from collie.cli import complete
 from collie.cli.commands import CollieCommand
 from collie.cli.logs import logged_to

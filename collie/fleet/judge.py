@@ -39,6 +39,7 @@ from collie.counters.spread import SPREAD_OF_NORMAL
 from collie.fleet.battery import Probe, Stage, grouping
 from collie.fleet.reading import DELIVERED, PATH_MTU, HostReading
 from collie.fleet.spread import bar, freedom
+from collie.fleet.verdict import FleetVerdict, HostAssessment, Metric, MetricDeviation
 
 FALSE_ALARM: Final = 0.01
 """Default probability that a fleet without an odd host is accused."""
@@ -58,100 +59,6 @@ _LARGEST: Final = 700.0
 
 _DERIVED: Final = {DELIVERED: ("throughput", "bit/s"), PATH_MTU: ("path MTU", "bytes")}
 """Component and unit of metrics that are not counters."""
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A compared quantity: a name as in `HostReading.samples`, within a probe."""
-
-    probe: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.probe})"
-
-
-@dataclass(frozen=True, slots=True)
-class MetricDeviation:
-    """A metric of a host against its peers.
-
-    Attributes:
-        metric: the metric.
-        component: the component that it points at, by the catalog.
-        unit: of the values.
-        value: median over the host's runs.
-        median: of the peers.
-        low, high: the healthy range, by chance among the peers.
-        score: lasting deviation over the bar. Chance is no explanation from 1. Negative below the peers.
-    """
-
-    metric: Metric
-    component: str
-    unit: str
-    value: float
-    median: float
-    low: float
-    high: float
-    score: float
-
-    @property
-    def is_odd(self) -> bool:
-        """Whether chance is no explanation."""
-        return abs(self.score) >= 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class HostAssessment:
-    """The judgement of one host.
-
-    Attributes:
-        host: its name.
-        signs: all comparisons, the largest deviation first.
-        telling: the decisive comparison, or the largest of a host that is not odd.
-        component: the faulty component, as far as the battery separates them, or None unless odd.
-    """
-
-    host: str
-    signs: tuple[MetricDeviation, ...]
-    telling: MetricDeviation
-    component: str | None
-
-    @property
-    def is_odd(self) -> bool:
-        """Whether the host is odd."""
-        return self.component is not None
-
-    @property
-    def score(self) -> float:
-        """Magnitude of the decisive deviation, in bars."""
-        return abs(self.telling.score)
-
-    @property
-    def odd_signs(self) -> tuple[MetricDeviation, ...]:
-        """The odd metrics, the decisive one first."""
-        return tuple(sorted((sign for sign in self.signs if sign.is_odd), key=lambda sign: sign is not self.telling))
-
-
-@dataclass(frozen=True, slots=True)
-class FleetVerdict:
-    """The judgement of all hosts.
-
-    Attributes:
-        standings: the oddest host first.
-        unjudged: hosts with too few readings for a comparison.
-        metrics: number of metrics compared.
-        false_alarm: bound on the probability of accusing a fleet without an odd host.
-    """
-
-    standings: tuple[HostAssessment, ...]
-    unjudged: tuple[str, ...]
-    metrics: int
-    false_alarm: float
-
-    @property
-    def odd(self) -> tuple[HostAssessment, ...]:
-        """The odd hosts, the oddest first."""
-        return tuple(standing for standing in self.standings if standing.is_odd)
 
 
 def judge(

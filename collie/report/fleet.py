@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from collie import __version__
-from collie.fleet.judge import FleetVerdict, HostAssessment, MetricDeviation
+from collie.fleet.verdict import FleetVerdict, HostAssessment, MetricDeviation
 from collie.report.figures.scale import engineering
 from collie.report.html.page import environment
 from collie.report.quantities import percent, runs

@@ -12,9 +12,10 @@ from hypothesis import assume, given, settings, strategies as st
 from collie.app.fleets import by_rail
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.fleet.battery import BATTERY, MIN_HOSTS, Probe, Stage, is_large_enough, repeats, rounds
-from collie.fleet.judge import FleetVerdict, judge
+from collie.fleet.judge import judge
 from collie.fleet.reading import DELIVERED, PATH_MTU, HostReading
 from collie.fleet.spread import bar, freedom
+from collie.fleet.verdict import FleetVerdict
 from collie.inventory.hosts import host_of
 from collie.workloads.workload import Workload
 

@@ -8,8 +8,8 @@ from collie import wiring
 from collie.app import testbeds
 from collie.campaign.budget import parse_budget
 from collie.campaign.choice import TestbedChoice
-from collie.campaign.loop import Summary
 from collie.campaign.run import Campaign
+from collie.campaign.summary import Summary
 from collie.content.recipes import load_recipe
 from collie.content.spaces import load_space
 from collie.detect.bounds import Calibration

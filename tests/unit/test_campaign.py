@@ -10,10 +10,10 @@ import pytest
 from collie.campaign.budget import Budget, parse_budget
 from collie.campaign.calibrate import DENSE_SIZES, SIZES, plain_traffic
 from collie.campaign.events import AnomalyConfirmed, AnomalyExplained, RunFinished, SuspicionDropped
-from collie.campaign.loop import Summary
 from collie.campaign.reproduce import Reproduced
 from collie.campaign.run import Campaign
 from collie.campaign.single_run import Case, SingleRunSession
+from collie.campaign.summary import Summary
 from collie.content.spaces import load_space
 from collie.detect.bounds import UNBOUNDED, Bound, Calibration
 from collie.detect.judge import Thresholds

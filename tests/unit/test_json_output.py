@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from collie.campaign.loop import Summary
 from collie.campaign.reproduce import Reproduction, Then, Trial
 from collie.campaign.single_run import Case, JudgedRun
+from collie.campaign.summary import Summary
 from collie.detect.bounds import UNBOUNDED, Bound, plain_sibling
 from collie.detect.confirm import Reliability
 from collie.detect.measurement import GeneratorHealth, Victim

@@ -14,10 +14,10 @@ import pytest
 from collie.campaign.budget import Budget
 from collie.campaign.events import PairSetAside, RunFinished
 from collie.campaign.lanes import Begin, Lane, LaneLost, LaneScheduler, LaneTask, RunRequest, at_once
-from collie.campaign.loop import Summary
 from collie.campaign.pairs import unlike
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard
+from collie.campaign.summary import Summary
 from collie.content.spaces import load_space
 from collie.detect.bounds import Calibration
 from collie.detect.measurement import Watch

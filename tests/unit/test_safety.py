@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from collie.campaign.budget import Budget
-from collie.campaign.loop import Summary
 from collie.campaign.run import Campaign
 from collie.campaign.safety import Guard, Use, record_of, require_unshared, tightened
+from collie.campaign.summary import Summary
 from collie.content.catalogs import load_catalog
 from collie.content.spaces import load_space
 from collie.content.subsystems import load_subsystem

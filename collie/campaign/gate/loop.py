@@ -11,8 +11,9 @@ from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.gate.cases import CaseOrigin, GateCase, found, neighbours
 from collie.campaign.gate.record import Record
 from collie.campaign.gate.summary import CaseResult, GateSummary
-from collie.campaign.loop import SearchLoop, Summary
+from collie.campaign.loop import SearchLoop
 from collie.campaign.measure import Measurer
+from collie.campaign.summary import Summary
 from collie.detect.compare import Change, Comparison, RunPair, Side, compare
 from collie.detect.confirm import confirm
 from collie.detect.judge import is_sound

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from collie.campaign.gate.cases import GateCase
-from collie.campaign.loop import Summary
+from collie.campaign.summary import Summary
 from collie.detect.compare import Change, Comparison
 from collie.detect.pair_rule import Chances
 

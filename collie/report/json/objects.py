@@ -25,7 +25,7 @@ from collie.workloads.pruning import Drop
 from collie.workloads.workload import render
 
 if TYPE_CHECKING:  # what searches needs numpy, and a bundle, which prints by this module too, has none
-    from collie.campaign.loop import Summary
+    from collie.campaign.summary import Summary
 
 SCHEMA_VERSION = 1
 

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from collie.campaign.measure import delivered
+from collie.campaign.yardstick import delivered
 from collie.detect.bounds import UNBOUNDED, Bounds, Calibration
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Verdict

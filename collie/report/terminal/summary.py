@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from collie.campaign.loop import Summary
 from collie.campaign.reproduce import Reproduction
 from collie.campaign.single_run import JudgedRun
+from collie.campaign.summary import Summary
 from collie.detect.bounds import Bound
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Verdict
