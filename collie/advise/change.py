@@ -64,7 +64,7 @@ class SettingChange:
         return self.steps + (0 if self.has_margin else RISK), self.share_lost
 
 
-def meets(traffic: Traffic, space: Space, known: Known, effort: Effort) -> bool:
+def hits(traffic: Traffic, space: Space, known: Known, effort: Effort) -> bool:
     """Whether any workload of some traffic hits an anomaly."""
     return find(traffic, space, known.mfs, known.seen, effort) is not None
 
@@ -88,7 +88,7 @@ def changes(
 
     def is_sound(change: SettingChange) -> bool:
         return _leaves(change, space, known, effort) and not any(
-            meets(change.traffic, space, other, effort) for other in avoid
+            hits(change.traffic, space, other, effort) for other in avoid
         )
 
     return tuple(sorted(_cheapest(traffic, space, known, keep, is_sound, effort), key=lambda change: change.cost))
@@ -104,7 +104,7 @@ def pair(
     """
     found: list[tuple[SettingChange, SettingChange]] = []
     for first in _cheapest(traffic, space, known, keep, lambda change: _leaves(change, space, known, effort), effort):
-        entered, *others = sorted(avoid, key=lambda other: not meets(first.traffic, space, other, effort))
+        entered, *others = sorted(avoid, key=lambda other: not hits(first.traffic, space, other, effort))
         found += [
             (first, second) for second in changes(first.traffic, space, entered, [known, *others], keep, effort)[:1]
         ]
@@ -131,7 +131,7 @@ def _cheapest(
 
 def _leaves(change: SettingChange, space: Space, known: Known, effort: Effort) -> bool:
     return (
-        not meets(change.traffic, space, known, effort)
+        not hits(change.traffic, space, known, effort)
         and find(change.traffic, space, None, known.seen, effort) is not None
         and not any(unreachable(change.traffic, space, effort, change.dimension))
     )
@@ -184,7 +184,7 @@ def _other_values(
             name, traffic.with_values(name, after), before, after, SWITCH * switched, switched / len(before)
         )
 
-    harmless = tuple(value for value in before if not meets(traffic.with_values(name, (value,)), space, known, effort))
+    harmless = tuple(value for value in before if not hits(traffic.with_values(name, (value,)), space, known, effort))
     if harmless:
         yield change(harmless, len(before) - len(harmless))
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from collie.advise.change import SettingChange, changes, meets, pair
+from collie.advise.change import SettingChange, changes, hits, pair
 from collie.advise.effort import CHECK_STEPS, Effort, Undecided
 from collie.advise.margin import with_margin
 from collie.advise.overlap import Known, Overlap, overlap
@@ -85,19 +85,19 @@ def check(application: Application, known: Sequence[Known], effort: Effort | Non
         effort: limit on the work. Questions beyond it stay open, all other answers are exact.
     """
     effort = effort or Effort(CHECK_STEPS)
-    hits: list[Hit] = []
+    found: list[Hit] = []
     left_open: list[OpenHit] = []
     for traffic in application.traffic:
-        common = [(each, _within(effort, partial(overlap, traffic, application.space, each))) for each in known]
-        left_open += [OpenHit(each, traffic, what.steps) for each, what in common if isinstance(what, Undecided)]
-        avoid = [each for each, what in common if not isinstance(what, Overlap)]
-        observed = [(each, what) for each, what in common if isinstance(what, Overlap)]
-        hits += [_hit(application, traffic, each, what, avoid, effort) for each, what in observed]
+        answers = [(each, _within(effort, partial(overlap, traffic, application.space, each))) for each in known]
+        left_open += [OpenHit(each, traffic, answer.steps) for each, answer in answers if isinstance(answer, Undecided)]
+        avoid = [each for each, answer in answers if not isinstance(answer, Overlap)]
+        common = [(each, answer) for each, answer in answers if isinstance(answer, Overlap)]
+        found += [_hit(application, traffic, each, answer, avoid, effort) for each, answer in common]
     try:
         remedy, steps = _remedy(application, known, effort), None
     except Undecided as error:
         remedy, steps = None, error.steps
-    return Advice(application, tuple(hits), remedy, steps, tuple(left_open))
+    return Advice(application, tuple(found), remedy, steps, tuple(left_open))
 
 
 def _within(effort: Effort, ask: Callable[[Effort], T]) -> T | Undecided:
@@ -135,7 +135,7 @@ def _ways_out(
     """
     space, keep = application.space, application.keep
     wider = [(with_margin(each, space), each) for each in avoid]
-    others = [exact if meets(traffic, space, wide, effort) else wide for wide, exact in wider]
+    others = [exact if hits(traffic, space, wide, effort) else wide for wide, exact in wider]
     wide = with_margin(known, space)
     single = {change.dimension: change for change in changes(traffic, space, wide, others, keep, effort)}
     if wide is not known:
@@ -163,17 +163,15 @@ def _cleared(
     """Return changes of one kind of traffic after which it hits nothing."""
     found: list[SettingChange] = []
     changed = traffic
-    while observed := [each for each in known if meets(changed, application.space, each, effort)]:
-        single, both = _ways_out(
-            application, changed, observed[0], [each for each in known if each not in observed], effort
-        )
+    while hit := [each for each in known if hits(changed, application.space, each, effort)]:
+        single, both = _ways_out(application, changed, hit[0], [each for each in known if each not in hit], effort)
         if not single and not both:
             return None
         found += both or single[:1]
         changed = found[-1].traffic
     for change in tuple(found):
         others = [other for other in found if other is not change]
-        if not any(meets(_with_all(traffic, others), application.space, each, effort) for each in known):
+        if not any(hits(_with_all(traffic, others), application.space, each, effort) for each in known):
             found = others
     return found
 

@@ -87,25 +87,25 @@ def pinned(traffic: Traffic, name: str, values: Values) -> Traffic:
 def _left(traffic: Traffic, space: Space, known: Known, name: str, example: Workload, effort: Effort) -> Values:
     values = traffic.get(name)
 
-    def meets(some: Values) -> bool:
+    def hits(some: Values) -> bool:
         return find(pinned(traffic, name, some), space, known.mfs, example, effort) is not None
 
     if not is_ordered(space, name):
-        return tuple(value for value in values if meets((value,)))
+        return tuple(value for value in values if hits((value,)))
 
     def least(some: Values) -> Values:
         """Return the part with the first value that hits the anomaly."""
         while len(some) > 1:
             half = some[: len(some) // 2]
-            some = half if meets(half) else some[len(half) :]
+            some = half if hits(half) else some[len(half) :]
         return some
 
     def greatest(some: Values) -> Values:
         while len(some) > 1:
             half = some[len(some) // 2 :]
-            some = half if meets(half) else some[: len(some) // 2]
+            some = half if hits(half) else some[: len(some) // 2]
         return some
 
-    low = values[:1] if meets(values[:1]) else least(values)
-    high = values[-1:] if meets(values[-1:]) else greatest(values)
+    low = values[:1] if hits(values[:1]) else least(values)
+    high = values[-1:] if hits(values[-1:]) else greatest(values)
     return (low[0], high[0])

@@ -14,7 +14,7 @@ from collie.app.adapters import Adapters
 from collie.app.reports import read_campaign
 from collie.campaign.bundle import BUNDLE_SUFFIX
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.reproduce import remembered
+from collie.campaign.reproduce import counters_at_discovery
 from collie.campaign.single_run import Case
 from collie.counters.catalog import Catalog
 from collie.detect.bounds import Calibration
@@ -111,7 +111,7 @@ def _published(adapters: Adapters, name: str) -> NamedCase:
 
 def _bundled(adapters: Adapters, path: Path) -> NamedCase:
     bundle = adapters.reports.read_bundle(path)
-    case = Case(bundle.name, bundle.plan.anomaly, bundle.symptom, bundle.mfs, bundle.then)
+    case = Case(bundle.name, bundle.plan.anomaly, bundle.symptom, bundle.mfs, bundle.at_discovery)
     choice = SearchChoice(TestbedChoice(verify=bundle.verify))
     known = (bundle.fingerprints, bundle.found_on, bundle.sentence, bundle.likely)
     return NamedCase(case, choice, Calibration(), *known)
@@ -151,9 +151,9 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
         anomaly, calibration = found[identifier], store.calibration()
         hardware = adapters.records.fingerprints(campaign)
         catalog = _catalog_of(adapters, choice.testbed, hardware)
-        then = remembered(store.runs(with_series=False), anomaly, catalog) if catalog else None
+        at_discovery = counters_at_discovery(store.runs(with_series=False), anomaly, catalog) if catalog else None
         testbed = adapters.reports.testbed_name(store.header.testbed)
-    case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, then)
+    case = Case(name, anomaly.workload, anomaly.symptom, anomaly.mfs, at_discovery)
     return NamedCase(case, choice, calibration, hardware, testbed, anomaly.sentence, anomaly.hint)
 
 

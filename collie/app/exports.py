@@ -92,7 +92,7 @@ def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
         siblings={workload: plain_sibling(workload, space) for workload in workloads},
         thresholds=_recipe(adapters, chosen).thresholds,
         verify=chosen.testbed.verify,
-        then=named.case.then,
+        at_discovery=named.case.at_discovery,
         fingerprints=named.fingerprints,
     )
 

@@ -14,7 +14,7 @@ from collie.app.inputs import limits_of
 from collie.app.inventories import open_inventory
 from collie.app.testbeds import require_idle_ports
 from collie.campaign.choice import SearchChoice
-from collie.campaign.fleet import Battery, BatteryResults, OpenGroup, Told
+from collie.campaign.fleet import Battery, BatteryResults, Notify, OpenGroup
 from collie.campaign.safety import Guard, SafetyRecord, record_of
 from collie.errors import UsageError
 from collie.fleet.battery import BATTERY, Probe, Stage, is_large_enough, repeats, rounds
@@ -80,7 +80,7 @@ def simulated_names(count: int) -> tuple[str, ...]:
     return tuple(f"host-{number:03d}" for number in range(1, count + 1))
 
 
-def fleet(adapters: Adapters, choice: FleetChoice, tell: Told) -> FleetResult:
+def fleet(adapters: Adapters, choice: FleetChoice, tell: Notify) -> FleetResult:
     """Run the battery on a fleet and judge every host.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from collie.campaign.bundle import Bundle
-from collie.campaign.reproduce import Plan, Then
+from collie.campaign.reproduce import CountersAtDiscovery, Plan
 from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels, Signature
 from collie.detect.symptom import Symptom
@@ -25,7 +25,7 @@ _TEXTS = ("name", "collie_version", "exported", "found_on", "sentence", "likely"
 
 def encode(bundle: Bundle) -> Json:
     """Return plain values from which `decode` makes the same bundle."""
-    then = bundle.then
+    at_discovery = bundle.at_discovery
     return {
         "bundle_version": VERSION,
         **{key: getattr(bundle, key) for key in _TEXTS},
@@ -39,7 +39,7 @@ def encode(bundle: Bundle) -> Json:
         "uncontrolled": encode_mfs(Mfs(bundle.plan.uncontrolled)),
         "thresholds": CODEC.write(bundle.thresholds),
         "verify": bundle.verify,
-        "counters": then and {**CODEC.write(then.signature), **CODEC.write(then.levels)},
+        "counters": at_discovery and {**CODEC.write(at_discovery.signature), **CODEC.write(at_discovery.levels)},
         "fingerprints": {host: CODEC.write(each.values) for host, each in bundle.fingerprints.items()},
     }
 
@@ -85,7 +85,7 @@ def _decoded(raw: Mapping[str, Any]) -> Bundle:
         siblings=siblings,
         thresholds=typed(Thresholds, raw["thresholds"]),
         verify=raw["verify"] is True,
-        then=_then(raw["counters"]),
+        at_discovery=_at_discovery(raw["counters"]),
         fingerprints={
             host: Fingerprint(values)
             for host, values in typed(Mapping[str, Mapping[str, Mapping[str, Any]]], raw["fingerprints"]).items()
@@ -108,11 +108,11 @@ def _conditions(raw: Any) -> tuple[Condition, ...]:
     return conditions
 
 
-def _then(raw: Mapping[str, Any] | None) -> Then | None:
+def _at_discovery(raw: Mapping[str, Any] | None) -> CountersAtDiscovery | None:
     if raw is None:
         return None
     signature = typed(Signature, {"raised": raw["raised"]})
-    return Then(signature, typed(Levels, {"ordinary": raw["ordinary"], "packets": raw["packets"]}))
+    return CountersAtDiscovery(signature, typed(Levels, {"ordinary": raw["ordinary"], "packets": raw["packets"]}))
 
 
 def _texts(raw: Any) -> Iterator[str]:

@@ -100,10 +100,17 @@ def run(bundle: Bundle, testbed: HostsTestbed, *, repeat: int, controls: bool, s
             Budget(),
             _Lines(),
             guard,
-            bundle.then.levels if bundle.then else None,
+            bundle.at_discovery.levels if bundle.at_discovery else None,
         )
         with within_budget():
-            found = reproduce(measurer, bundle.plan, bundle.symptom, repeat=repeat, controls=controls, then=bundle.then)
+            found = reproduce(
+                measurer,
+                bundle.plan,
+                bundle.symptom,
+                repeat=repeat,
+                controls=controls,
+                at_discovery=bundle.at_discovery,
+            )
     finally:
         left = testbed.close()
     return found, changed, record_of(guard, left)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from collie.campaign.reproduce import Plan, Then
+from collie.campaign.reproduce import CountersAtDiscovery, Plan
 from collie.detect.judge import Thresholds
 from collie.detect.symptom import Symptom
 from collie.inventory.fingerprint import Fingerprint
@@ -33,7 +33,7 @@ class Bundle:
         siblings: the plain sibling of each of them, which gives the bound.
         thresholds: from where on a reading is an anomaly.
         verify: compare what arrives with what was sent.
-        then: what the counters showed, None when that is not on record.
+        at_discovery: what the counters showed, None when that is not on record.
         fingerprints: of the hosts that it was found on, empty when that is not on record.
     """
 
@@ -49,5 +49,5 @@ class Bundle:
     siblings: Mapping[Workload, Workload]
     thresholds: Thresholds
     verify: bool = False
-    then: Then | None = None
+    at_discovery: CountersAtDiscovery | None = None
     fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heapreplace
 from typing import Any, Final
 
-from collie.campaign.safety import OPTIONS, Guard, Use
+from collie.campaign.safety import OPTIONS, Guard, LimitUsage
 from collie.counters.catalog import SOFTWARE_DRIVERS, Catalog
 from collie.detect.measurement import Sample, Watch
 from collie.errors import AgentError, CommandTimeout, HostKeyMismatch, HostUnreachable, TestbedError
@@ -36,7 +36,7 @@ Raises a TestbedError on failure. It must not contact the hosts: later steps can
 Approve = Callable[[Testbed], None]
 """Approves a testbed before any run. Raises a TestbedError to refuse."""
 
-Told = Callable[[str], None]
+Notify = Callable[[str], None]
 """Receives progress messages."""
 
 
@@ -104,7 +104,7 @@ class Battery:
     """
 
     def __init__(
-        self, open_group: OpenGroup, guard: Guard, lanes: int, tell: Told, approve: Approve = lambda _testbed: None
+        self, open_group: OpenGroup, guard: Guard, lanes: int, tell: Notify, approve: Approve = lambda _testbed: None
     ) -> None:
         self._open_group = open_group
         self._guard = guard
@@ -247,7 +247,7 @@ class Battery:
             self._tell(f"{','.join(group.hosts)}, {probe.name}: {outcome.unread[probe.name]}")
             if isinstance(result, HostLost):
                 outcome.failure = result.host, f"{probe.name}: {result.detail}"
-            if not _may_tell_more(result):
+            if not _is_worth_repeating(result):
                 return
 
     def _guarded(self, testbed: Testbed, workload: Workload, run: int, hosts: tuple[str, ...]) -> RunResult:
@@ -255,9 +255,9 @@ class Battery:
         try:
             result = testbed.measure(workload, run, watch and _naming(watch, hosts))
         except TestbedError:
-            self._guard.account(Use(), watch)
+            self._guard.account(LimitUsage(), watch)
             raise
-        self._guard.account(self._guard.use(result), watch)
+        self._guard.account(self._guard.usage(result), watch)
         return result
 
 
@@ -277,7 +277,7 @@ def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:
     return named
 
 
-def _may_tell_more(result: RunResult) -> bool:
+def _is_worth_repeating(result: RunResult) -> bool:
     """Whether to run a probe again: not after a stop, which would recur, or a lost host."""
     return isinstance(result, SetupFailed) or (isinstance(result, Measured) and not result.measurement.stopped)
 

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from collie.campaign.events import RunBegun
-from collie.campaign.safety import Guard, Use
+from collie.campaign.safety import Guard, LimitUsage
 from collie.detect.measurement import Watch
 from collie.errors import StoreError, TestbedError
 from collie.ports import CampaignStore, PairLost, ProgressSink, RunRecord, RunResult, Testbed
@@ -96,7 +96,7 @@ class _Recorded(NamedTuple):
     """A run of an earlier process without its series, which can take a megabyte."""
 
     record: RunRecord
-    use: Use
+    usage: LimitUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class _UnderWay:
     """
 
     lane: Lane
-    turn: RunRequest
+    request: RunRequest
     run: int
     began: float
     recorded: _Recorded | None = None
@@ -154,7 +154,7 @@ class LaneScheduler:
         self._sink = sink
         self._guard = guard
         self._recorded = {
-            record.run: _Recorded(record.without_series, guard.use(record.result)) for record in store.runs()
+            record.run: _Recorded(record.without_series, guard.usage(record.result)) for record in store.runs()
         }
         self._runs_recorded = frozenset(self._recorded)
         self._last_recorded = max(self._recorded, default=0)
@@ -175,7 +175,7 @@ class LaneScheduler:
         """Whether a run was taken from the record of an earlier process."""
         return run in self._runs_recorded
 
-    def drive(self, courses: Mapping[Lane, LaneTask[T]]) -> dict[Lane, T]:
+    def drive(self, tasks: Mapping[Lane, LaneTask[T]]) -> dict[Lane, T]:
         """Run the tasks of all lanes to their ends, side by side. A lost lane has no result.
 
         Raises:
@@ -186,39 +186,39 @@ class LaneScheduler:
         under_way: dict[Lane, _UnderWay] = {}
         results: dict[Lane, T] = {}
         try:
-            for lane, course in courses.items():
-                self._go_on(lane, course, None, under_way, results)
+            for lane, task in tasks.items():
+                self._go_on(lane, task, None, under_way, results)
             while under_way:
                 lane = self._next_to_end(list(under_way.values())).lane
                 record = self._finish(under_way.pop(lane))
-                self._go_on(lane, courses[lane], record, under_way, results)
+                self._go_on(lane, tasks[lane], record, under_way, results)
         except Exception:
             self._keep(list(under_way.values()))
             raise
         finally:
-            for course in courses.values():
-                course.close()
+            for task in tasks.values():
+                task.close()
         return results
 
     def _go_on(
         self,
         lane: Lane,
-        course: LaneTask[T],
+        task: LaneTask[T],
         record: RunRecord | None,
         under_way: dict[Lane, _UnderWay],
         results: dict[Lane, T],
     ) -> None:
         try:
             if record is not None and isinstance(record.result, PairLost):
-                turn = course.throw(self._lose(lane, record, record.result))
+                request = task.throw(self._lose(lane, record, record.result))
             else:
-                turn = course.send(record)  # type: ignore[arg-type]  # None starts it
+                request = task.send(record)  # type: ignore[arg-type]  # None starts it
         except StopIteration as stop:
             results[lane] = stop.value
         except LaneLost:
             return
         else:
-            under_way[lane] = self._begin(lane, turn)
+            under_way[lane] = self._begin(lane, request)
 
     def _lose(self, lane: Lane, record: RunRecord, lost: PairLost) -> LaneLost:
         """Remove a lane.
@@ -251,41 +251,41 @@ class LaneScheduler:
         """
         return self.elapsed_seconds if self._virtual_time else math.nextafter(self.elapsed_seconds, math.inf)
 
-    def _begin(self, lane: Lane, turn: RunRequest) -> _UnderWay:
+    def _begin(self, lane: Lane, request: RunRequest) -> _UnderWay:
         self.runs += 1
         run, recorded = self.runs, self._recorded.pop(self.runs, None)  # each is used once
         if recorded is None:
-            self._sink.on_event(RunBegun(run, turn.purpose))
+            self._sink.on_event(RunBegun(run, request.purpose))
             watch = self._guard.watch(virtual_time=self._virtual_time)
-            pending = lane.begin(turn.workload, run, watch)
-            return _UnderWay(lane, turn, run, self.elapsed_seconds, pending=pending, watch=watch)
+            pending = lane.begin(request.workload, run, watch)
+            return _UnderWay(lane, request, run, self.elapsed_seconds, pending=pending, watch=watch)
         then = recorded.record
-        if (then.workload, then.purpose) != (turn.workload, turn.purpose):
+        if (then.workload, then.purpose) != (request.workload, request.purpose):
             raise StoreError(
                 f"run {run} on record is a {then.purpose} run of another workload than this program would do "
                 "next; the campaign comes from another version of Collie or its files were changed: start a new one"
             )
-        return _UnderWay(lane, turn, run, self.elapsed_seconds, recorded)
+        return _UnderWay(lane, request, run, self.elapsed_seconds, recorded)
 
     def _finish(self, under_way: _UnderWay) -> RunRecord:
         """Record a run and its use of the limits."""
         end = under_way.end(self._earliest_end)
-        record, use = under_way.recorded or self._put_on_record(under_way, end)
-        self._guard.account(use, under_way.watch)
+        record, usage = under_way.recorded or self._put_on_record(under_way, end)
+        self._guard.account(usage, under_way.watch)
         under_way.lane.runs += 1
         self.elapsed_seconds = end
         return record
 
     def _put_on_record(self, under_way: _UnderWay, end: float) -> _Recorded:
         assert under_way.pending is not None
-        turn = under_way.turn
-        record = RunRecord(under_way.run, turn.purpose, turn.workload, under_way.pending.result(), end)
+        request = under_way.request
+        record = RunRecord(under_way.run, request.purpose, request.workload, under_way.pending.result(), end)
         if isinstance(record.result, PairLost):
             self._losses.append((self.runs, record))
         else:
             self._record_losses(before=record.run)
             self._store.add_run(record)
-        return _Recorded(record.without_series, self._guard.use(record.result))
+        return _Recorded(record.without_series, self._guard.usage(record.result))
 
     def settle(self) -> None:
         """Record the remaining losses after all tasks have ended."""

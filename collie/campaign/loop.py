@@ -126,17 +126,17 @@ class SearchLoop:
             ended = self._measurer.drive({lane: self._search(lane) for lane in self._measurer.lanes})
             spent = next((what for what in ended.values() if what), None)
             # A pair can be lost after the others have finished.
-            if spent or not (self._again or self._triage.suspects or self._triage.waiting):
+            if spent or not (self._again or self._triage.suspicions or self._triage.waiting):
                 self._measurer.settle()
                 return self.summary(spent or "coverage")
 
     async def _search(self, lane: Lane) -> str | None:
         """Run the loop on one pair and return the budget that ended it, if one did."""
         try:
-            while self._again or self._suspect_for(lane) or self._skipped_in_a_row < _MAX_SKIPPED:
+            while self._again or self._suspicion_for(lane) or self._skipped_in_a_row < _MAX_SKIPPED:
                 await self._measurer.require_working(lane)
-                if (suspect := self._suspect_for(lane)) is not None:
-                    await self._investigate(lane, suspect)
+                if (suspicion := self._suspicion_for(lane)) is not None:
+                    await self._investigate(lane, suspicion)
                 elif (
                     waiting := self._triage.due(self._recipe.explain_after_sightings, self._rest_is_needed)
                 ) is not None:
@@ -156,9 +156,9 @@ class SearchLoop:
 
     def _drop_refuted(self, lane: Lane) -> None:
         """Drop suspicions that other pairs refuted and whose pair no longer measures."""
-        for suspect in [each for each in self._triage.suspects if each.refuted and each.lane is lane]:
-            self._triage.suspects.remove(suspect)
-            self._drop(suspect)
+        for suspicion in [each for each in self._triage.suspicions if each.refuted and each.lane is lane]:
+            self._triage.suspicions.remove(suspicion)
+            self._drop(suspicion)
 
     def summary(self, ended_by: str) -> Summary:
         """Return the current result of the campaign."""
@@ -171,7 +171,7 @@ class SearchLoop:
             tuple(self._triage.found),
             ended_by,
             trust(self._recipe.confirmation, self._judged, self._dropped),
-            self._triage.prospects,
+            self._triage.discovery_estimate,
             tuple(self._measurer.lost.values()),
             self._pairs,
             dict(self._measurer.set_aside),
@@ -196,18 +196,18 @@ class SearchLoop:
         if isinstance(record.result, SetupFailed) and record.result.of_outage and self._is_proposed_again(record):
             return True
         if not isinstance(record.result, Measured):
-            fate = ProposalOutcome.UNSUPPORTED if isinstance(record.result, Unsupported) else ProposalOutcome.FAILED
+            outcome = ProposalOutcome.UNSUPPORTED if isinstance(record.result, Unsupported) else ProposalOutcome.FAILED
             if not isinstance(record.result, SetupFailed):
                 self._refused.add(workload)
-            self._strategy.tell(workload, Answer(fate))
+            self._strategy.tell(workload, Answer(outcome))
             return True
         self._judged += 1
         self._outages.pop(workload, None)
         measurement = record.result.measurement
         if verdict is not None and verdict.is_anomalous:
-            suspect = Suspicion(workload, verdict, measurement, record.run, lane)
-            if self._triage.suspect(suspect):
-                self._tell(suspect, found=True)
+            suspicion = Suspicion(workload, verdict, measurement, record.run, lane)
+            if self._triage.observe(suspicion):
+                self._tell(suspicion, found=True)
         else:
             self._strategy.tell(workload, Answer(ProposalOutcome.MEASURED, measurement))
         return True
@@ -241,66 +241,66 @@ class SearchLoop:
             confirmed.audits -= 1
             raise
         shows = verdict is not None and verdict.is_anomalous
-        fate, measurement = ProposalOutcome.SKIPPED, None
+        outcome, measurement = ProposalOutcome.SKIPPED, None
         if isinstance(record.result, Measured):
-            fate, measurement = ProposalOutcome.MEASURED, record.result.measurement
-        self._strategy.tell(workload, Answer(fate, measurement, shows))
+            outcome, measurement = ProposalOutcome.MEASURED, record.result.measurement
+        self._strategy.tell(workload, Answer(outcome, measurement, shows))
         if not self._triage.stands(confirmed):
             return
         if shows:
-            confirmed.anomaly = confirmed.anomaly.shown_again()
+            confirmed.anomaly = confirmed.anomaly.with_reproduction()
             self._triage.keep(confirmed.anomaly)
         elif verdict is not None and verdict.is_normal:
             self._triage.contradicted(confirmed)
             await self._explain(lane, confirmed)
 
-    def _tell(self, seen: Observation, *, found: bool) -> None:
-        self._strategy.tell(seen.workload, Answer(ProposalOutcome.MEASURED, seen.measurement, found))
+    def _tell(self, observation: Observation, *, found: bool) -> None:
+        self._strategy.tell(observation.workload, Answer(ProposalOutcome.MEASURED, observation.measurement, found))
 
-    def _suspect_for(self, lane: Lane) -> Suspicion | None:
-        return self._triage.suspect_for(lane, alone=self._searching == 1)
+    def _suspicion_for(self, lane: Lane) -> Suspicion | None:
+        return self._triage.suspicion_for(lane, alone=self._searching == 1)
 
-    async def _investigate(self, lane: Lane, suspect: Suspicion) -> None:
+    async def _investigate(self, lane: Lane, suspicion: Suspicion) -> None:
         """Confirm a suspicion and arrange its explanation."""
-        suspect.taken = True
-        symptom = suspect.suspicion.symptom
+        suspicion.taken = True
+        symptom = suspicion.verdict.symptom
         assert symptom is not None
         policy = self._recipe.confirmation
         try:
-            await self._freshen_bound(lane, suspect.workload, policy.siblings(suspect.suspicion))
-            probes = confirm(suspect.workload, symptom, policy, suspect.suspicion)
+            await self._freshen_bound(lane, suspicion.workload, policy.siblings(suspicion.verdict))
+            probes = confirm(suspicion.workload, symptom, policy, suspicion.verdict)
             confirmation, _ = await self._drive(lane, probes, "confirm")
         except LaneLost:
-            suspect.taken = False
+            suspicion.taken = False
             raise
-        suspect.taken = False
-        elsewhere = lane is not suspect.lane
-        refuted = not confirmation.confirmed and not confirmation.put_aside  # inconclusive runs refute nothing
-        if elsewhere and refuted and not suspect.refuted and suspect.lane in self._measurer.lanes:
-            suspect.refuted = True
+        suspicion.taken = False
+        elsewhere = lane is not suspicion.lane
+        refuted = not confirmation.confirmed and not confirmation.deferred  # inconclusive runs refute nothing
+        if elsewhere and refuted and not suspicion.refuted and suspicion.lane in self._measurer.lanes:
+            suspicion.refuted = True
             return
-        self._triage.suspects.remove(suspect)
-        of_one_pair = suspect.refuted and not elsewhere and confirmation.confirmed
+        self._triage.suspicions.remove(suspicion)
+        of_one_pair = suspicion.refuted and not elsewhere and confirmation.confirmed
         found = confirmation.confirmed and not of_one_pair
         if found:
-            anomaly = self._anomaly(suspect, symptom, confirmation)
-            self._triage.confirmed(suspect, anomaly, explain=self._recipe.explain)
+            anomaly = self._anomaly(suspicion, symptom, confirmation)
+            self._triage.confirmed(suspicion, anomaly, explain=self._recipe.explain)
             self._sink.on_event(AnomalyConfirmed(anomaly))
         elif not confirmation.confirmed:
-            self._drop(suspect, put_aside=confirmation.put_aside)
+            self._drop(suspicion, deferred=confirmation.deferred)
             return
-        for seen in suspect.all_seen:
-            self._tell(seen, found=found)
+        for observation in suspicion.observations:
+            self._tell(observation, found=found)
         if of_one_pair and len(self._measurer.lanes) > 1:  # the last pair has none to compare with
-            self._measurer.retire(lane, f"{suspect.suspicion.reason}; another pair does not show it")
+            self._measurer.retire(lane, f"{suspicion.verdict.reason}; another pair does not show it")
             raise _SetAside
 
-    def _drop(self, suspect: Suspicion, *, put_aside: bool = False) -> None:
-        if not put_aside:
-            self._dropped.append(suspect.suspicion)
-        self._sink.on_event(SuspicionDropped(suspect.run, suspect.suspicion))
-        for seen in suspect.all_seen:
-            self._tell(seen, found=False)
+    def _drop(self, suspicion: Suspicion, *, deferred: bool = False) -> None:
+        if not deferred:
+            self._dropped.append(suspicion.verdict)
+        self._sink.on_event(SuspicionDropped(suspicion.run, suspicion.verdict))
+        for observation in suspicion.observations:
+            self._tell(observation, found=False)
 
     def _rest_is_needed(self, explanations: int) -> bool:
         """Whether explanations need the rest of the budget.
@@ -319,19 +319,19 @@ class SearchLoop:
         for _ in range(siblings):
             await self._measurer.measuring_sibling(lane, workload)
 
-    def _anomaly(self, suspect: Suspicion, symptom: Symptom, confirmation: Confirmed) -> Anomaly:
+    def _anomaly(self, suspicion: Suspicion, symptom: Symptom, confirmation: Confirmed) -> Anomaly:
         reproduced = sorted(confirmation.reproduced, key=lambda verdict: verdict.severity)
         typical = reproduced[len(reproduced) // 2]
         return Anomaly(
             id=f"a{len(self._triage.found) + 1}",
             symptom=symptom,
             severity=median(verdict.severity for verdict in reproduced),
-            workload=suspect.workload,
-            found_as=suspect.workload,
+            workload=suspicion.workload,
+            found_as=suspicion.workload,
             mfs=Mfs(()),
             reason=typical.reason,
             host=typical.host,
-            found_at_run=suspect.run,
+            found_at_run=suspicion.run,
             found_at_seconds=self._measurer.elapsed_seconds,
             extraction_runs=0,
             complete=False,
@@ -391,9 +391,9 @@ class SearchLoop:
                 answer = reading.verdict if reading else None
                 runs += lane.runs - before
                 await self._measurer.require_working(lane)
-                if purpose == "extract" and (suspect := self._suspect_for(lane)) is not None:
+                if purpose == "extract" and (suspicion := self._suspicion_for(lane)) is not None:
                     # another pair waits for the answer, and an extraction takes long
-                    await self._investigate(lane, suspect)
+                    await self._investigate(lane, suspicion)
         except StopIteration as stop:
             result: Result = stop.value
             return result, runs

@@ -144,9 +144,9 @@ class Measurer:
         """Testbed time at the end of the last delivered run."""
         return self._track.elapsed_seconds
 
-    def drive(self, courses: Mapping[Lane, LaneTask[T]]) -> dict[Lane, T]:
+    def drive(self, tasks: Mapping[Lane, LaneTask[T]]) -> dict[Lane, T]:
         """Run lanes side by side. See `LaneScheduler.drive`."""
-        return self._track.drive(courses)
+        return self._track.drive(tasks)
 
     def settle(self) -> None:
         """Record the remaining losses. See `LaneScheduler.settle`."""
@@ -183,9 +183,9 @@ class Measurer:
         tries = 1 if self.knows_bound(workload) else _SIBLING_TRIES
         self._alone(self.measuring_sibling(self.lanes[0], workload, tries))
 
-    def _alone(self, course: LaneTask[T]) -> T:
+    def _alone(self, task: LaneTask[T]) -> T:
         (lane,) = self.lanes
-        return self.drive({lane: course})[lane]
+        return self.drive({lane: task})[lane]
 
     async def running(self, lane: Lane, workload: Workload, purpose: str) -> RunResult:
         """Run a workload once, without a verdict."""

@@ -47,8 +47,8 @@ def odd_pairs(measurer: Measurer, space: Space, thresholds: Thresholds) -> dict[
         TestbedError: a testbed is gone.
     """
     workloads = _evenly(tuple(plan(space, _SIZES)), _WORKLOADS)
-    courses = {lane: _plain_rates(measurer, lane, workloads, thresholds) for lane in measurer.lanes}
-    found = measurer.drive(courses)
+    tasks = {lane: _plain_rates(measurer, lane, workloads, thresholds) for lane in measurer.lanes}
+    found = measurer.drive(tasks)
     sick = {lane: said for lane, said in found.items() if isinstance(said, str)}
     rates = {lane: said for lane, said in found.items() if not isinstance(said, str)}
     if not rates:

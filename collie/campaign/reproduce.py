@@ -67,7 +67,7 @@ def planned(workload: Workload, mfs: Mfs, space: Space) -> Plan:
 
 
 @dataclass(frozen=True)
-class Then:
+class CountersAtDiscovery:
     """The counters of an anomaly at discovery.
 
     Attributes:
@@ -78,7 +78,7 @@ class Then:
     signature: Signature
     levels: Levels
 
-    def seen_in(self, measurement: Measurement) -> Then | None:
+    def comparable_with(self, measurement: Measurement) -> CountersAtDiscovery | None:
         """Return the part that a run has counters for, or None without a raised one."""
         ordinary = {
             name: level for name, level in self.levels.ordinary.items() if measurement.counter(name) is not None
@@ -86,10 +86,10 @@ class Then:
         raised = tuple((name, height) for name, height in self.signature.raised if name in ordinary)
         if not ordinary or (self.signature.raised and not raised):
             return None
-        return Then(Signature(raised), replace(self.levels, ordinary=ordinary))
+        return CountersAtDiscovery(Signature(raised), replace(self.levels, ordinary=ordinary))
 
 
-def remembered(runs: Iterable[RunRecord], anomaly: Anomaly, catalog: Catalog) -> Then | None:
+def counters_at_discovery(runs: Iterable[RunRecord], anomaly: Anomaly, catalog: Catalog) -> CountersAtDiscovery | None:
     """Return the counters of an anomaly at discovery, from the record of its campaign.
 
     Args:
@@ -112,7 +112,9 @@ def remembered(runs: Iterable[RunRecord], anomaly: Anomaly, catalog: Catalog) ->
     measurements = reproduced[anomaly.workload] or reproduced[anomaly.found_as]
     if not measurements or not ordinary.levels.ordinary:
         return None
-    return Then(mean_signature([ordinary.levels.signature(each) for each in measurements]), ordinary.levels)
+    return CountersAtDiscovery(
+        mean_signature([ordinary.levels.signature(each) for each in measurements]), ordinary.levels
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ class Reproduction:
         trial: the anomaly itself.
         controls: one per condition that can be broken alone, when requested.
         uncontrolled: the conditions that no value of the space breaks alone, when controls were requested.
-        then: the counters at discovery, as far as this testbed has them, or None.
+        at_discovery: the counters at discovery, as far as this testbed has them, or None.
         ended_by: reason for an early end, or empty.
     """
 
@@ -186,7 +188,7 @@ class Reproduction:
     trial: Trial
     controls: tuple[Trial, ...]
     uncontrolled: tuple[Condition, ...] = ()
-    then: Then | None = None
+    at_discovery: CountersAtDiscovery | None = None
     ended_by: str = ""
 
     @property
@@ -207,7 +209,7 @@ class Reproduction:
         """
         reproduced = [verdict.signature for verdict in self.trial.verdicts if verdict.symptom is self.symptom]
         known = [signature for signature in reproduced if signature is not None]
-        return mean_signature(known) if self.then and known else None
+        return mean_signature(known) if self.at_discovery and known else None
 
     @property
     def same_counters(self) -> bool | None:
@@ -217,7 +219,7 @@ class Reproduction:
             None when one side is not on record, or no counter moved on either.
         """
         now = self.signature
-        return None if self.then is None or now is None else same_counters(self.then.signature, now)
+        return None if self.at_discovery is None or now is None else same_counters(self.at_discovery.signature, now)
 
     def explains(self, control: Trial) -> bool | None:
         """Whether the symptom depends on the condition that a control breaks.
@@ -238,7 +240,13 @@ class Reproduction:
 
 
 def reproduce(
-    measurer: Measurer, plan: Plan, symptom: Symptom, *, repeat: int, controls: bool, then: Then | None = None
+    measurer: Measurer,
+    plan: Plan,
+    symptom: Symptom,
+    *,
+    repeat: int,
+    controls: bool,
+    at_discovery: CountersAtDiscovery | None = None,
 ) -> Reproduction:
     """Run an anomaly `repeat` times, and with `controls` each of its conditions broken as often.
 
@@ -250,7 +258,7 @@ def reproduce(
         symptom: the expected symptom.
         repeat: runs of each workload.
         controls: include them.
-        then: the counters at discovery.
+        at_discovery: the counters at discovery.
 
     Raises:
         TestbedError: the testbed is gone.
@@ -271,8 +279,10 @@ def reproduce(
         Trial(case, condition, tuple(said)) for (case, condition), said in zip(cases, readings, strict=True) if said
     ]
     seen = measurer.measurement(plan.anomaly)
-    then = then.seen_in(seen) if then and seen else then
-    return Reproduction(symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), then, ended_by)
+    at_discovery = at_discovery.comparable_with(seen) if at_discovery and seen else at_discovery
+    return Reproduction(
+        symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), at_discovery, ended_by
+    )
 
 
 def _reading(measurer: Measurer, case: Workload) -> RunReading:

@@ -36,11 +36,11 @@ _SECOND = 1.0
 _SAME_MOMENT = 1e-6
 
 
-class Use(NamedTuple):
+class LimitUsage(NamedTuple):
     """One run's use of the limits. Fields as in `Guard`."""
 
     pause_seconds: float = 0.0
-    tells_pause: bool = False
+    has_pause_reading: bool = False
     stopped: bool = False
 
 
@@ -52,14 +52,14 @@ class Guard:
 
     Attributes:
         pause_seconds: sent by all hosts together, by their counters.
-        tells_pause: whether any sample had a reading of pause. Without one there is no pause budget.
+        has_pause_reading: whether any sample had a reading of pause. Without one there is no pause budget.
         stopped_runs: number of runs stopped early.
     """
 
     def __init__(self, limits: SafetyLimits | None = None) -> None:
         self.limits = limits or SafetyLimits()
         self.pause_seconds = 0.0
-        self.tells_pause = False
+        self.has_pause_reading = False
         self.stopped_runs = 0
         self._under_way: list[_RunWatch] = []
         self._accounting = Lock()
@@ -83,27 +83,29 @@ class Guard:
             self._under_way.append(watch)
         return watch
 
-    def use(self, result: RunResult) -> Use:
+    def usage(self, result: RunResult) -> LimitUsage:
         """Return a run's use by its samples, zero without limits."""
         if self.limits.unlimited or not isinstance(result, Measured):
-            return Use()
+            return LimitUsage()
         meter = _RunWatch(SafetyLimits(), 0.0)
         for sample in result.measurement.series:
             meter(sample)
         tells = any(sample.values.get("tx_pause_ratio") is not None for sample in result.measurement.series)
-        return Use(meter.pause_seconds, tells, result.measurement.stopped is not None)
+        return LimitUsage(meter.pause_seconds, tells, result.measurement.stopped is not None)
 
-    def account(self, use: Use, watch: Watch | None = None) -> None:
+    def account(self, usage: LimitUsage, watch: Watch | None = None) -> None:
         """Add the use of a run, either watched by `watch` or taken from the record.
 
         A watch also sees pause that no record has: a lost agent, a failed set-up.
         """
-        watched, reported = (watch.pause_seconds, watch.tells_pause) if isinstance(watch, _RunWatch) else (0.0, False)
+        watched, has_reading = (
+            (watch.pause_seconds, watch.has_pause_reading) if isinstance(watch, _RunWatch) else (0.0, False)
+        )
         with self._accounting:
             self._under_way = [each for each in self._under_way if each is not watch]
-            self.pause_seconds += max(use.pause_seconds, watched)
-            self.tells_pause |= use.tells_pause or reported
-            self.stopped_runs += use.stopped
+            self.pause_seconds += max(usage.pause_seconds, watched)
+            self.has_pause_reading |= usage.has_pause_reading or has_reading
+            self.stopped_runs += usage.stopped
 
     def used_beside(self, watch: Watch | None) -> float:
         """Return the pause, in seconds, of all ended and current runs but one."""
@@ -112,7 +114,7 @@ class Guard:
 
     def sent(self) -> float | None:
         """Return the pause, in seconds, of all runs, broken-off ones included, or None without a reading."""
-        tells = self.tells_pause or any(each.tells_pause for each in self._under_way)
+        tells = self.has_pause_reading or any(each.has_pause_reading for each in self._under_way)
         return self.used_beside(None) if tells else None
 
 
@@ -170,7 +172,7 @@ class _RunWatch:
 
     Attributes:
         pause_seconds: sent by hosts in this run.
-        tells_pause: whether any sample had a reading of pause.
+        has_pause_reading: whether any sample had a reading of pause.
     """
 
     def __init__(self, limits: SafetyLimits, used_before: float, guard: Guard | None = None) -> None:
@@ -178,7 +180,7 @@ class _RunWatch:
         self._used_before = used_before
         self._guard = guard
         self.pause_seconds = 0.0
-        self.tells_pause = False
+        self.has_pause_reading = False
         self._last: dict[str, float] = {}
         self._recent: dict[str, deque[_Paused]] = defaultdict(deque)
 
@@ -197,7 +199,7 @@ class _RunWatch:
 
     def _add(self, sample: Sample, begin: float) -> None:
         ratio = sample.values.get("tx_pause_ratio")
-        self.tells_pause |= ratio is not None
+        self.has_pause_reading |= ratio is not None
         paused = (ratio or 0.0) * (sample.seconds - begin)
         self.pause_seconds += paused
         recent = self._recent[sample.host]

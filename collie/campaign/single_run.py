@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from collie.campaign.budget import Budget, BudgetSpent
 from collie.campaign.calibrate import DENSE_SIZES, calibrate, plan
 from collie.campaign.measure import Measurer
-from collie.campaign.reproduce import Plan, Reproduction, Then, planned, reproduce
+from collie.campaign.reproduce import CountersAtDiscovery, Plan, Reproduction, planned, reproduce
 from collie.campaign.safety import OPTIONS, Guard, SafetyRecord
 from collie.detect.bounds import Bound, Bounds, Calibration
 from collie.detect.judge import Thresholds
@@ -31,14 +31,14 @@ class Case:
         workload: satisfies `mfs`.
         symptom: the expected symptom.
         mfs: its conditions.
-        then: the counters at discovery, if on record.
+        at_discovery: the counters at discovery, if on record.
     """
 
     name: str
     workload: Workload
     symptom: Symptom
     mfs: Mfs
-    then: Then | None = None
+    at_discovery: CountersAtDiscovery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,9 @@ class SingleRunSession:
         """
         with within_budget():
             plan = planned(case.workload, case.mfs, self.space) if controls else Plan(case.workload)
-            return reproduce(self._measurer, plan, case.symptom, repeat=repeat, controls=controls, then=case.then)
+            return reproduce(
+                self._measurer, plan, case.symptom, repeat=repeat, controls=controls, at_discovery=case.at_discovery
+            )
 
 
 @contextmanager

@@ -27,7 +27,7 @@ class Summary:
         path_killers: the last run of each proposal that always ended in a dead data path.
         ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
         trust: reliability of the findings, or None with too few judged runs.
-        prospects: the chance of another find in the next hour, or None with too little data.
+        discovery_estimate: the chance of another find in the next hour, or None with too little data.
         pairs: number of pairs that measured.
         set_aside: pairs that differ from the others or were lost, with the reason.
     """
@@ -40,7 +40,7 @@ class Summary:
     anomalies: tuple[Anomaly, ...]
     ended_by: str
     trust: Reliability | None = None
-    prospects: DiscoveryEstimate | None = None
+    discovery_estimate: DiscoveryEstimate | None = None
     lost: tuple[LostHost, ...] = ()
     pairs: int = 1
     set_aside: Mapping[str, str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from collie.detect.signature import same_cause
 from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore
 from collie.search.anomaly import Anomaly, KnownAnomalies
-from collie.search.discovery import DiscoveryEstimate, Sighting, prospects
+from collie.search.discovery import DiscoveryEstimate, Sighting, estimate_discovery
 from collie.search.resolution import widen_to_untested
 from collie.workloads.feature import Mfs
 from collie.workloads.space import Space
@@ -31,12 +31,12 @@ class Observation:
 
     Attributes:
         workload: the workload.
-        suspicion: its verdict.
+        verdict: of the run.
         measurement: its readings.
     """
 
     workload: Workload
-    suspicion: Verdict
+    verdict: Verdict
     measurement: Measurement
 
 
@@ -49,19 +49,19 @@ class Suspicion(Observation):
         lane: its lane.
         refuted: another lane did not reproduce it, so its lane decides whether the cause is that lane.
         taken: a lane is confirming it.
-        alike: later observations of the same.
+        repetitions: later observations of the same.
     """
 
     run: int
     lane: Lane
     refuted: bool = False
     taken: bool = False
-    alike: list[Observation] = field(default_factory=list)
+    repetitions: list[Observation] = field(default_factory=list)
 
     @property
-    def all_seen(self) -> tuple[Observation, ...]:
+    def observations(self) -> tuple[Observation, ...]:
         """This observation and its repetitions."""
-        return (self, *self.alike)
+        return (self, *self.repetitions)
 
 
 @dataclass(eq=False)
@@ -94,13 +94,13 @@ class Triage:
 
     Attributes:
         found: anomalies, in the order found.
-        suspects: suspicions that await confirmation or are in it.
+        suspicions: suspicions that await confirmation or are in it.
         waiting: anomalies that await explanation.
     """
 
     def __init__(self, measurer: Measurer, store: CampaignStore, space: Space, known: KnownAnomalies) -> None:
         self.found: list[Anomaly] = []
-        self.suspects: list[Suspicion] = []
+        self.suspicions: list[Suspicion] = []
         self.waiting: list[ConfirmedAnomaly] = []
         self._being_explained: list[ConfirmedAnomaly] = []
         self._explained: list[ConfirmedAnomaly] = []
@@ -124,7 +124,7 @@ class Triage:
 
     # --- Suspicions ---------------------------------------------------------------------------------------------------
 
-    def suspect(self, suspect: Suspicion) -> bool:
+    def observe(self, suspicion: Suspicion) -> bool:
         """Match an observation with confirmed anomalies and other suspicions, or add it as a new suspicion.
 
         Returns:
@@ -134,7 +134,7 @@ class Triage:
             (
                 confirmed
                 for confirmed in (*self.waiting, *self._being_explained)
-                if self._is_sighting(confirmed, suspect)
+                if self._is_sighting(confirmed, suspicion)
             ),
             None,
         )
@@ -142,16 +142,16 @@ class Triage:
             confirmed.sightings += 1
             self._sighted(confirmed.anomaly)
             return True
-        alike = next((other for other in self.suspects if self._is_sighting(other, suspect)), None)
+        alike = next((other for other in self.suspicions if self._is_sighting(other, suspicion)), None)
         if alike is not None:
-            alike.alike.append(suspect)
+            alike.repetitions.append(suspicion)
             return False
-        if any(a.complete and not a.mfs.conditions and a.symptom is suspect.suspicion.symptom for a in self.found):
+        if any(a.complete and not a.mfs.conditions and a.symptom is suspicion.verdict.symptom for a in self.found):
             return True  # any workload shows this symptom, so nothing is left to explain
-        self.suspects.append(suspect)
+        self.suspicions.append(suspicion)
         return False
 
-    def suspect_for(self, lane: Lane, *, alone: bool) -> Suspicion | None:
+    def suspicion_for(self, lane: Lane, *, alone: bool) -> Suspicion | None:
         """Return a suspicion for a lane: another lane's, or its refuted one.
 
         Args:
@@ -160,21 +160,21 @@ class Triage:
         """
         return next(
             (
-                suspect
-                for suspect in self.suspects
-                if not suspect.taken and (alone or (suspect.lane is lane) == suspect.refuted)
+                suspicion
+                for suspicion in self.suspicions
+                if not suspicion.taken and (alone or (suspicion.lane is lane) == suspicion.refuted)
             ),
             None,
         )
 
-    def confirmed(self, suspect: Suspicion, anomaly: Anomaly, *, explain: bool) -> None:
+    def confirmed(self, suspicion: Suspicion, anomaly: Anomaly, *, explain: bool) -> None:
         """Turn a suspicion into an anomaly, which with `explain` awaits explanation."""
-        for _ in suspect.all_seen:
+        for _ in suspicion.observations:
             self._sighted(anomaly)
         self.keep(anomaly)
         if explain:
             confirmed = ConfirmedAnomaly(
-                suspect.workload, suspect.suspicion, suspect.measurement, anomaly, len(suspect.alike)
+                suspicion.workload, suspicion.verdict, suspicion.measurement, anomaly, len(suspicion.repetitions)
             )
             self.waiting.append(confirmed)
 
@@ -189,7 +189,7 @@ class Triage:
         """
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
-        fresh = [waiting for waiting in self.waiting if not self._is_kin(waiting)]
+        fresh = [waiting for waiting in self.waiting if not self._is_related(waiting)]
         oftenest = max(fresh, key=lambda waiting: waiting.sightings, default=None)
         if oftenest and oftenest.sightings >= explain_after_sightings:
             return oftenest
@@ -260,10 +260,10 @@ class Triage:
             self._sighted(covering)
 
     @property
-    def prospects(self) -> DiscoveryEstimate | None:
+    def discovery_estimate(self) -> DiscoveryEstimate | None:
         """The chance of another find in the next hour, or None with too little data."""
         kinds = {anomaly.id: anomaly.same_as or anomaly.id for anomaly in self.found}
-        return prospects(
+        return estimate_discovery(
             [anomaly.found_at_seconds for anomaly in self.found if anomaly.same_as is None],
             [Sighting(sighting.seconds, kinds[sighting.kind]) for sighting in self._sightings],
             self._measurer.elapsed_seconds,
@@ -272,7 +272,7 @@ class Triage:
     def _sighted(self, anomaly: Anomaly) -> None:
         self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
 
-    def _is_kin(self, waiting: ConfirmedAnomaly) -> bool:
+    def _is_related(self, waiting: ConfirmedAnomaly) -> bool:
         """Whether a similar anomaly is explained already, most likely with the same cause."""
         return any(self._is_sighting(other, waiting) for other in (*self._explained, *self._being_explained))
 
@@ -281,7 +281,7 @@ class Triage:
 
         Signatures are computed anew, because levels improve during a campaign.
         """
-        if seen.suspicion.symptom is not before.suspicion.symptom:
+        if seen.verdict.symptom is not before.verdict.symptom:
             return False
         if before.workload.qp_type is not seen.workload.qp_type:
             return False  # one counter often serves several transports with separate limits

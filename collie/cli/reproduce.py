@@ -54,7 +54,8 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
     choice = rerun_choice(named.choice, ctx)
     if controls and not named.case.mfs.conditions:
         click.echo(NO_CONTROLS, err=True)
-    ceilings, levels = named.ceilings(choice.testbed), named.case.then.levels if named.case.then else None
+    ceilings, known = named.ceilings(choice.testbed), named.case.at_discovery
+    levels = known.levels if known else None
     with (
         ConsoleProgress() as progress,
         sessions.open_session(ADAPTERS, choice, progress, ceilings, named.fingerprints, levels) as session,

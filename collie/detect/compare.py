@@ -223,11 +223,11 @@ def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> 
     if worse >= rule.needed:
         confidence = 1.0 - tail(telling, worse, chances.differ)
         change = Change.NEW if before is None else Change.WORSE
-        return Comparison(change, _told(pairs, Sign.WORSE), pairs, (), confidence)
+        return Comparison(change, _reasons(pairs, Sign.WORSE), pairs, (), confidence)
     if better >= rule.needed:
         confidence = 1.0 - tail(telling, better, chances.differ)
         gone = Change.FIXED if before is not None else Change.HEALTHY
-        return Comparison(gone if after is None else Change.STILL, _told(pairs, Sign.BETTER), pairs, (), confidence)
+        return Comparison(gone if after is None else Change.STILL, _reasons(pairs, Sign.BETTER), pairs, (), confidence)
     if _is_hopeless(counts, rule):
         reason = next(r.verdict.reason for p in reversed(pairs) for r in p[:2] if r.verdict.is_inconclusive)
         silent = format_count(counts[None], "pair")
@@ -241,7 +241,7 @@ def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> 
     return Comparison(change, reported.reason, pairs, (), 1.0 - chances.false_negative_rate ** max(1, same))
 
 
-def _told(pairs: Sequence[RunPair], sign: Sign) -> str:
+def _reasons(pairs: Sequence[RunPair], sign: Sign) -> str:
     """Return both reasons of a typical pair."""
     reported = [pair for pair in pairs if pair.sign is sign]
     pair = reported[len(reported) // 2]

@@ -92,13 +92,13 @@ class Confirmed:
         confirmed: enough runs reproduced the symptom.
         reproduced: the verdicts of these runs.
         runs: conclusive runs.
-        put_aside: too many runs were inconclusive to confirm or refute it.
+        deferred: too many runs were inconclusive to confirm or refute it.
     """
 
     confirmed: bool
     reproduced: tuple[Verdict, ...]
     runs: int
-    put_aside: bool = False
+    deferred: bool = False
 
 
 def confirm(workload: Workload, symptom: Symptom, policy: Confirmation, suspicion: Verdict | None = None) -> Probes:
@@ -115,7 +115,7 @@ def confirm(workload: Workload, symptom: Symptom, policy: Confirmation, suspicio
     said = void = 0
     while len(reproduced) < policy.needed and policy.runs - said >= policy.needed - len(reproduced):
         if void > policy.void_runs:
-            return Confirmed(False, tuple(reproduced), said, put_aside=True)
+            return Confirmed(False, tuple(reproduced), said, deferred=True)
         verdict = yield workload
         if verdict is None or verdict.is_inconclusive:
             void += 1
@@ -222,7 +222,7 @@ class Reliability:
         )
 
 
-_SHOWS_USUALLY = 0.8
+_TYPICAL_SHOW_RATE = 0.8
 
 
 def trust(policy: Confirmation, judged_runs: int, dropped: Sequence[Verdict]) -> Reliability | None:
@@ -248,7 +248,7 @@ def trust(policy: Confirmation, judged_runs: int, dropped: Sequence[Verdict]) ->
         len(dropped),
         healthy_false_positive_rate,
         false_chance(policy, healthy_false_positive_rate, judged_runs, clear),
-        miss_chance(policy, _SHOWS_USUALLY),
+        miss_chance(policy, _TYPICAL_SHOW_RATE),
     )
 
 

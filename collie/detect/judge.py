@@ -193,7 +193,7 @@ def _rnr_storm(run: _Run) -> Verdict | None:
 
 
 def _loss(run: _Run) -> Verdict | None:
-    if _tells_pause_time(run.measurement):
+    if _has_pause_time(run.measurement):
         return None  # pause counters decide where they exist
     text = "host {host} discards or reorders {ratio:.2%} of its packets"
     return _arrivals(run, "loss_ratio", run.thresholds.loss_ratio, Symptom.LOSS, text)
@@ -266,13 +266,13 @@ def _missing(delivered: float, bound: float) -> float:
     return max(0.0, 1.0 - delivered / bound) if bound > 0 else 0.0
 
 
-def _tells_pause_time(measurement: Measurement) -> bool:
+def _has_pause_time(measurement: Measurement) -> bool:
     return any(host.tx_pause_ratio is not None for host in measurement.hosts)
 
 
 def _frames_above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:
     """Return the host with most pause frames, or None where a NIC reports the time of pause, which is better."""
-    return None if _tells_pause_time(measurement) else _above(measurement, field, threshold)
+    return None if _has_pause_time(measurement) else _above(measurement, field, threshold)
 
 
 def _above(measurement: Measurement, field: str, threshold: float) -> tuple[str, float] | None:

@@ -223,7 +223,7 @@ def _around(hosts: Sequence[str], index: int, direction: int = 1) -> Iterator[st
     return (hosts[(index + direction * step) % len(hosts)] for step in range(1, len(hosts)))
 
 
-def _who_may_meet(hosts: Sequence[str]) -> Callable[[str, str], bool]:
+def _can_pair(hosts: Sequence[str]) -> Callable[[str, str], bool]:
     apart = grouping(hosts)
     return lambda host, other: apart(host) != apart(other)
 
@@ -234,9 +234,9 @@ def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
     if senders < 2:
         return []
     found = []
-    may_meet = _who_may_meet(hosts)
+    can_pair = _can_pair(hosts)
     for index, host in enumerate(hosts):
-        others = list(islice(filter(partial(may_meet, host), _around(hosts, index)), 2 * senders))
+        others = list(islice(filter(partial(can_pair, host), _around(hosts, index)), 2 * senders))
         for chosen in (others[:senders], others[senders:]):
             if len(chosen) == senders:
                 found.append((chosen[0], host, *chosen[1:]))

@@ -17,7 +17,7 @@ from collie.workloads.feature import Mfs
 from collie.workloads.plan import Flow, flows, is_peer
 from collie.workloads.workload import FIELD_NAMES, Connection, Memory, Opcode, QpType, Workload
 
-_ALWAYS_SAID = frozenset({"qp_type", "qps", "messages", "send_wq_depth", "recv_wq_depth", "wqe_batch"})
+_ALWAYS_WRITTEN = frozenset({"qp_type", "qps", "messages", "send_wq_depth", "recv_wq_depth", "wqe_batch"})
 """Fields whose option is always written, even at perftest's default, because readers look for them."""
 
 _FOR_SOME_TIME = ("-D", "10")
@@ -126,7 +126,7 @@ def _options(workload: Workload) -> Iterator[str]:
             continue
         name = option_name(option, rdma_cm=workload.connection is Connection.RDMA_CM)
         value = _nearest(option, workload)
-        if not name or (value == option.default and option.field not in _ALWAYS_SAID):
+        if not name or (value == option.default and option.field not in _ALWAYS_WRITTEN):
             continue
         yield from _given(name, option.write(value)) if option.write else (name,)
     if (every := _moderation(workload)) is not None:

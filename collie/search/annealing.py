@@ -91,12 +91,12 @@ class Annealing:
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Move, stay or start afresh."""
-        if answer.fate is not ProposalOutcome.MEASURED or answer.measurement is None:
+        if answer.outcome is not ProposalOutcome.MEASURED or answer.measurement is None:
             self._refused += 1
             if self._refused >= _PATIENCE:
                 self._current = None
                 self._refused = 0
-            if answer.fate is ProposalOutcome.SKIPPED and self._objectives:
+            if answer.outcome is ProposalOutcome.SKIPPED and self._objectives:
                 self._cool()
             return
         self._refused = 0

@@ -82,7 +82,7 @@ class Anomaly:
     same_as: str | None = None
     revised: tuple[Mfs, ...] = ()
 
-    def shown_again(self) -> Anomaly:
+    def with_reproduction(self) -> Anomaly:
         """Return the anomaly with one more run inside its conditions that reproduced it."""
         trials, passed = self.trials + 1, self.passed + 1
         return replace(self, trials=trials, passed=passed, confidence=chance_of_next(passed, trials))
@@ -170,7 +170,7 @@ _NOUNS = {
     "max_segment_bytes": "the largest scatter/gather entry",
 }
 
-_SAID = {
+_PHRASES = {
     "direction == unidirectional": "only one host sends",
     "direction == bidirectional": "both hosts send at once",
     "loopback == false": "no loopback traffic runs beside it",
@@ -230,7 +230,7 @@ def _phrase(condition: Condition) -> str:
     name, op, value = condition.dimension, condition.op, condition.value
     if name in {"qp_type", "opcode"}:
         return ""
-    if said := _SAID.get(str(condition)):
+    if said := _PHRASES.get(str(condition)):
         return said
     if name == "more_opcodes":
         mixes = value if op is Op.ONE_OF else (value,)

@@ -132,7 +132,7 @@ class BayesianSearch:
         self._encoding = Encoding(space)
         self._sampler = _sampler(recipe, rng.randrange(1 << 31))
         self._study: Study | None = None
-        self._told = 0
+        self._observed_by_study = 0
         self._history: list[_Observation] = []
         self._ranking: list[Measurement] = []
         self._objectives: tuple[Objective, ...] = ()
@@ -156,7 +156,7 @@ class BayesianSearch:
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn from a measurement, and avoid workloads without one."""
-        measured = answer.measurement if answer.fate is ProposalOutcome.MEASURED else None
+        measured = answer.measurement if answer.outcome is ProposalOutcome.MEASURED else None
         self._refused = 0 if measured or self._refused >= _PATIENCE else self._refused + 1
         self._history.append(
             _Observation(self._encoding.encode(workload), readings(self._catalog, measured) if measured else {})
@@ -190,7 +190,7 @@ class BayesianSearch:
             self._study = optuna.create_study(direction="maximize", sampler=self._sampler)
             fresh = latest
         else:
-            fresh = self._history[self._told :]
+            fresh = self._history[self._observed_by_study :]
         values = [self._value(observation) for observation in fresh]
         worst = min((value for seen in latest if (value := self._value(seen)) is not None), default=0.0)
         for observation, value in zip(fresh, values, strict=True):
@@ -202,7 +202,7 @@ class BayesianSearch:
                     value=worst if value is None else value,
                 )
             )
-        self._told = len(self._history)
+        self._observed_by_study = len(self._history)
         return self._study
 
     def _value(self, observation: _Observation) -> float | None:

@@ -84,7 +84,7 @@ class Candidates:
     def around(self, simplest: Workload, hypotheses: Hypotheses) -> list[Candidate]:
         """Return candidates, given the simplest workload so far and the possible explanations."""
         if simplest != self._simplest:
-            self._look_around(simplest)
+            self._list_neighbours(simplest)
         found = {candidate.workload: candidate for candidate in self._near}
         fits = hypotheses.inside(self._points) if self._near else np.ones((1, 0), dtype=bool)
         for pick, count in ((self._corner, _CORNERS), (self._draw, _DRAWS), (self._group, _GROUPS)):
@@ -94,7 +94,7 @@ class Candidates:
                     found[workload] = self._candidate(workload)
         return list(found.values())
 
-    def _look_around(self, simplest: Workload) -> None:
+    def _list_neighbours(self, simplest: Workload) -> None:
         self._simplest, self._near, self._values = simplest, [], {}
         for name, dimension in self._space.dimensions.items():
             values = self._values.setdefault(name, [])

@@ -82,7 +82,7 @@ class DiscoveryEstimate:
         )
 
 
-def prospects(
+def estimate_discovery(
     finds: Sequence[float], sightings: Iterable[Sighting], elapsed_seconds: float
 ) -> DiscoveryEstimate | None:
     """Estimate the chance of another find.

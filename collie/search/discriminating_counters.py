@@ -23,7 +23,7 @@ from collie.counters.spread import robust_spread
 from collie.detect.measurement import Measurement
 from collie.detect.symptom import Symptom
 
-MAX_TELLING = 3
+MAX_DISCRIMINATING = 3
 _MIN_FACTOR = 2.0
 _FLOOR_PER_PACKET = 1e-3
 _GAUGE_FLOOR = 1.0
@@ -72,7 +72,7 @@ def rank(
         if advance is not None and advance >= math.log(_MIN_FACTOR):
             found.append(DiscriminatingCounter(counter.name, counter.component, math.exp(advance), counter.meaning))
     found.sort(key=lambda telling: -telling.factor)
-    telling = tuple(found[:MAX_TELLING])
+    telling = tuple(found[:MAX_DISCRIMINATING])
     return telling, hint(symptom, telling[0]) if telling else ""
 
 

@@ -37,7 +37,7 @@ _EVERYTHING = 3
 """Workloads that must reproduce the anomaly before the result is "any workload"."""
 _NEARNESS = 3.0
 """Evidence at the far end of a dimension counts e^-3 of evidence at the same point."""
-_OPEN_UNLESS_MET = 0.1
+_OPEN_PRIOR = 0.1
 
 
 def weigh(verdict: Verdict, symptom: Symptom, cause: Signature | None) -> float:
@@ -113,9 +113,9 @@ class Evidence:
         self._hides = [False]
         own = [verdict.signature for workload, verdict in measured if workload == finding and verdict.is_anomalous]
         self._cause = next((signature for signature in own if signature and signature.raised), None)
-        self._look_back([(w, v) for w, v in measured if w != finding and not known(w)])
+        self._add_earlier_runs([(w, v) for w, v in measured if w != finding and not known(w)])
 
-    def _look_back(self, measured: list[tuple[Workload, Verdict]]) -> None:
+    def _add_earlier_runs(self, measured: list[tuple[Workload, Verdict]]) -> None:
         finding = self._finding
         healthy = [workload for workload, verdict in reversed(measured) if verdict.is_normal]
         healthy.sort(key=lambda w: (w.qp_type is not finding.qp_type) + (w.opcode is not finding.opcode))
@@ -164,7 +164,7 @@ class Evidence:
         # One by one: all differences at once do not fit the caches.
         distances = np.array([np.abs(observed - candidate.place).sum(axis=1) for candidate in candidates])
         near = np.exp(-_NEARNESS * distances)
-        return np.asarray((near @ np.array(self._hides)) / (near.sum(axis=1) + _OPEN_UNLESS_MET))
+        return np.asarray((near @ np.array(self._hides)) / (near.sum(axis=1) + _OPEN_PRIOR))
 
     def simplest(self, mfs: Mfs | None = None) -> Workload:
         """Return the plainest workload that usually reproduces the anomaly, inside a set if possible."""
@@ -184,7 +184,7 @@ class Evidence:
         return observed + [workload for workload, votes in self._votes.items() if votes.shows > votes.healthy]
 
     @property
-    def everything_shows(self) -> bool:
+    def all_reproduce(self) -> bool:
         """Whether several workloads reproduced the anomaly and none was healthy."""
         healthy = any(votes.healthy for votes in self._votes.values()) or any(
             w < 0 for w in self._observed_weights.values()

@@ -66,7 +66,7 @@ _OPEN_BITS = 0.45
 _PATIENT_RUNS = 15
 _IMPATIENCE = 0.02
 """Extra bits required per run beyond `_PATIENT_RUNS`: what stays open that long is often no box."""
-_PER_ODDITY = 0.02
+_PER_COMPLEXITY = 0.02
 """Extra bits required for each dimension farther from plain."""
 _SIBLING_COST = 0.5
 """Cost, in runs, of a plain sibling that a verdict on throughput still needs."""
@@ -141,9 +141,9 @@ def extract(
     candidates = Candidates(space, evidence.limits, rng, lambda probe: not known(probe))
     while asked < policy.most_runs:
         around = candidates.around(evidence.simplest(), hypotheses)
-        tellable = [candidate for candidate in around if evidence.may_ask(candidate.workload, policy)]
+        askable = [candidate for candidate in around if evidence.may_ask(candidate.workload, policy)]
         least = _OPEN_BITS + _IMPATIENCE * max(0, asked - _PATIENT_RUNS)
-        probe = _most_telling(tellable, hypotheses, evidence, least, has_bound)
+        probe = _most_informative(askable, hypotheses, evidence, least, has_bound)
         if probe is None:
             break
         asked += 1
@@ -160,11 +160,11 @@ def extract(
     passed, trials = evidence.trials(mfs)
     complete = asked < policy.most_runs or passed == trials
     if not mfs.conditions:
-        complete = evidence.everything_shows
+        complete = evidence.all_reproduce
     return Extracted(mfs, simplest, complete, asked, trials, passed)
 
 
-def _most_telling(
+def _most_informative(
     candidates: list[Candidate],
     hypotheses: Hypotheses,
     evidence: Evidence,
@@ -179,7 +179,7 @@ def _most_telling(
     if bits.max() < least:
         return None
     runs = np.array([1.0 if has_bound(candidate.workload) else 1.0 + _SIBLING_COST for candidate in candidates])
-    worth = bits / runs - _PER_ODDITY * np.array([candidate.complexity for candidate in candidates])
+    worth = bits / runs - _PER_COMPLEXITY * np.array([candidate.complexity for candidate in candidates])
     return candidates[int(worth.argmax())]
 
 

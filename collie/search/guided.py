@@ -133,7 +133,7 @@ class Guided:
         self._readings: list[Floats] = []
         self._of: list[int] = []
         self._goals: list[_Goal] = []
-        self._turn: list[_Goal] = []
+        self._queue: list[_Goal] = []
         self._goal: _Goal | None = None
         self._asked = 0
         self._covered = 0
@@ -159,8 +159,8 @@ class Guided:
 
     def tell(self, workload: Workload, answer: Answer) -> None:
         """Learn from a measurement."""
-        self._covered = self._covered + 1 if answer.fate is ProposalOutcome.SKIPPED else 0
-        if answer.fate is not ProposalOutcome.MEASURED or answer.measurement is None:
+        self._covered = self._covered + 1 if answer.outcome is ProposalOutcome.SKIPPED else 0
+        if answer.outcome is not ProposalOutcome.MEASURED or answer.measurement is None:
             return
         reading = self._reading(workload, answer.measurement)
         transport = self._transport_of(workload)
@@ -190,12 +190,12 @@ class Guided:
 
     def _next_goal(self) -> _Goal | None:
         """Return the next goal in turn, or None while no counter has moved."""
-        if not self._turn:
+        if not self._queue:
             readings, of = np.array(self._readings), np.array(self._of)
             for transport in range(len(self._transports)):
-                self._turn += self._independent(readings[of == transport], transport)
-            self._rng.shuffle(self._turn)
-        return self._turn.pop() if self._turn else None
+                self._queue += self._independent(readings[of == transport], transport)
+            self._rng.shuffle(self._queue)
+        return self._queue.pop() if self._queue else None
 
     def _independent(self, readings: Floats, transport: int) -> list[_Goal]:
         """Return the goals of one transport whose counters moved, without correlated ones."""

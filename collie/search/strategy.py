@@ -31,12 +31,12 @@ class Answer:
     """The answer to a proposal.
 
     Attributes:
-        fate: the outcome.
+        outcome: the outcome.
         measurement: with `measured` only.
         found: the proposal became a confirmed anomaly.
     """
 
-    fate: ProposalOutcome
+    outcome: ProposalOutcome
     measurement: Measurement | None = None
     found: bool = False
 

@@ -174,7 +174,7 @@ class TestbedSuite:
         else:
             assert verdict.is_inconclusive
             assert sum(_pause_in_last_second(own[: n + 1]) for n in range(len(own))) < START_UP_PAUSE_SECONDS
-        guard.account(guard.use(result))
+        guard.account(guard.usage(result))
         assert guard.stopped_runs == 1
         assert 0 < guard.pause_seconds < 3.0
 

@@ -13,7 +13,7 @@ import pytest
 
 from collie.bundle.controller import Outcome, run
 from collie.campaign.bundle import Bundle
-from collie.campaign.reproduce import Plan, Reproduced, Then
+from collie.campaign.reproduce import CountersAtDiscovery, Plan, Reproduced
 from collie.counters.catalog import Catalog, Counter, CounterKind, Role, Unit
 from collie.detect.judge import Thresholds
 from collie.detect.signature import Levels, Signature
@@ -62,7 +62,9 @@ BUNDLE = Bundle(
     plan=Plan(ANOMALY, ((CONTROL, CONDITION),)),
     siblings={ANOMALY: Workload(), CONTROL: Workload()},
     thresholds=Thresholds(),
-    then=Then(Signature((("misses", 5.0),)), Levels({"misses": 0.01, "stalls": 0.01}, ("rcvd_pkts",))),
+    at_discovery=CountersAtDiscovery(
+        Signature((("misses", 5.0),)), Levels({"misses": 0.01, "stalls": 0.01}, ("rcvd_pkts",))
+    ),
     fingerprints={"left": FINGERPRINT, "right": FINGERPRINT},
 )
 Rerun = Callable[..., Outcome]
@@ -112,9 +114,9 @@ def test_the_same_symptom_with_other_counters_is_told(rerun: Rerun) -> None:
 
 
 def test_counters_that_these_hosts_do_not_have_tell_nothing(rerun: Rerun) -> None:
-    foreign = Then(Signature((("their_misses", 5.0),)), Levels({"their_misses": 0.01}, ("rcvd_pkts",)))
-    found, _, _ = rerun({"tx_pause": 900_000}, replace(BUNDLE, then=foreign))
-    assert (found.answer, found.then, found.same_counters) == (Reproduced.YES, None, None)
+    foreign = CountersAtDiscovery(Signature((("their_misses", 5.0),)), Levels({"their_misses": 0.01}, ("rcvd_pkts",)))
+    found, _, _ = rerun({"tx_pause": 900_000}, replace(BUNDLE, at_discovery=foreign))
+    assert (found.answer, found.at_discovery, found.same_counters) == (Reproduced.YES, None, None)
 
 
 def test_what_no_longer_shows_is_not_reproduced_and_the_changed_firmware_is_named(rerun: Rerun) -> None:
@@ -126,5 +128,5 @@ def test_what_no_longer_shows_is_not_reproduced_and_the_changed_firmware_is_name
 
 
 def test_nothing_is_said_of_differences_when_nothing_was_kept(rerun: Rerun) -> None:
-    _, changed, _ = rerun({}, replace(BUNDLE, fingerprints={}, then=None), repeat=1)
+    _, changed, _ = rerun({}, replace(BUNDLE, fingerprints={}, at_discovery=None), repeat=1)
     assert changed is None

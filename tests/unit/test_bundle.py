@@ -27,7 +27,7 @@ from collie.bundle.content import decode, encode
 from collie.bundle.hosts import pair_of
 from collie.bundle.modules import imports
 from collie.campaign.bundle import Bundle
-from collie.campaign.reproduce import Then
+from collie.campaign.reproduce import CountersAtDiscovery
 from collie.content.catalogs import load_catalogs
 from collie.content.inventory import load_inventory
 from collie.detect.signature import Levels, Signature
@@ -36,7 +36,9 @@ from collie.inventory.fingerprint import Fingerprint
 from collie.wiring import ADAPTERS
 from collie.workloads.feature import Mfs
 
-THEN = Then(Signature((("misses", 3.25), ("stalls", 1.5))), Levels({"misses": 0.125, "stalls": 1e-4}, ("rx_packets",)))
+AT_DISCOVERY = CountersAtDiscovery(
+    Signature((("misses", 3.25), ("stalls", 1.5))), Levels({"misses": 0.125, "stalls": 1e-4}, ("rx_packets",))
+)
 FINGERPRINTS = {"a": Fingerprint({"nic": {"firmware": "1.0", "psid": None}, "cpu": {"cores": 4, "flags": ["x", "y"]}})}
 
 
@@ -61,7 +63,7 @@ def test_every_anomaly_of_the_paper_can_be_exported_and_read_again(number: int) 
 
 
 def test_what_it_showed_and_was_found_on_comes_back() -> None:
-    one = replace(bundle(), then=THEN, fingerprints=FINGERPRINTS, verify=True)
+    one = replace(bundle(), at_discovery=AT_DISCOVERY, fingerprints=FINGERPRINTS, verify=True)
     assert decode(through_json(encode(one))) == one
 
 

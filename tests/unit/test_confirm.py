@@ -66,12 +66,12 @@ def test_what_is_clear_costs_one_run_and_all_else_is_k_of_n(
     suspicion: Verdict, answers: list[Verdict | None], confirmed: bool
 ) -> None:
     result, asked = drive(answers, suspicion)
-    assert (result.confirmed, asked, result.put_aside) == (confirmed, len(answers), False)
+    assert (result.confirmed, asked, result.deferred) == (confirmed, len(answers), False)
 
 
 def test_a_suspicion_on_which_nothing_can_be_said_is_put_aside() -> None:
     result, asked = drive([VOID, None, VOID, VOID], CLEARLY)
-    assert (result.confirmed, result.put_aside, result.runs, asked) == (False, True, 0, 4)
+    assert (result.confirmed, result.deferred, result.runs, asked) == (False, True, 0, 4)
 
 
 def test_low_throughput_that_is_not_clear_has_its_bound_measured_again() -> None:

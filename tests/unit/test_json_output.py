@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from collie.campaign.reproduce import Reproduction, Then, Trial
+from collie.campaign.reproduce import CountersAtDiscovery, Reproduction, Trial
 from collie.campaign.single_run import Case, JudgedRun
 from collie.campaign.summary import Summary
 from collie.detect.bounds import UNBOUNDED, Bound, plain_sibling
@@ -237,8 +237,8 @@ def test_reproduce_says_whether_the_counters_moved_as_they_did(
     reproduction: Reproduction, now: dict[str, float], same: bool, reported: str
 ) -> None:
     trial = with_signature(reproduction.trial, Signature(tuple(now.items())))
-    then = Then(Signature((("misses", 3.0),)), Levels({"misses": 0.01, "stalls": 0.01}))
-    found = replace(reproduction, trial=trial, then=then)
+    at_discovery = CountersAtDiscovery(Signature((("misses", 3.0),)), Levels({"misses": 0.01, "stalls": 0.01}))
+    found = replace(reproduction, trial=trial, at_discovery=at_discovery)
     document = through_json(render_reproduction("nsdi22-01", found))["signature"]
     assert document["same"] is same
     assert document["then"] == [{"counter": "misses", "times_ordinary": 8.0}]
@@ -248,8 +248,8 @@ def test_reproduce_says_whether_the_counters_moved_as_they_did(
 
 def test_counters_that_never_moved_tell_nothing(reproduction: Reproduction) -> None:
     silent = with_signature(reproduction.trial, Signature())
-    then = Then(Signature(), Levels({"misses": 0.01}))
-    found = replace(reproduction, trial=silent, then=then)
+    at_discovery = CountersAtDiscovery(Signature(), Levels({"misses": 0.01}))
+    found = replace(reproduction, trial=silent, at_discovery=at_discovery)
     assert render_reproduction("nsdi22-01", found)["signature"] == {"same": None, "then": [], "now": []}
     unshown = replace(found, symptom=Symptom.LOSS)
     assert render_reproduction("nsdi22-01", unshown)["signature"]["now"] is None
@@ -438,7 +438,7 @@ def make_full(summary: Summary) -> Summary:
         summary,
         anomalies=(first, *summary.anomalies[1:]),
         trust=Reliability(60, 1, 0.025, 0.0004, 0.28),
-        prospects=DiscoveryEstimate(0.12, 9, 3, 1, 7560.0, 36000.0),
+        discovery_estimate=DiscoveryEstimate(0.12, 9, 3, 1, 7560.0, 36000.0),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from collie.campaign.budget import Budget
 from collie.campaign.run import Campaign
-from collie.campaign.safety import Guard, Use, record_of, require_unshared, tightened
+from collie.campaign.safety import Guard, LimitUsage, record_of, require_unshared, tightened
 from collie.campaign.summary import Summary
 from collie.content.catalogs import load_catalog
 from collie.content.spaces import load_space
@@ -77,7 +77,7 @@ def test_a_run_that_begins_again_counts_from_zero() -> None:
 def test_pause_before_the_traffic_is_not_counted() -> None:
     guard = Guard(SafetyLimits(pause_per_campaign=10.0))
     samples = [Sample(seconds, "b", {"tx_pause_ratio": 1.0}) for seconds in (-0.25, 0.5)]
-    guard.account(guard.use(Measured(Measurement((HostMeasurement("b"),), 1.0, series=tuple(samples)), 1.0)))
+    guard.account(guard.usage(Measured(Measurement((HostMeasurement("b"),), 1.0, series=tuple(samples)), 1.0)))
     assert guard.pause_seconds == 0.75
 
 
@@ -88,7 +88,7 @@ def test_runs_that_are_under_way_at_once_draw_on_one_budget() -> None:
     assert other is not None
     assert one(Sample(1.0, "a", {"tx_pause_ratio": 0.7})) is None
     assert other(Sample(1.0, "b", {"tx_pause_ratio": 0.7})) is None
-    guard.account(Use(pause_seconds=0.7), other)
+    guard.account(LimitUsage(pause_seconds=0.7), other)
     assert one(Sample(1.1, "a", {"tx_pause_ratio": 0.5})) is None, "what has ended counts once"
     assert "--max-pause" in (one(Sample(1.3, "a", {"tx_pause_ratio": 0.5})) or "")
 
@@ -111,7 +111,7 @@ def test_what_a_run_sent_that_came_to_no_record_is_not_forgotten(recorded: float
     watch = guard.watch()
     assert watch is not None
     watch(Sample(1.0, "a", {"tx_pause_ratio": 0.9}))
-    guard.account(Use(recorded), watch)
+    guard.account(LimitUsage(recorded), watch)
     assert guard.pause_seconds == pytest.approx(0.9)
     other = guard.watch()
     assert other is not None
@@ -129,7 +129,7 @@ def test_what_a_seed_gives_does_not_depend_on_which_thread_comes_first() -> None
 
 def test_a_watch_in_another_process_knows_what_was_used_before() -> None:
     guard = Guard(SafetyLimits(pause_per_campaign=1.0))
-    guard.account(Use(pause_seconds=0.9))
+    guard.account(LimitUsage(pause_seconds=0.9))
     there = pickle.loads(pickle.dumps(guard.watch()))
     assert there(Sample(0.1, "a", {"tx_pause_ratio": 0.9})) is None
     assert "--max-pause" in there(Sample(0.2, "a", {"tx_pause_ratio": 0.9}))
@@ -148,15 +148,15 @@ def test_the_budget_of_a_campaign_adds_up_over_runs_and_hosts() -> None:
     guard = Guard(SafetyLimits(pause_per_campaign=1.0))
     series = tuple(Sample(float(s), host, {"tx_pause_ratio": 0.1}) for s in (1, 2) for host in ("a", "b"))
     run = Measured(Measurement((HostMeasurement("a"), HostMeasurement("b")), 2.0, series=series), 30.0)
-    guard.account(guard.use(run))
-    guard.account(guard.use(run))
+    guard.account(guard.usage(run))
+    guard.account(guard.usage(run))
     assert guard.pause_seconds == pytest.approx(0.8)
     assert not guard.spent
-    assert guard.tells_pause
+    assert guard.has_pause_reading
     watch = guard.watch()
     assert watch is not None
     assert [watch(sample) is not None for sample in series] == [False, False, True, True]
-    guard.account(guard.use(run))
+    guard.account(guard.usage(run))
     assert guard.spent
 
 

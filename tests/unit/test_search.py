@@ -126,8 +126,8 @@ def test_refused_proposals_move_nothing_until_patience_ends() -> None:
     strategy = annealing(3)
     walk(strategy, 12)
     driven = strategy.driven
-    for fate in (ProposalOutcome.SKIPPED, ProposalOutcome.FAILED, ProposalOutcome.UNSUPPORTED) * 10:
-        strategy.tell(strategy.ask(), Answer(fate))
+    for outcome in (ProposalOutcome.SKIPPED, ProposalOutcome.FAILED, ProposalOutcome.UNSUPPORTED) * 10:
+        strategy.tell(strategy.ask(), Answer(outcome))
     assert strategy.driven == driven
 
 

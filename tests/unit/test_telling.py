@@ -15,7 +15,7 @@ from collie.detect.bounds import plain_sibling
 from collie.detect.measurement import HostMeasurement, Measurement
 from collie.detect.symptom import Symptom
 from collie.ports import Measured
-from collie.search.discriminating_counters import MAX_TELLING, DiscriminatingCounter, hint, rank
+from collie.search.discriminating_counters import MAX_DISCRIMINATING, DiscriminatingCounter, hint, rank
 from collie.wiring import ADAPTERS
 from collie.workloads.workload import Workload
 
@@ -87,7 +87,7 @@ def test_a_level_is_compared_as_it_is() -> None:
 def test_only_the_most_telling_are_named() -> None:
     everything = run(wqe_miss=5e5, mtt_miss=5e5, odd=5e5, level=90.0)
     telling, _ = rank(everything, PLAIN, Symptom.PAUSE, CATALOG)
-    assert len(telling) == MAX_TELLING
+    assert len(telling) == MAX_DISCRIMINATING
     assert [item.factor for item in telling] == sorted((item.factor for item in telling), reverse=True)
 
 

@@ -155,7 +155,7 @@ class Gate:
         return True
 
     def _compare(self, case: GateCase, share: float, limit: Budget, taken: list[RunPair]) -> Comparison:
-        if not _lies_in(self._parts.space, case.workload):
+        if not _is_within(self._parts.space, case.workload):
             return Comparison(Change.UNSUPPORTED, "it lies outside of the space of this testbed")
         recorded = None if self._parts.baseline else self._parts.record.reading(case.workload)
         if recorded is None and self._parts.baseline is None:
@@ -243,7 +243,7 @@ class Gate:
                 reproduced += [reading] if reading else []
                 probes.send(reading.verdict if reading else None)
         except StopIteration as stop:
-            if stop.value.put_aside:
+            if stop.value.deferred:
                 text = f"what was to confirm it said nothing: {verdict.reason}"
                 return Comparison(Change.INCONCLUSIVE, text, (), tuple(reproduced))
             if not stop.value.confirmed:
@@ -315,7 +315,7 @@ class Gate:
         )
 
 
-def _lies_in(space: Space, workload: Workload) -> bool:
+def _is_within(space: Space, workload: Workload) -> bool:
     """Whether a space allows a workload within its limits."""
 
     def within(name: str) -> bool:

@@ -22,7 +22,7 @@ from collie.report.html.representative_runs import (
 )
 from collie.report.quantities import show
 from collie.search.anomaly import Anomaly
-from collie.search.discriminating_counters import MAX_TELLING, DiscriminatingCounter
+from collie.search.discriminating_counters import MAX_DISCRIMINATING, DiscriminatingCounter
 from collie.workloads.feature import Condition, feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
@@ -159,7 +159,7 @@ def _finding(
     plain_runs = [simplest_sibling] if simplest_sibling else [record for record in records if is_plain(record)]
     measurement = measurement_of(confirming)
     rises = rises_of(confirming, sibling) if confirming and sibling and not anomaly.telling else ()
-    drawn = [item.counter for item in anomaly.telling] or [rise.counter for rise in rises[:MAX_TELLING]]
+    drawn = [item.counter for item in anomaly.telling] or [rise.counter for rise in rises[:MAX_DISCRIMINATING]]
     return AnomalyView(
         anomaly=anomaly,
         covered=covered,

@@ -95,7 +95,7 @@ def render_search(
         safety: adds `safety`.
         dropped: what was left out of the space because the testbed cannot do it.
     """
-    outlook, confidence = summary.prospects, summary.trust
+    outlook, confidence = summary.discovery_estimate, summary.trust
     document = {
         "schema_version": SCHEMA_VERSION,
         "campaign": header.campaign,
@@ -188,12 +188,12 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
 
 def _signature(reproduction: Reproduction) -> Json | None:
     """Return whether the counters moved as when the anomaly was found; None when that is not on record."""
-    if reproduction.then is None:
+    if reproduction.at_discovery is None:
         return None
     now = reproduction.signature
     return {
         "same": reproduction.same_counters,
-        "then": _raised(reproduction.then.signature),
+        "then": _raised(reproduction.at_discovery.signature),
         "now": None if now is None else _raised(now),
     }
 

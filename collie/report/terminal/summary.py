@@ -127,8 +127,8 @@ def _notes(summary: Summary) -> Iterator[str]:
         yield "Ended early: what was found explains all that could still be proposed."
     if summary.trust:
         yield f"{_capital(summary.trust.sentence)}."
-    if summary.prospects:
-        yield f"{_capital(summary.prospects.sentence)}."
+    if summary.discovery_estimate:
+        yield f"{_capital(summary.discovery_estimate.sentence)}."
 
 
 def _capital(sentence: str) -> str:

@@ -108,19 +108,19 @@ def _otherwise(reproduction: Reproduction) -> Iterator[TerminalLine]:
 
 
 def _counters(reproduction: Reproduction) -> Iterator[TerminalLine]:
-    then, now = reproduction.then, reproduction.signature
-    if then is None:
+    at_discovery, now = reproduction.at_discovery, reproduction.signature
+    if at_discovery is None:
         yield TerminalLine(
             "too little is on record of which counters it raised when it was found, so they are not compared", "dim"
         )
-    if then is None or now is None:
+    if at_discovery is None or now is None:
         return
     match reproduction.same_counters:
         case True:
             yield TerminalLine(f"the same counters are raised as when it was found: {_raised(now)}")
         case False:
             others = f"other counters are raised: {_raised(now)}" if now.raised else "no counter is raised"
-            yield TerminalLine(f"{others}; when it was found: {_raised(then.signature)}", "bold yellow")
+            yield TerminalLine(f"{others}; when it was found: {_raised(at_discovery.signature)}", "bold yellow")
         case None:
             yield TerminalLine(
                 "no counter is above what healthy runs read, now or when it was found: they do not tell", "dim"

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from collie.search.discovery import DiscoveryEstimate, Sighting, prospects
+from collie.search.discovery import DiscoveryEstimate, Sighting, estimate_discovery
 
 HOUR = 3600.0
 
@@ -23,13 +23,13 @@ def known(found: DiscoveryEstimate | None) -> DiscoveryEstimate:
 
 def test_kinds_seen_once_make_the_rate_where_they_promise_more() -> None:
     seen = sightings((0.1, "a1"), (0.2, "a2"), (0.3, "a3"))
-    found = known(prospects([0.1 * HOUR, 0.2 * HOUR, 0.3 * HOUR], seen, 1 * HOUR))
+    found = known(estimate_discovery([0.1 * HOUR, 0.2 * HOUR, 0.3 * HOUR], seen, 1 * HOUR))
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-3.5))
 
 
 def test_the_finds_of_late_make_the_rate_where_they_promise_more() -> None:
     seen = sightings((1, "a1"), (2, "a2"), (3, "a1"), (4, "a3"), (5, "a2"), (9, "a4"))
-    found = known(prospects([1 * HOUR, 2 * HOUR, 4 * HOUR, 9 * HOUR], seen, 10 * HOUR))
+    found = known(estimate_discovery([1 * HOUR, 2 * HOUR, 4 * HOUR, 9 * HOUR], seen, 10 * HOUR))
     assert (found.kinds, found.seen_once) == (4, 2)
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-1.5 / 5))  # more than 2.5 / 10 by the repeats
     why = "2 of 4 kinds were seen once, 1 came in the second half; the last 60 min ago"
@@ -39,35 +39,38 @@ def test_the_finds_of_late_make_the_rate_where_they_promise_more() -> None:
 def test_a_long_silence_lowers_the_chance() -> None:
     finds = [index * 60.0 for index in range(1, 21)]
     seen = [Sighting(seconds, f"a{seconds}") for seconds in finds]
-    found = known(prospects(finds, seen, 20 * HOUR))
+    found = known(estimate_discovery(finds, seen, 20 * HOUR))
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-3 / (20 - 20 / 60)))
 
 
 def test_sightings_in_a_row_are_one() -> None:
-    found = known(prospects([HOUR], sightings((1, "a1"), (1.1, "a1"), (1.2, "a1")), 2 * HOUR))
+    found = known(estimate_discovery([HOUR], sightings((1, "a1"), (1.1, "a1"), (1.2, "a1")), 2 * HOUR))
     assert found.seen_once == 1
     assert "1 of 1 kinds was seen once" in found.sentence
 
 
 def test_without_a_find_there_is_still_a_chance() -> None:
-    found = known(prospects([], [], 10 * HOUR))
+    found = known(estimate_discovery([], [], 10 * HOUR))
     assert found.next_hour_chance == pytest.approx(1 - math.exp(-0.1))
     assert found.sentence == "another find in the next hour: 10 % (none in 10.0 h)"
-    assert "under 1 %" in known(prospects([], [], 1000 * HOUR)).sentence
-    assert known(prospects([], [], 360)).sentence == "another find in the next hour: too early to tell (none in 6 min)"
+    assert "under 1 %" in known(estimate_discovery([], [], 1000 * HOUR)).sentence
+    assert (
+        known(estimate_discovery([], [], 360)).sentence
+        == "another find in the next hour: too early to tell (none in 6 min)"
+    )
 
 
 def test_nothing_is_certain() -> None:
-    found = known(prospects([60, 120], sightings((1 / 60, "a1"), (2 / 60, "a2")), 180))
+    found = known(estimate_discovery([60, 120], sightings((1 / 60, "a1"), (2 / 60, "a2")), 180))
     assert "in the next hour: over 99 % (2 of 2" in found.sentence
 
 
 def test_before_the_first_run_nothing_is_known() -> None:
-    assert prospects([], [], 0.0) is None
+    assert estimate_discovery([], [], 0.0) is None
 
 
 def test_a_find_at_the_very_end_is_no_silence() -> None:
-    assert 0 < known(prospects([HOUR], sightings((1, "a1")), HOUR)).next_hour_chance < 1
+    assert 0 < known(estimate_discovery([HOUR], sightings((1, "a1")), HOUR)).next_hour_chance < 1
 
 
 def test_where_the_model_holds_the_estimate_errs_towards_going_on() -> None:
@@ -86,7 +89,9 @@ def test_where_the_model_holds_the_estimate_errs_towards_going_on() -> None:
         for sighting in observed:
             first.setdefault(sighting.kind, sighting.seconds)
         early = [sighting for sighting in observed if sighting.seconds <= 5 * HOUR]
-        said += known(prospects([s for s in first.values() if s <= 5 * HOUR], early, 5 * HOUR)).next_hour_chance
+        said += known(
+            estimate_discovery([s for s in first.values() if s <= 5 * HOUR], early, 5 * HOUR)
+        ).next_hour_chance
         happened += any(seconds > 5 * HOUR for seconds in first.values())
     assert happened / 300 <= said / 300 <= happened / 300 + 0.2
 
