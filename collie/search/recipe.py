@@ -117,10 +117,10 @@ class Recipe:
         name: as on the command line.
         strategy: proposes workloads.
         ranking_points: random points that rank the counters (std / mean, paper section 5.1).
-        schedule: of annealing.
+        schedule: settings of annealing.
         thresholds: readings beyond which a run is anomalous.
-        confirmation: when a suspicion becomes an anomaly.
-        extraction: of minimal feature sets.
+        confirmation: policy for confirming a suspicion.
+        extraction: settings for extracting minimal feature sets.
         budget: the default, as on the command line: `10h`, `45m`, `800runs`.
         skip_known: skip workloads that a known MFS covers.
         drives: kinds of counters to drive, the first kind first. Each kind in the order of its counters' rank.
@@ -129,8 +129,8 @@ class Recipe:
         explain_after_sightings: sightings of a confirmed anomaly before its explanation. 0 explains at once. All
             waiting anomalies are explained once they need the rest of the budget.
         audits: proposals inside each explanation that are measured all the same, to test it.
-        guide: of the guided search.
-        bayesian: of Bayesian optimisation.
+        guide: settings of the guided search.
+        bayesian: settings of Bayesian optimisation.
     """
 
     name: str

@@ -47,11 +47,11 @@ class ReferenceAnomaly:
         subsystem: the affected subsystem.
         source: the publication.
         trigger: a workload that shows it. Satisfies `conditions`.
-        conditions: as precise as the source.
+        conditions: when the anomaly occurs, as precisely as the source states.
         symptom: `pause` or `low_throughput` (values of `detect.symptom.Symptom`, which this layer cannot import).
-        severity: as published.
+        severity: published severity.
         cause: the root cause, as far as known.
-        fix: its state.
+        fix: state of the fix.
         fix_text: the fix, or the statement in its place.
         settings: of the simulated subsystem, where not the defaults.
         note: resolution of a gap or contradiction in the source, or empty.
