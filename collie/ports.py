@@ -40,7 +40,6 @@ class SetupFailed:
 
     Attributes:
         cause: short and countable, such as `qp timeout`.
-        detail: the whole message.
     """
 
     cause: str
@@ -110,7 +109,6 @@ class ForeignUse:
     """A use of a port under test by a program other than Collie.
 
     Attributes:
-        host, device: the port.
         detail: the observation, in words.
         forbids: a start needs the operator's consent. Otherwise a warning suffices.
     """
@@ -274,11 +272,8 @@ class CampaignHeader:
     """The fixed properties of a campaign, written once and compared at every resume.
 
     Attributes:
-        campaign: identifier.
         testbed: kind, name and hardware.
-        space, recipe: names.
         settings: everything else that decides the outcome, as plain values.
-        seed: of all generators.
         started: RFC 3339, UTC.
     """
 
@@ -298,8 +293,6 @@ class RunRecord:
     Attributes:
         run: number, from 1.
         purpose: `search`, `sibling`, `confirm`, `extract`, `calibrate`, `reproduce`, `gate`.
-        workload: the workload.
-        result: its result.
         finished_at_seconds: elapsed testbed time at its end.
         verdict: None until `CampaignStore.annotate`, and without a measurement.
         driven: the counter that the strategy was driving when it proposed the run, if any.

@@ -141,7 +141,6 @@ def _eased(values: Values, rule: BoxRule, name: str, with_: Callable[[str, Value
     more = name in rule.more
 
     def may_keep(distance: int) -> bool:
-        """Whether the value at a distance from the hardest one can."""
         return with_(name, (values[distance if more else -1 - distance],)).may_keep(rule)
 
     if may_keep(0):

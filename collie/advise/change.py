@@ -36,10 +36,8 @@ class SettingChange:
     """One change of one dimension.
 
     Attributes:
-        dimension: the dimension.
         traffic: all of it, after the change.
         before, after: values of the dimension. `Sizes` for messages.
-        steps: the cost.
         share_lost: part of the dimension's ladder that the traffic gives up, 0..1.
         has_margin: it stays a step clear of an inexact threshold, or the threshold is exact.
     """

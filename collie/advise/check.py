@@ -23,8 +23,6 @@ class OpenHit:
     """A known anomaly that one kind of traffic may hit: the check reached its bound.
 
     Attributes:
-        known: the anomaly.
-        traffic: the kind.
         steps: the bound, in combinations of values.
     """
 
@@ -38,9 +36,6 @@ class Hit:
     """A known anomaly that one kind of traffic can hit.
 
     Attributes:
-        known: the anomaly.
-        traffic: the kind.
-        overlap: their common workloads.
         changes: sound single changes, the cheapest first.
         pair: two changes that are sound together, where no single change is.
         changed: the example of the overlap after the cheapest change or the pair, if any.
@@ -61,12 +56,10 @@ class Advice:
     """The result of checking an application.
 
     Attributes:
-        application: the application.
         hits: one for each overlap of an anomaly and a kind of traffic.
         remedy: changes that avoid all hits: the cheapest for each anomaly in turn, without redundant ones. None without
             any.
         remedy_undecided: the bound that ended the search for a remedy, if any.
-        open: undecided hits.
     """
 
     application: Application
@@ -101,7 +94,6 @@ def check(application: Application, known: Sequence[Known], effort: Effort | Non
 
 
 def _within(effort: Effort, ask: Callable[[Effort], T]) -> T | Undecided:
-    """Ask one question with its part of the effort."""
     try:
         return ask(effort.part())
     except Undecided as error:
@@ -160,7 +152,6 @@ def _remedy(application: Application, known: Sequence[Known], effort: Effort) ->
 def _cleared(
     application: Application, traffic: Traffic, known: Sequence[Known], effort: Effort
 ) -> list[SettingChange] | None:
-    """Return changes of one kind of traffic after which it hits nothing."""
     found: list[SettingChange] = []
     changed = traffic
     while hit := [each for each in known if hits(changed, application.space, each, effort)]:

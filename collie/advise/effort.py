@@ -13,11 +13,7 @@ CHECK_STEPS = 500_000
 
 
 class Undecided(Exception):
-    """The bound was reached before an answer.
-
-    Attributes:
-        steps: the bound.
-    """
+    """The bound was reached before an answer."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps

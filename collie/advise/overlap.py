@@ -19,9 +19,7 @@ class Known:
     """An anomaly found earlier.
 
     Attributes:
-        id: in reports.
         sentence: the summary for an engineer.
-        mfs: its conditions.
         seen: a workload that showed it.
         subsystem: the affected subsystem, empty where unrecorded.
         cure: a known fix outside the application, or empty.

@@ -90,8 +90,6 @@ def find(
 
 @dataclass(frozen=True)
 class _Question:
-    """The constant part of a search."""
-
     traffic: Traffic
     space: Space
     target: Workload
@@ -168,7 +166,6 @@ def _around(values: Values, gap: Any) -> list[Values]:
 
 
 def _boxes(question: _Question, conditions: Sequence[Condition]) -> Iterator[tuple[Box, list[BoxRule]]]:
-    """Yield boxes of all workloads that satisfy conditions on one dimension, with the remaining rules."""
     traffic, space = question.traffic, question.space
     values = dict(traffic.values)
     sizes = traffic.sizes
@@ -223,7 +220,6 @@ def _rule_for(condition: Condition, values: Mapping[str, Values]) -> BoxRule:
 
 
 def _kept(values: Values, condition: Condition, *, ordered: bool) -> Values:
-    """Return the values that satisfy a condition on their dimension."""
     wanted = condition.value
     if ordered and condition.op is Op.AT_LEAST:
         return values[bisect_left(values, wanted) :]

@@ -27,7 +27,6 @@ class Budget:
     """Limits of a campaign. The first one reached ends it.
 
     Attributes:
-        seconds: elapsed testbed time.
         runs: measurements of every purpose.
     """
 

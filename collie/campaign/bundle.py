@@ -1,4 +1,4 @@
-"""An anomaly with everything that running and judging it elsewhere takes."""
+"""An anomaly with all data for a run and a verdict elsewhere."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
 
 BUNDLE_SUFFIX = ".pyz"
-"""Of a bundle's file: a program for Python."""
+"""Suffix of a bundle's file, a program for Python."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """An anomaly with everything that running and judging it again takes.
+    """An anomaly with all data for another run and its verdict.
 
     Attributes:
-        name: of the anomaly, as its exporter named it.
-        collie_version: of the Collie that exported it.
-        exported: when, RFC 3339.
+        name: of the anomaly, at export.
+        collie_version: of the exporting Collie.
+        exported: RFC 3339.
         found_on: the testbed, in words.
-        sentence: what was found, for people.
-        likely: what the counters point at, empty where they do not tell.
-        symptom: what has to show.
-        mfs: the conditions, of which breaking any one makes it go.
+        sentence: summary for an engineer.
+        likely: hint for the cause, or empty.
+        mfs: the conditions.
         plan: the workload and its controls.
-        siblings: the plain sibling of each of them, which gives the bound.
-        thresholds: from where on a reading is an anomaly.
-        verify: compare what arrives with what was sent.
-        at_discovery: what the counters showed, None when that is not on record.
-        fingerprints: of the hosts that it was found on, empty when that is not on record.
+        siblings: the plain sibling of each of them, for the bound.
+        thresholds: readings beyond which a run is anomalous.
+        verify: compare payload.
+        at_discovery: the counters at discovery, if on record.
+        fingerprints: of the hosts at discovery, empty if not on record.
     """
 
     name: str

@@ -35,7 +35,6 @@ class TestbedChoice:
     Attributes:
         hosts: inventory file, or `lab`, or None for the simulator.
         subsystem: name or file of a simulated subsystem.
-        settings: changes to it.
         noise: of simulated readings. 0 disables it.
         verify: compare payload on real hosts.
         victim: run a plain flow beside every workload on real hosts.
@@ -72,7 +71,6 @@ class SearchChoice:
     """Options of a search, recorded with the campaign for a resume.
 
     Attributes:
-        testbed: its options.
         space, recipe: names or files, or None for the testbed's defaults.
         fix: dimensions fixed to a value, as given.
         limit: ordered dimensions limited from above, as given.

@@ -33,7 +33,6 @@ class RunFinished:
     """A run is on record and judged.
 
     Attributes:
-        record: the run.
         verdict: None without a measurement.
         budget_share: used share of the budget, 0..1.
         replayed: the run is from the record of an earlier process.

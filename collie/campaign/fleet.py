@@ -46,13 +46,10 @@ class BatteryResults:
 
     Attributes:
         catalog: counters of all groups, or None when none could be opened.
-        readings: of all hosts.
         failures: reasons, by the host or hosts concerned.
         incomplete: lost hosts, and those without readings in a probe that others have. `failures` has the reasons.
         left_out: probes without any reading, with the reason.
         ended_by: reason for an early end, or None.
-        runs: number of runs.
-        elapsed_seconds: of testbed time.
         left_behind: queue pairs of Collie that a host still lists, or None where it did not answer.
     """
 
@@ -214,7 +211,6 @@ class Battery:
             raise TestbedError("interrupted")
 
     def _failed(self, group: Group, probes: Iterable[Probe], error: TestbedError, outcome: _Outcome) -> None:
-        """Record a failure and the probes without readings because of it."""
         who = _named(error, group)
         named = who or ",".join(group.hosts)
         outcome.failure = named, str(error)
@@ -262,13 +258,11 @@ class Battery:
 
 
 def _named(error: TestbedError, group: Group) -> str | None:
-    """Return the host of a group that an error concerns, if known."""
     who = getattr(error, "host", None)
     return who if who in group.hosts else None
 
 
 def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:
-    """Return a watch that names a fleet's hosts in place of their roles."""
     names = dict(zip(ROLES, hosts, strict=False))
 
     def named(sample: Sample) -> str | None:
@@ -295,7 +289,6 @@ def _elapsed(outcomes: Iterable[_Outcome], lanes: int) -> float:
 
 
 def _add(survey: BatteryResults, outcome: _Outcome) -> None:
-    """Add the results of a group."""
     survey.catalog = _merged(survey.catalog, outcome.catalog)
     survey.readings += outcome.readings
     survey.runs += outcome.runs
@@ -321,7 +314,6 @@ def _merged(one: Catalog | None, other: Catalog | None) -> Catalog | None:
 
 
 def _by_host(group: Group, outcome: _Outcome) -> dict[tuple[str, str], str]:
-    """Return the reasons for missing readings of a group, by probe and host under test."""
     names = dict(zip(ROLES, group.hosts, strict=False))
     return {
         (probe.name, names[role]): outcome.unread[probe.name]

@@ -27,8 +27,6 @@ class Heartbeat:
     """A sign of life of a process.
 
     Attributes:
-        state: of the campaign.
-        machine, pid: of the process.
         began, updated: RFC 3339, UTC: begin of the process, and time of this sign.
         standing: progress of the campaign.
         ended_by: `budget` or another reason of the end, None without one.

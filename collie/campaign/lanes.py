@@ -76,7 +76,6 @@ class Lane:
     """One pair of hosts of a campaign.
 
     Attributes:
-        name: of the pair.
         begin: begins a run there.
         runs: number of runs delivered.
         failed: workloads in a row that failed to set up.
@@ -104,11 +103,9 @@ class _UnderWay:
     """A run that has begun.
 
     Attributes:
-        run: its number.
         began: on the clock of the campaign.
         recorded: by an earlier process.
         pending: the future result, or None where it is on record.
-        watch: its watch.
     """
 
     lane: Lane
@@ -138,7 +135,6 @@ class LaneScheduler:
         guard: limits each run.
 
     Attributes:
-        lanes: the active ones.
         runs: number of runs begun.
         elapsed_seconds: the clock of the campaign.
     """
@@ -240,7 +236,6 @@ class LaneScheduler:
         return self._in_order(known)[0]
 
     def _in_order(self, under_way: Iterable[_UnderWay]) -> list[_UnderWay]:
-        """Sort runs by their ends, waiting for these."""
         return sorted(under_way, key=lambda each: (each.end(self._earliest_end), each.run))
 
     @property
@@ -268,7 +263,6 @@ class LaneScheduler:
         return _UnderWay(lane, request, run, self.elapsed_seconds, recorded)
 
     def _finish(self, under_way: _UnderWay) -> RunRecord:
-        """Record a run and its use of the limits."""
         end = under_way.end(self._earliest_end)
         record, usage = under_way.recorded or self._put_on_record(under_way, end)
         self._guard.account(usage, under_way.watch)

@@ -233,7 +233,6 @@ class SearchLoop:
             raise
 
     async def _audit(self, lane: Lane, confirmed: ConfirmedAnomaly, workload: Workload) -> None:
-        """Measure a covered workload, and revise the explanation if it is healthy."""
         confirmed.audits += 1
         try:
             record, verdict = await self._propose(lane, workload, "audit")
@@ -261,7 +260,6 @@ class SearchLoop:
         return self._triage.suspicion_for(lane, alone=self._searching == 1)
 
     async def _investigate(self, lane: Lane, suspicion: Suspicion) -> None:
-        """Confirm a suspicion and arrange its explanation."""
         suspicion.taken = True
         symptom = suspicion.verdict.symptom
         assert symptom is not None
@@ -338,7 +336,6 @@ class SearchLoop:
         )
 
     async def _explain(self, lane: Lane, confirmed: ConfirmedAnomaly) -> None:
-        """Extract the conditions of an anomaly, or revise contradicted ones."""
         anomaly = confirmed.anomaly
         with self._triage.explaining(confirmed):
             probes = extract(

@@ -61,10 +61,8 @@ class LostHost:
     """A run that cost a host.
 
     Attributes:
-        run: its number.
         host: name of the host.
         workload: the workload, which is not run again.
-        detail: the observed failure.
     """
 
     run: int

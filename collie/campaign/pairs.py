@@ -59,7 +59,6 @@ def odd_pairs(measurer: Measurer, space: Space, thresholds: Thresholds) -> dict[
 async def _plain_rates(
     measurer: Measurer, lane: Lane, workloads: Sequence[Workload], thresholds: Thresholds
 ) -> Rates | str:
-    """Return the rate of each measured workload, or the fault of the pair."""
     rates, sick = {}, []
     for workload in workloads:
         result = await measurer.running(lane, workload, QUALIFY)

@@ -79,10 +79,8 @@ class CampaignProgress:
     """The progress of a campaign.
 
     Attributes:
-        runs: on record.
         replayed: runs from the record of an earlier process.
         failed_runs: runs that failed to set up, or that cost a host or a pair.
-        elapsed_seconds: testbed time.
         wall_seconds: since the start of this process.
         budget: in words, empty before the campaign begins.
         budget_ratio: used share, 0..1.
@@ -95,7 +93,6 @@ class CampaignProgress:
         runs_per_minute: of wall time, over the last minute, or None when unknown.
         testbed_seconds_per_second: testbed time per wall time, or None when unknown.
         left_seconds: wall time until the budget is spent at this pace, or None when unknown.
-        hosts: by name.
         last_failure: the last failed run.
         pairs_set_aside: pairs that no longer measure, with the reason.
     """
@@ -128,8 +125,6 @@ class CampaignProgress:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The state of a campaign at a moment of wall time."""
-
     at: float
     runs: int
     elapsed_seconds: float
@@ -221,7 +216,6 @@ class Follower:
         self._marks = (*(recent or self._marks[-1:]), mark)
 
     def _pace(self, here: _Mark) -> dict[str, Any]:
-        """Return the pace since the oldest mark."""
         since = (self._marks or (here,))[0]
         seconds = here.at - since.at
         if seconds <= 0 or here.runs <= since.runs:

@@ -71,7 +71,6 @@ class CountersAtDiscovery:
     """The counters of an anomaly at discovery.
 
     Attributes:
-        signature: the raised counters.
         levels: the levels of healthy runs then, which also apply to later runs.
     """
 
@@ -122,9 +121,7 @@ class Trial:
     """One workload, run several times.
 
     Attributes:
-        workload: the workload.
         broken: the condition that it breaks, or None for the anomaly itself.
-        readings: one per run.
     """
 
     workload: Workload
@@ -176,8 +173,6 @@ class Reproduction:
     """An anomaly and its controls, run again.
 
     Attributes:
-        symptom: the expected symptom.
-        trial: the anomaly itself.
         controls: one per condition that can be broken alone, when requested.
         uncontrolled: the conditions that no value of the space breaks alone, when controls were requested.
         at_discovery: the counters at discovery, as far as this testbed has them, or None.

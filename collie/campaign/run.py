@@ -37,12 +37,10 @@ class Campaign:
     """The parts of a search.
 
     Attributes:
-        testbed: the testbed.
         lanes: the pairs of hosts, where there are several. `testbed` is the first, and the others are alike.
         store: the record, from which a killed campaign resumes.
         space: the dimensions to vary.
         recipe: settings of the search.
-        budget: its limits.
         seed: of every random choice.
         known: minimal feature sets to skip.
         calibration: the ceilings, or None to measure them first as part of the campaign.

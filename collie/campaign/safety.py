@@ -123,7 +123,6 @@ class SafetyRecord:
     """A campaign's effect on the network.
 
     Attributes:
-        limits: in force.
         pause_seconds: sent by all hosts together, or None without a counter or without limits.
         stopped_runs: number of runs stopped early.
         queue_pairs_left: of Collie, by host, at the end, or None where the host did not answer.

@@ -29,8 +29,6 @@ class Case:
     Attributes:
         name: as on the command line.
         workload: satisfies `mfs`.
-        symptom: the expected symptom.
-        mfs: its conditions.
         at_discovery: the counters at discovery, if on record.
     """
 
@@ -46,10 +44,7 @@ class JudgedRun:
     """One run with the basis of its verdict.
 
     Attributes:
-        workload: the workload.
-        sibling: its plain sibling.
         bound: healthy throughput of each receiving host.
-        result: of the run.
         verdict: None without a measurement.
     """
 

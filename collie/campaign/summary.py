@@ -21,7 +21,6 @@ class Summary:
         failed_runs: failed set-ups, by cause.
         unsupported_runs: workloads that the device cannot run.
         skipped: proposals that known anomalies cover.
-        elapsed_seconds: testbed time.
         anomalies: in the order found.
         lost: runs that cost a host.
         path_killers: the last run of each proposal that always ended in a dead data path.

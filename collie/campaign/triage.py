@@ -27,13 +27,7 @@ from collie.workloads.workload import Workload
 
 @dataclass(eq=False)
 class Observation:
-    """An anomalous run.
-
-    Attributes:
-        workload: the workload.
-        verdict: of the run.
-        measurement: its readings.
-    """
+    """An anomalous run."""
 
     workload: Workload
     verdict: Verdict
@@ -45,8 +39,6 @@ class Suspicion(Observation):
     """An anomalous run that awaits confirmation.
 
     Attributes:
-        run: its number.
-        lane: its lane.
         refuted: another lane did not reproduce it, so its lane decides whether the cause is that lane.
         taken: a lane is confirming it.
         repetitions: later observations of the same.
@@ -69,7 +61,6 @@ class ConfirmedAnomaly(Observation):
     """A confirmed anomaly with the run that raised the suspicion.
 
     Attributes:
-        anomaly: its current state.
         sightings: of the search while it awaits explanation.
         audits: runs that test its explanation.
         covered_by: anomaly whose explanation covers it and was found during its extraction.

@@ -155,7 +155,6 @@ class Calibration:
     slope. Below the smallest it is constant.
 
     Attributes:
-        points: the measured points.
         measured_on: the day, `2026-11-21`, if kept.
     """
 

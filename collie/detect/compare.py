@@ -97,9 +97,6 @@ class Comparison:
     """The result of one workload's pairs.
 
     Attributes:
-        change: the decision.
-        reason: one sentence.
-        pairs: in order.
         screened: readings of the candidate that made pairs unnecessary.
         confidence: probability of the decision under the declared chances, or None without a decision.
     """
@@ -242,7 +239,6 @@ def _concluded(pairs: tuple[RunPair, ...], rule: PairRule, chances: Chances) -> 
 
 
 def _reasons(pairs: Sequence[RunPair], sign: Sign) -> str:
-    """Return both reasons of a typical pair."""
     reported = [pair for pair in pairs if pair.sign is sign]
     pair = reported[len(reported) // 2]
     return f"baseline: {pair.before.verdict.reason}; candidate: {pair.after.verdict.reason}"

@@ -78,8 +78,6 @@ def is_sound(workload: Workload, measurement: Measurement, thresholds: Threshold
 
 @dataclass(frozen=True)
 class _Run:
-    """A run with its bound and thresholds."""
-
     workload: Workload
     measurement: Measurement
     bound: Bound
@@ -98,12 +96,10 @@ class _Run:
 
     @cached_property
     def expected(self) -> Mapping[str, Bound]:
-        """Bound of each receiving host."""
         parts = shares(self.workload)
         return {name: at_sink(self.workload, name, self.bound.share(part)) for name, part in parts.items()}
 
     def deficit_of(self, host: HostMeasurement) -> float:
-        """Return the share of its bound that a host lacks, or 0 when unknown."""
         return _deficit(host, self.expected[host.host]) or 0.0
 
     def least_deficit_of(self, host: HostMeasurement) -> float:

@@ -16,7 +16,6 @@ class HostMeasurement:
         delivered_pps: payload packets/s received, likewise.
         tx_pause_ratio: share of time for which this host asked its peer to stop, the largest over its priorities. None
             on a NIC without pause counters.
-        rx_pause_ratio: the same, received.
         loss_ratio: discarded and out-of-sequence packets over all received, or None without such a counter.
         rnr_ratio: share of arriving messages rejected because no receive was posted, or None where none needs a receive
             or no counter exists.
@@ -24,7 +23,6 @@ class HostMeasurement:
         counters: by name, advance per second or mean of a gauge, or None when unknown.
         tx_pause_frames: frames/s that asked the peer to stop, over all priorities, or None without such a counter. The
             only reading of pause on some NICs. One frame stops 100 Gbit/s for at most 335 us.
-        rx_pause_frames: the same, received.
         peak_bps: highest payload bits/s between two samples since the warm-up, or None when unknown.
     """
 

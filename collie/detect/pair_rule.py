@@ -96,7 +96,6 @@ class Shares:
     (j (j + 1)) of it, which sums to 1.
 
     Attributes:
-        false_alarm: of the gate.
         replayed: decisions of the replay.
     """
 

@@ -120,7 +120,6 @@ def _exceeds(one: RunReading, other: RunReading, limits: Resolution) -> bool:
 
 
 def _lost(than: RunReading, reading: RunReading) -> float | None:
-    """Return the missing share of another reading's throughput."""
     if reading.delivered_bps is None or not than.delivered_bps:
         return None
     return 1.0 - reading.delivered_bps / than.delivered_bps

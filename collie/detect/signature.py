@@ -106,7 +106,6 @@ class Levels:
                 yield name, value / packets if packets > 0 else value
 
     def _height(self, name: str, value: float) -> float:
-        """Return the doublings of a reading above ordinary."""
         if value <= _MIN_PER_PACKET:
             return 0.0
         return math.log2(value / max(self.ordinary[name], _MIN_PER_PACKET))

@@ -51,8 +51,6 @@ class Probe:
 
     Attributes:
         name: in messages and reports.
-        stage: the traffic pattern.
-        workload: the traffic.
         stresses: the component that it loads more than the probes before it, or None for a plain one.
         needs_hardware: the component is a unit of a NIC. A software device lacks it, and the probe would only overload
             the host.
@@ -132,7 +130,6 @@ class Group:
 
     Attributes:
         hosts: by role: a, b, c, ...
-        probes: in order.
     """
 
     hosts: tuple[str, ...]
@@ -244,7 +241,6 @@ def _crowds(hosts: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _disjoint(groups: Iterable[Group]) -> list[tuple[Group, ...]]:
-    """Put each group into the first round without its hosts."""
     made: list[list[Group]] = []
     taken: list[set[str]] = []
     for group in groups:

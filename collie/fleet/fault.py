@@ -10,7 +10,7 @@ from collie.errors import UsageError
 
 
 class FaultKind(StrEnum):
-    """What may be wrong with one host of a simulated fleet."""
+    """A fault of one host of a simulated fleet."""
 
     PCIE_HALF_WIDTH = "pcie_half_width"
     """The slot was trained at half its lanes."""
@@ -19,9 +19,9 @@ class FaultKind(StrEnum):
     RELAXED_ORDERING_OFF = "relaxed_ordering_off"
     """PCIe writes wait for earlier ones."""
     BIT_ERRORS = "bit_errors"
-    """The cable turns bits over; RC sends again."""
+    """The cable flips bits, and RC retransmits."""
     PFC_OFF = "pfc_off"
-    """Flow control is off on this side: it neither asks for pause nor heeds it."""
+    """Flow control is off on this side, for pause sent and received."""
     BUSY_MEMORY = "busy_memory"
     """Another program keeps a memory channel busy."""
     OLD_FIRMWARE = "old_firmware"
@@ -33,10 +33,9 @@ _SIZES: Final = {FaultKind.BIT_ERRORS: "bit error ratio", FaultKind.BUSY_MEMORY:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a host.
+    """The fault of a host.
 
     Attributes:
-        kind: in which way.
         size: bit error ratio of `bit_errors`, share that `busy_memory` leaves, or None for the usual one.
 
     Raises:
@@ -54,7 +53,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """Read `KIND` or `KIND:SIZE`.
+        """Parse `KIND` or `KIND:SIZE`.
 
         Raises:
             UsageError: there is no such fault.

@@ -126,7 +126,6 @@ def _known(readings: Iterable[HostReading]) -> set[str]:
 
 
 def _component(metric: Metric, catalog: Catalog) -> tuple[str, str]:
-    """Return the component that a metric points at, and its unit."""
     counter = catalog.find(metric.name)
     if counter is None:
         return _DERIVED[metric.name]
@@ -134,8 +133,6 @@ def _component(metric: Metric, catalog: Catalog) -> tuple[str, str]:
 
 
 class _Peers(NamedTuple):
-    """The peers of a host: median, and the range that chance explains."""
-
     median: float
     low: float
     high: float
@@ -151,7 +148,6 @@ class _Against:
 
 
 def _sides(readings: Sequence[HostReading]) -> list[_Against]:
-    """Return the comparison of every host with enough readings."""
     runs = np.asarray([reading.run for reading in readings])
     machine = grouping(reading.host for reading in readings)
     own: dict[str, list[int]] = defaultdict(list)
@@ -176,7 +172,6 @@ class _Column:
     """All readings of one metric.
 
     Attributes:
-        sides: the comparisons.
         series: the samples of each reading.
         levels: mean of each reading.
         one_event: rate of one event in the window.
@@ -189,11 +184,9 @@ class _Column:
 
     @property
     def stretches(self) -> int:
-        """Number of positions of a lasting deviation in a window."""
         return max(max(1, len(samples) - LASTING + 1) for samples in self.series)
 
     def deviations(self, tail: float) -> Iterator[tuple[str, float, _Peers, float]]:
-        """Yield host, level, peers and score of each comparison."""
         for side in self.sides:
             peers = self.levels[side.peers]
             scale = _Scale(peers, self.one_event)
@@ -229,7 +222,6 @@ class _Scale:
         self.spread = max(SPREAD_OF_NORMAL * _median(np.abs(places - self.middle)), least)
 
     def place(self, value: float) -> float:
-        """Return a value on this scale."""
         return math.log(max(value, self._one_event)) if self._by_ratio else value
 
     def value(self, place: float) -> float:

@@ -23,7 +23,6 @@ class HostReading:
     """One host in one run.
 
     Attributes:
-        host: its name.
         run: number of the run, shared by partners.
         partners: the other hosts of the run.
         probe: name of the probe.
@@ -74,7 +73,6 @@ def readings_of(
 
 
 def _by_second(samples: Sequence[Sample], begin: float, window_seconds: float) -> list[list[Sample]]:
-    """Group samples by second."""
     count = max(1, int(window_seconds + 0.5))
     seconds: list[list[Sample]] = [[] for _ in range(count)]
     for sample in samples:

@@ -21,11 +21,8 @@ class MetricDeviation:
     """A metric of a host against its peers.
 
     Attributes:
-        metric: the metric.
         component: the component that it points at, by the catalog.
-        unit: of the values.
         value: median over the host's runs.
-        median: of the peers.
         low, high: the healthy range, by chance among the peers.
         score: lasting deviation over the bar. Chance is no explanation from 1. Negative below the peers.
     """
@@ -50,7 +47,6 @@ class HostAssessment:
     """The judgement of one host.
 
     Attributes:
-        host: its name.
         signs: all comparisons, the largest deviation first.
         telling: the decisive comparison, or the largest of a host that is not odd.
         component: the faulty component, as far as the battery separates them, or None unless odd.

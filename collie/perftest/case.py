@@ -18,8 +18,6 @@ class PerftestCase:
 
     Attributes:
         name: of the anomaly, as on the command line.
-        symptom: of the anomaly.
-        mfs: its conditions.
         anomaly: its commands, or the options that perftest lacks for them.
         sibling: the commands of the plain sibling, always present.
     """

@@ -64,7 +64,6 @@ class PerftestDifference:
     """A field in which perftest differs.
 
     Attributes:
-        field: of the workload.
         asked, runs: the value in the workload, and perftest's.
         reason: the limitation of perftest.
     """
@@ -83,7 +82,6 @@ class Expression:
         runs: the workload of the commands.
         pairs: the commands, one pair per flow, or none when perftest cannot express the workload.
         lacks: differences that change the workload or break a condition of the anomaly.
-        differs: the other differences.
         requires: prerequisites on the hosts beyond an old perftest.
     """
 

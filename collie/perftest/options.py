@@ -54,7 +54,6 @@ class Option:
 
     Attributes:
         names: short name first, where it has one. The first is written.
-        field: of a workload.
         default: the field without the option, or None where the port or the device decides.
         read: parses the option's text. A ValueError names the remedy.
         write: formats the field's value, or None for a flag.

@@ -24,7 +24,6 @@ class ParsedCommands:
     """The meaning of pasted command lines.
 
     Attributes:
-        workload: their workload.
         remarks: assumptions and losses, in whole sentences.
     """
 
@@ -55,7 +54,6 @@ class _Line:
     """One parsed command line.
 
     Attributes:
-        text: the pasted text.
         program: such as `ib_write_bw`.
         given: text of every given option, by its first name, or empty for a flag.
         host: the server that a client connects to, empty on the server.
@@ -87,7 +85,6 @@ class _Line:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the client connects to its host."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     def number(self, name: str, default: int) -> int:
@@ -103,7 +100,6 @@ class _Line:
         return value
 
     def opcode(self) -> Opcode:
-        """Return the operation that the program and its options choose."""
         given = {"--atomic_type": "FETCH_AND_ADD"} if self.program == "ib_atomic_bw" else {}
         given |= {name: self.given[name] for name in _OPERATION if name in self.given}
         chosen = (self.program, *(f"{name}={text}" if text else name for name, text in given.items()))
@@ -224,7 +220,6 @@ def _depths(line: _Line, values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _completions(line: _Line, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Signalling, from `-Q` and `-l`."""
     batch, size = values["wqe_batch"], values["messages"][0]
     moderated = size <= table.MODERATED_UP_TO_BYTES or values["qp_type"] is QpType.UD
     if "-Q" in line.given:
@@ -253,7 +248,6 @@ def _completions(line: _Line, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _together(lines: Sequence[_Line]) -> ParsedCommands:
-    """Merge lines that run at the same time into one workload."""
     if not lines:
         raise UsageError("no perftest line")
     workloads = [_traffic(line) for line in lines]

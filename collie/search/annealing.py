@@ -152,7 +152,6 @@ class Annealing:
 
 
 def _groups(space: Space) -> list[list[str]]:
-    """Return the paper's four dimensions, as far as the space varies them."""
     transport = set(space.dimensions).difference(*_GROUPS)
     groups = ([name for name in space.dimensions if name in group] for group in (*_GROUPS, transport))
     return [names for names in groups if names]

@@ -180,7 +180,6 @@ class BayesianSearch:
         return self._objectives[self._stage % len(self._objectives)]
 
     def _current_study(self) -> Study:
-        """Return a study of this stage's counter that knows the latest observations."""
         import optuna
         from optuna.trial import TrialState, create_trial
 
@@ -206,7 +205,6 @@ class BayesianSearch:
         return self._study
 
     def _value(self, observation: _Observation) -> float | None:
-        """Return the value to maximise, or None without a measurement."""
         reading = observation.readings.get(self._objective.counter)
         if reading is None or not math.isfinite(reading):
             return None

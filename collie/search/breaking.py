@@ -45,7 +45,6 @@ def broken(workload: Workload, mfs: Mfs, condition: Condition, space: Space) -> 
 
 
 def _candidates(workload: Workload, condition: Condition, space: Space) -> list[Workload]:
-    """Return workloads that can break a condition, best first."""
     name = condition.dimension
     if name in FIELD_NAMES and name != "messages":
         varied = [workload.with_(**{name: value}) for value in _values(space, name)]
@@ -87,7 +86,6 @@ def _values(space: Space, name: str) -> tuple[Any, ...]:
 
 
 def _other_segments(workload: Workload, space: Space) -> Iterator[Workload]:
-    """Yield workloads with other entries: each split with each list of messages and each count of entries."""
     splits = _values(space, "sge_split") or (workload.sge_split,)
     for messages in _other_messages(workload, space):
         roomy = _with_room(workload.with_(messages=messages), space)
@@ -119,7 +117,6 @@ def _other_messages(workload: Workload, space: Space) -> Iterator[tuple[int, ...
 
 
 def _with_room(workload: Workload, space: Space) -> Workload:
-    """Return the workload with memory regions that its messages fit, if the space has any."""
     longest = max(workload.messages)
     if longest <= workload.mr_bytes:
         return workload

@@ -182,7 +182,6 @@ def _by_other_means(space: Space, simplest: Workload) -> Iterator[dict[str, Any]
 
 
 def _trades(space: Space, simplest: Workload, fewer: str, more: str) -> Iterator[dict[str, Any]]:
-    """Yield less of one dimension with more of another to compensate."""
     one, other = space.dimensions.get(fewer), space.dimensions.get(more)
     if not isinstance(one, Ordered) or not isinstance(other, Ordered):
         return

@@ -37,7 +37,6 @@ class Sighting:
     """A proposal that belongs to a kind, found then or known before.
 
     Attributes:
-        seconds: elapsed testbed time.
         kind: id of the anomaly.
     """
 
@@ -51,7 +50,6 @@ class DiscoveryEstimate:
 
     Attributes:
         next_hour_chance: of at least one new kind within the next hour of testbed time.
-        kinds: found so far.
         seen_once: kinds with one sighting.
         found_of_late: kinds found in the second half of the search.
         quiet_seconds: since the last find, or since the beginning without one.

@@ -127,7 +127,6 @@ def _candidates(symptom: Symptom, catalog: Catalog) -> list[Counter]:
 
 
 def _packets(measurement: Measurement, catalog: Catalog) -> float:
-    """Return packets/s that both hosts received, or 0 when unknown."""
     counted = [measurement.counter(counter.name) for counter in catalog.counters if counter.role is Role.RX_PACKETS]
     if known := [value for value in counted if value]:
         return max(known)

@@ -69,7 +69,6 @@ class _Votes:
     """Verdicts on one workload since the extraction began.
 
     Attributes:
-        asked: runs.
         shows, healthy: runs that reproduced the anomaly, and healthy runs.
         margin: the largest multiple of the threshold among them.
     """

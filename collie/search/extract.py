@@ -77,11 +77,9 @@ class Extracted:
     """Result of an extraction.
 
     Attributes:
-        mfs: the conditions.
         workload: the simplest workload found. Satisfies `mfs`.
         complete: False when the limit of runs was reached and `mfs` covers healthy runs. Without any condition, True
             only if every workload reproduces the anomaly.
-        runs: probes.
         trials: runs inside `mfs`, of the search and the extraction, without hidden ones.
         passed: trials that reproduced the anomaly.
     """
@@ -184,6 +182,5 @@ def _most_informative(
 
 
 def _entropy(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the entropy in bits of answers with these chances of yes."""
     yes = chances.clip(1e-9, 1.0 - 1e-9)
     return np.asarray(-yes * np.log2(yes) - (1.0 - yes) * np.log2(1.0 - yes))

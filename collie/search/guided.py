@@ -109,8 +109,6 @@ def _position(dimension: Ordered, value: int) -> float:
 
 @dataclass
 class _Goal:
-    """One counter of one transport to drive up."""
-
     counter: int
     per_message: bool
     transport: int
@@ -174,7 +172,6 @@ class Guided:
         return goal.counter + (len(self._counters) if goal.per_message else 0)
 
     def _reading(self, workload: Workload, measurement: Measurement) -> Floats:
-        """Return the logarithm of every counter, per second and per message."""
         values = np.array([measurement.counter(name) or 0.0 for name in self._counters])
         messages = sum(host.delivered_bps or 0.0 for host in measurement.hosts) / 8 / workload.mean_message_bytes
         per_message = values / max(messages, 1.0)
@@ -189,7 +186,6 @@ class Guided:
         ]
 
     def _next_goal(self) -> _Goal | None:
-        """Return the next goal in turn, or None while no counter has moved."""
         if not self._queue:
             readings, of = np.array(self._readings), np.array(self._of)
             for transport in range(len(self._transports)):
@@ -287,7 +283,6 @@ class Guided:
 
 
 def _transports(space: Space) -> Sequence[Mapping[str, Any]]:
-    """Return the pairs of QP type and opcode that the space allows, as far as it varies them."""
     varied = [name for name in ("qp_type", "opcode") if isinstance(space.dimensions.get(name), Choice)]
     pairs: list[Mapping[str, Any]] = [{}]
     for name in varied:

@@ -125,7 +125,6 @@ class CandidateLimits:
         return sorted(found, key=lambda condition: order.index(condition.dimension))
 
     def _kept(self, name: str, excluded: set[Any], reproduced: Sequence[Workload]) -> tuple[Any, ...]:
-        """Return the values of a dimension without order that reproduce the anomaly."""
         dimension = self._space.dimensions[name]
         assert isinstance(dimension, Choice)
         seen = {workload.get(name) for workload in reproduced} - excluded
@@ -152,7 +151,6 @@ def _limits(space: Space, finding: Workload) -> Iterator[Limit]:
 
 
 def _derived(space: Space) -> Iterator[tuple[str, Sequence[int]]]:
-    """Yield features of several varied dimensions, with their possible thresholds."""
     varied = space.dimensions
     messages = varied.get("messages")
     if isinstance(messages, Vector) and ("sge_count" in varied or "sge_split" in varied):
@@ -176,7 +174,6 @@ def _thinned(values: Sequence[int]) -> tuple[int, ...]:
 
 
 def _sides(feature: str, steps: Sequence[int], finding: Workload, space: Space, share: float) -> Iterator[Limit]:
-    """Yield the lower and the upper limit of an ordered feature."""
     present, plain = feature_value(finding, feature), feature_value(space.base, feature)
     least = [step for step in steps if steps[0] < step <= present]
     if least:

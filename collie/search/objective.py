@@ -19,7 +19,6 @@ class Objective:
     """One counter to drive.
 
     Attributes:
-        counter: its name.
         rises: True for a diagnostic counter, driven up. False for a performance counter, driven down.
     """
 

@@ -31,7 +31,6 @@ class Answer:
     """The answer to a proposal.
 
     Attributes:
-        outcome: the outcome.
         measurement: with `measured` only.
         found: the proposal became a confirmed anomaly.
     """

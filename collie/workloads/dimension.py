@@ -119,7 +119,6 @@ class Vector:
     """A list of sizes, used in turn (the paper's request vector, section 4).
 
     Attributes:
-        max_length: the longest list.
         element: values of one element. The paper discretises message sizes, so an element adds its ladder, not its
             range, to the size of the space.
     """

@@ -54,9 +54,7 @@ class Drop:
     """Values removed from a space.
 
     Attributes:
-        dimension: or limit.
         values: `8193..16384`, or values with commas.
-        reason: the restriction.
     """
 
     dimension: str

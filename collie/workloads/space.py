@@ -39,7 +39,6 @@ class _Step:
     """One dimension in the order of drawing.
 
     Attributes:
-        dimension: to draw.
         candidates: its values before constraints.
         checks: constraints that read it and otherwise only earlier dimensions.
     """
@@ -49,11 +48,9 @@ class _Step:
     checks: tuple[Callable[[Any], str | None], ...]
 
     def fitting(self, draft: SimpleNamespace) -> list[Any]:
-        """Return the candidates that fit the draft."""
         return [value for value in self.candidates if self._fits(draft, value)] if self.checks else [*self.candidates]
 
     def admits(self, draft: SimpleNamespace, value: Any) -> bool:
-        """Whether a value, or each size of a list, is a fitting candidate."""
         if isinstance(self.dimension, Vector):
             return all((size,) in self.candidates and self._fits(draft, (size,)) for size in value)
         return value in self.candidates and self._fits(draft, value)

@@ -31,9 +31,7 @@ class GateCase:
 
     Attributes:
         name: unique within a gate.
-        kind: its origin.
         title: one line for readers.
-        workload: the workload.
         mfs: the conditions of the anomaly. Of a neighbour, those that it keeps.
         complete: all conditions are known. Otherwise the known ones cover no other workload.
         anomaly: argument of `collie reproduce` for the anomaly or the neighbour's anomaly.

@@ -48,9 +48,7 @@ class GateParts:
         candidate: measures the candidate and keeps the record.
         baseline: measures the baseline, or None when it answers from its record.
         record: earlier measurements of the baseline.
-        store: of the candidate.
         cases: known anomalies, then the baseline's.
-        space: of the neighbours.
         recipe: gives thresholds and declared chances.
         budget: of both sides together.
         false_alarm: chance of any false alarm.
@@ -316,8 +314,6 @@ class Gate:
 
 
 def _is_within(space: Space, workload: Workload) -> bool:
-    """Whether a space allows a workload within its limits."""
-
     def within(name: str) -> bool:
         match space.dimensions[name]:
             case Ordered(low=low, high=high):

@@ -15,7 +15,6 @@ class CaseResult:
     """The result of one case.
 
     Attributes:
-        case: the case.
         comparison: its pairs and decision.
         share: false-alarm chance of the decision.
         elapsed_seconds: testbed time on both sides.
