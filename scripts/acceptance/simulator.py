@@ -9,6 +9,7 @@ code 1 when something falls short.
 
 from __future__ import annotations
 
+import argparse
 import re
 import statistics
 import sys
@@ -59,8 +60,13 @@ Result = tuple[str, bool]
 """A table, and whether it shows what was asked."""
 
 
-def main(words: Sequence[str]) -> int:
+def main() -> int:
     """Make the tables that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}; all without any")
+    words = parser.parse_args().parts
+    if unknown := sorted({*words} - {*PARTS}):
+        parser.error(f"no such part: {', '.join(unknown)}")
     fine = True
     page = PAGE.read_text()
     for name in words or PARTS:
@@ -359,4 +365,4 @@ PARTS: dict[str, Callable[[], Result]] = {
 }
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

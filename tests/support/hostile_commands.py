@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pkgutil
 import shutil
 import signal
 import tempfile
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from collie import bundle, campaign, report, simulator
 from collie.cli import main
 from collie.store import SqliteStore, schema
 from collie.store.vetting import INDEX, RECORD
@@ -88,8 +90,9 @@ def preload() -> None:
     """Import what commands need: a process that is forked has it."""
     for module, _ in main._COMMANDS.values():
         importlib.import_module(module)
-    for module in ("report.html", "report.view", "simulator.testbed", "campaign.engine", "bundle.archive"):
-        importlib.import_module(f"collie.{module}")
+    for room in (report, simulator, campaign, bundle):
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            importlib.import_module(found.name)
 
 
 def ask(arguments: list[str], folder: Path) -> Answer:

@@ -1,0 +1,38 @@
+"""Programs that a release needs and the quick tests do not run: each starts, and the longest does one round."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.support.hostile_commands import COMMANDS, Siege, preload
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = sorted(
+    path
+    for path in [*ROOT.glob("scripts/acceptance/*.py"), *ROOT.glob("benchmarks/*.py")]
+    if "__main__" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_it_starts(program: Path) -> None:
+    if program.stem == "fuzz":
+        pytest.importorskip("atheris")
+    argv = [sys.executable, str(program), "--help"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "usage:" in done.stdout.lower()
+
+
+def test_a_hostile_directory_is_refused_by_every_command(tmp_path: Path) -> None:
+    preload()
+    siege = Siege(tmp_path / "siege", Random(1))
+    names, version, live = next(siege.plan(1))
+    siege.strike(names, version, live=live)
+    assert set(siege.answers) == set(COMMANDS)
+    assert [each for answers in siege.answers.values() for each in answers.violations] == []
