@@ -69,6 +69,9 @@ class Ground:
 
     def changed(self, *statements: str, values: tuple[Any, ...] = (), stamp: bool = True) -> None:
         """Change the record by SQL, checksums and all, as far as what other spoilers left of it allows."""
+        beside = [self.record.with_name(RECORD + suffix) for suffix in ("-journal", "-wal", "-shm")]
+        if any(path.exists() and not path.is_file() for path in beside):
+            return  # SQLite would wait for ever for the other end of a FIFO
         with suppress(sqlite3.Error, OSError, StoreError), closing(_connected(self.record)) as connection, connection:
             for statement in statements:
                 connection.execute(statement, values)
