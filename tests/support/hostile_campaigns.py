@@ -69,9 +69,6 @@ class Ground:
 
     def changed(self, *statements: str, values: tuple[Any, ...] = (), stamp: bool = True) -> None:
         """Change the record by SQL, checksums and all, as far as what other spoilers left of it allows."""
-        beside = [self.record.with_name(RECORD + suffix) for suffix in ("-journal", "-wal", "-shm")]
-        if any(path.exists() and not path.is_file() for path in beside):
-            return  # SQLite would wait for ever for the other end of a FIFO
         with suppress(sqlite3.Error, OSError, StoreError), closing(_connected(self.record)) as connection, connection:
             for statement in statements:
                 connection.execute(statement, values)
@@ -156,6 +153,9 @@ def _columns(table: str, columns: tuple[str, ...]) -> str:
 
 
 def _connected(record: Path) -> sqlite3.Connection:
+    for path in (record, *(record.with_name(record.name + suffix) for suffix in ("-journal", "-wal", "-shm"))):
+        if path.exists() and not path.is_file():
+            raise OSError(f"{path} is no regular file")  # SQLite would wait for ever for the other end of a FIFO
     connection = sqlite3.connect(record, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous = OFF")
@@ -351,9 +351,10 @@ def _more_runs(count: int, result: str = "result", series: str = "series") -> Sp
 
 def _runs_of_many_counters(ground: Ground, count: int, counters: int) -> None:
     """Add good runs of plain traffic that name more counters than any device has."""
+    raw: dict[str, Any] = {"hosts": []}
     with suppress(sqlite3.Error, OSError), closing(_connected(ground.record)) as connection:
         row = connection.execute("SELECT result FROM runs WHERE outcome = 'measured' LIMIT 1").fetchone()
-        raw = json.loads(row[0]) if row else {"hosts": []}
+        raw = json.loads(row[0]) if row else raw
     for host in raw["hosts"]:
         host["counters"] = {f"counter{number}": number + 0.5 for number in range(counters)}
     text = json.dumps(raw, separators=(",", ":"))
