@@ -22,12 +22,15 @@ from typing import Any
 
 from collie.errors import StoreError
 from collie.store import schema
+from collie.store.codec import encode_result
 from collie.store.connections import MAX_RUNS
 from collie.store.vetting import RECORD
+from collie.testing.store_suite import measured
 
 _PAGE_BYTES = 4096
 _HOLE_BYTES = 1 << 40
 _LARGE_BYTES = 64 << 20
+_MAX_CHANGED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +336,8 @@ def _flipped(ground: Ground) -> None:
 
 
 def _value(table: str, column: str, value: Callable[[], object]) -> Spoiler:
-    return lambda ground: ground.changed(f"UPDATE {table} SET {column} = ?", values=(value(),))
+    where = f"rowid IN (SELECT rowid FROM {table} LIMIT {_MAX_CHANGED})"  # another spoiler may have added 100,000
+    return lambda ground: ground.changed(f"UPDATE {table} SET {column} = ? WHERE {where}", values=(value(),))
 
 
 _COPY = (
@@ -351,10 +355,7 @@ def _more_runs(count: int, result: str = "result", series: str = "series") -> Sp
 
 def _runs_of_many_counters(ground: Ground, count: int, counters: int) -> None:
     """Add good runs of plain traffic that name more counters than any device has."""
-    raw: dict[str, Any] = {"hosts": []}
-    with suppress(sqlite3.Error, OSError), closing(_connected(ground.record)) as connection:
-        row = connection.execute("SELECT result FROM runs WHERE outcome = 'measured' LIMIT 1").fetchone()
-        raw = json.loads(row[0]) if row else raw
+    raw = encode_result(measured(1).result)
     for host in raw["hosts"]:
         host["counters"] = {f"counter{number}": number + 0.5 for number in range(counters)}
     text = json.dumps(raw, separators=(",", ":"))
@@ -404,12 +405,13 @@ def _tree_that_leads_back(ground: Ground) -> None:
     _more_runs(400)(ground)
     if not ground.can_be_rewritten:
         return
+    row = None
     with suppress(sqlite3.Error, OSError), closing(_connected(ground.record)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'runs'").fetchone()[0]
+        row = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'runs'").fetchone()
     content = bytearray(ground.record.read_bytes())
-    at = (root - 1) * _PAGE_BYTES
-    if content[at] != 5:  # no interior page
+    at = (row[0] - 1) * _PAGE_BYTES if row else 0
+    if len(content) <= at or content[at] != 5:  # no interior page
         return
     cells = struct.unpack_from(">H", content, at + 3)[0]
     places = struct.unpack_from(f">{cells}H", content, at + 12)
