@@ -1,4 +1,4 @@
-"""Base classes of all commands. They refuse a repeated option that takes one value."""
+"""Base classes of all commands."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import click
 
 
 class CollieCommand(click.Command):
-    """Refuses a repeated option. click would silently use the last value."""
+    """A command that refuses a repeated option. click would use the last value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words of a command line."""
+        """Parse a command line."""
         if not ctx.resilient_parsing:  # not during completion in a shell
             self._refuse_repeated(ctx, args)
         return super().parse_args(ctx, args)

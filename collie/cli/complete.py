@@ -1,7 +1,4 @@
-"""Shell completion of names of content and campaigns, from the file system alone.
-
-Any error results in no suggestion, because a message would spoil the user's command line.
-"""
+"""Shell completion of names from the file system. Errors give no suggestion, because a message would spoil the line."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _CAMPAIGN = "campaign.sqlite"
 
 
 def content(kind: ContentKind, *others: str) -> Completer:
-    """Return a completer of the names of a kind of content, given words, and files."""
+    """Complete names of content, other words, and files."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         named = _items((*_available(kind), *others), incomplete)
@@ -32,25 +29,25 @@ def content(kind: ContentKind, *others: str) -> Completer:
 
 
 def inventories(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete an inventory: the lab's, or a file."""
+    """Complete an inventory."""
     return _items(("lab",), incomplete) or [CompletionItem(incomplete, type="file")]
 
 
 def campaigns(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the directory of a campaign: in `campaigns`, and beside the typed path."""
+    """Complete a campaign in `campaigns` or beside the typed path."""
     found = _items(_campaigns(incomplete), incomplete)
     return found or [CompletionItem(incomplete, type="dir")]
 
 
 def anomalies(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete an anomaly: the id of a published one, or CAMPAIGN/ID."""
+    """Complete a published anomaly, or CAMPAIGN/ID."""
     found = (str(path / each.name) for path in map(Path, _campaigns(incomplete)) for each in _below(path / "anomalies"))
     named = _items((*_available(ContentKind.ANOMALY), *found), incomplete)
     return named or [CompletionItem(incomplete, type="file")]
 
 
 def known(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete `--known`: a collection of published anomalies, or a campaign."""
+    """Complete a collection of published anomalies, or a campaign."""
     collections = {name.rpartition("-")[0] for name in _available(ContentKind.ANOMALY)}
     return [*_items(sorted(collections), incomplete), *campaigns(ctx, param, incomplete)]
 
@@ -66,15 +63,13 @@ def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 
 def _campaigns(incomplete: str) -> list[str]:
-    """Return campaigns in `campaigns` and in the typed directory, and the directories above campaigns."""
     typed = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
     places = {Path("campaigns"), typed, typed.parent}
     inside = (each for place in places for each in (place, *_below(place)))
     return sorted({str(path) for path in inside if (path / _CAMPAIGN).is_file()})
 
 
-def _below(folder: Path) -> list[Path]:
-    try:
+def _below(folder: Path) -> Iterable[Path]:
+    with suppress(OSError):
         return sorted(path for path in folder.iterdir() if path.is_dir())
-    except OSError:
-        return []
+    return ()

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from collie import wiring
@@ -55,13 +55,8 @@ def list_(driver: str | None, output: str, **options: Any) -> int:
     """
     catalog = load_catalog(driver) if driver else testbeds.catalog_of(ADAPTERS, testbed_choice(options))
     if output == "json":
-        print_json(
-            {
-                "schema_version": 1,
-                "driver": catalog.driver,
-                "counters": [_as_json(counter) for counter in catalog.counters],
-            }
-        )
+        counters = [_as_json(counter) for counter in catalog.counters]
+        print_json({"schema_version": 1, "driver": catalog.driver, "counters": counters})
     else:
         # Nine columns are wide, and a file or a pipe does not wrap.
         Console(width=None if Console().is_terminal else _WIDE, markup=False, emoji=False).print(_table(catalog))
@@ -125,28 +120,22 @@ def _display(everything: bool, output: str) -> Iterator[Show]:
 
 
 def _print_json_of(reading: CounterRates) -> None:
-    print_json(
-        {
-            "schema_version": 1,
-            "host": reading.host,
-            "rates_per_second": dict(reading.rates),
-            "unusual": dict(reading.unusual),
-        }
-    )
+    figures = {"rates_per_second": dict(reading.rates), "unusual": dict(reading.unusual)}
+    print_json({"schema_version": 1, "host": reading.host, **figures})
 
 
 def _print_line_of(reading: CounterRates, everything: bool) -> None:
-    displayed = "  ".join(
-        f"{counter.name} {_rate(reading.rates[counter.name])}{_per_second(counter)}{_mark(reading, counter)}"
-        for counter in _shown(reading, everything)
-    )
-    click.echo(f"{reading.host:12} {displayed or '(nothing moves)'}")
+    displayed = []
+    for counter in _shown(reading, everything):
+        bar = _bar(reading.unusual.get(counter.name))
+        rate = f"{_rate(reading.rates[counter.name])}{_per_second(counter)}"
+        displayed.append(f"{counter.name} {rate} [{bar}]" if bar else f"{counter.name} {rate}")
+    click.echo(f"{reading.host:12} {'  '.join(displayed) or '(nothing moves)'}")
 
 
 def _rates(reading: CounterRates, everything: bool) -> Table:
-    table = Table(title=reading.host, title_justify="left", box=None)
-    for heading, side in (("counter", "left"), ("rate", "right"), ("", "left"), ("kind", "left"), ("unusual", "left")):
-        table.add_column(heading, justify=side)  # type: ignore[arg-type]  # a literal, to rich
+    headings = ("counter", Column("rate", justify="right"), "", "kind", "unusual")
+    table = Table(*headings, title=reading.host, title_justify="left", box=None)
     for counter in _shown(reading, everything):
         unusual = reading.unusual.get(counter.name)
         colour = "red" if counter.kind in {CounterKind.ERROR, CounterKind.PAUSE} else "yellow"
@@ -168,22 +157,15 @@ def _per_second(counter: Counter) -> str:
     return "" if counter.gauge else "/s"
 
 
-def _mark(reading: CounterRates, counter: Counter) -> str:
-    return f" [{bar}]" if (bar := _bar(reading.unusual.get(counter.name))) else ""
-
-
 def _bar(unusual: float | None) -> str:
-    """Return a bar of at most ten characters, empty within one deviation."""
+    """Return at most ten characters, none within one deviation."""
     return "#" * round(10 * unusual / MAX_UNUSUAL) if unusual is not None and unusual > 1 else ""
 
 
 def _table(catalog: Catalog) -> Table:
-    table = Table(
-        title=f"{catalog.driver}: {format_count(len(catalog.counters), 'counter')}", title_justify="left", box=None
-    )
-    table.add_column("counter", no_wrap=True)
-    for heading in ("kind", "unit", "width", "refresh", "source", "component", "canonical", "meaning"):
-        table.add_column(heading)
+    title = f"{catalog.driver}: {format_count(len(catalog.counters), 'counter')}"
+    headings = ("kind", "unit", "width", "refresh", "source", "component", "canonical", "meaning")
+    table = Table(Column("counter", no_wrap=True), *headings, title=title, title_justify="left", box=None)
     for counter in catalog.counters:
         width = "gauge" if counter.gauge else str(counter.width)
         refresh = f"{counter.refresh_seconds:g} s" if counter.refresh_seconds else "at read"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import click
@@ -13,6 +14,8 @@ from collie.cli.commands import CollieGroup
 from collie.cli.options import format_option, print_json
 from collie.lab import lab
 from collie.lab.links import DeadLink
+
+_print_progress = partial(click.echo, err=True)
 
 
 @click.group("lab", cls=CollieGroup)
@@ -30,15 +33,9 @@ def _numbers(words: Sequence[str]) -> dict[str, int] | None:
     return found or None
 
 
-def _say(line: str) -> None:
-    click.echo(line, err=True)
-
-
 @command.command("up")
-@click.option("--machines", type=click.IntRange(min=2), default=None, help="Number of machines.  [default: 2]")
-@click.option(
-    "--release", type=click.Choice(["bookworm", "trixie"]), default=None, help="Debian release.  [default: bookworm]"
-)
+@click.option("--machines", type=click.IntRange(min=2), help="Number of machines.  [default: 2]")
+@click.option("--release", type=click.Choice(["bookworm", "trixie"]), help="Debian release.  [default: bookworm]")
 @click.option("--mirror", metavar="URL", help="Mirror of Debian's packages, for the first build.")
 @click.option(
     "--devices",
@@ -58,7 +55,7 @@ def up(
     collie lab up --machines 4 --release trixie
     collie lab up --devices lab-a=2
     """
-    status = lab.up(machines=machines, release=release, mirror=mirror, devices=devices, say=_say)
+    status = lab.up(machines=machines, release=release, mirror=mirror, devices=devices, say=_print_progress)
     if output == "json":
         print_json(_as_json(status, ()))
     else:
@@ -74,8 +71,7 @@ def status(output: str) -> int:
     \b
     collie lab status
     """
-    found = lab.status()
-    dead = lab.dead_links()
+    found, dead = lab.status(), lab.dead_links()
     if output == "json":
         print_json(_as_json(found, dead))
     elif not found.machines:
@@ -113,7 +109,7 @@ def down(output: str) -> int:
     \b
     collie lab down
     """
-    stopped = lab.down(say=_say)
+    stopped = lab.down(say=_print_progress)
     if output == "json":
         print_json({"schema_version": 1, "stopped": list(stopped)})
     return 0

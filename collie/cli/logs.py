@@ -1,4 +1,4 @@
-"""The log of a campaign, `log/collie.log`: messages of adapters."""
+"""The log of a campaign."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _NAME = "collie.log"
 
 
 class _LogFile(logging.StreamHandler[TextIO]):
-    """A log that cannot be written, as on a full disk, neither ends the campaign nor prints tracebacks."""
+    """A log that can fail, as on a full disk, without a traceback."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
-        """Ignore errors of the file system. Others are faults of Collie."""
+        """Ignore errors of the file system."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 
 
 @contextmanager
 def logged_to(folder: Path) -> Iterator[None]:
-    """Write Collie's log to a campaign's folder within the context.
+    """Write Collie's log to a folder within the context.
 
     Raises:
-        StoreUnwritable: the file system refuses, or the path is no regular file.
+        StoreUnwritable: the file cannot be opened.
     """
     logger = logging.getLogger("collie")
     with _log_file(folder) as file:
         handler = _LogFile(file)
         handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        before = logger.level, logger.propagate
+        level, propagate = logger.level, logger.propagate
         logger.setLevel(logging.INFO)
         logger.propagate = False
         logger.addHandler(handler)
@@ -45,13 +45,12 @@ def logged_to(folder: Path) -> Iterator[None]:
             yield
         finally:
             logger.removeHandler(handler)
-            logger.setLevel(before[0])
-            logger.propagate = before[1]
+            logger.setLevel(level)
+            logger.propagate = propagate
 
 
 @contextmanager
 def _log_file(folder: Path) -> Iterator[TextIO]:
-    """Open the log for appending. A failure of the last flush is ignored."""
     with (
         writing(folder / _NAME),
         Folder(folder.parent) as campaign,
@@ -62,5 +61,5 @@ def _log_file(folder: Path) -> Iterator[TextIO]:
     try:
         yield file
     finally:
-        with suppress(OSError):
+        with suppress(OSError):  # of the last flush
             file.close()

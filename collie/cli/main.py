@@ -1,4 +1,4 @@
-"""The `collie` command: lazily imported subcommands, and the exit codes."""
+"""The `collie` command, and the exit codes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Exit codes:
 
 
 class _LazyGroup(CollieGroup):
-    """Imports a subcommand when it is called: `collie lab down` need not wait for numpy."""
+    """Imports a subcommand only to run it: numpy takes long."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -107,13 +107,10 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def run(argv: list[str] | None = None) -> int:
-    """Run the command line and return its exit code. An expected error becomes one message on standard error."""
+    """Run the command line and return its exit code."""
     try:
         result: Any = cli.main(args=argv, prog_name="collie", standalone_mode=False)
-    except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
-        return 130
-    except KeyboardInterrupt:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return 130
     except click.ClickException as error:
@@ -133,7 +130,6 @@ def run(argv: list[str] | None = None) -> int:
 
 
 def _unforeseen(error: Exception) -> int:
-    """Report an unexpected error while it is handled. Exit 1 would mean a bad answer."""
     if os.environ.get(_DEBUG_VARIABLE):
         traceback.print_exc()
     click.echo(
@@ -141,4 +137,4 @@ def _unforeseen(error: Exception) -> int:
         f"This is a fault of Collie; {_DEBUG_VARIABLE}=1 shows where. Campaigns are kept and can be resumed.",
         err=True,
     )
-    return 3
+    return 3  # 1 would be a bad answer

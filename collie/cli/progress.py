@@ -1,9 +1,8 @@
-"""Progress of a running campaign on standard error: a live view on a terminal, else lines."""
+"""Progress on standard error: a live view on a terminal, else lines."""
 
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, Group
@@ -35,14 +34,13 @@ _BAR_WIDTH = 40
 
 
 class ConsoleProgress:
-    """A `ProgressSink` for people. As a context manager it always removes the live view.
+    """A `ProgressSink` for people.
 
-    A thread of rich draws the view a few times a second from the state that events left. Thus it does not slow a
-    simulated campaign of thousands of runs a second.
+    A thread draws the live view, so that it slows no simulation of thousands of runs a second.
     """
 
     def __init__(self) -> None:
-        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._console = Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
         self._clock = SystemClock()
         self._follower = Follower(self._clock)
         self._last_line = self._clock.monotonic()
@@ -59,9 +57,7 @@ class ConsoleProgress:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -75,30 +71,30 @@ class ConsoleProgress:
                 title = Text.assemble((anomaly.id, "bold"), f" {anomaly.symptom}, run {anomaly.found_at_run}: ")
                 self._console.print(title.append(anomaly.reason))
             case AnomalyExplained(anomaly):
-                self._console.print(f"   {anomaly.id} needs {anomaly.mfs}", markup=False)
+                self._console.print(f"   {anomaly.id} needs {anomaly.mfs}")
                 if anomaly.hint:
-                    self._console.print(f"   {anomaly.id} likely: {anomaly.hint}", markup=False)
+                    self._console.print(f"   {anomaly.id} likely: {anomaly.hint}")
             case AnomalyMerged(anomaly):
-                self._console.print(f"   {anomaly.id} is {anomaly.same_as} again", style="dim", markup=False)
+                self._console.print(f"   {anomaly.id} is {anomaly.same_as} again", style="dim")
             case SpacePruned(drops):
                 for drop in drops:
-                    self._console.print(f"left out: {drop}", style="dim", markup=False)
+                    self._console.print(f"left out: {drop}", style="dim")
             case PairSetAside(pair, reason):
-                self._console.print(f"{pair} is set aside: {reason}", style="bold red", markup=False)
+                self._console.print(f"{pair} is set aside: {reason}", style="bold red")
             case SuspicionDropped(run, verdict):
-                self._console.print(f"   run {run} did not show again: {verdict.reason}", style="dim", markup=False)
+                self._console.print(f"   run {run} did not show again: {verdict.reason}", style="dim")
 
     def _run(self, event: RunFinished) -> None:
         record = event.record
         if isinstance(record.result, HostLost):
-            self._console.print(f"run {record.run}: {record.result.detail}", style="bold red", markup=False)
+            self._console.print(f"run {record.run}: {record.result.detail}", style="bold red")
         if self._live is None and self._clock.monotonic() - self._last_line >= _PLAIN_PERIOD_SECONDS:
             self._last_line = self._clock.monotonic()
-            self._console.print(plain_line(self._follower.standing()), markup=False)
+            self._console.print(plain_line(self._follower.standing()))
 
 
 def live_view(standing: CampaignProgress) -> Group:
-    """Draw the progress of a campaign."""
+    """Draw the progress."""
     bar = Table.grid(padding=(0, 1))
     used = f"{percent(standing.budget_ratio)} of {standing.budget}" if standing.budget else ""
     bar.add_row(ProgressBar(1.0, standing.budget_ratio, width=_BAR_WIDTH), used, time_left(standing))
@@ -119,7 +115,7 @@ def live_view(standing: CampaignProgress) -> Group:
 
 
 def plain_line(standing: CampaignProgress) -> str:
-    """Return the progress of a campaign on one line."""
+    """Return the progress on one line."""
     share = f", {percent(standing.budget_ratio)} of the budget" if standing.budget_ratio else ""
     parts = [f"{_runs(standing)}{share}", found(standing), pace(standing), time_left(standing)]
     return "; ".join(part for part in parts if part)

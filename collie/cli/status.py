@@ -109,10 +109,10 @@ def _error(status: CampaignStatus) -> str:
 
 
 def _go_on(status: CampaignStatus) -> str:
-    over = {*_BROKEN, Life.INTERRUPTED}
-    command = "gate" if GATE in status.header.settings else "search"
+    if status.life not in {*_BROKEN, Life.INTERRUPTED}:
+        return ""
     settings = status.header.settings
-    return go_on(command, status.directory, settings.get("scheduler")) if status.life in over else ""
+    return go_on("gate" if GATE in settings else "search", status.directory, settings.get("scheduler"))
 
 
 def _as_json(status: CampaignStatus) -> dict[str, Any]:
