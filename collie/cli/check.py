@@ -14,15 +14,15 @@ from collie.cli.commands import CollieCommand
 from collie.cli.complete import content
 from collie.cli.options import (
     changed_testbed,
+    noise_seed_option,
     print_json,
+    print_safety,
     safety_limits,
     safety_options,
-    say_safety,
     testbed_options,
 )
 from collie.cli.progress import ConsoleProgress
 from collie.content.locate import ContentKind
-from collie.detect.symptom import Outcome
 from collie.errors import UsageError
 from collie.report.terminal.advice import Measured, render_advice, render_checks
 from collie.wiring import ADAPTERS
@@ -47,7 +47,7 @@ from collie.workloads.application import Application
     shell_complete=content(ContentKind.SPACE),
 )
 @click.option("--measure", is_flag=True, help="Run an example of each hit, before and after the change.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulated noise.")
+@noise_seed_option
 @safety_options
 @testbed_options
 @click.pass_context
@@ -78,9 +78,8 @@ def command(ctx: click.Context, /, names: tuple[str, ...], lines: tuple[str, ...
         advice = check(application, known)
         measured = _measured(ctx, advice, options)
         checks.append((advice, measured.runs, remarks))
-        left_behind |= any(record.left_behind for record in measured.safety)
         for record in measured.safety:
-            say_safety(record)
+            left_behind |= print_safety(record)
     if options["output"] == "json":
         print_json(render_checks(options["against"], len(known), checks))
     else:
@@ -109,8 +108,5 @@ def _measured(ctx: click.Context, advice: Advice, options: dict[str, Any]) -> Me
 
 
 def _is_bad(advice: Advice, runs: Measured) -> bool:
-    for place in range(len(advice.hits)):
-        verdict = runs[place][0].verdict if place in runs else None
-        if verdict is None or verdict.outcome is not Outcome.NORMAL:
-            return True
-    return False
+    verdicts = [runs[place][0].verdict if place in runs else None for place in range(len(advice.hits))]
+    return any(verdict is None or not verdict.is_normal for verdict in verdicts)

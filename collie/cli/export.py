@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -11,9 +9,7 @@ import click
 from collie.app import exports
 from collie.cli import complete
 from collie.cli.commands import CollieCommand
-from collie.cli.options import format_option, print_json
-from collie.errors import UsageError
-from collie.files import open_output
+from collie.cli.options import format_option, output_file, print_json
 from collie.wiring import ADAPTERS
 
 
@@ -44,7 +40,9 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
     exported = exports.export(ADAPTERS, anomaly, form, hosts)
     path = _place(anomaly, exported, file)
     if path is not None:
-        _write(path, exported)
+        # For its owner alone: a script contains the addresses of its hosts. A bundle contains none.
+        with output_file(path, 0o600 if exported.printable else 0o777) as target:
+            target.write(exported.data)
     if output == "json":
         text = exported.data.decode() if exported.printable else None
         written = None if path is None else str(path)
@@ -58,20 +56,6 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
 
 
 def _place(anomaly: str, exported: exports.Exported, file: str | None) -> Path | None:
-    """Return where to write; None for text that is printed."""
     if file is not None:
         return Path(file)
     return None if exported.printable else Path(Path(anomaly.rstrip("/")).name + exported.suffix)
-
-
-def _write(path: Path, exported: exports.Exported) -> None:
-    try:
-        # For its owner alone: a script contains the addresses of its hosts. A bundle contains none.
-        mode = 0o600 if exported.printable else 0o777  # executable, subject to the umask
-        with os.fdopen(open_output(path, mode), "wb") as file:
-            if exported.printable and path.is_file():  # an existing file may be readable by others
-                with suppress(PermissionError):  # another user owns it and decides who reads it
-                    os.fchmod(file.fileno(), mode)
-            file.write(exported.data)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None

@@ -13,11 +13,12 @@ from collie.campaign.choice import SearchChoice
 from collie.cli.commands import CollieCommand
 from collie.cli.options import (
     CHANCE,
+    noise_seed_option,
     print_json,
+    print_safety,
     require_writable,
     safety_limits,
     safety_options,
-    say_safety,
     testbed_choice,
     testbed_options,
 )
@@ -26,9 +27,9 @@ from collie.fleet.battery import MIN_HOSTS, is_large_enough
 from collie.fleet.fault import Fault, FaultKind
 from collie.fleet.judge import FALSE_ALARM
 from collie.inventory.hosts import host_of
-from collie.report.fleet import FleetReport, fleet_json, fleet_text, render_fleet
+from collie.report.fleet import fleet_json, fleet_text, render_fleet
 from collie.report.html.page import write_page
-from collie.report.json.objects import render_safety
+from collie.report.json.objects import with_safety
 from collie.wiring import ADAPTERS
 from collie.workloads.units import format_count
 
@@ -59,21 +60,11 @@ from collie.workloads.units import format_count
     show_default=True,
     help="Largest probability of an odd host in a healthy fleet.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulated noise.")
+@noise_seed_option
 @click.option("-o", "page", metavar="FILE", help="Write a page with a heat map of all hosts.")
 @safety_options
 @testbed_options
-def command(
-    count: int | None,
-    faults: tuple[str, ...],
-    repeat: int | None,
-    pairs: int | None,
-    false_alarm: float,
-    seed: int,
-    page: str | None,
-    output: str,
-    **options: Any,
-) -> int:
+def command(page: str | None, output: str, **options: Any) -> int:
     """Find the odd hosts of a fleet: run the same short battery on every host and compare each with its peers.
 
     Exits 1 when a host is odd, 3 when a host could not be measured in full, 4 when there are too few hosts to decide.
@@ -84,45 +75,36 @@ def command(
     """
     require_writable("-o", Path(page) if page else None)
     search = SearchChoice(
-        testbed_choice(options), seed=seed, safety=safety_limits(options), shared_port=options["shared_port"]
+        testbed_choice(options),
+        seed=options["seed"],
+        safety=safety_limits(options),
+        shared_port=options["shared_port"],
     )
-    choice = fleets.FleetChoice(search, count, _faults(faults), repeat, pairs, false_alarm)
+    limits = options["repeat"], options["pairs"], options["false_alarm"]
+    choice = fleets.FleetChoice(search, options["count"], _faults(options["faults"]), *limits)
     result = fleets.fleet(ADAPTERS, choice, lambda text: click.echo(text, err=True))
-    survey = result.survey
-    report = FleetReport(
-        result.name,
-        len(result.hosts),
-        result.verdict,
-        survey.failures,
-        tuple(sorted(survey.incomplete)),
-        survey.left_out,
-        survey.ended_by,
-        survey.runs,
-        survey.elapsed_seconds,
-    )
     if output == "json":
-        print_json({**fleet_json(report), **({"safety": render_safety(result.safety)} if result.safety else {})})
+        print_json(with_safety(fleet_json(result), result.safety))
     else:
-        click.echo(fleet_text(report))
-    say_safety(result.safety)
+        click.echo(fleet_text(result))
+    print_safety(result.safety)
     if not is_large_enough(result.hosts):
         click.echo(f"{_count(result.hosts)} are too few to find an odd one; at least {MIN_HOSTS} are needed", err=True)
     if page:  # last, so that an unwritable folder does not cost the measurement
-        write_page(render_fleet(report), Path(page), follow=True)
+        write_page(render_fleet(result), Path(page), follow=True)
     return exit_code_of(result)
 
 
 def exit_code_of(result: fleets.FleetResult) -> int:
-    """Return the exit code. An odd host outranks a missing measurement."""
+    """Return the exit code."""
     if result.safety and result.safety.left_behind:
         return 3
     if result.verdict and result.verdict.odd:
         return 1
     if not is_large_enough(result.hosts):
         return 4
-    survey = result.survey
-    whole = result.verdict is not None and not (result.verdict.unjudged or survey.incomplete or survey.ended_by)
-    return 0 if whole else 3
+    missing = result.verdict is None or result.verdict.unjudged or result.survey.incomplete or result.survey.ended_by
+    return 3 if missing else 0
 
 
 def _count(endpoints: Sequence[str]) -> str:
@@ -132,11 +114,7 @@ def _count(endpoints: Sequence[str]) -> str:
 
 
 def _faults(words: Iterable[str]) -> dict[str, Fault]:
-    """Parse `HOST=KIND` and `HOST=KIND:SIZE` words.
-
-    Raises:
-        UsageError: a word is malformed, or the fault is unknown.
-    """
+    """Parse words such as `HOST=KIND:SIZE`."""
     found: dict[str, Fault] = {}
     for word in words:
         host, sign, fault = word.partition("=")

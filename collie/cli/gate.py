@@ -22,15 +22,16 @@ from collie.cli.commands import CollieCommand
 from collie.cli.complete import campaigns
 from collie.cli.options import (
     CHANCE,
+    SAFETY_PARAMETERS,
     changed_testbed,
     existing_campaign,
     go_on,
     print_json,
+    print_safety,
     refuse_fixed,
     require_writable,
     safety_limits,
     safety_options,
-    say_safety,
     testbed_options,
 )
 from collie.cli.progress import ConsoleProgress
@@ -58,13 +59,7 @@ _PASS, _FAIL = "pass", "fail"
     help="Allowed differences of the two sides: firmware, driver, kernel, settings, everything, or fingerprint fields.",
 )
 @click.option("--budget", metavar="6h|30m|500runs", help="Budget of both sides.  [default: the recipe's]")
-@click.option(
-    "--false-alarm",
-    type=CHANCE,
-    default=0.01,
-    show_default=True,
-    help="Probability of any false alarm.",
-)
+@click.option("--false-alarm", type=CHANCE, default=0.01, show_default=True, help="Probability of any false alarm.")
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
 @click.option("--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Append a summary in Markdown.")
 @click.option(
@@ -75,10 +70,7 @@ _PASS, _FAIL = "pass", "fail"
     "--campaign", "directory", metavar="DIR", help="Directory of the record.  [default: campaigns/TIME-gate-NAME-SEED]"
 )
 @click.option(
-    "--resume",
-    metavar="DIR",
-    help="Resume an interrupted gate with its original options.",
-    shell_complete=campaigns,
+    "--resume", metavar="DIR", help="Resume an interrupted gate with its original options.", shell_complete=campaigns
 )
 @click.option("--accept-changes", is_flag=True, help="With --resume: resume although the hosts have changed.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of every random choice.")
@@ -121,11 +113,11 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
 
             write_failed_junit(options["junit"], context, str(error))
         click.echo(f"collie: {error}{_go_on(directory)}", err=True)
-        _say_safety(safety)
+        _print_safety(safety)
         return error.exit_code
     except KeyboardInterrupt:
         click.echo(f"interrupted{_go_on(directory)}", err=True)
-        _say_safety(safety)
+        _print_safety(safety)
         return 130
     code = summary.exit_code(inconclusive_fails=context.inconclusive_fails)
     now = opened.candidate.info.fingerprints
@@ -137,14 +129,14 @@ def command(ctx: click.Context, /, output: str, **options: Any) -> int:
     else:
         click.echo(render_gate_text(summary, context))
         click.echo(f"record  {directory}")
-    _say_safety(safety)
+    _print_safety(safety)
     _write(summary, context, options)
     return 3 if any(record.left_behind for record in safety.values()) else code
 
 
-def _say_safety(safety: Mapping[str, SafetyRecord]) -> None:
+def _print_safety(safety: Mapping[str, SafetyRecord]) -> None:
     for side, record in safety.items():
-        say_safety(record, side)
+        print_safety(record, side)
 
 
 def _go_on(directory: Path) -> str:
@@ -153,9 +145,8 @@ def _go_on(directory: Path) -> str:
     return f"; all measurements are kept, resume with: {go_on('gate', directory)}"
 
 
-_FREE_ON_RESUME = {
-    *("resume", "accept_changes", "junit", "markdown", "inconclusive", "exit_zero", "output"),
-    *("max_pause", "max_pause_per_second", "max_rate", "shared_port"),
+_FREE_ON_RESUME = SAFETY_PARAMETERS | {
+    *("resume", "accept_changes", "junit", "markdown", "inconclusive", "exit_zero", "output")
 }
 
 

@@ -15,16 +15,19 @@ from collie.app.hosts import diff as diff_hosts, take_fingerprints
 from collie.campaign.choice import SearchChoice, TestbedChoice
 from collie.campaign.safety import tightened
 from collie.cli.commands import CollieGroup
-from collie.cli.options import format_option, print_json, safety_limits, safety_options, say_safety
+from collie.cli.options import format_option, print_json, print_safety, safety_limits, safety_options
 from collie.cli.progress import ConsoleProgress
 from collie.detect.bounds import CalibrationPoint
 from collie.hosts.findings import CheckState, Finding
 from collie.inventory.fingerprint import HostDifference, show
-from collie.report.json.objects import render_differences, render_safety
+from collie.report.json.objects import plain, render_differences, with_safety
 from collie.wiring import ADAPTERS
 from collie.workloads.units import format_bytes, format_rate
 
 _MARKS = {CheckState.OK: "[green]ok[/]", CheckState.MISSING: "[red]missing[/]", CheckState.ADVICE: "[yellow]advice[/]"}
+
+
+_hosts_option = click.option("--hosts", metavar="FILE", required=True, help="Inventory. `lab` is the lab's.")
 
 
 @click.group("hosts", cls=CollieGroup)
@@ -33,7 +36,7 @@ def command() -> None:
 
 
 @command.command("check")
-@click.option("--hosts", metavar="FILE", required=True, help="Inventory. `lab` is the lab's.")
+@_hosts_option
 @click.option("--no-traffic", is_flag=True, help="Do not test data paths: send no traffic except SSH.")
 @safety_options
 @format_option
@@ -52,14 +55,15 @@ def check(hosts: str, no_traffic: bool, output: str, **options: Any) -> int:
     findings = wiring.check_hosts(inventory, limits, shared_port=options["shared_port"])
     missing = any(finding.state is CheckState.MISSING for finding in findings)
     if output == "json":
-        print_json({"schema_version": 1, "ready": not missing, "findings": [_as_json(finding) for finding in findings]})
+        rows = [{**plain(finding), "command": finding.command or None} for finding in findings]
+        print_json({"schema_version": 1, "ready": not missing, "findings": rows})
     else:
         _print(findings)
     return 3 if missing else 0
 
 
 @command.command("calibrate")
-@click.option("--hosts", metavar="FILE", required=True, help="Inventory. `lab` is the lab's.")
+@_hosts_option
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
 @click.option("--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each. Medians count.")
 @safety_options
@@ -75,28 +79,22 @@ def calibrate(hosts: str, space: str | None, repeat: int, output: str, **options
     )
     with ConsoleProgress() as progress:
         made = sessions.calibrate(ADAPTERS, choice, repeat, progress)
-    points, safety = made.calibration.points, made.safety
-    status = 3 if safety and safety.left_behind else 0 if points else 5
+    points, kept_in = made.calibration.points, str(made.path) if made.path else None
     if output == "json":
-        displayed = {
-            "points": [_point(point) for point in points],
-            **({"safety": render_safety(safety)} if safety else {}),
-        }
-        print_json({"schema_version": 1, "kept_in": str(made.path) if made.path else None, **displayed})
+        document = {"schema_version": 1, "kept_in": kept_in, "points": plain(points)}
+        print_json(with_safety(document, made.safety))
     else:
         _print_calibration(points)
-        if made.path:
-            click.echo(f"kept in {made.path}; later searches, measurements and reproductions on these hosts use it")
-        say_safety(safety)
+        if kept_in:
+            click.echo(f"kept in {kept_in}; later searches, measurements and reproductions on these hosts use it")
+        print_safety(made.safety)
     if made.failure:
         raise made.failure
-    return status
+    return 3 if made.safety and made.safety.left_behind else 0 if points else 5
 
 
 def _print_calibration(points: Sequence[CalibrationPoint]) -> None:
-    table = Table(box=None)
-    for heading in ("transport", "opcode", "message", "delivered", "messages/s", "spread"):
-        table.add_column(heading)
+    table = Table("transport", "opcode", "message", "delivered", "messages/s", "spread", box=None)
     for point in points:
         table.add_row(
             point.qp_type,
@@ -110,7 +108,7 @@ def _print_calibration(points: Sequence[CalibrationPoint]) -> None:
 
 
 @command.command("fingerprint")
-@click.option("--hosts", metavar="FILE", required=True, help="Inventory. `lab` is the lab's.")
+@_hosts_option
 @click.option("--host", "names", metavar="NAME", multiple=True, help="Only this host.  [default: all]")
 @format_option
 def fingerprint(hosts: str, names: tuple[str, ...], output: str) -> int:
@@ -163,9 +161,7 @@ def _print_difference(found: HostDifference) -> None:
     for heading in ("field", found.a, found.b, ""):
         table.add_column(heading, overflow="fold")
     for each in found.differences:
-        note = "unknown on one side" if each.unknown else ""
-        if not each.changes_results:
-            note = "informative"
+        note = "informative" if not each.changes_results else "unknown on one side" if each.unknown else ""
         table.add_row(each.field, show(each.a), show(each.b), note)
     Console(highlight=False, markup=False).print(table)
 
@@ -177,23 +173,3 @@ def _print(findings: tuple[Finding, ...]) -> None:
         console.print(finding.detail, markup=False)
         if finding.command:
             console.print(f"{'':12} mend it: {finding.command}", markup=False)
-
-
-def _as_json(finding: Finding) -> dict[str, Any]:
-    return {
-        "host": finding.host,
-        "item": finding.item,
-        "state": finding.state.value,
-        "detail": finding.detail,
-        "command": finding.command or None,
-    }
-
-
-def _point(point: CalibrationPoint) -> dict[str, Any]:
-    return {
-        "qp_type": point.qp_type.value,
-        "opcode": point.opcode.value,
-        "message_bytes": point.message_bytes,
-        "delivered_bps": point.bps,
-        "spread": point.spread,
-    }

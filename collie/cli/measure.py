@@ -9,18 +9,10 @@ import click
 from collie.app import cases, inputs, sessions
 from collie.cli import complete
 from collie.cli.commands import CollieCommand
-from collie.cli.options import (
-    print_json,
-    rerun_choice,
-    safety_options,
-    say_safety,
-    testbed_options,
-    verify_option,
-    victim_option,
-)
+from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
 from collie.cli.progress import Silence
 from collie.detect.symptom import Outcome
-from collie.report.json.objects import render_measure, render_safety
+from collie.report.json.objects import render_measure, with_safety
 from collie.report.terminal.summary import render_measurement
 from collie.wiring import ADAPTERS
 
@@ -29,11 +21,8 @@ from collie.wiring import ADAPTERS
 @click.argument("workload", shell_complete=complete.anomalies)
 @click.option("--space", metavar="NAME|FILE", help="Gives the plain values.  [default: as in search]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives the thresholds.  [default: as in search]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulated noise.")
-@safety_options
-@verify_option
-@victim_option
-@testbed_options
+@noise_seed_option
+@run_options
 @click.pass_context
 def command(ctx: click.Context, /, workload: str, output: str, **_options: Any) -> int:
     """Run one workload and its plain sibling. Print the whole measurement and the verdict.
@@ -52,14 +41,9 @@ def command(ctx: click.Context, /, workload: str, output: str, **_options: Any) 
     with sessions.open_session(ADAPTERS, choice, Silence()) as session:
         measured = session.measure(asked)
     if output == "json":
-        print_json(
-            {**render_measure(measured), **({"safety": render_safety(session.safety)} if session.safety else {})}
-        )
+        print_json(with_safety(render_measure(measured), session.safety))
     else:
         click.echo(render_measurement(measured))
-    say_safety(session.safety)
-    if session.safety and session.safety.left_behind:
-        return 3
-    if measured.verdict is None:
+    if print_safety(session.safety) or measured.verdict is None:
         return 3
     return 4 if measured.verdict.outcome is Outcome.INCONCLUSIVE else 0

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their output."""
+"""Options that several commands share, and output. A wrong option raises `UsageError`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -19,7 +20,7 @@ from collie.campaign.safety import SafetyRecord
 from collie.cli.complete import content, inventories
 from collie.content.locate import ContentKind
 from collie.errors import UsageError
-from collie.files import require_output
+from collie.files import open_output, require_output
 from collie.inventory.safety import SafetyLimits
 from collie.report.ci.prometheus import SUFFIX
 from collie.workloads.units import parse_rate, parse_seconds
@@ -28,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Finite(click.FloatRange):
-    """A range of finite numbers. Other ranges contain `nan`."""
+    """A range of finite numbers. click's ranges contain `nan`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
@@ -39,63 +40,90 @@ class Finite(click.FloatRange):
 
 
 CHANCE = Finite(1e-9, 1.0, max_open=True)
-"""Probability of a false alarm. Zero would need an infinite bar."""
+"""Of a false alarm. Zero would need an infinite bar."""
 
 
-def format_option(command: F) -> F:
-    """Add `--format`."""
-    return click.option(
-        "--format", "output", type=click.Choice(["text", "json"]), default="text", help="Output on stdout."
-    )(command)
+class _Decorator(Protocol):
+    def __call__(self, command: F, /) -> F: ...
 
 
-def testbed_options(command: F) -> F:
-    """Add the options that choose and configure a testbed."""
-    for option in (
-        format_option,
-        click.option(
-            "--noise",
-            type=Finite(min=0),
-            help="Noise of the simulated testbed; 0 disables it.  [default: 1]",
-        ),
-        click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a subsystem's setting."),
-        click.option(
-            "--subsystem",
-            metavar="NAME|FILE",
-            default=None,
-            help="Simulated subsystem.  [default: F, or that of a named anomaly]",
-            shell_complete=content(ContentKind.SUBSYSTEM),
-        ),
-        click.option(
-            "--hosts",
-            metavar="FILE",
-            default=None,
-            help="Inventory of real hosts. `lab` is the lab's.",
-            shell_complete=inventories,
-        ),
-    ):
-        command = option(command)
-    return command
+def _together(*options: _Decorator) -> _Decorator:
+    """Return a decorator that adds options in the order of the help."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def verify_option(command: F) -> F:
-    """Add `--verify`."""
-    return click.option("--verify", is_flag=True, help="On real hosts, compare received with sent payload.")(command)
+format_option = click.option(
+    "--format", "output", type=click.Choice(["text", "json"]), default="text", help="Output on stdout."
+)
 
+noise_seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulated noise."
+)
 
-def victim_option(command: F) -> F:
-    """Add `--victim`."""
-    return click.option(
+testbed_options = _together(
+    click.option(
+        "--hosts", metavar="FILE", help="Inventory of real hosts. `lab` is the lab's.", shell_complete=inventories
+    ),
+    click.option(
+        "--subsystem",
+        metavar="NAME|FILE",
+        help="Simulated subsystem.  [default: F, or that of a named anomaly]",
+        shell_complete=content(ContentKind.SUBSYSTEM),
+    ),
+    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a subsystem's setting."),
+    click.option("--noise", type=Finite(min=0), help="Noise of the simulated testbed; 0 disables it.  [default: 1]"),
+    format_option,
+)
+
+safety_options = _together(
+    click.option(
+        "--max-pause-per-second",
+        metavar="TIME",
+        help="Stop a run in which a host sends more pause within a second.  [real hosts: 200ms]",
+    ),
+    click.option(
+        "--max-pause",
+        metavar="TIME",
+        help="End when hosts have sent pause for this long in total.  [real hosts: 2m]",
+    ),
+    click.option(
+        "--max-rate",
+        metavar="RATE",
+        help="Stop a run in which a host receives or sends more payload, such as 50Gbit/s.",
+    ),
+    click.option("--shared-port", is_flag=True, help="Run although another process uses a port under test."),
+)
+SAFETY_PARAMETERS = frozenset({"max_pause_per_second", "max_pause", "max_rate", "shared_port"})
+
+run_options = _together(
+    safety_options,
+    click.option("--verify", is_flag=True, help="On real hosts, compare received with sent payload."),
+    click.option(
         "--victim", is_flag=True, help="On real hosts, run a plain flow beside every workload and report its loss."
-    )(command)
+    ),
+    testbed_options,
+)
+
+space_options = _together(
+    click.option(
+        "--space",
+        metavar="NAME|FILE",
+        help="Space of workloads, or an application.  [default: nsdi22; soft-roce for devices rxe*]",
+        shell_complete=content(ContentKind.SPACE),
+    ),
+    click.option("--fix", "fixes", multiple=True, metavar="DIM=VALUE", help="Fix a dimension."),
+    click.option("--limit", "limits", multiple=True, metavar="DIM<=VALUE", help="Limit an ordered dimension."),
+)
 
 
 def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
-    """Return the testbed that the options of `testbed_options` choose.
-
-    Raises:
-        UsageError: they contradict each other.
-    """
+    """Return the testbed of `testbed_options`."""
     if options["hosts"] and options["subsystem"]:
         raise UsageError("--hosts names real hosts and --subsystem a simulated one; give one of them")
     return TestbedChoice(
@@ -109,31 +137,21 @@ def testbed_choice(options: Mapping[str, Any]) -> TestbedChoice:
 
 
 def changed_testbed(given: TestbedChoice, ctx: click.Context) -> TestbedChoice:
-    """Return a testbed with the changes of the command line.
-
-    Raises:
-        UsageError: they contradict each other.
-    """
-    said = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    """Return a testbed with the changes of the command line."""
+    named = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     chosen = testbed_choice(ctx.params)
-    if "hosts" in said or "subsystem" in said:
-        # Settings belong to one subsystem.
-        given = dataclasses.replace(given, hosts=chosen.hosts, subsystem=chosen.subsystem, settings={})
-    if "settings" in said:
-        given = dataclasses.replace(given, settings={**given.settings, **chosen.settings})
-    if "verify" in said:
-        given = dataclasses.replace(given, verify=chosen.verify)
-    if "victim" in said:
-        given = dataclasses.replace(given, victim=chosen.victim)
-    return dataclasses.replace(given, noise=_noise(given.hosts, chosen.noise)) if "noise" in said else given
+    changes: dict[str, Any] = {name: getattr(chosen, name) for name in ("verify", "victim") if name in named}
+    if named & {"hosts", "subsystem"}:  # settings belong to one subsystem
+        changes |= {name: getattr(chosen, name) for name in ("hosts", "subsystem", "settings")}
+    elif "settings" in named:
+        changes["settings"] = {**given.settings, **chosen.settings}
+    if "noise" in named:
+        changes["noise"] = _noise(changes.get("hosts", given.hosts), chosen.noise)
+    return dataclasses.replace(given, **changes)
 
 
 def rerun_choice(then: SearchChoice, ctx: click.Context) -> SearchChoice:
-    """Return an earlier search with the changes of the command line.
-
-    Raises:
-        UsageError: options contradict each other.
-    """
+    """Return an earlier search with the changes of the command line."""
     options, testbed = ctx.params, changed_testbed(then.testbed, ctx)
     if (testbed.hosts, testbed.subsystem) != (then.testbed.hosts, then.testbed.subsystem):
         then = dataclasses.replace(then, capabilities=None, terms=None)  # of other hosts
@@ -148,44 +166,16 @@ def rerun_choice(then: SearchChoice, ctx: click.Context) -> SearchChoice:
     )
 
 
-def _noise(hosts: str | None, said: float | None) -> float:
-    if said is None:
+def _noise(hosts: str | None, noise: float | None) -> float:
+    if noise is None:
         return TestbedChoice.noise
     if hosts:
         raise UsageError("--noise is for a simulated subsystem; real hosts have real noise")
-    return said
-
-
-def safety_options(command: F) -> F:
-    """Add the limits of effects on a network."""
-    for option in (
-        click.option("--shared-port", is_flag=True, help="Run although another process uses a port under test."),
-        click.option(
-            "--max-rate",
-            metavar="RATE",
-            help="Stop a run in which a host receives or sends more payload, such as 50Gbit/s.",
-        ),
-        click.option(
-            "--max-pause",
-            metavar="TIME",
-            help="End when hosts have sent pause for this long in total.  [real hosts: 2m]",
-        ),
-        click.option(
-            "--max-pause-per-second",
-            metavar="TIME",
-            help="Stop a run in which a host sends more pause within a second.  [real hosts: 200ms]",
-        ),
-    ):
-        command = option(command)
-    return command
+    return noise
 
 
 def safety_limits(options: Mapping[str, Any]) -> SafetyLimits:
-    """Return the limits that the options of `safety_options` set.
-
-    Raises:
-        UsageError: one is no time, no rate, or zero.
-    """
+    """Return the limits of `safety_options`."""
     return SafetyLimits(
         _limit(options, "max_pause_per_second", parse_seconds),
         _limit(options, "max_pause", parse_seconds),
@@ -207,39 +197,20 @@ def _limit(options: Mapping[str, Any], name: str, parse: Callable[[str], float])
     return value
 
 
-def say_safety(record: SafetyRecord | None, side: str | None = None) -> None:
-    """Print the effects on the network to standard error, for a gate by side, and any queue pairs that are left."""
-    if record is not None:
-        click.echo(f"{side}: {record}" if side else str(record), err=True)
-    if record is not None and record.left_behind:
+def print_safety(record: SafetyRecord | None, side: str | None = None) -> bool:
+    """Print the effects on the network, for a gate by side. Return whether queue pairs are left."""
+    if record is None:
+        return False
+    click.echo(f"{side}: {record}" if side else record, err=True)
+    if record.left_behind:
         click.echo(
             "collie: queue pairs are left; list them with `rdma resource show qp` and end their processes", err=True
         )
-
-
-def space_options(command: F) -> F:
-    """Add the options that choose and narrow a space."""
-    for option in (
-        click.option("--limit", "limits", multiple=True, metavar="DIM<=VALUE", help="Limit an ordered dimension."),
-        click.option("--fix", "fixes", multiple=True, metavar="DIM=VALUE", help="Fix a dimension."),
-        click.option(
-            "--space",
-            metavar="NAME|FILE",
-            default=None,
-            help="Space of workloads, or an application.  [default: nsdi22; soft-roce for devices rxe*]",
-            shell_complete=content(ContentKind.SPACE),
-        ),
-    ):
-        command = option(command)
-    return command
+    return record.left_behind
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, str]:
-    """Parse `KEY=VALUE` words.
-
-    Raises:
-        UsageError: a word has no `=`.
-    """
+    """Parse `KEY=VALUE` words."""
     found = {}
     for pair in pairs:
         key, sign, value = pair.partition("=")
@@ -252,16 +223,12 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print the JSON object of a command on stdout."""
+    """Print the JSON object of a command."""
     click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def textfile(path: str | None) -> Path | None:
-    """Return the path of `--prometheus`, or None.
-
-    Raises:
-        UsageError: the directory is missing, or node_exporter would not read the file.
-    """
+    """Return the path of `--prometheus`, or None."""
     if path is None:
         return None
     if not path.endswith(SUFFIX):
@@ -272,15 +239,7 @@ def textfile(path: str | None) -> Path | None:
 
 
 def refuse_fixed(ctx: click.Context, free: Collection[str]) -> None:
-    """Refuse options that a resumed campaign cannot change.
-
-    Args:
-        ctx: of the command.
-        free: names of the parameters that can change.
-
-    Raises:
-        UsageError: the command line has others.
-    """
+    """Refuse options that a resumed campaign cannot change: all but the parameters in `free`."""
     given = [
         option.opts[0]
         for option in ctx.command.params
@@ -291,24 +250,13 @@ def refuse_fixed(ctx: click.Context, free: Collection[str]) -> None:
 
 
 def go_on(command: str, directory: Path, scheduler: object = None) -> str:
-    """Return the shell command that resumes a campaign.
-
-    Args:
-        command: that began it.
-        directory: of the campaign.
-        scheduler: of its workers, or None.
-    """
+    """Return the shell command that resumes a campaign."""
     words = ["--scheduler", str(scheduler)] if scheduler else []
     return shlex.join(["collie", command, "--resume", str(directory), *words])
 
 
 def require_writable(option: str, path: Path | None) -> None:
-    """Refuse a file that cannot be written, before hours of work. A missing directory is created.
-
-    Raises:
-        UsageError: it is a directory or a device that holds data, its directory cannot be created, or the user lacks
-            permission.
-    """
+    """Refuse a file that cannot be written, before hours of work. A missing directory is created."""
     if path is None:
         return
     try:
@@ -325,12 +273,21 @@ def require_writable(option: str, path: Path | None) -> None:
         raise UsageError(f"{option} {path} cannot be written: no permission, or a read-only file system")
 
 
-def existing_campaign(path: str) -> Path:
-    """Return a campaign's directory.
+@contextmanager
+def output_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """Open a file to write it."""
+    try:
+        with os.fdopen(open_output(path, mode), "wb") as file:
+            if mode == 0o600 and path.is_file():  # an existing file may be readable by others
+                with suppress(PermissionError):  # another user owns it and decides who reads it
+                    os.fchmod(file.fileno(), mode)
+            yield file
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
-    Raises:
-        UsageError: it holds no campaign.
-    """
+
+def existing_campaign(path: str) -> Path:
+    """Return a campaign's directory."""
     directory = Path(path)
     if not os.path.lexists(directory / "campaign.sqlite"):  # the store reports a path that is no regular file
         raise UsageError(f"{path} holds no campaign (no campaign.sqlite in it)")

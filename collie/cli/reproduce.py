@@ -9,17 +9,9 @@ import click
 from collie.app import cases, sessions
 from collie.cli import complete
 from collie.cli.commands import CollieCommand
-from collie.cli.options import (
-    print_json,
-    rerun_choice,
-    safety_options,
-    say_safety,
-    testbed_options,
-    verify_option,
-    victim_option,
-)
+from collie.cli.options import noise_seed_option, print_json, print_safety, rerun_choice, run_options
 from collie.cli.progress import ConsoleProgress
-from collie.report.json.objects import render_reproduction, render_safety
+from collie.report.json.objects import render_reproduction, with_safety
 from collie.report.terminal.summary import render_trials
 from collie.report.terminal.trials import NO_CONTROLS
 from collie.wiring import ADAPTERS
@@ -31,11 +23,8 @@ from collie.wiring import ADAPTERS
 @click.option("--controls", is_flag=True, help="Also break each condition in turn. These runs must be normal.")
 @click.option("--space", metavar="NAME|FILE", help="Gives plain values.  [default: the campaign's, or as in search]")
 @click.option("--recipe", metavar="NAME|FILE", help="Gives thresholds.  [default: the campaign's, or as in search]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the simulated noise.")
-@safety_options
-@verify_option
-@victim_option
-@testbed_options
+@noise_seed_option
+@run_options
 @click.pass_context
 def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, output: str, **_options: Any) -> int:
     """Run an anomaly again.
@@ -63,11 +52,7 @@ def command(ctx: click.Context, /, anomaly: str, repeat: int, controls: bool, ou
         changed = named.difference(session.testbed.info.fingerprints)
         found = session.reproduce(named.case, repeat=repeat, controls=controls)
     if output == "json":
-        safety = {"safety": render_safety(session.safety)} if session.safety else {}
-        print_json({**render_reproduction(named.case.name, found, changed), **safety})
+        print_json(with_safety(render_reproduction(named.case.name, found, changed), session.safety))
     else:
         click.echo(render_trials(named.case.name, found, changed))
-    say_safety(session.safety)
-    if session.safety and session.safety.left_behind:
-        return 3
-    return found.exit_code
+    return 3 if print_safety(session.safety) else found.exit_code

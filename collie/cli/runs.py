@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import islice
+from pathlib import Path
 from typing import TextIO
 
 import click
@@ -17,9 +18,7 @@ from rich.table import Table
 from collie.app import inputs, reports
 from collie.cli.commands import CollieCommand
 from collie.cli.complete import campaigns
-from collie.cli.options import existing_campaign
-from collie.errors import UsageError
-from collie.files import open_output
+from collie.cli.options import existing_campaign, output_file
 from collie.ports import CampaignStore
 from collie.report.quantities import percent, rate
 from collie.report.terminal.runs import Row, run_rows, write_csv
@@ -71,15 +70,9 @@ def _target(path: str | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    try:
-        # For its owner alone: the cause of a lost host contains its address.
-        with os.fdopen(open_output(path), "w", encoding="utf-8", newline="") as file:
-            if os.path.isfile(path):  # an existing file may be readable by others
-                with suppress(PermissionError):  # another user owns it and decides who reads it
-                    os.fchmod(file.fileno(), 0o600)
-            yield file
-    except OSError as error:  # of this file: the record has other errors
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    # For its owner alone: the cause of a lost host contains its address.
+    with output_file(Path(path)) as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        yield text
 
 
 def _write_json(lines: Iterator[str], store: CampaignStore, file: TextIO, *, one: bool) -> None:
@@ -102,9 +95,8 @@ def _table(rows: deque[Row]) -> Table:
             format_seconds(row["elapsed_seconds"]),
             row["purpose"],
             f"{verdict} {percent(row['severity'])}" if row["symptom"] else verdict,
-            rate(row["delivered_bps"]) if row["delivered_bps"] is not None else "",
-            rate(row["bound_bps"]) if row["bound_bps"] is not None else "",
-            percent(row["tx_pause_ratio"]) if row["tx_pause_ratio"] is not None else "",
+            *("" if row[name] is None else rate(row[name]) for name in ("delivered_bps", "bound_bps")),
+            "" if row["tx_pause_ratio"] is None else percent(row["tx_pause_ratio"]),
             row["problem"] or row["reason"],
         )
     return table

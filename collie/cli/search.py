@@ -23,19 +23,17 @@ from collie.cli import complete
 from collie.cli.commands import CollieCommand
 from collie.cli.logs import logged_to
 from collie.cli.options import (
+    SAFETY_PARAMETERS,
     existing_campaign,
     go_on,
     print_json,
+    print_safety,
     refuse_fixed,
+    run_options,
     safety_limits,
-    safety_options,
-    say_safety,
     space_options,
     testbed_choice,
-    testbed_options,
     textfile,
-    verify_option,
-    victim_option,
 )
 from collie.cli.progress import ConsoleProgress
 from collie.content.locate import ContentKind
@@ -78,10 +76,7 @@ from collie.wiring import ADAPTERS
 @click.option("--score", is_flag=True, help="Simulator only: compare the anomalies with the planted mechanisms.")
 @click.option("--prometheus", metavar="FILE.prom", help="Textfile for node_exporter, kept up to date.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and run nothing.")
-@safety_options
-@verify_option
-@victim_option
-@testbed_options
+@run_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Search a space of workloads for anomalies. Confirm each one and explain it by its minimal feature set.
@@ -105,12 +100,11 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         code = _search(opened, directory, options)
     finally:
         try:
-            safety = opened.release()
-            say_safety(safety)  # before the record is closed, so that remaining queue pairs are always reported
+            left_behind = print_safety(opened.release())  # even if the record cannot be closed
         finally:
             with suppress(StoreError):  # `_search` closes it, too, and reports the failure
                 opened.close()
-    return 3 if safety and safety.left_behind else code
+    return 3 if left_behind else code
 
 
 def _open(choice: SearchChoice, directory: Path, options: dict[str, Any]) -> campaigns.OpenCampaign:
@@ -129,6 +123,7 @@ def _open(choice: SearchChoice, directory: Path, options: dict[str, Any]) -> cam
 
 def _search(opened: campaigns.OpenCampaign, directory: Path, options: dict[str, Any]) -> int:
     started = time.monotonic()
+    resume = go_on("search", directory, opened.store.header.settings.get("scheduler"))
     if opened.lost_runs:
         click.echo(lost_words(opened.lost_runs), err=True)
     try:
@@ -139,18 +134,11 @@ def _search(opened: campaigns.OpenCampaign, directory: Path, options: dict[str, 
         opened.close()
         return code
     except (TestbedError, StoreUnwritable) as error:
-        click.echo(
-            f"collie: {error}\nAll measurements are kept; resume with: {_go_on(opened, directory)}",
-            err=True,
-        )
+        click.echo(f"collie: {error}\nAll measurements are kept; resume with: {resume}", err=True)
         return error.exit_code
     except KeyboardInterrupt:
-        click.echo(f"interrupted; resume with: {_go_on(opened, directory)}", err=True)
+        click.echo(f"interrupted; resume with: {resume}", err=True)
         return 130
-
-
-def _go_on(opened: campaigns.OpenCampaign, directory: Path) -> str:
-    return go_on("search", directory, opened.store.header.settings.get("scheduler"))
 
 
 def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, Path]:
@@ -184,8 +172,9 @@ def _choice(ctx: click.Context, options: dict[str, Any]) -> tuple[SearchChoice, 
     return choice, Path(options["directory"] or f"campaigns/{stamp}-{name}-{options['seed']}")
 
 
-_SAFETY = {"max_pause", "max_pause_per_second", "max_rate", "shared_port", "accept_changes"}
-_FREE_ON_RESUME = {"resume", "budget", "scheduler", "score", "dry_run", "prometheus", "output", *_SAFETY}
+_FREE_ON_RESUME = SAFETY_PARAMETERS | {
+    *("resume", "accept_changes", "budget", "scheduler", "score", "dry_run", "prometheus", "output")
+}
 
 
 def _dry_run(choice: SearchChoice, output: str) -> int:
@@ -204,9 +193,9 @@ def _dry_run(choice: SearchChoice, output: str) -> int:
 def _print_item(key: str, value: Any) -> None:
     match value:
         case dict():
-            click.echo(
-                f"{key:22} {', '.join(f'{name} {_shown(name, item)}' for name, item in value.items()) or 'none'}"
-            )
+            shown = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
+            items = ", ".join(f"{name} {show(name, item)}" for name, item in shown.items())
+            click.echo(f"{key:22} {items or 'none'}")
         case [dict(), *_]:
             for item in value:
                 _print_item(key, item)
@@ -214,10 +203,6 @@ def _print_item(key: str, value: Any) -> None:
             click.echo(f"{key:22} {', '.join(map(str, value))}")
         case _:
             click.echo(f"{key:22} {value}")
-
-
-def _shown(name: str, value: Any) -> str:
-    return show(name, tuple(value) if isinstance(value, list) else value)
 
 
 def _finish(
@@ -239,8 +224,8 @@ def _finish(
         click.echo(render_summary(opened.store.header, summary, wall_seconds, score))
         click.echo(f"\nrecord  {directory}\nreport  {report}")
     if summary.runs and not summary.measured_runs:
-        causes = sorted(summary.failed_runs, key=lambda cause: -summary.failed_runs[cause])
-        cause = causes[0] if causes else "the device cannot run the workloads"
+        failed = summary.failed_runs
+        cause = max(failed, key=failed.__getitem__) if failed else "the device cannot run the workloads"
         click.echo(f"collie: none of {summary.runs} runs could be measured; main cause: {cause}", err=True)
         return 3
     return 0 if summary.runs else 5

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console
@@ -24,20 +24,21 @@ from collie.content.locate import ContentKind
 from collie.content.subsystems import load_subsystems
 from collie.errors import ContentError, Problem
 from collie.report.figures.severity_map import value_text
+from collie.report.json.objects import plain
 from collie.report.quantities import percent
-from collie.simulator.description import describe
+from collie.simulator.description import Audit, CureCheck, DescribedPart, describe
 from collie.simulator.subsystem import SubsystemFile
 from collie.wiring import ADAPTERS
 from collie.workloads.space import Space
-from collie.workloads.units import format_count
+from collie.workloads.units import format_count, format_value
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
-if TYPE_CHECKING:
-    from collie.simulator.description import Audit, CureCheck, DescribedPart, WitnessCheck
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 _PIPE_WIDTH = 120
+
+_subsystem_argument = click.argument(
+    "subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM, shell_complete=content(ContentKind.SUBSYSTEM)
+)
+_set_option = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 
 
 @click.group("subsystem", cls=CollieGroup)
@@ -49,10 +50,6 @@ def command() -> None:
     """
 
 
-def _set_option(command: F) -> F:
-    return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")(command)
-
-
 @command.command("list", short_help="List the subsystems that --subsystem accepts by name.")
 @format_option
 def list_(output: str) -> int:
@@ -62,34 +59,26 @@ def list_(output: str) -> int:
     collie subsystem list
     """
     found, problems = load_subsystems(SubsystemFile)
+    planted = {item.name: [witness.mechanism.value for witness in item.file.witnesses] for item in found}
     if output == "json":
         rows = [
-            {
-                "name": item.name,
-                "title": item.file.title,
-                "file": str(item.path),
-                "mechanisms": [witness.mechanism.value for witness in item.file.witnesses],
-            }
+            {"name": item.name, "title": item.file.title, "file": str(item.path), "mechanisms": planted[item.name]}
             for item in found
         ]
         print_json({"schema_version": 1, "subsystems": rows})
     else:
         console = _console()
         for item in found:
-            planted = [witness.mechanism.value for witness in item.file.witnesses]
+            mechanisms = planted[item.name]
             console.print(Text.assemble((item.name, "bold"), f"  {item.file.title}"))
-            console.print(
-                Padding(f"{len(planted)} planted: {', '.join(planted) or 'none'}", (0, 0, 0, 3), expand=False)
-            )
+            console.print(_indented(3, f"{len(mechanisms)} planted: {', '.join(mechanisms) or 'none'}"))
     if problems:
         raise ContentError(problems)
     return 0
 
 
 @command.command("show", short_help="Show every quantity, the settings and the witnesses.")
-@click.argument(
-    "subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM, shell_complete=content(ContentKind.SUBSYSTEM)
-)
+@_subsystem_argument
 @_set_option
 @format_option
 def show(subsystem: str, settings: tuple[str, ...], output: str) -> int:
@@ -131,7 +120,7 @@ def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int
     terms = space_named(ADAPTERS, space)
     audits = {name: audit(terms) for name, audit in loaded.items()}
     if output == "json":
-        checked = [{"subsystem": name, **_audit_json(audit)} for name, audit in audits.items()]
+        checked = [{"subsystem": name, "valid": audit.problems == 0, **plain(audit)} for name, audit in audits.items()]
         print_json({"schema_version": 1, "valid": not any(a.problems for a in audits.values()), "subsystems": checked})
     else:
         for name, audit in audits.items():
@@ -139,13 +128,8 @@ def validate(subsystems: tuple[str, ...], space: str | None, output: str) -> int
     return 1 if any(audit.problems for audit in audits.values()) else 0
 
 
-@command.command(
-    "map",
-    short_help="Draw a map of its anomalies.",
-)
-@click.argument(
-    "subsystem", metavar="[NAME|FILE]", default=DEFAULT_SUBSYSTEM, shell_complete=content(ContentKind.SUBSYSTEM)
-)
+@command.command("map", short_help="Draw a map of its anomalies.")
+@_subsystem_argument
 @click.option("--x", metavar="DIM", required=True, help="Dimension of the horizontal axis.")
 @click.option("--y", metavar="DIM", required=True, help="Ordered dimension of the vertical axis.")
 @click.option(
@@ -181,7 +165,8 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
     testbed = TestbedChoice(subsystem=subsystem, settings=parse_settings(settings))
     choice = severity_map.MapChoice(said["x"], said["y"], said["space"], said["workload"], said["fixes"])
     drawn = severity_map.severity_map(ADAPTERS, wiring.ground_truth(testbed), choice)
-    written = draw_map(drawn, Path(path or drawn.default_name))
+    written = Path(path or drawn.default_name)
+    draw_map(drawn, written)
     if output == "json":
         print_json({**drawn.as_json(), "path": str(written)})
         return 0
@@ -193,7 +178,6 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
 
 
 def _load_all(names: tuple[str, ...]) -> Mapping[str, Callable[[Space], Audit]]:
-    """Return the check of each subsystem's file, by name."""
     loaded: dict[str, Callable[[Space], Audit]] = {}
     problems: list[Problem] = []
     for name in names:
@@ -230,27 +214,27 @@ def _print_settings(console: Console, subsystem: SubsystemFile) -> None:
         cures = f"  cures {', '.join(setting.cures)}" if setting.cures else ""
         console.print(f"  {name} = {setting.value}{cures}")
         for option, changes in setting.options.items():
-            said = [
-                f"{part}.{field} = {_plain(value)}"
+            described = [
+                f"{part}.{field} = {format_value(value)}"
                 for part, fields in changes.items()
                 for field, value in fields.items()
             ]
-            console.print(Padding(f"{option}: {', '.join(said) or 'as described'}", (0, 0, 0, 6), expand=False))
+            console.print(_indented(6, f"{option}: {', '.join(described) or 'as described'}"))
 
 
 def _print_witnesses(console: Console, subsystem: SubsystemFile) -> None:
     console.print()
     console.print(Text("witnesses", "bold"))
-    for witness in subsystem.witnesses:
-        console.print(Padding(f"{witness.mechanism}: {witness.title}", (0, 0, 0, 2), expand=False))
-        console.print(Padding(", ".join(_differences(witness.trigger)), (0, 0, 0, 6), expand=False))
-
-
-def _differences(workload: Workload) -> Iterator[str]:
     default = Workload()
-    for name in FIELD_NAMES:
-        if workload.get(name) != default.get(name):
-            yield f"{name} {value_text(name, workload.get(name))}"
+    for witness in subsystem.witnesses:
+        changed = [(name, witness.trigger.get(name)) for name in FIELD_NAMES]
+        changed = [(name, value) for name, value in changed if value != default.get(name)]
+        console.print(_indented(2, f"{witness.mechanism}: {witness.title}"))
+        console.print(_indented(6, ", ".join(f"{name} {value_text(name, value)}" for name, value in changed)))
+
+
+def _indented(columns: int, text: str) -> Padding:
+    return Padding(text, (0, 0, 0, columns), expand=False)
 
 
 def _print_audit(name: str, audit: Audit) -> None:
@@ -278,10 +262,6 @@ def _cure(cure: CureCheck) -> str:
     return f"{cure.setting}={' or '.join(cure.options)} cures {cure.mechanism}"
 
 
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _subsystem_json(subsystem: SubsystemFile, parts: tuple[DescribedPart, ...]) -> dict[str, Any]:
     return {
         "schema_version": 1,
@@ -291,12 +271,8 @@ def _subsystem_json(subsystem: SubsystemFile, parts: tuple[DescribedPart, ...]) 
             part.name: {
                 "description": part.description,
                 "quantities": {
-                    quantity.name: {
-                        "value": quantity.value,
-                        "setting": quantity.setting,
-                        "description": quantity.description,
-                    }
-                    for quantity in part.quantities
+                    each.name: {"value": each.value, "setting": each.setting, "description": each.description}
+                    for each in part.quantities
                 },
             }
             for part in parts
@@ -306,31 +282,4 @@ def _subsystem_json(subsystem: SubsystemFile, parts: tuple[DescribedPart, ...]) 
             {"mechanism": witness.mechanism.value, "title": witness.title, "workload": render(witness.trigger)}
             for witness in subsystem.witnesses
         ],
-    }
-
-
-def _audit_json(audit: Audit) -> dict[str, Any]:
-    return {
-        "valid": audit.problems == 0,
-        "witnesses": [_witness_json(check) for check in audit.witnesses],
-        "cures": [
-            {
-                "setting": check.setting,
-                "mechanism": check.mechanism.value,
-                "options": list(check.options),
-                "planted": check.planted,
-                "problem": check.problem,
-            }
-            for check in audit.cures
-        ],
-    }
-
-
-def _witness_json(check: WitnessCheck) -> dict[str, Any]:
-    return {
-        "mechanism": check.mechanism.value,
-        "symptom": check.symptom.value if check.symptom else None,
-        "severity": check.severity,
-        "credited": check.credited.value if check.credited else None,
-        "problem": check.problem,
     }

@@ -1,1 +1,1 @@
-"""Output for people and for CI: JSON, text, and a self-contained HTML file."""
+"""Output: JSON, text, and HTML."""

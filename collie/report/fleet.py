@@ -1,89 +1,57 @@
-"""The judgement of a fleet as text, JSON and a page with a heat map. Pure."""
+"""The judgement of a fleet as text, JSON and a page with a heat map."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from collie import __version__
-from collie.fleet.verdict import FleetVerdict, HostAssessment, MetricDeviation
+from collie.app.fleets import FleetResult
+from collie.fleet.verdict import HostAssessment, MetricDeviation
 from collie.report.figures.scale import engineering
 from collie.report.html.page import environment
+from collie.report.json.objects import SCHEMA_VERSION, Json
 from collie.report.quantities import percent, runs
 from collie.workloads.units import format_count, format_seconds
 
 MAX_SHOWN: Final = 40
-"""Hosts in text and heat map: all odd ones, and up to this number of others, closest first."""
+"""Hosts in the heat map, unless more are odd."""
 _BEYOND: Final = 1000.0
-"""Bars above which scores are no longer distinguished."""
 _LEVELS: Final = (0.25, 0.5, 1.0, 10.0)
 
 
-@dataclass(frozen=True, slots=True)
-class FleetReport:
-    """The judgement of a fleet.
-
-    Attributes:
-        verdict: None if nothing could be judged.
-        failures: by host or hosts.
-        incomplete: hosts with a missing measurement. The failures have the cause.
-        not_run: skipped probes and their reasons.
-        ended_by: why the battery ended early.
-        elapsed_seconds: of testbed time.
-    """
-
-    name: str
-    hosts: int
-    verdict: FleetVerdict | None
-    failures: Mapping[str, str]
-    incomplete: Sequence[str]
-    not_run: Mapping[str, str]
-    ended_by: str | None
-    runs: int
-    elapsed_seconds: float
-
-    @property
-    def headline(self) -> str:
-        """The answer in a few words."""
-        if self.verdict is None:
-            return "nothing could be judged"
-        odd = self.verdict.odd
-        if not odd:
-            missing = {*self.incomplete, *self.verdict.unjudged}
-            return f"no host is odd, and {len(missing)} not measured in full" if missing else "no host is odd"
-        return f"{len(odd)} odd host{'s' * (len(odd) > 1)}: {', '.join(standing.host for standing in odd[:5])}" + (
-            f" and {len(odd) - 5} more" if len(odd) > 5 else ""
-        )
-
-    @property
-    def partly_judged(self) -> tuple[str, ...]:
-        """The hosts that were compared only in part."""
-        unjudged = self.verdict.unjudged if self.verdict else ()
-        return tuple(host for host in self.incomplete if host not in unjudged)
-
-    @property
-    def displayed(self) -> tuple[HostAssessment, ...]:
-        """The hosts that are listed one by one."""
-        if self.verdict is None:
-            return ()
-        return self.verdict.standings[: max(MAX_SHOWN, len(self.verdict.odd))]
+def headline(result: FleetResult) -> str:
+    """Return the answer in a few words."""
+    if result.verdict is None:
+        return "nothing could be judged"
+    odd = result.verdict.odd
+    if not odd:
+        missing = {*result.survey.incomplete, *result.verdict.unjudged}
+        return f"no host is odd, and {len(missing)} not measured in full" if missing else "no host is odd"
+    more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
+    return f"{format_count(len(odd), 'odd host')}: {', '.join(standing.host for standing in odd[:5])}{more}"
 
 
-def fleet_text(report: FleetReport) -> str:
+def _partly_judged(result: FleetResult) -> list[str]:
+    unjudged = result.verdict.unjudged if result.verdict else ()
+    return sorted(host for host in result.survey.incomplete if host not in unjudged)
+
+
+def fleet_text(result: FleetResult) -> str:
     """Return the ranking for a terminal."""
-    lines = [f"{report.name}: {report.headline}"]
-    if verdict := report.verdict:
+    survey = result.survey
+    lines = [f"{result.name}: {headline(result)}"]
+    if verdict := result.verdict:
         for rank, standing in enumerate(verdict.odd, start=1):
             lines += ["", *_odd_lines(rank, standing)]
         if others := verdict.standings[len(verdict.odd) :]:
             lines += ["", _rest(others)]
         lines += [f"not judged: {host}" for host in verdict.unjudged]
-    lines += [f"not measured in full: {host}" for host in report.partly_judged]
-    lines += [f"{who}: {cause}" for who, cause in report.failures.items()]
-    lines += [f"left out: {probe}: {reason}" for probe, reason in report.not_run.items()]
-    lines += [f"ended early: {report.ended_by}"] if report.ended_by else []
-    return "\n".join([*lines, "", _effort(report)] if report.runs else lines)
+    lines += [f"not measured in full: {host}" for host in _partly_judged(result)]
+    lines += [f"{hosts}: {cause}" for hosts, cause in survey.failures.items()]
+    lines += [f"left out: {probe}: {reason}" for probe, reason in survey.left_out.items()]
+    lines += [f"ended early: {survey.ended_by}"] if survey.ended_by else []
+    return "\n".join([*lines, "", _effort(result)] if survey.runs else lines)
 
 
 def _rest(others: Sequence[HostAssessment]) -> str:
@@ -92,13 +60,14 @@ def _rest(others: Sequence[HostAssessment]) -> str:
     return f"{len(others)} like each other; {near}"
 
 
-def _effort(report: FleetReport) -> str:
-    effort = f"{runs(report.runs)}, {format_seconds(report.elapsed_seconds)} of testbed time"
-    if report.verdict is None:
+def _effort(result: FleetResult) -> str:
+    survey, verdict = result.survey, result.verdict
+    effort = f"{runs(survey.runs)}, {format_seconds(survey.elapsed_seconds)} of testbed time"
+    if verdict is None:
         return effort
-    chance = percent(report.verdict.false_alarm)
-    compared = f"{format_count(report.verdict.metrics, 'metric')} of {format_count(report.hosts, 'host')}"
-    return f"{effort}, {compared}; chance reaches the bar in at most {chance} of the fleets with nothing odd"
+    compared = f"{format_count(verdict.metrics, 'metric')} of {format_count(len(result.hosts), 'host')}"
+    chance = f"at most {percent(verdict.false_alarm)} of the fleets with nothing odd"
+    return f"{effort}, {compared}; chance reaches the bar in {chance}"
 
 
 def _odd_lines(rank: int, standing: HostAssessment) -> list[str]:
@@ -123,28 +92,28 @@ def score(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
-def fleet_json(report: FleetReport) -> dict[str, Any]:
-    """Return the JSON object of a fleet. Each value has its unit beside it."""
-    verdict = report.verdict
+def fleet_json(result: FleetResult) -> Json:
+    """Return the object of `collie fleet`."""
+    verdict, survey = result.verdict, result.survey
     return {
-        "schema_version": 1,
-        "fleet": report.name,
-        "hosts": report.hosts,
-        "runs": report.runs,
-        "elapsed_seconds": report.elapsed_seconds,
+        "schema_version": SCHEMA_VERSION,
+        "fleet": result.name,
+        "hosts": len(result.hosts),
+        "runs": survey.runs,
+        "elapsed_seconds": survey.elapsed_seconds,
         "metrics": verdict.metrics if verdict else None,
         "false_alarm_ratio": verdict.false_alarm if verdict else None,
         "odd": [standing.host for standing in verdict.odd] if verdict else None,
         "ranking": [_standing(standing) for standing in verdict.standings] if verdict else [],
         "unjudged": list(verdict.unjudged) if verdict else [],
-        "incomplete": list(report.incomplete),
-        "failures": dict(report.failures),
-        "not_run": dict(report.not_run),
-        "ended_by": report.ended_by,
+        "incomplete": sorted(survey.incomplete),
+        "failures": dict(survey.failures),
+        "not_run": dict(survey.left_out),
+        "ended_by": survey.ended_by,
     }
 
 
-def _standing(standing: HostAssessment) -> dict[str, Any]:
+def _standing(standing: HostAssessment) -> Json:
     return {
         "host": standing.host,
         "odd": standing.is_odd,
@@ -154,7 +123,7 @@ def _standing(standing: HostAssessment) -> dict[str, Any]:
     }
 
 
-def _sign(sign: MetricDeviation) -> dict[str, Any]:
+def _sign(sign: MetricDeviation) -> Json:
     return {
         "probe": sign.metric.probe,
         "metric": sign.metric.name,
@@ -168,57 +137,51 @@ def _sign(sign: MetricDeviation) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class HostCell:
-    """One host and one component in the heat map.
-
-    Attributes:
-        level: darkness, 0 to 4. Odd from 3 on, None if nothing could be compared.
-        score: the largest deviation in bars, for the table.
-        words: the same with its metric, for the tooltip.
-    """
+class _Cell(NamedTuple):
+    """A host's largest deviation in one component. `level` is 0 to 4, odd from 3 on."""
 
     level: int | None
     score: str
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """Each host's largest deviation in the metrics of each component."""
-
-    components: tuple[str, ...]
-    rows: tuple[tuple[HostAssessment, tuple[HostCell, ...]], ...]
-
-
-def heat_map(standings: Sequence[HostAssessment]) -> HeatMap:
-    """Return the heat map of some hosts, the components with the oddest hosts first."""
+def _components(standings: Iterable[HostAssessment]) -> list[str]:
+    """Return the components with the oddest hosts first."""
     most: dict[str, float] = {}
     for sign in (sign for standing in standings for sign in standing.signs):
         most[sign.component] = max(most.get(sign.component, 0.0), abs(sign.score))
-    components = tuple(sorted(most, key=lambda name: -most[name]))
-    return HeatMap(components, tuple((standing, _cells(standing, components)) for standing in standings))
+    return sorted(most, key=lambda name: -most[name])
 
 
-def _cells(standing: HostAssessment, components: Sequence[str]) -> tuple[HostCell, ...]:
-    largest: dict[str, MetricDeviation] = {}
-    for sign in standing.signs:  # the largest deviation comes first
-        largest.setdefault(sign.component, sign)
-    return tuple(_cell(standing.host, name, largest.get(name)) for name in components)
+def _cells(standing: HostAssessment, components: Iterable[str]) -> list[_Cell]:
+    largest = {sign.component: sign for sign in reversed(standing.signs)}  # the largest deviation comes first
+    return [_cell(standing.host, name, largest.get(name)) for name in components]
 
 
-def _cell(host: str, component: str, sign: MetricDeviation | None) -> HostCell:
+def _cell(host: str, component: str, sign: MetricDeviation | None) -> _Cell:
     if sign is None:
-        return HostCell(None, "", f"{host}, {component}: nothing to compare")
+        return _Cell(None, "", f"{host}, {component}: nothing to compare")
     level = sum(abs(sign.score) >= bound for bound in _LEVELS)
     bars = score(abs(sign.score))
-    return HostCell(level, bars, f"{host}, {component}: {bars} of the bar; {in_words(sign)}")
+    return _Cell(level, bars, f"{host}, {component}: {bars} of the bar; {in_words(sign)}")
 
 
-def render_fleet(report: FleetReport) -> str:
-    """Return the page of a fleet: one offline HTML file."""
+def render_fleet(result: FleetResult) -> str:
+    """Return the HTML page of a fleet."""
+    verdict = result.verdict
+    displayed = verdict.standings[: max(MAX_SHOWN, len(verdict.odd))] if verdict else ()
+    components = _components(displayed)
     return (
         environment()
         .get_template("fleet.html.j2")
-        .render(report=report, map=heat_map(report.displayed), version=__version__, in_words=in_words, score=score)
+        .render(
+            result=result,
+            headline=headline(result),
+            partly_judged=_partly_judged(result),
+            components=components,
+            rows=[(standing, _cells(standing, components)) for standing in displayed],
+            version=__version__,
+            in_words=in_words,
+            score=score,
+        )
     )

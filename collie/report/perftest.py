@@ -1,4 +1,4 @@
-"""An anomaly as perftest commands, to paste or as a shell script that compares them."""
+"""An anomaly as perftest commands."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
 from collie import __version__
 from collie.inventory.hosts import Host
 from collie.perftest.case import PerftestCase
 from collie.perftest.command import Expression, PerftestCommand, PerftestDifference, PerftestPair
+from collie.report.html.page import environment
 from collie.report.json.objects import Json, plain
-from collie.workloads.units import format_list
+from collie.workloads.units import format_value
 
 FIRST_PORT = 18515
 """perftest's default. Each further pair listens on the next port."""
@@ -22,11 +21,7 @@ SECONDS = 10
 
 
 def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
-    """Return the commands of an anomaly and of its plain sibling as shell lines with comments.
-
-    If perftest cannot express the anomaly, the lines are a comment with the reasons. Without `hosts`, by role, device,
-    GID index and address of each are variables.
-    """
+    """Return shell lines with comments. Without `hosts`, by role, they contain variables."""
     lines = [f"# {line}" for line in _explanation(case)]
     if case.anomaly.is_faithful:
         lines += ["", "# GID: index of the RoCE v2 GID, see /sys/class/infiniband/DEVICE/ports/1/gid_attrs/types."]
@@ -39,20 +34,10 @@ def render_commands(case: PerftestCase, hosts: Mapping[str, Host] | None = None)
 
 
 def render_script(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -> str:
-    """Return a POSIX shell script that runs the anomaly and its plain sibling over SSH and compares them.
-
-    Without `hosts`, by role, the script takes everything from its environment.
-    """
-    environment = Environment(
-        loader=PackageLoader("collie.report"),
-        autoescape=select_autoescape(["html"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    """Return a shell script that runs the anomaly and its plain sibling over SSH and compares them."""
     runs = {"sibling": _runs(case.sibling), "anomaly": _runs(case.anomaly)}
-    return environment.get_template("perftest.sh.j2").render(
+    plain_text = environment().overlay(autoescape=False, keep_trailing_newline=True)
+    return plain_text.get_template("perftest.sh.j2").render(
         version=__version__,
         explanation=list(_explanation(case)),
         settings=_settings(case, hosts or {}),
@@ -70,8 +55,8 @@ def perftest_json(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
     expression = case.anomaly
     return {
         "expressible": expression.is_faithful,
-        "lacks": [_difference(each) for each in expression.lacks],
-        "differs": [_difference(each) for each in expression.differs],
+        "lacks": plain(expression.lacks),
+        "differs": plain(expression.differs),
         "requires": list(expression.requires),
         "settings": {name: value for row in _settings(case, hosts or {}) for name, value in row.items()},
         "commands": [_pair(number, pair) for number, pair in enumerate(expression.pairs)],
@@ -80,22 +65,15 @@ def perftest_json(case: PerftestCase, hosts: Mapping[str, Host] | None = None) -
 
 
 def command_line(command: PerftestCommand, number: int, seconds: str = str(SECONDS)) -> str:
-    """Return a process as a shell command, with host-dependent values in variables such as `$DEVICE_A`.
-
-    Pair `number`, from 0, decides the port. `seconds` can be a variable.
-    """
+    """Return a process as a shell command, with variables such as `$DEVICE_A`. Pair `number` decides the port."""
     role = command.role.upper()
     prefix = [f"numactl -N $NODE_{role} -m $NODE_{role}"] if command.numa_node else []
     here = f"-d $DEVICE_{role} -x $GID_{role} -p {FIRST_PORT + number}"
-    server = [_address(command)] if command.server else []
+    address = "localhost" if _is_own(command) else f"$ADDRESS_{command.server.upper()}"
+    server = [address] if command.server else []
     return " ".join(
         [*prefix, command.argv[0], here, shlex.join(command.argv[1:]), f"-D {seconds} -F --report_gbits", *server]
     )
-
-
-def _address(command: PerftestCommand) -> str:
-    """Return the server's address for a client. On the same host any name works, except for RDMA-CM."""
-    return "localhost" if _is_own(command) else f"$ADDRESS_{command.server.upper()}"
 
 
 def _is_own(client: PerftestCommand) -> bool:
@@ -118,14 +96,8 @@ def _explanation(case: PerftestCase) -> Iterator[str]:
 
 
 def _difference_text(difference: PerftestDifference) -> str:
-    asked, runs = _shown(difference.asked), _shown(difference.runs)
+    asked, runs = format_value(difference.asked), format_value(difference.runs)
     return f"{difference.field} {runs} instead of {asked}: {difference.reason}"
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple):
-        return format_list(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _commands(case: PerftestCase) -> list[PerftestCommand]:
@@ -174,10 +146,7 @@ def _listed(pairs: Sequence[PerftestPair]) -> Iterator[str]:
 
 
 def _runs(expression: Expression) -> list[dict[str, str | int]]:
-    """Return both lines of each pair, and the end that reports received traffic.
-
-    Loopback traffic crosses no port. Beside other traffic it is left out of the comparison.
-    """
+    # Loopback traffic crosses no port. Beside other traffic it is not compared.
     alone = all(pair.flow.is_loopback for pair in expression.pairs)
     return [
         {
@@ -198,12 +167,3 @@ def _pair(number: int, pair: PerftestPair) -> Json:
         return {"host": command.role, "command": command_line(command, number), "numa_node": command.numa_node}
 
     return {"flow": pair.flow.name, "server": end(pair.server), "client": end(pair.client)}
-
-
-def _difference(difference: PerftestDifference) -> Json:
-    return {
-        "field": difference.field,
-        "asked": plain(difference.asked),
-        "runs": plain(difference.runs),
-        "reason": difference.reason,
-    }

@@ -30,7 +30,7 @@ def packet_rate(packets_per_second: float | None) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """Format a share, with one decimal if it is small."""
+    """Format a share."""
     if ratio is None:
         return "unknown"
     return format_number(ratio, ".1%" if 0 < ratio < 0.1 else ".0%")
@@ -44,7 +44,7 @@ def times(factor: float) -> str:
 
 
 def victim_kept(victim: Victim) -> str:
-    """Return a victim's loss in words: `keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost`."""
+    """Format a victim's loss: `keeps 3.1 Mbit/s of 27 Mbit/s alone: 89% lost`."""
     lost = "" if victim.lost_ratio is None else f": {percent(victim.lost_ratio)} lost"
     return f"keeps {rate(victim.beside_bps)} of {rate(victim.alone_bps)} alone{lost}"
 
@@ -55,10 +55,7 @@ def runs(count: int) -> str:
 
 
 def name_testbed(testbed: Mapping[str, object]) -> str:
-    """Return the name of a testbed in a campaign's header: `simulated subsystem F`, `hosts a,b; c,d` for two pairs.
-
-    Several devices of one host are noted, because their traffic is not between hosts.
-    """
+    """Name the testbed of a header: `simulated subsystem F`, `hosts a,b; c,d` for two pairs."""
     kind = str(testbed.get("kind", "testbed"))
     pairs = testbed.get("pairs")
     of_hosts = "; ".join(map(str, pairs)) if isinstance(pairs, list) else testbed.get("name")
@@ -73,7 +70,7 @@ def name_testbed(testbed: Mapping[str, object]) -> str:
 
 
 def show(dimension: str, value: Any) -> str:
-    """Format a feature's value as in a workload file: `64 KiB`, `[SEND, READ]`, `true`."""
+    """Format a value as in a workload file: `64 KiB`, `[SEND, READ]`, `true`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):

@@ -17,7 +17,7 @@ import pytest
 from collie import ports
 from collie.app import fleets
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.fleet import ATTEMPTS, Battery, fitted
+from collie.campaign.fleet import ATTEMPTS, Battery, BatteryResults, fitted
 from collie.campaign.safety import Guard
 from collie.cli.fleet import exit_code_of
 from collie.cli.main import run
@@ -158,16 +158,15 @@ def test_what_cannot_be_meant_is_refused(argv: list[str], said: str, capsys: pyt
 
 
 def test_names_are_escaped_in_the_page(tmp_path: Path) -> None:
-    from collie.report.fleet import FleetReport, render_fleet
+    from collie.report.fleet import render_fleet
 
     result = _fleet(6, {"host-002": FaultKind.BIT_ERRORS})
     assert result.verdict is not None
     evil = "<script>alert(1)</script>"
     standings = tuple(replace(standing, host=evil) for standing in result.verdict.standings)
-    report = FleetReport(
-        evil, 6, replace(result.verdict, standings=standings), {evil: evil}, (evil,), {evil: evil}, evil, 1, 1.0
-    )
-    assert "<script" not in render_fleet(report)
+    survey = BatteryResults(failures={evil: evil}, incomplete={evil}, left_out={evil: evil}, ended_by=evil, runs=1)
+    result = replace(result, name=evil, survey=survey, verdict=replace(result.verdict, standings=standings))
+    assert "<script" not in render_fleet(result)
 
 
 def test_a_host_that_cannot_be_reached_is_left_out_and_said() -> None:

@@ -106,11 +106,11 @@ def test_the_page_names_only_what_is_not_plain() -> None:
     store = MemoryStore(HEADER)
     fill(store)
     views = {item.anomaly.id: item for item in campaign_view(store, ReportContext(space=SPACE)).findings}
-    assert [(row.dimension, row.here, row.plain) for row in views["a1"].differences] == [
+    assert [(row.name, row.here, row.plain) for row in views["a1"].differences] == [
         ("opcode", "SEND", "WRITE"),
         ("qps", "64", "8"),
     ]
-    assert [(row.text, row.here, row.plain) for row in views["a2"].conditions] == [
+    assert [(row.name, row.here, row.plain) for row in views["a2"].conditions] == [
         ("wqe_batch >= 8", "8", "1"),
         (str(views["a2"].anomaly.mfs.conditions[1]), "true", "false"),
     ]

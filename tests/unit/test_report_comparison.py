@@ -13,7 +13,6 @@ from collie.inventory.fingerprint import Fingerprint
 from collie.report.html.comparison import (
     ComparisonPage,
     Likeness,
-    RegionRuns,
     SeverityChange,
     compare_campaigns,
     same_anomaly,
@@ -97,9 +96,9 @@ def test_a_changed_severity_is_named(a1: Anomaly) -> None:
 
 def test_a_missing_anomaly_is_told_with_what_was_measured_there(a1: Anomaly) -> None:
     (missing,) = compared([a1], []).only_here
-    assert missing.elsewhere == RegionRuns(runs=9, showed=9, normal=0)  # a tenth run could not be set up
+    assert (missing.runs, missing.showed, missing.normal) == (9, 9, 0)  # a tenth run could not be set up
     (unseen,) = compared([a1], [], with_runs=False).only_here
-    assert unseen.elsewhere == RegionRuns(0, 0, 0)
+    assert (unseen.runs, unseen.showed, unseen.normal) == (0, 0, 0)
     page = Page(render_comparison(compared([a1], [], with_runs=False)))
     assert "old ran nothing inside its conditions: it cannot tell whether it has it." in page.text
 

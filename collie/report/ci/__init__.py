@@ -1,1 +1,1 @@
-"""Formats for CI and monitoring: JUnit, Markdown, Prometheus."""
+"""Formats for CI and monitoring."""

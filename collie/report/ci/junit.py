@@ -1,8 +1,4 @@
-"""A gate as JUnit XML for Jenkins, GitLab and GitHub actions, with a case per compared workload.
-
-`failure` is new or worse, `skipped` is unsupported. An undecided case is an `error` if it fails the gate, else
-`skipped`. Each case has the command that reproduces it.
-"""
+"""A gate as JUnit XML, with a case per compared workload."""
 
 from __future__ import annotations
 
@@ -24,11 +20,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def write_junit(path: Path, summary: GateSummary, context: GateContext) -> None:
-    """Write the result of a gate.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
+    """Write the result of a gate. Raises `UsageError` if it cannot."""
     suite = _suite(context)
     suite.add_property("effort", effort(summary))
     for result in summary.results:
@@ -37,11 +29,7 @@ def write_junit(path: Path, summary: GateSummary, context: GateContext) -> None:
 
 
 def write_failed_junit(path: Path, context: GateContext, problem: str) -> None:
-    """Write the result of a gate that could not measure.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
+    """Write the result of a gate that could not measure. Raises as `write_junit`."""
     suite, case = _suite(context), TestCase("testbed", "collie.gate")
     case.result = [Error(_clean(problem), "could not measure")]
     suite.add_testcase(case)
@@ -103,5 +91,4 @@ def _lines(result: CaseResult, context: GateContext) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """Remove characters that XML cannot hold, because a host can print any."""
     return _NOT_IN_XML.sub("", text)

@@ -1,4 +1,4 @@
-"""A gate as Markdown, for the summary of a CI job."""
+"""A gate as Markdown."""
 
 from __future__ import annotations
 
@@ -28,11 +28,7 @@ _FOLDED = (Change.STILL,)
 
 
 def write_markdown(path: Path, summary: GateSummary, context: GateContext) -> None:
-    """Append the result of a gate to a file that all steps of a CI job share.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
+    """Append the result of a gate, because all steps of a CI job share the file. Raises `UsageError` if it cannot."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(open_output(path, FOR_OTHERS, append=True), "a", encoding="utf-8") as file:
@@ -83,5 +79,5 @@ def _escaped(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return text as code. A bar ends a table cell even there."""
+    # A bar ends a table cell even in code.
     return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"

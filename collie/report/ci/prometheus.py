@@ -1,13 +1,9 @@
-"""The state of a campaign in the text format of Prometheus, for node_exporter's textfile collector.
-
-Base units, `_total` for counters, one series per campaign, no label per workload. Unknown values are omitted.
-"""
+"""The state of a campaign as a textfile for node_exporter. Unknown values are omitted."""
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from collie.campaign.progress import CampaignProgress
@@ -18,31 +14,19 @@ SUFFIX = ".prom"
 """node_exporter reads no other files."""
 
 Labels = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Metric:
-    """A metric with its samples.
-
-    Attributes:
-        samples: value by additional labels. None is omitted.
-    """
-
-    name: str
-    kind: str
-    help: str
-    samples: tuple[tuple[Labels, float | None], ...]
+Samples = Sequence[tuple[Labels, float | None]]
 
 
 def render_metrics(header: CampaignHeader, standing: CampaignProgress, updated: str, *, running: bool) -> str:
     """Return the textfile of a campaign. `updated` is RFC 3339."""
     common = {"campaign": header.campaign, "testbed": name_testbed(header.testbed)}
     lines = []
-    for metric in _metrics(standing, updated, running):
-        known = [(labels, value) for labels, value in metric.samples if value is not None]
+    for name, text, samples in _metrics(standing, updated, running):
+        known = [(labels, value) for labels, value in samples if value is not None]
         if known:
-            lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
-            lines += [f"{metric.name}{_labels({**common, **labels})} {float(value)!r}" for labels, value in known]
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+            lines += [f"{name}{_labels({**common, **labels})} {float(value)!r}" for labels, value in known]
     return "\n".join(lines) + "\n"
 
 
@@ -53,41 +37,28 @@ def _timestamp(rfc3339: str) -> float | None:
         return None
 
 
-def _metrics(standing: CampaignProgress, updated: str, running: bool) -> Iterator[_Metric]:
-    def counter(name: str, text: str, value: float | None) -> _Metric:
-        return _Metric(name, "counter", text, (({}, value),))
-
-    def gauge(name: str, text: str, value: float | None) -> _Metric:
-        return _Metric(name, "gauge", text, (({}, value),))
+def _metrics(standing: CampaignProgress, updated: str, running: bool) -> Iterator[tuple[str, str, Samples]]:
+    def metric(name: str, text: str, value: float | None) -> tuple[str, str, Samples]:
+        return name, text, [({}, value)]
 
     symptoms = Tally(found.symptom for found in standing.anomalies.values())
+    by_symptom = [({"symptom": symptom}, count) for symptom, count in sorted(symptoms.items())]
+    losses = [({"host": name}, host.lost) for name, host in standing.hosts.items()]
     worst = standing.anomalies[standing.worst].severity if standing.worst else None
-    yield counter("collie_runs_total", "Runs on record, of every purpose.", standing.runs)
-    yield counter("collie_failed_runs_total", "Runs that could not be set up or cost a host.", standing.failed_runs)
-    yield gauge("collie_anomalies", "Confirmed anomalies.", len(standing.anomalies))
-    yield _Metric(
-        "collie_anomalies_by_symptom",
-        "gauge",
-        "Confirmed anomalies by how they show.",
-        tuple(({"symptom": symptom}, count) for symptom, count in sorted(symptoms.items())),
+    yield metric("collie_runs_total", "Runs on record, of every purpose.", standing.runs)
+    yield metric("collie_failed_runs_total", "Runs that could not be set up or cost a host.", standing.failed_runs)
+    yield metric("collie_anomalies", "Confirmed anomalies.", len(standing.anomalies))
+    yield "collie_anomalies_by_symptom", "Confirmed anomalies by how they show.", by_symptom
+    yield metric("collie_worst_severity_ratio", "Severity of the most severe anomaly.", worst)
+    yield metric(
+        "collie_campaign_elapsed_seconds", "Testbed time that the campaign has used.", standing.elapsed_seconds
     )
-    yield gauge("collie_worst_severity_ratio", "Severity of the most severe anomaly.", worst)
-    yield gauge("collie_campaign_elapsed_seconds", "Testbed time that the campaign has used.", standing.elapsed_seconds)
-    yield gauge("collie_campaign_wall_seconds", "Time since this process began.", standing.wall_seconds)
-    yield gauge("collie_campaign_budget_used_ratio", "Share of the budget that is used up.", standing.budget_ratio)
-    yield gauge("collie_campaign_left_seconds", "Time until the budget is spent.", standing.left_seconds)
-    yield gauge("collie_campaign_running", "1 while a process is at the campaign.", int(running))
-    yield gauge(
-        "collie_campaign_updated_timestamp_seconds",
-        "When these figures were taken.",
-        _timestamp(updated),
-    )
-    yield _Metric(
-        "collie_host_losses_total",
-        "counter",
-        "How often a host under test went down.",
-        tuple(({"host": name}, host.lost) for name, host in standing.hosts.items()),
-    )
+    yield metric("collie_campaign_wall_seconds", "Time since this process began.", standing.wall_seconds)
+    yield metric("collie_campaign_budget_used_ratio", "Share of the budget that is used up.", standing.budget_ratio)
+    yield metric("collie_campaign_left_seconds", "Time until the budget is spent.", standing.left_seconds)
+    yield metric("collie_campaign_running", "1 while a process is at the campaign.", int(running))
+    yield metric("collie_campaign_updated_timestamp_seconds", "When these figures were taken.", _timestamp(updated))
+    yield "collie_host_losses_total", "How often a host under test went down.", losses
 
 
 def _labels(labels: Labels) -> str:

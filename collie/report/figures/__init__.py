@@ -1,1 +1,1 @@
-"""Pictures as geometry: charts, strips, maps of severity."""
+"""Charts, strips and maps of severity."""

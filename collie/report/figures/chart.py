@@ -1,7 +1,4 @@
-"""Charts over time, as geometry. The template draws them in the page's colours.
-
-A chart has panels above each other over one time axis. Units are CSS pixels at the page's normal text size.
-"""
+"""Charts over time as geometry in CSS pixels: panels over one time axis."""
 
 from __future__ import annotations
 
@@ -14,14 +11,13 @@ from collie.workloads.units import format_count, format_seconds
 
 MAX_PANELS = 8
 MAX_POINTS = 2500
-"""Per panel, more than a reader can distinguish."""
 
 _WIDTH = 760.0
 _LEFT, _RIGHT = 52.0, 14.0
 _TITLE, _GAP, _FOOT = 20.0, 16.0, 40.0
 _PANEL_HEIGHT = 76.0
+_TIME_UNITS = ((3600.0, "hours"), (60.0, "minutes"))
 _MIN_FOUND_HEIGHT, _FOUND_STEP = 110.0, 16.0
-"""Of the chart of anomalies. Each label has its own line, so no two overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """The runs for which a strategy drove one counter."""
+    """Runs that drove one counter."""
 
     counter: str
     points: tuple[Point, ...]
@@ -52,11 +48,7 @@ class Driven:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One reading of every host over one run.
-
-    Attributes:
-        hosts: (seconds, value) by host. None marks a gap.
-    """
+    """One reading over one run: (seconds, value) by host. None is a gap."""
 
     name: str
     title: str
@@ -64,13 +56,13 @@ class Trace:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share, 0 to 1."""
+        """Whether values are 0 to 1."""
         return self.name.endswith("_ratio")
 
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A line in a panel: an SVG path and its line style."""
+    """An SVG path and its style."""
 
     path: str
     style: str
@@ -87,12 +79,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One set of axes.
-
-    Attributes:
-        ticks: of the vertical axis.
-        lines: the last one on top.
-    """
+    """One set of axes. `ticks` are those of the vertical axis."""
 
     title: str
     top: float
@@ -104,14 +91,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart.
-
-    Attributes:
-        left, right: ends of the time axis.
-        ticks, title: of the time axis.
-        words: alternative text.
-        rules: dashed lines through every panel.
-    """
+    """A chart with the ends, ticks and title of its time axis, and rules through every panel."""
 
     width: float
     height: float
@@ -125,7 +105,7 @@ class Chart:
 
 
 def found_chart(tracks: Sequence[tuple[str, Sequence[AnomalyMarker]]], end_seconds: float) -> Chart:
-    """Draw the number of known anomalies over time, one panel per track of (title, anomalies)."""
+    """Draw the number of known anomalies over time. A track, (title, anomalies), has a panel."""
     across, ticks, title = _time_axis(end_seconds)
     panels: list[Panel] = []
     for name, found in tracks:
@@ -156,7 +136,7 @@ def _found_panel(title: str, found: Sequence[AnomalyMarker], across: Scale, top:
 
 
 def driven_chart(driven: Sequence[Driven], found: Sequence[AnomalyMarker], end_seconds: float) -> Chart:
-    """Draw each driven counter, one point per run. Dashed lines are anomalies."""
+    """Draw each driven counter, one point per run."""
     across, ticks, title = _time_axis(end_seconds)
     panels = []
     for item, (top, bottom) in zip(driven, _rows(len(driven)), strict=True):
@@ -172,7 +152,7 @@ def driven_chart(driven: Sequence[Driven], found: Sequence[AnomalyMarker], end_s
 
 
 def trace_chart(traces: Sequence[Trace]) -> Chart:
-    """Draw readings of one run over time, a line per host."""
+    """Draw readings of one run, a line per host."""
     moments = [seconds for trace in traces for _, samples in trace.hosts for seconds, _ in samples]
     # A host can sample shortly before the first one starts to send.
     across = Scale(min(0.0, *moments), max(1e-3, *moments), _LEFT, _WIDTH - _RIGHT)
@@ -191,12 +171,12 @@ def trace_chart(traces: Sequence[Trace]) -> Chart:
 
 
 def hosts_of(traces: Iterable[Trace]) -> list[str]:
-    """Return every host with a line. A host has one line style in all panels."""
+    """Return every host with a line."""
     return sorted({host for trace in traces for host, _ in trace.hosts})
 
 
 def thinned(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
-    """Drop normal runs evenly down to a limit. Anomalous ones stay."""
+    """Drop normal runs evenly down to a limit."""
     normal = [point for point in points if not point.anomalous]
     stride = -(-len(normal) // most) or 1
     kept = {id(point) for point in normal[::stride]}
@@ -231,19 +211,10 @@ def _rows(count: int) -> list[tuple[float, float]]:
 
 
 def _time_axis(end_seconds: float) -> tuple[Scale, tuple[Tick, ...], str]:
-    factor, unit = _time_unit(end_seconds)
+    factor, unit = next(((f, unit) for f, unit in _TIME_UNITS if end_seconds >= 2 * f), (1.0, "seconds"))
     start, end = _LEFT, _WIDTH - _RIGHT
-    return (
-        Scale(0.0, end_seconds, start, end),
-        Scale(0.0, end_seconds / factor, start, end).ticks(9),
-        f"testbed time, {unit}",
-    )
-
-
-def _time_unit(seconds: float) -> tuple[float, str]:
-    if seconds >= 2 * 3600:
-        return 3600.0, "hours"
-    return (60.0, "minutes") if seconds >= 120 else (1.0, "seconds")
+    ticks = Scale(0.0, end_seconds / factor, start, end).ticks(9)
+    return Scale(0.0, end_seconds, start, end), ticks, f"testbed time, {unit}"
 
 
 def _polyline(samples: Iterable[tuple[float, float | None]], across: Scale, up: Scale) -> str:

@@ -1,4 +1,4 @@
-"""Scales of figures: positions of values, and their labels. Pure."""
+"""Scales of figures."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from collie.workloads.units import format_number
 
 _DECADES_FOR_A_LOGARITHM = 3
-"""Values that span more than this are drawn on a logarithmic scale."""
 _INTERVALS = 2
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A labelled place on an axis."""
+    """A label on an axis."""
 
     at: float
     label: str
@@ -24,11 +23,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A mapping from values to places.
-
-    Attributes:
-        low, high: values at both ends, different, and above 0 if logarithmic.
-    """
+    """A mapping of values from `low` to `high`, above 0 if logarithmic, to places from `start` to `end`."""
 
     low: float
     high: float
@@ -37,7 +32,7 @@ class Scale:
     logarithmic: bool = False
 
     def place(self, value: float) -> float:
-        """Return the place of a value to a tenth of a unit."""
+        """Return a place to a tenth of a unit."""
         low, high, at = self.low, self.high, value
         if self.logarithmic:
             low, high, at = math.log10(low), math.log10(high), math.log10(at)
@@ -46,19 +41,17 @@ class Scale:
     def ticks(
         self, most: int, write: Callable[[float], str] | None = None, *, least_step: float = 0.0
     ) -> tuple[Tick, ...]:
-        """Return about `most` round values with their places, formatted by `write`.
-
-        `least_step` is 1 for counts. A logarithmic scale ignores it.
-        """
+        """Return about `most` round values. A logarithmic scale ignores `least_step`."""
         if self.logarithmic:
             values = _decades(self.low, self.high, most)
         else:
-            values = _round_values(self.low, self.high, max(least_step, _step(self.low, self.high, most)))
+            step = max(least_step, _round_step((self.high - self.low) / max(most - 1, 1)))
+            values = _round_values(self.low, self.high, step)
         return tuple(Tick(self.place(value), (write or engineering)(value)) for value in values)
 
 
 def scale_of(values: Iterable[float], start: float, end: float, *, decades: bool = True) -> Scale:
-    """Return a scale for all values: from 0 on, or logarithmic if they span decades and `decades` allows it."""
+    """Return a scale for all values: from 0 on, or logarithmic if they span three decades."""
     known = list(values)
     low, high = min(known), max(known)
     if decades and low > 0 and high > low * 10**_DECADES_FOR_A_LOGARITHM:
@@ -70,15 +63,11 @@ def scale_of(values: Iterable[float], start: float, end: float, *, decades: bool
 
 
 def engineering(value: float) -> str:
-    """Format a number, a large one with a prefix: `1.65M`, `850k`, `0.25`."""
+    """Format a number: `1.65M`, `850k`, `0.25`."""
     for factor, prefix in _PREFIXES:
         if abs(value) >= factor * (1 - 1e-9):
             return f"{value / factor:.4g}{prefix}"
     return format_number(value, ".4g")
-
-
-def _step(low: float, high: float, most: int) -> float:
-    return _round_step((high - low) / max(most - 1, 1))
 
 
 def _round_values(low: float, high: float, step: float) -> list[float]:
@@ -87,7 +76,7 @@ def _round_values(low: float, high: float, step: float) -> list[float]:
 
 
 def _round_step(least: float) -> float:
-    """Return the smallest of 1, 2 and 5 times a power of ten that is at least `least`."""
+    """Return the next of 1, 2 and 5 times a power of ten."""
     decade = 10.0 ** math.floor(math.log10(least))
     return next(factor * decade for factor in (1, 2, 5, 10) if factor * decade >= least * (1 - 1e-9))
 

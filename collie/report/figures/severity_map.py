@@ -1,4 +1,4 @@
-"""A map of severity over two dimensions: its axes, cells and texts. Pure."""
+"""A map of severity over two dimensions: axes, cells and texts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Connected cells with one mechanism, those farthest from the border first."""
+    """Cells with one mechanism that share sides, those farthest from the border first."""
 
     mechanism: str
     cells: tuple[Cell, ...]
 
 
 def regions(kinds: Sequence[Sequence[str | None]]) -> list[Region]:
-    """Return the anomalous regions of a map, largest first. Their cells share sides."""
+    """Return the anomalous regions of a map, largest first."""
     found = []
     seen: set[Cell] = set()
     for row, line in enumerate(kinds):
@@ -61,7 +61,7 @@ def fixed_text(drawn: SeverityMap) -> str:
 
 
 def value_text(name: str, value: Any) -> str:
-    """Format a field's value as input for `--fix`, with exact sizes."""
+    """Format a value as input for `--fix`, with exact sizes."""
     if isinstance(value, tuple):
         return ",".join(_exact_bytes(item) if isinstance(item, int) else str(item) for item in value)
     return _exact_bytes(value) if name.endswith("_bytes") else show(name, value)
@@ -79,7 +79,7 @@ def tick_text(axis: MapAxis, value: Any) -> str:
 
 
 def ticks(axis: MapAxis) -> tuple[list[tuple[float, str]], list[float]]:
-    """Return labelled ticks as (place, label), and the places of unlabelled ones."""
+    """Return labelled ticks as (place, label), and the places of the other ones."""
     if not axis.logarithmic:
         every = -(-len(axis.values) // _MAX_TICKS)
         return [(axis.place(value), tick_text(axis, value)) for value in axis.values[::every]], []
@@ -111,7 +111,7 @@ def _connected(kinds: Sequence[Sequence[str | None]], start: Cell) -> set[Cell]:
 
 
 def _innermost_first(cells: set[Cell]) -> list[Cell]:
-    """Order cells by steps to the region's border, most first, then by distance from their centre."""
+    """Order cells by steps to the border, most first, then by distance from the centre."""
     depth = {cell: 0 for cell in cells if any(other not in cells for other in _around(cell))}
     waiting = deque(sorted(depth))
     while waiting:

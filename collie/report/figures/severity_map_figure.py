@@ -1,8 +1,4 @@
-"""A severity map (`severity_map`) as a figure for a document 16 cm wide.
-
-One cell is one workload, never smoothed. The scale is always 0 to 1, so that two maps compare. A workload that cannot
-run is hatched. Every region is named unless it is too small.
-"""
+"""A severity map as a figure for a document 16 cm wide. The scale is always 0 to 1, so that two maps compare."""
 
 from __future__ import annotations
 
@@ -31,15 +27,12 @@ SUFFIXES: Final = (".svg", ".png")
 
 _WIDTH_INCHES, _HEIGHT_INCHES = 6.3, 4.6
 _DPI: Final = 200
-_COLOURS: Final = "magma_r"
-"""Perceptually uniform, and safe for colour-blind readers."""
+_COLOURS: Final = "magma_r"  # perceptually uniform, and safe for colour-blind readers
 _NORMAL: Final = "#eef0f2"
-_FAINTEST: Final = 0.06
-"""Start of severity in these colours, so that the smallest anomaly is visible."""
+_FAINTEST: Final = 0.06  # the smallest anomaly is visible
 _ZERO: Final = 1e-9
-"""Upper end of the severities of normal workloads, which are 0."""
 _MIN_SHARE: Final = 0.004
-"""Share of all cells from which a further region of a mechanism is named."""
+"""Of all cells. A smaller region is named only if no other has its mechanism."""
 
 _LINE_CHARACTERS: Final = 84
 _LABEL: Final[dict[str, Any]] = {
@@ -57,13 +50,8 @@ Box = tuple[float, float, float, float]
 """Left, lower, right, upper."""
 
 
-def draw_map(drawn: SeverityMap, path: Path) -> Path:
-    """Draw a map into a file.
-
-    Raises:
-        UsageError: the file's name ends in neither .svg nor .png, or it cannot be written.
-    """
-    check_suffix(path)
+def draw_map(drawn: SeverityMap, path: Path) -> None:
+    """Draw a map into an .svg or .png file. Raises `UsageError` if it cannot be written."""
     kind = path.suffix.lower().removeprefix(".")
     import matplotlib
 
@@ -82,15 +70,10 @@ def draw_map(drawn: SeverityMap, path: Path) -> Path:
                 figure.savefig(file, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
         except OSError as error:
             raise UsageError(f"--output {path} cannot be written: {(error.strerror or str(error)).lower()}") from None
-    return path
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a file name without a supported suffix.
-
-    Raises:
-        UsageError: its name ends in neither .svg nor .png.
-    """
+    """Raise `UsageError` for a name that ends in neither .svg nor .png."""
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"--output {path} should end in {' or '.join(SUFFIXES)}")
 
@@ -148,7 +131,6 @@ def _cells(figure: Figure, axes: Axes, drawn: SeverityMap) -> None:
 
 
 def _borders(axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]]) -> None:
-    """Draw the borders of anomalous cells and between mechanisms."""
     from matplotlib.collections import LineCollection
 
     begins: list[list[tuple[float, float]]] = []
@@ -190,7 +172,6 @@ def _legend(figure: Figure, axes: Axes, drawn: SeverityMap) -> None:
 
 
 def _labels(axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]]) -> None:
-    """Name each region inside, or beside it with a line if the name does not fit."""
     found = regions(kinds)
     if not found:
         axes.text(0.5, 0.4, "nothing is anomalous here", transform=axes.transAxes, ha="center", va="center")
@@ -205,10 +186,7 @@ def _labels(axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]
 
 
 class _Labels:
-    """Places names without covering other names, the base workload's star or, if possible, other regions.
-
-    Units are pixels of the finished layout.
-    """
+    """Writes names inside regions or beside them, without overlap. Units are pixels of the finished layout."""
 
     def __init__(self, axes: Axes, drawn: SeverityMap, kinds: Sequence[Sequence[str | None]]) -> None:
         self._axes, self._drawn, self._kinds = axes, drawn, kinds
@@ -221,7 +199,7 @@ class _Labels:
             self._taken.append(_box(star, 14 * self._point, 14 * self._point))
 
     def put(self, region: Region) -> None:
-        """Write the name of a region if there is room."""
+        """Write a name if there is room."""
         words = region.mechanism.split("_")
         half = min(
             range(1, len(words)), key=lambda cut: abs(len("_".join(words[:cut])) * 2 - len(region.mechanism)), default=0
@@ -285,10 +263,8 @@ class _Labels:
 
     def _centre(self, cell: Cell) -> Pixels:
         row, column = cell
-        return (
-            (self._columns[column] + self._columns[column + 1]) / 2,
-            (self._rows[row] + self._rows[row + 1]) / 2,
-        )
+        x, y = self._columns[column : column + 2], self._rows[row : row + 2]
+        return sum(x) / 2, sum(y) / 2
 
     def _pixels(self, x: float, y: float) -> Pixels:
         right, up = self._axes.transData.transform((x, y)).tolist()

@@ -1,7 +1,4 @@
-"""A workload feature as a strip of its ladder: one cell per step, filled inside the conditions.
-
-It shows the range that an anomaly needs, and the positions of the simplest and the plain workload in the dimension.
-"""
+"""A minimal feature set as strips: a feature's ladder, filled inside the conditions."""
 
 from __future__ import annotations
 
@@ -20,19 +17,13 @@ MAX_CELLS = 24
 _WIDTH = 760.0
 _LEFT = 168.0
 _ROW, _CELL_HEIGHT = 50.0, 18.0
-_CHARACTER = 7.7
-"""Width of a character at label size, larger than in most fonts."""
+_CHARACTER = 7.7  # wider than in most fonts
 _APART = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class LadderCell:
-    """One step of a ladder.
-
-    Attributes:
-        inside: whether every condition on the feature holds.
-        here, plain: whether the simplest or the plain workload has this value.
-    """
+    """A step of a ladder: inside the conditions, and of the simplest or of the plain workload."""
 
     x: float
     width: float
@@ -43,12 +34,7 @@ class LadderCell:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """One feature.
-
-    Attributes:
-        labels: (middle, text) of the labelled values.
-        words: alternative text.
-    """
+    """One feature with (middle, text) of the labelled values."""
 
     feature: str
     y: float
@@ -68,12 +54,12 @@ class Strips:
 
     @property
     def words(self) -> str:
-        """The alternative text."""
+        """Alternative text."""
         return "; ".join(strip.words for strip in self.strips)
 
 
 def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
-    """Draw every feature with a condition in an MFS. `workload` is the simplest one that shows the anomaly."""
+    """Draw every feature of an MFS. `workload` is the simplest that shows the anomaly."""
     features = list(dict.fromkeys(condition.dimension for condition in mfs.conditions))
     strips = tuple(
         _strip(feature, [c for c in mfs.conditions if c.dimension == feature], workload, space, row * _ROW + 8)
@@ -83,7 +69,7 @@ def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
 
 
 def steps_of(feature: str, space: Space, *also: Any) -> tuple[Any, ...]:
-    """Return the values of a feature that get a cell: its ladder and the values in `also`."""
+    """Return the ladder of a feature, thinned to `MAX_CELLS`, with the values in `also`."""
     steps = _steps(feature, space)
     if any(isinstance(step, str | bool | tuple) for step in (*steps, *also)):
         return tuple(dict.fromkeys((*steps, *also)))
@@ -108,7 +94,6 @@ def _steps(feature: str, space: Space) -> Sequence[Any]:
 
 
 def _spread(steps: Sequence[Any], most: int) -> list[Any]:
-    """Drop steps evenly down to a limit, except both ends."""
     if len(steps) <= most:
         return list(steps)
     return [steps[round(index * (len(steps) - 1) / (most - 1))] for index in range(most)]
@@ -129,7 +114,7 @@ def _strip(feature: str, conditions: Sequence[Condition], workload: Workload, sp
 
 
 def _labels(feature: str, steps: Sequence[Any], cells: Sequence[LadderCell]) -> tuple[tuple[float, str], ...]:
-    """Choose the labelled values: ends of the range, here, plain, both ends, then any that fit."""
+    """Label the ends of the range, here, plain, both ends, then any that fit."""
     taken: list[tuple[float, float]] = []
     labels = []
     for index in _by_weight(cells):
@@ -145,10 +130,7 @@ def _labels(feature: str, steps: Sequence[Any], cells: Sequence[LadderCell]) -> 
 
 def _by_weight(cells: Sequence[LadderCell]) -> Iterable[int]:
     last = len(cells) - 1
-    borders = [i for i in range(last + 1) if cells[i].inside and (i in (0, last) or not _both_inside(cells, i))]
+    inside = [cell.inside for cell in cells]
+    borders = [i for i in range(last + 1) if inside[i] and (i in (0, last) or not (inside[i - 1] and inside[i + 1]))]
     marked = [i for i in range(last + 1) if cells[i].here or cells[i].plain]
     return dict.fromkeys([*borders, *marked, 0, last, *range(last + 1)])
-
-
-def _both_inside(cells: Sequence[LadderCell], index: int) -> bool:
-    return cells[index - 1].inside and cells[index + 1].inside

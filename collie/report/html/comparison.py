@@ -1,42 +1,36 @@
-"""A comparison of two campaigns: anomalies of one, of both, and whether the two are comparable.
+"""A comparison of two campaigns.
 
 1. Two anomalies are the same if their symptoms are related and the conditions of one hold for the simplest workload of
    the other. Names do not count.
-2. A campaign can lack an anomaly because it did not look. The page therefore counts its runs inside the conditions, and
-   how many were normal.
-3. Severity is that of the workload that revealed the anomaly. The page notes it if these workloads differ.
-4. Results of different testbeds are shown, and the page begins with the differences.
+2. A campaign can lack an anomaly because it did not look. Therefore its runs inside the conditions are counted.
+3. Severity is that of the workload that revealed the anomaly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from collie.app.report_context import ReportContext
 from collie.inventory.fingerprint import HostDifference, compare
 from collie.ports import CampaignHeader, CampaignStore, RunRecord
-from collie.report.figures.chart import AnomalyMarker
 from collie.report.html.finding import kinds_of
-from collie.report.html.view import elapsed_seconds
 from collie.search.anomaly import Anomaly
 
 _EQUAL_SEVERITY = 0.1
-"""Severities closer than this are equal: confirmations of one workload differ as much."""
+"""Confirmations of one workload differ as much."""
 
 
 class Likeness(StrEnum):
-    """Whether two testbeds are the same, according to their fingerprints."""
+    """Whether two testbeds have equal fingerprints."""
 
     SAME = "same"
     UNLIKE = "unlike"
     UNKNOWN = "unknown"
-    """One campaign has no fingerprint."""
 
 
 class SeverityChange(StrEnum):
-    """An anomaly's severity against the other campaign."""
+    """Severity against the other campaign."""
 
     WORSE = "worse"
     MILDER = "milder"
@@ -45,12 +39,7 @@ class SeverityChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedCampaign:
-    """One of the two campaigns.
-
-    Attributes:
-        name: its name, or its directory when both have one name.
-        kinds: its anomalies that no other explains, the most severe first.
-    """
+    """One of the two campaigns. `kinds` are its anomalies that no other explains, the most severe first."""
 
     name: str
     header: CampaignHeader
@@ -58,39 +47,15 @@ class ComparedCampaign:
     kinds: tuple[Anomaly, ...]
     records: tuple[RunRecord, ...]
 
-    @property
-    def elapsed_seconds(self) -> float:
-        """Testbed time of its runs."""
-        return elapsed_seconds(self.records)
-
-    @property
-    def found(self) -> tuple[AnomalyMarker, ...]:
-        """Its anomalies in the order found."""
-        return tuple(
-            AnomalyMarker(kind.id, kind.found_at_seconds)
-            for kind in sorted(self.kinds, key=lambda kind: kind.found_at_seconds)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RegionRuns:
-    """The runs of a campaign inside the conditions of an anomaly that it lacks.
-
-    Attributes:
-        showed: those with a related symptom.
-    """
-
-    runs: int
-    showed: int
-    normal: int
-
 
 @dataclass(frozen=True, slots=True)
 class OnlyOne:
-    """An anomaly of one campaign."""
+    """An anomaly of one campaign, and the runs of the other one inside its conditions."""
 
     anomaly: Anomaly
-    elsewhere: RegionRuns
+    runs: int
+    showed: int
+    normal: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +73,10 @@ class InBoth:
             return SeverityChange.ALIKE
         return SeverityChange.WORSE if difference > 0 else SeverityChange.MILDER
 
-    @property
-    def same_workload(self) -> bool:
-        """Whether both campaigns found it with the same workload."""
-        return self.here.found_as == self.there.found_as
-
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPage:
-    """The page.
-
-    Attributes:
-        hosts: known differences of the testbeds.
-        only_here, only_there: the most severe first.
-        both: those worse here first. An anomaly that is split in two there appears twice.
-    """
+    """The page. An anomaly that is two there appears twice in `both`."""
 
     here: ComparedCampaign
     there: ComparedCampaign
@@ -140,7 +94,7 @@ class ComparisonPage:
 
     @property
     def differing_fields(self) -> list[str]:
-        """Fingerprint fields that can change results and are not known to be equal."""
+        """Fields that can change results and are not known to be equal."""
         unlike = (found.field for host in self.hosts for found in host.differences if found.changes_results)
         return list(dict.fromkeys(unlike))
 
@@ -148,7 +102,7 @@ class ComparisonPage:
 def compare_campaigns(
     here: CampaignStore, here_context: ReportContext, there: CampaignStore, there_context: ReportContext
 ) -> ComparisonPage:
-    """Compare two campaigns, finished or not."""
+    """Compare two campaigns."""
     alike = here.header.campaign == there.header.campaign
     one, other = (
         _side(context.place if alike else store.header.campaign, store, context)
@@ -161,8 +115,8 @@ def compare_campaigns(
         here=one,
         there=other,
         hosts=tuple(host for host in hosts if host.differences),
-        only_here=tuple(OnlyOne(kind, _evidence(kind, other)) for kind in one.kinds if kind.id not in known_here),
-        only_there=tuple(OnlyOne(kind, _evidence(kind, one)) for kind in other.kinds if kind.id not in known_there),
+        only_here=tuple(_only_one(kind, other) for kind in one.kinds if kind.id not in known_here),
+        only_there=tuple(_only_one(kind, one) for kind in other.kinds if kind.id not in known_there),
         both=tuple(sorted(both, key=lambda pair: pair.there.severity - pair.here.severity)),
     )
 
@@ -184,16 +138,16 @@ def _side(name: str, store: CampaignStore, context: ReportContext) -> ComparedCa
     return ComparedCampaign(name, store.header, context, tuple(kinds), tuple(store.runs(with_series=False)))
 
 
-def _evidence(anomaly: Anomaly, elsewhere: ComparedCampaign) -> RegionRuns:
-    inside = [record.verdict for record in _inside(anomaly, elsewhere.records) if record.verdict is not None]
-    return RegionRuns(
+def _only_one(anomaly: Anomaly, elsewhere: ComparedCampaign) -> OnlyOne:
+    known = {anomaly.workload, anomaly.found_as}  # its conditions while it has none
+    inside = [
+        record.verdict
+        for record in elsewhere.records
+        if record.verdict is not None and (record.workload in known or anomaly.mfs.covers(record.workload))
+    ]
+    return OnlyOne(
+        anomaly,
         runs=len(inside),
         showed=sum(anomaly.symptom.is_related(verdict.symptom) for verdict in inside),
         normal=sum(verdict.is_normal for verdict in inside),
     )
-
-
-def _inside(anomaly: Anomaly, records: Sequence[RunRecord]) -> Iterable[RunRecord]:
-    """Yield the runs inside an anomaly's conditions, or of its workloads while it has none."""
-    known = {anomaly.workload, anomaly.found_as}
-    return (record for record in records if record.workload in known or anomaly.mfs.covers(record.workload))

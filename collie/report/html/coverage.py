@@ -1,4 +1,4 @@
-"""Coverage of a space: the measured steps of each dimension's ladder."""
+"""The measured steps of each dimension's ladder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,7 @@ from collie.workloads.space import Space
 
 @dataclass(frozen=True, slots=True)
 class StepCount:
-    """One step of a ladder.
-
-    Attributes:
-        value: in words.
-        runs: measured with it.
-        anomalous: those judged anomalous.
-    """
+    """Measured runs with one step of a ladder."""
 
     value: str
     runs: int
@@ -48,12 +42,12 @@ class DimensionCoverage:
 
     @property
     def most(self) -> int:
-        """Runs at the most measured step, at least 1 for the figure's scale."""
+        """Runs at the most measured step, at least 1."""
         return max(1, *(step.runs for step in self.steps))
 
 
 def coverage_of(records: Iterable[RunRecord], space: Space) -> tuple[DimensionCoverage, ...]:
-    """Count measured runs of any purpose per step of every dimension.
+    """Count measured runs by step of every dimension.
 
     A value between two steps counts for the lower one. A workload with several message sizes counts once for each.
     """

@@ -1,4 +1,4 @@
-"""The page's view of one anomaly, computed from the record."""
+"""One anomaly on the page."""
 
 from __future__ import annotations
 
@@ -23,35 +23,25 @@ from collie.report.html.representative_runs import (
 from collie.report.quantities import show
 from collie.search.anomaly import Anomaly
 from collie.search.discriminating_counters import MAX_DISCRIMINATING, DiscriminatingCounter
-from collie.workloads.feature import Condition, feature_value
+from collie.workloads.feature import feature_value
 from collie.workloads.space import Space
 from collie.workloads.workload import FIELD_NAMES, Workload
 
 SeriesOf = Callable[[int], Sequence[Sample]]
-"""Returns the samples of a run by its number."""
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionRow:
-    """One condition of an MFS beside the compared values."""
+class ValueRow:
+    """A condition or dimension with the simplest and the plain value."""
 
-    text: str
-    here: str
-    plain: str
-
-
-@dataclass(frozen=True, slots=True)
-class DifferenceRow:
-    """One dimension in which the simplest workload is not plain."""
-
-    dimension: str
+    name: str
     here: str
     plain: str
 
 
 @dataclass(frozen=True, slots=True)
 class CounterRow:
-    """A counter under the anomaly and under plain traffic, per second over all hosts."""
+    """A counter per second over all hosts."""
 
     telling: DiscriminatingCounter
     here: float | None
@@ -63,22 +53,18 @@ class AnomalyView:
     """One anomaly.
 
     Attributes:
-        covered: anomalies that its explanation covers, in the order found.
-        strips: the figure of its minimal feature set.
-        readings: of `run`, the confirming run of middle severity, and of `sibling_run`, its plain sibling.
-        counters: of the simplest workload in `simplest_run`, and of plain traffic: its plain sibling, or the median of
-            `plain_runs` runs.
-        rises: counters of `run` that rose against `sibling_run`, if `counters` is empty.
-        traces: of `run`. Empty without samples.
-        commands: that reproduce it, with their effects.
-        victim: of `run`.
+        covered: anomalies that its explanation covers.
+        readings, rises: of `run`, which confirmed it, and of `sibling_run`.
+        counters: of `simplest_run`, and of `simplest_sibling_run` or the median of `plain_runs` runs.
+        traces, victim: of `run`.
+        commands: with their effects.
     """
 
     anomaly: Anomaly
     covered: tuple[Anomaly, ...]
-    conditions: tuple[ConditionRow, ...]
+    conditions: tuple[ValueRow, ...]
     strips: Strips | None
-    differences: tuple[DifferenceRow, ...]
+    differences: tuple[ValueRow, ...]
     readings: tuple[CounterComparison, ...]
     run: int | None
     sibling_run: int | None
@@ -93,12 +79,12 @@ class AnomalyView:
 
     @property
     def hosts(self) -> list[str]:
-        """Every host with a line in `traces`."""
+        """Hosts in `traces`."""
         return hosts_of(self.traces)
 
     @property
     def worst_severity(self) -> float:
-        """The largest severity of the anomaly and of those that it explains."""
+        """Largest severity, those that it explains included."""
         return max(item.severity for item in (self.anomaly, *self.covered))
 
 
@@ -109,15 +95,7 @@ def findings_of(
     space: Space | None,
     place: str,
 ) -> tuple[AnomalyView, ...]:
-    """Return each anomaly with those that it explains, the most severe first.
-
-    Args:
-        anomalies: of a campaign.
-        records: its runs, without samples.
-        series_of: returns the samples of one run, as all of them are large.
-        space: of the search. None compares with Collie's defaults.
-        place: the campaign's directory on a command line.
-    """
+    """Return each anomaly that no other explains, the most severe first. `place` is the campaign's directory."""
     kinds = kinds_of(anomalies)
     findings = [_finding(kind, covered, records, series_of, space, place) for kind, covered in kinds]
     return tuple(sorted(findings, key=lambda finding: -finding.worst_severity))
@@ -163,12 +141,10 @@ def _finding(
     return AnomalyView(
         anomaly=anomaly,
         covered=covered,
-        conditions=tuple(_condition_row(condition, workload, plain) for condition in anomaly.mfs.conditions),
+        conditions=tuple(_row(str(each), each.dimension, workload, plain) for each in anomaly.mfs.conditions),
         strips=strips_of(anomaly.mfs, workload, space) if space and anomaly.mfs.conditions else None,
         differences=tuple(
-            DifferenceRow(name, show(name, workload.get(name)), show(name, plain.get(name)))
-            for name in FIELD_NAMES
-            if workload.get(name) != plain.get(name)
+            _row(name, name, workload, plain) for name in FIELD_NAMES if workload.get(name) != plain.get(name)
         ),
         readings=tuple(readings_of(confirming, sibling)) if confirming else (),
         run=number_of(confirming),
@@ -189,20 +165,18 @@ def _finding(
 
 def _commands(anomaly: Anomaly, place: str) -> tuple[tuple[str, str], ...]:
     target = f"{place}/{anomaly.id}"
-    again, controls = "Run it again", []
+    again, options = "Run it again", []
     if anomaly.mfs.conditions:
-        again, controls = f"{again}, and with each condition broken in turn", ["--controls"]
+        again, options = f"{again}, and with each condition broken in turn", ["--controls"]
     return (
-        (again, shlex.join(["collie", "reproduce", target, *controls])),
+        (again, shlex.join(["collie", "reproduce", target, *options])),
         ("Hand it to somebody without Collie", shlex.join(["collie", "export", target, "--as", "bundle"])),
     )
 
 
-def _condition_row(condition: Condition, workload: Workload, plain: Workload) -> ConditionRow:
-    name = condition.dimension
-    return ConditionRow(
-        str(condition), show(name, feature_value(workload, name)), show(name, feature_value(plain, name))
-    )
+def _row(text: str, feature: str, workload: Workload, plain: Workload) -> ValueRow:
+    here, beside = (show(feature, feature_value(each, feature)) for each in (workload, plain))
+    return ValueRow(text, here, beside)
 
 
 def _traces(counters: Sequence[str], series: Sequence[Sample]) -> tuple[Trace, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +18,11 @@ from collie.errors import StoreUnwritable, UsageError
 from collie.files import Folder, is_odd_output, open_output
 from collie.inventory.fingerprint import show as show_fingerprint
 from collie.ports import CampaignHeader, CampaignStore
-from collie.report.figures.chart import MAX_PANELS, MAX_POINTS, Driven, driven_chart, found_chart, trace_chart
+from collie.report.figures.chart import MAX_PANELS, MAX_POINTS, driven_chart, found_chart, trace_chart
 from collie.report.figures.scale import engineering
 from collie.report.html.comparison import ComparisonPage, Likeness, compare_campaigns
 from collie.report.html.page_data import page_data
-from collie.report.html.view import CampaignView, campaign_view
+from collie.report.html.view import campaign_view, elapsed_seconds, in_order_found
 from collie.report.json.objects import plain
 from collie.report.quantities import name_testbed, percent, rate, runs, times
 from collie.workloads.units import format_count, format_seconds
@@ -33,13 +33,13 @@ _TAGS: Mapping[Symptom, str] = {
     Symptom.LOSS: "packet loss",
     Symptom.UNFAIRNESS: "starved queue pair",
 }
-"""Symptoms whose own words are not clear enough where they stand alone."""
+"""Clearer alone than the symptom's words."""
 
 
 def write_report(
     store: CampaignStore, path: Path, context: ReportContext | None = None, *, follow: bool = False
 ) -> None:
-    """Write or replace the report of a campaign, finished or not, as `write_page` does."""
+    """Write the report of a campaign. Raises as `write_page`."""
     write_page(render_report(store, context or ReportContext()), path, follow=follow)
 
 
@@ -51,7 +51,7 @@ def write_comparison(
     path: Path,
     follow: bool,
 ) -> bool:
-    """Write the page of two campaigns beside each other; return whether both are known to be of one testbed."""
+    """Write the comparison of two campaigns. Return whether their testbeds are known to be equal."""
     compared = compare_campaigns(here, here_context, there, there_context)
     write_page(render_comparison(compared), path, follow=follow)
     return compared.likeness is Likeness.SAME
@@ -60,15 +60,11 @@ def write_comparison(
 def write_page(text: str, path: Path, *, follow: bool = False) -> None:
     """Write a page atomically, or directly into a device such as /dev/stdout.
 
-    Args:
-        text: of the page.
-        path: the file to write.
-        follow: whether the user chose the path, so that a link is followed. Another user can have made a link in a
-            campaign, so it is replaced.
+    With `follow` the user chose the path. Without, a link is replaced: another user can have made it.
 
     Raises:
-        UsageError: a file of the user cannot be written.
-        StoreUnwritable: a file of a campaign cannot be written.
+        UsageError: it cannot be written, with `follow`.
+        StoreUnwritable: it cannot be written, without.
     """
     try:
         if follow and is_odd_output(path):
@@ -89,7 +85,11 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
     """Return the report. The same record gives the same bytes."""
     view = campaign_view(store, context)
     end_seconds = max(view.elapsed_seconds, 1.0)
+    facts = _campaign_facts(view.header, view.runs, view.elapsed_seconds)
+    if context.wall_seconds is not None:
+        facts.append(_Fact("Wall time", format_seconds(context.wall_seconds)))
     displayed = view.driven[:MAX_PANELS]
+    by_time = sorted(displayed, key=lambda item: item.points[0].seconds)
     return (
         environment()
         .get_template("campaign.html.j2")
@@ -97,9 +97,9 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
             view=view,
             version=__version__,
             testbed=name_testbed(view.header.testbed),
-            facts=_facts(view),
+            facts=facts,
             found_chart=found_chart([("Anomalies known", view.found)], end_seconds) if view.found else None,
-            driven_chart=driven_chart(_by_time(displayed), view.found, end_seconds) if displayed else None,
+            driven_chart=driven_chart(by_time, view.found, end_seconds) if displayed else None,
             left_out_counters=[item.counter for item in view.driven[MAX_PANELS:]],
             is_thinned=any(len(item.points) > MAX_POINTS for item in displayed),
             data=page_data(view),
@@ -109,28 +109,26 @@ def render_report(store: CampaignStore, context: ReportContext) -> str:
 
 def render_comparison(compared: ComparisonPage) -> str:
     """Return the page that compares two campaigns."""
-    tracks = [(f"Anomalies known in {side.name}", side.found) for side in (compared.here, compared.there)]
-    end_seconds = max(compared.here.elapsed_seconds, compared.there.elapsed_seconds, 1.0)
+    sides = (compared.here, compared.there)
+    tracks = [(f"Anomalies known in {side.name}", in_order_found(side.kinds)) for side in sides]
+    seconds = [elapsed_seconds(side.records) for side in sides]
+    here, there = (
+        _campaign_facts(side.header, len(side.records), end) for side, end in zip(sides, seconds, strict=True)
+    )
     return (
         environment()
         .get_template("comparison.html.j2")
         .render(
             compared=compared,
             version=__version__,
-            facts=_compared_facts(compared),
-            found_chart=found_chart(tracks, end_seconds),
+            facts=[(mine.name, mine.text, its.text) for mine, its in zip(here, there, strict=True)],
+            found_chart=found_chart(tracks, max(1.0, *seconds)),
         )
     )
 
 
-def _compared_facts(compared: ComparisonPage) -> list[tuple[str, str, str]]:
-    sides = (compared.here, compared.there)
-    here, there = (_campaign_facts(side.header, len(side.records), side.elapsed_seconds) for side in sides)
-    return [(mine.name, mine.text, its.text) for mine, its in zip(here, there, strict=True)]
-
-
 def environment() -> Environment:
-    """Return the strict, escaping Jinja environment of every page."""
+    """Return the strict, escaping environment of every page."""
     environment = Environment(
         loader=PackageLoader("collie.report"),
         autoescape=True,
@@ -138,7 +136,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: dict[str, Callable[..., object]] = {
+    filters: Mapping[str, Callable[..., object]] = {
         "percent": percent,
         "plain": plain,
         "counted": format_count,
@@ -152,29 +150,16 @@ def environment() -> Environment:
         "fingerprint_value": show_fingerprint,
         "trace_chart": trace_chart,
     }
-    environment.filters |= filters
+    environment.filters.update(filters)
     return environment
-
-
-def _by_time(driven: Sequence[Driven]) -> list[Driven]:
-    return sorted(driven, key=lambda item: item.points[0].seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """A parameter or total of a campaign, with a source if it is a number of the record."""
-
     name: str
     text: str
     value: object = None
     source: str = ""
-
-
-def _facts(view: CampaignView) -> list[_Fact]:
-    facts = _campaign_facts(view.header, view.runs, view.elapsed_seconds)
-    if view.context.wall_seconds is not None:
-        facts.append(_Fact("Wall time", format_seconds(view.context.wall_seconds)))
-    return facts
 
 
 def _campaign_facts(header: CampaignHeader, run_count: int, seconds: float) -> list[_Fact]:
@@ -191,7 +176,6 @@ def _campaign_facts(header: CampaignHeader, run_count: int, seconds: float) -> l
 
 
 def _moment(rfc3339: str) -> str:
-    """Format a time, or return it unchanged if it is none."""
     try:
         return f"{datetime.fromisoformat(rfc3339).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except (ValueError, OverflowError):

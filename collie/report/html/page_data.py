@@ -1,29 +1,27 @@
-"""The readings behind the page's figures, as embedded JSON, so that a reader can check them.
-
-Readings have six digits, more than any figure shows.
-"""
+"""The readings behind the page's figures as embedded JSON, with six digits."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from markupsafe import Markup
 
-from collie.report.figures.chart import MAX_PANELS, Driven, Trace, thinned
-from collie.report.html.coverage import DimensionCoverage
+from collie.report.figures.chart import MAX_PANELS, Trace, thinned
 from collie.report.html.view import CampaignView
 
 SCHEMA_VERSION = 1
 
 
 def page_data(view: CampaignView) -> Markup:
-    """Return the content of a `<script type="application/json">`. Nothing in it can end the element."""
+    """Return the content of a script element. Nothing in it can end the element."""
     data = {
         "schema_version": SCHEMA_VERSION,
         "campaign": view.header.campaign,
         "found": [{"id": found.id, "seconds": found.seconds} for found in view.found],
-        "driven": {item.counter: _points(item) for item in view.driven[:MAX_PANELS]},
+        "driven": {
+            item.counter: [[p.run, _short(p.seconds), _short(p.value), p.anomalous] for p in thinned(item.points)]
+            for item in view.driven[:MAX_PANELS]
+        },
         "series": {
             finding.anomaly.id: {
                 "run": finding.run,
@@ -32,7 +30,9 @@ def page_data(view: CampaignView) -> Markup:
             for finding in view.findings
             if finding.traces
         },
-        "coverage": {item.name: _steps(item) for item in view.coverage},
+        "coverage": {
+            item.name: [[step.value, step.runs, step.anomalous] for step in item.steps] for item in view.coverage
+        },
     }
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
@@ -40,16 +40,8 @@ def page_data(view: CampaignView) -> Markup:
     return Markup(text)  # noqa: S704 - JSON in which no character is left that HTML knows
 
 
-def _points(driven: Driven) -> list[list[Any]]:
-    return [[p.run, _short(p.seconds), _short(p.value), p.anomalous] for p in thinned(driven.points)]
-
-
 def _trace(trace: Trace) -> dict[str, list[list[float | None]]]:
     return {host: [[_short(seconds), _short(value)] for seconds, value in values] for host, values in trace.hosts}
-
-
-def _steps(coverage: DimensionCoverage) -> list[list[Any]]:
-    return [[step.value, step.runs, step.anomalous] for step in coverage.steps]
 
 
 def _short(value: float | None) -> float | None:

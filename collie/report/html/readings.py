@@ -1,4 +1,4 @@
-"""Each host's readings under an anomaly, beside those under the plain sibling."""
+"""Readings of each host under an anomaly and under its plain sibling."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ from collie.workloads.plan import sinks
 
 @dataclass(frozen=True, slots=True)
 class CounterComparison:
-    """A reading of one host under the anomaly and under the plain sibling.
-
-    Attributes:
-        host: role in the plan.
-        field: of `HostMeasurement`.
-        here, sibling: None is unknown or absent.
-    """
+    """A reading, by the field of `HostMeasurement`."""
 
     host: str
     field: str
@@ -32,7 +26,7 @@ class CounterComparison:
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A counter that is higher under an anomaly than under its plain sibling, per second over all hosts."""
+    """A counter per second over all hosts that rose."""
 
     counter: str
     here: float
@@ -42,14 +36,11 @@ class Rise:
 _MAX_RISES = 5
 _MIN_RISE = 2.0
 _SILENT = 1.0
-"""Events per second below which a rise is ignored, because a rise from 0 has no ratio."""
+"""Events per second that count as none: a rise from 0 has no ratio."""
 
 
 def rises_of(displayed: RunRecord, sibling: RunRecord) -> tuple[Rise, ...]:
-    """Return the counters that rose most against the plain sibling, the highest first.
-
-    They stand in for `Anomaly.telling`, which uses all plain traffic, until the anomaly is explained.
-    """
+    """Return the counters that rose most, the highest first."""
     here, beside = measurement_of(displayed), measurement_of(sibling)
     if here is None or beside is None:
         return ()
@@ -66,18 +57,11 @@ def _factor(rise: Rise) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of reading.
-
-    Attributes:
-        received: only a receiving host has it.
-        rare: omitted where it is 0 or unknown.
-    """
-
     field: str
     title: str
     write: Callable[[float | None], str]
-    received: bool = False
-    rare: bool = False
+    received: bool = False  # only of receiving hosts
+    rare: bool = False  # omitted where 0 or unknown
 
 
 _KINDS = (

@@ -1,4 +1,4 @@
-"""The runs that represent an anomaly, and plain traffic beside it."""
+"""The runs that represent an anomaly and plain traffic."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from collie.workloads.space import Space
 
 def confirming_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
     """Return the confirming run of middle severity, or the run that raised the suspicion."""
-    confirming = _middle([record for record in records if _confirms(record, anomaly)])
-    return confirming or next(filter(lambda record: _raised(record, anomaly), records), None)
+    tried = [r for r in records if r.purpose == "confirm" and r.workload == anomaly.found_as and _shows(r, anomaly)]
+    raised = [r for r in records if r.run == anomaly.found_at_run and isinstance(r.result, Measured)]
+    return _middle(tried) or next(iter(raised), None)
 
 
 def simplest_run(anomaly: Anomaly, records: Sequence[RunRecord]) -> RunRecord | None:
     """Return the run of the simplest workload with the middle severity, or a confirming run."""
-    return _middle([r for r in records if r.workload == anomaly.workload and _shows(r, anomaly)]) or confirming_run(
-        anomaly, records
-    )
+    simplest = [record for record in records if record.workload == anomaly.workload and _shows(record, anomaly)]
+    return _middle(simplest) or confirming_run(anomaly, records)
 
 
 def sibling_run(displayed: RunRecord | None, records: Iterable[RunRecord], space: Space | None) -> RunRecord | None:
-    """Return the run of the plain sibling with the highest throughput, or None."""
+    """Return the run of the plain sibling with the highest throughput."""
     if displayed is None or space is None:
         return None
     sibling = plain_sibling(displayed.workload, space)
@@ -58,14 +58,6 @@ def number_of(record: RunRecord | None) -> int | None:
 
 def _shows(record: RunRecord, anomaly: Anomaly) -> bool:
     return record.verdict is not None and record.verdict.symptom is anomaly.symptom
-
-
-def _confirms(record: RunRecord, anomaly: Anomaly) -> bool:
-    return record.purpose == "confirm" and record.workload == anomaly.found_as and _shows(record, anomaly)
-
-
-def _raised(record: RunRecord, anomaly: Anomaly) -> bool:
-    return record.run == anomaly.found_at_run and isinstance(record.result, Measured)
 
 
 def _middle(records: Sequence[RunRecord]) -> RunRecord | None:

@@ -1,7 +1,4 @@
-"""Runs without an answer, by cause: failed set-up, lost host, unsupported or inconclusive.
-
-Their number tells the reader how far to trust the rest.
-"""
+"""Runs without an answer, by cause."""
 
 from __future__ import annotations
 
@@ -16,14 +13,7 @@ _NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Runs with one cause.
-
-    Attributes:
-        kind: `set-up failed`, `host lost`, `unsupported` or `inconclusive`.
-        cause: in words without figures, so that equal causes are counted together.
-        runs: their numbers, ascending.
-        example: full message of the first, if it differs from the cause.
-    """
+    """Runs with one cause. `example` is the first message, empty if equal to the cause."""
 
     kind: str
     cause: str
@@ -32,7 +22,7 @@ class FailureGroup:
 
 
 def unanswered(records: Iterable[RunRecord]) -> tuple[FailureGroup, ...]:
-    """Return the causes by kind, the most frequent first."""
+    """Return causes without figures by kind, the most frequent first."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for record in records:
         for kind, cause, detail in _causes(record):
@@ -49,13 +39,13 @@ _KINDS = ("set-up failed", "host lost", "pair lost", "unsupported", "inconclusiv
 
 def _causes(record: RunRecord) -> Iterator[tuple[str, str, str]]:
     match record.result:
-        case SetupFailed(cause=cause, detail=detail):
+        case SetupFailed(cause, detail):
             yield "set-up failed", cause, detail
-        case HostLost(host=host, detail=detail):
+        case HostLost(host, detail):
             yield "host lost", f"host {host}", detail
-        case PairLost(pair=pair, detail=detail):
+        case PairLost(pair, detail):
             yield "pair lost", pair, detail
-        case Unsupported(reason=reason):
+        case Unsupported(reason):
             yield "unsupported", _like(reason), reason
         case _:
             if record.verdict is not None and record.verdict.is_inconclusive:

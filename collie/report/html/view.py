@@ -21,14 +21,14 @@ from collie.report.html.unanswered import FailureGroup, unanswered
 from collie.search.anomaly import Anomaly
 
 _MAX_READINGS = 500_000
-"""Counter readings of all runs on a page. Five thousand runs of anomalies and plain traffic have 300,000."""
+"""On a page. Five thousand runs have 300,000."""
 _MAX_DRAWN_SAMPLES = 50_000
-"""Samples of all runs on a page. A hundred anomalies on eight hosts have 30,000."""
+"""On a page. A hundred anomalies on eight hosts have 30,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class FingerprintRow:
-    """One field of the fingerprints. None is unknown."""
+    """One field of each host's fingerprint. None is unknown."""
 
     field: str
     values: tuple[Any, ...]
@@ -41,19 +41,7 @@ class FingerprintRow:
 
 @dataclass(frozen=True, slots=True)
 class CampaignView:
-    """The page.
-
-    Attributes:
-        purposes: runs by purpose, in order of appearance.
-        outcomes: judged runs by outcome.
-        unanswered: by cause.
-        findings: the most severe first.
-        found: the findings in the order found.
-        driven: driven counters, those with most runs first.
-        coverage: by dimension.
-        fingerprint: every field of every host.
-        settings: of testbed and campaign, nested ones by dotted names.
-    """
+    """The page. `purposes` and `outcomes` are numbers of runs."""
 
     header: CampaignHeader
     context: ReportContext
@@ -71,7 +59,7 @@ class CampaignView:
 
 
 def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
-    """Return the page of a campaign, finished or not."""
+    """Return the page of a campaign."""
     anomalies = store.anomalies()
     records = list(_read(store, anomalies))
     findings = findings_of(anomalies, records, _drawn(store), context.space, context.place)
@@ -84,7 +72,7 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
         outcomes=_outcomes(records),
         unanswered=unanswered(records),
         findings=findings,
-        found=tuple(sorted(map(_found, findings), key=lambda found: found.seconds)),
+        found=in_order_found(finding.anomaly for finding in findings),
         driven=_driven(records),
         coverage=coverage_of(records, context.space) if context.space else (),
         fingerprint=_fingerprint_rows(context.fingerprints),
@@ -93,10 +81,7 @@ def campaign_view(store: CampaignStore, context: ReportContext) -> CampaignView:
 
 
 def _read(store: CampaignStore, anomalies: Sequence[Anomaly]) -> Iterator[RunRecord]:
-    """Yield the runs, with counters for plain traffic and anomalies up to `_MAX_READINGS`.
-
-    Other runs keep only the driven counter.
-    """
+    """Yield the runs, with all counters of plain traffic and anomalies up to `_MAX_READINGS`."""
     left, displayed = _MAX_READINGS, {each for anomaly in anomalies for each in (anomaly.workload, anomaly.found_as)}
     for record in store.runs(with_series=False):
         if (is_plain(record) or record.workload in displayed) and left > 0:
@@ -119,7 +104,7 @@ def _with_driven_counter_alone(record: RunRecord) -> RunRecord:
 
 
 def _drawn(store: CampaignStore) -> SeriesOf:
-    """Return a function that returns a run's samples until the page is full."""
+    """Return a reader of a run's samples, empty once the page is full."""
     left = _MAX_DRAWN_SAMPLES
 
     def series_of(run: int) -> Sequence[Sample]:
@@ -136,8 +121,10 @@ def elapsed_seconds(records: Iterable[RunRecord]) -> float:
     return max((record.finished_at_seconds for record in records), default=0.0)
 
 
-def _found(finding: AnomalyView) -> AnomalyMarker:
-    return AnomalyMarker(finding.anomaly.id, finding.anomaly.found_at_seconds)
+def in_order_found(anomalies: Iterable[Anomaly]) -> tuple[AnomalyMarker, ...]:
+    """Return anomalies in the order found."""
+    markers = (AnomalyMarker(anomaly.id, anomaly.found_at_seconds) for anomaly in anomalies)
+    return tuple(sorted(markers, key=lambda marker: marker.seconds))
 
 
 def _outcomes(records: Iterable[RunRecord]) -> dict[str, int]:

@@ -1,7 +1,4 @@
-"""The JSON objects that commands print: `schema_version`, units in key names, null for unknown.
-
-These are a contract with whoever parses them and change on their own schedule, apart from the store's schema.
-"""
+"""The JSON objects that commands print: units in key names, null for unknown. Independent of the store's schema."""
 
 from __future__ import annotations
 
@@ -12,58 +9,74 @@ from typing import TYPE_CHECKING, Any, Protocol
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
 from collie.campaign.single_run import JudgedRun
+from collie.detect.bounds import CalibrationPoint
 from collie.detect.confirm import Reliability
-from collie.detect.interval import Interval
 from collie.detect.measurement import Measurement
 from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
-from collie.plain import CODEC
+from collie.inventory.safety import SafetyLimits
+from collie.plain import Codec, Shape
 from collie.ports import CampaignHeader, HostLost, Measured, PairLost, RunResult, SetupFailed, Unsupported
 from collie.search.anomaly import Anomaly
+from collie.search.discriminating_counters import DiscriminatingCounter
 from collie.workloads.feature import Mfs
 from collie.workloads.pruning import Drop
 from collie.workloads.workload import render
 
-if TYPE_CHECKING:  # what searches needs numpy, and a bundle, which prints by this module too, has none
+if TYPE_CHECKING:  # it needs numpy, and a bundle, which has none, imports this module
     from collie.campaign.summary import Summary
 
 SCHEMA_VERSION = 1
 
 Json = dict[str, Any]
 
+OUTCOMES: Mapping[type[RunResult], str] = {
+    Measured: "measured",
+    SetupFailed: "setup_failed",
+    Unsupported: "unsupported",
+    HostLost: "host_lost",
+    PairLost: "pair_lost",
+}
+
+_CODEC = Codec(
+    {
+        CalibrationPoint: Shape(keys={"bps": "delivered_bps"}),
+        DiscriminatingCounter: Shape(without=("meaning",)),
+        Reliability: Shape(keys={"dropped": "dropped_suspicions", "healthy_false_positive_rate": "disturbed_ratio"}),
+        SafetyLimits: Shape(
+            keys={"pause_per_second": "pause_seconds_per_second", "pause_per_campaign": "pause_seconds_per_campaign"}
+        ),
+    }
+)
+
 
 class ScoreView(Protocol):
-    """How a search did against the simulator's ground truth. The simulator, which this package cannot see, makes it."""
+    """The score of a search against the simulator's ground truth."""
 
     @property
     def mechanisms(self) -> Mapping[str, str | None]:
-        """Of each anomaly, by its id; None for a false one."""
-        ...
+        """By the id of the anomaly. None for a false one."""
 
     @property
     def planted(self) -> Sequence[str]:
-        """Mechanisms that the subsystem has."""
-        ...
+        """Mechanisms of the subsystem."""
 
     @property
     def found(self) -> Sequence[str]:
-        """Those of them that some anomaly shows."""
-        ...
+        """Planted mechanisms that an anomaly shows."""
 
     @property
     def missed(self) -> Sequence[str]:
-        """Those that none shows."""
-        ...
+        """The other planted mechanisms."""
 
     @property
     def false(self) -> int:
-        """Anomalies that no mechanism explains."""
-        ...
+        """Anomalies without a mechanism."""
 
 
 def plain(value: Any) -> Any:
-    """Reduce models to JSON values; a number that is not finite is unknown, and so null; zero has no sign."""
-    return _printable(CODEC.write(value))
+    """Return a model as JSON values. A number that is not finite becomes null, and -0.0 becomes 0.0."""
+    return _printable(_CODEC.write(value))
 
 
 def _printable(value: Any) -> Any:
@@ -85,17 +98,8 @@ def render_search(
     safety: SafetyRecord | None = None,
     dropped: Sequence[Drop] = (),
 ) -> Json:
-    """Return what `collie search` prints at its end, keys in the documented order.
-
-    Args:
-        header: of the campaign.
-        summary: how it ended.
-        wall_seconds: how long the user waited.
-        score: adds each anomaly's `mechanism`, and `score`.
-        safety: adds `safety`.
-        dropped: what was left out of the space because the testbed cannot do it.
-    """
-    outlook, confidence = summary.discovery_estimate, summary.trust
+    """Return the object of `collie search`. `score` also adds each anomaly's `mechanism`."""
+    outlook = summary.discovery_estimate
     document = {
         "schema_version": SCHEMA_VERSION,
         "campaign": header.campaign,
@@ -108,7 +112,7 @@ def render_search(
         "elapsed_seconds": plain(summary.elapsed_seconds),
         "wall_seconds": plain(wall_seconds),
         "next_hour_chance": plain(outlook.next_hour_chance) if outlook else None,
-        "trust": _trust(confidence) if confidence else None,
+        "trust": plain(summary.trust),
         "lost_machines": [
             {"run": lost.run, "host": lost.host, "workload": render(lost.workload), "detail": lost.detail}
             for lost in summary.lost
@@ -130,22 +134,19 @@ def render_search(
     return document
 
 
+def with_safety(document: Json, safety: SafetyRecord | None) -> Json:
+    """Add the effect on the network."""
+    return {**document, "safety": render_safety(safety)} if safety else document
+
+
 def render_safety(safety: SafetyRecord) -> Json:
-    """Return what was done to the network, and under which limits."""
-    return {
-        "limits": {
-            "pause_seconds_per_second": safety.limits.pause_per_second,
-            "pause_seconds_per_campaign": safety.limits.pause_per_campaign,
-            "rate_bps": safety.limits.rate_bps,
-        },
-        "pause_seconds": plain(safety.pause_seconds),
-        "stopped_runs": safety.stopped_runs,
-        "queue_pairs_left": dict(safety.queue_pairs_left),
-    }
+    """Return the effect on the network, and its limits."""
+    document: Json = plain(safety)
+    return document
 
 
 def render_measure(judged: JudgedRun) -> Json:
-    """Return what `collie measure` prints: the whole measurement, samples included, and the verdict."""
+    """Return the object of `collie measure`, samples included."""
     return {
         "schema_version": SCHEMA_VERSION,
         "workload": render(judged.workload),
@@ -157,13 +158,7 @@ def render_measure(judged: JudgedRun) -> Json:
 
 
 def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> Json:
-    """Return what `collie reproduce` prints.
-
-    Args:
-        name: of the anomaly, as the user said it.
-        reproduction: its runs and its controls.
-        changed: how the testbed differs from the one that the anomaly was found on; None when that is not on record.
-    """
+    """Return the object of `collie reproduce`. `changed` is None if the original testbed is not on record."""
     return {
         "schema_version": SCHEMA_VERSION,
         "anomaly": name,
@@ -180,14 +175,13 @@ def render_reproduction(name: str, reproduction: Reproduction, changed: Sequence
             }
             for control in reproduction.controls
         ],
-        "uncontrolled": [plain(condition) for condition in reproduction.uncontrolled],
+        "uncontrolled": plain(reproduction.uncontrolled),
         "ended_by": reproduction.ended_by,
         "fingerprint_difference": render_differences(changed),
     }
 
 
 def _signature(reproduction: Reproduction) -> Json | None:
-    """Return whether the counters moved as when the anomaly was found; None when that is not on record."""
     if reproduction.at_discovery is None:
         return None
     now = reproduction.signature
@@ -203,7 +197,7 @@ def _raised(signature: Signature) -> list[Json]:
 
 
 def render_differences(found: Sequence[HostDifference] | None) -> list[Json] | None:
-    """Return how hosts differ; None when one side is not on record."""
+    """Return the differences of hosts, or None if one side is not on record."""
     if found is None:
         return None
     return [
@@ -226,7 +220,8 @@ def render_differences(found: Sequence[HostDifference] | None) -> list[Json] | N
 
 def features(mfs: Mfs) -> list[Json]:
     """Return the conditions of a minimal feature set."""
-    return [plain(condition) for condition in mfs.conditions]
+    conditions: list[Json] = plain(mfs.conditions)
+    return conditions
 
 
 def _testbed(testbed: Mapping[str, Any]) -> Json:
@@ -251,10 +246,7 @@ def _anomaly(anomaly: Anomaly, score: ScoreView | None) -> Json:
         "confidence": plain(anomaly.confidence),
         "revised": [features(mfs) for mfs in anomaly.revised],
         "same_as": anomaly.same_as,
-        "telling": [
-            {"counter": telling.counter, "component": telling.component, "factor": plain(telling.factor)}
-            for telling in anomaly.telling
-        ],
+        "telling": plain(anomaly.telling),
         "hint": anomaly.hint,
     }
     if score is not None:
@@ -262,34 +254,25 @@ def _anomaly(anomaly: Anomaly, score: ScoreView | None) -> Json:
     return document
 
 
-def _trust(confidence: Reliability) -> Json:
-    return {
-        "judged_runs": confidence.judged_runs,
-        "dropped_suspicions": confidence.dropped,
-        "disturbed_ratio": plain(confidence.healthy_false_positive_rate),
-        "false_chance": plain(confidence.false_chance),
-        "miss_chance": plain(confidence.miss_chance),
-    }
-
-
 def _result(result: RunResult) -> Json:
-    match result:
-        case Measured():
-            outcome, problem = "measured", None
-        case SetupFailed():
-            outcome, problem = "setup_failed", f"{result.cause}: {result.detail}"
-        case Unsupported():
-            outcome, problem = "unsupported", result.reason
-        case HostLost():
-            outcome, problem = "host_lost", result.detail
-        case PairLost():
-            outcome, problem = "pair_lost", result.detail
     return {
-        "outcome": outcome,
-        "problem": problem,
+        "outcome": OUTCOMES[type(result)],
+        "problem": _problem(result),
         "elapsed_seconds": plain(result.elapsed_seconds),
         "measurement": _measurement(result.measurement) if isinstance(result, Measured) else None,
     }
+
+
+def _problem(result: RunResult) -> str | None:
+    match result:
+        case Measured():
+            return None
+        case SetupFailed(cause, detail):
+            return f"{cause}: {detail}"
+        case Unsupported(reason):
+            return reason
+        case HostLost(_, detail) | PairLost(_, detail):
+            return detail
 
 
 def _measurement(measurement: Measurement) -> Json:
@@ -299,17 +282,14 @@ def _measurement(measurement: Measurement) -> Json:
 
 
 def _trial(trial: Trial, reproduction: Reproduction) -> Json:
+    interval = trial.share(reproduction.symptom)
     return {
         "workload": render(trial.workload),
         "runs": len(trial.verdicts),
         "shown": trial.reproduced(reproduction.symptom),
         "normal": trial.normal,
         "inconclusive": trial.inconclusive,
-        "shown_ratio_interval": _interval(trial.share(reproduction.symptom)),
-        "verdicts": [plain(verdict) for verdict in trial.verdicts],
+        "shown_ratio_interval": {"method": "wilson", **plain(interval)} if interval else None,
+        "verdicts": plain(trial.verdicts),
         "delivered_bps": [reading.delivered_bps for reading in trial.readings],
     }
-
-
-def _interval(interval: Interval | None) -> Json | None:
-    return None if interval is None else {"method": "wilson", **plain(interval)}

@@ -1,1 +1,1 @@
-"""Output in a terminal: summaries, progress, trials, answers."""
+"""Output in a terminal."""

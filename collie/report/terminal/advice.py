@@ -14,22 +14,23 @@ from collie.report.quantities import show
 from collie.workloads.application import Application, Sizes, Values
 from collie.workloads.feature import DERIVED
 from collie.workloads.space import Space
-from collie.workloads.units import format_bytes, format_list
+from collie.workloads.units import format_bytes, format_list, format_value
 from collie.workloads.workload import FIELD_NAMES, Workload, render
 
 Measured = Mapping[int, tuple[JudgedRun, JudgedRun | None]]
-"""By the position of a hit: the runs of its example before and after the change."""
+"""Runs before and after the change, by the position of the hit."""
 
 
 def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Sequence[str] = ()) -> str:
-    """Return the advice on one application as text. `compared` is the number of compared anomalies."""
+    """Return the advice on one application. `compared` is the number of known anomalies."""
     application = advice.application
     of_all = f"of {compared} known anomal{'y' if compared == 1 else 'ies'}"
-    observed = len({hit.known.id for hit in advice.hits})
+    observed, unknown = ({each.known.id for each in some} for some in (advice.hits, advice.open))
+    of_unknown = f"; of {len(unknown)} it is not known" if unknown else ""
     lines = [
         f"{application.id}: {application.title}",
         *(f"  note     {remark}" for remark in remarks),
-        f"can hit {observed or 'none'} {of_all}{_open_count(advice)}",
+        f"can hit {len(observed) or 'none'} {of_all}{of_unknown}",
     ]
     for place, hit in enumerate(advice.hits):
         lines += ["", *_hit(hit, application), *_measured(measured.get(place))]
@@ -41,17 +42,13 @@ def render_advice(advice: Advice, compared: int, measured: Measured, remarks: Se
         lines += ["", "No changes were found after which it hits none of them."]
     elif len(advice.hits) > 1:
         several = len(application.traffic) > 1
+        last = {(change.traffic.name, change.dimension): change for change in advice.remedy}
         lines += ["", f"With all of this it hits none {of_all}:"]
         lines += [
             f"  {change.traffic.name + ': ' if several else ''}{_change(change, application.space)}"
-            for change in _last(advice.remedy)
+            for change in last.values()
         ]
     return "\n".join(lines)
-
-
-def _open_count(advice: Advice) -> str:
-    count = len({each.known.id for each in advice.open})
-    return f"; of {count} it is not known" if count else ""
 
 
 def _open(left_open: OpenHit, application: Application) -> Iterator[str]:
@@ -65,18 +62,16 @@ def _undecided(steps: int) -> str:
     return f"not decided: more than {steps:,} combinations of values; narrow the application"
 
 
-def _last(changes: Sequence[SettingChange]) -> list[SettingChange]:
-    """Return the last of several changes of one dimension."""
-    return list({(change.traffic.name, change.dimension): change for change in changes}.values())
-
-
 def _hit(hit: Hit, application: Application) -> Iterator[str]:
     space = application.space
     where = f" ({hit.known.subsystem})" if hit.known.subsystem else ""
     yield f"{hit.known.id}{where}  {hit.known.sentence.rstrip('.')}"
     if len(application.traffic) > 1:
         yield f"  traffic  {hit.traffic.name}"
-    reach = [_reach(name, values, hit, space) for name, values in hit.overlap.reach.items()]
+    reach = [
+        f"{_several(name, values, space)} (of {_several(name, hit.traffic.get(name), space, named=False)})"
+        for name, values in hit.overlap.reach.items()
+    ]
     together = [str(condition) for condition in hit.known.mfs.conditions if condition.dimension in DERIVED]
     if reach:
         yield f"  where    {', '.join(reach)}"
@@ -98,21 +93,11 @@ def _hit(hit: Hit, application: Application) -> Iterator[str]:
 
 
 def _measured(runs: tuple[JudgedRun, JudgedRun | None] | None) -> Iterator[str]:
-    for what, run in zip(("example", "changed"), runs or (), strict=False):
+    for label, run in zip(("example", "changed"), runs or (), strict=False):
         if run is not None:
-            yield f"  measured {what}: {verdict_of(run)}"
-
-
-def verdict_of(run: JudgedRun) -> str:
-    """Return a run's verdict and reason, or why it has none."""
-    if run.verdict is None:
-        return "could not be measured"
-    return f"{run.verdict.outcome}, {run.verdict.reason}"
-
-
-def _reach(name: str, values: Values, hit: Hit, space: Space) -> str:
-    here = hit.traffic.get(name)
-    return f"{_several(name, values, space)} (of {_several(name, here, space, named=False)})"
+            verdict = run.verdict
+            words = "could not be measured" if verdict is None else f"{verdict.outcome}, {verdict.reason}"
+            yield f"  measured {label}: {words}"
 
 
 def _several(name: str, values: Values, space: Space, *, named: bool = True) -> str:
@@ -160,17 +145,9 @@ def _limit(name: str, before: Values, after: Values) -> str:
 
 
 def _fields(workload: Workload, base: Workload) -> str:
-    """Return the workload's non-plain fields on one line of YAML."""
-    displayed = render(workload)
     named = ("qp_type", "opcode", "messages")
     differing = [name for name in FIELD_NAMES if name in named or workload.get(name) != base.get(name)]
-    return ", ".join(f"{name}: {_yaml(displayed[name])}" for name in differing)
-
-
-def _yaml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return format_list(value) if isinstance(value, list) else str(value)
+    return ", ".join(f"{name}: {format_value(workload.get(name))}" for name in differing)
 
 
 def render_checks(against: str, compared: int, checks: Sequence[tuple[Advice, Measured, Sequence[str]]]) -> Json:
@@ -221,9 +198,9 @@ def _hit_json(hit: Hit, space: Space, runs: tuple[JudgedRun, JudgedRun | None] |
 
 
 def _run_json(run: JudgedRun | None) -> Json | None:
-    return (
-        None if run is None else {"verdict": plain(run.verdict), "elapsed_seconds": plain(run.result.elapsed_seconds)}
-    )
+    if run is None:
+        return None
+    return {"verdict": plain(run.verdict), "elapsed_seconds": plain(run.result.elapsed_seconds)}
 
 
 def _values_json(values: Values | Sizes, space: Space, name: str) -> Json:

@@ -17,32 +17,21 @@ from collie.report.quantities import percent, runs
 from collie.workloads.units import format_count, format_number, format_seconds
 from collie.workloads.workload import render
 
-ORDER = (
-    Change.NEW,
-    Change.WORSE,
-    Change.INCONCLUSIVE,
-    Change.FIXED,
-    Change.STILL,
-    Change.HEALTHY,
-    Change.UNSUPPORTED,
-)
-"""Order of the changes: those that need attention first."""
+_DETAILED = (Change.NEW, Change.WORSE, Change.INCONCLUSIVE, Change.FIXED)
+ORDER = (*_DETAILED, Change.STILL, Change.HEALTHY, Change.UNSUPPORTED)
+"""Changes that need attention come first."""
 
 
 @dataclass(frozen=True)
 class GateContext:
-    """The two sides of a gate, and the user's command line.
+    """The sides of a gate, and its command line.
 
     Attributes:
-        baseline: the user's name for it.
-        candidate: the testbed, in words.
-        testbed_options: that choose the candidate and its thresholds on a command line.
-        under_test: fields in which the two can differ.
-        differences: fields in which they differ.
+        testbed_options: of the candidate, with its space and recipe.
+        under_test: fields in which the sides can differ.
         campaign: directory of the record.
         started: RFC 3339, UTC.
-        inconclusive_fails: whether an undecided case fails the gate.
-        safety: effects on the network, by side.
+        safety: by side.
     """
 
     baseline: str
@@ -57,7 +46,7 @@ class GateContext:
     safety: Mapping[str, SafetyRecord] = field(default_factory=dict)
 
     def reproduce(self, result: CaseResult) -> str:
-        """Return the command that reproduces a case on the candidate."""
+        """Return the command for the candidate."""
         words = ["collie", "reproduce", result.case.anomaly]
         if result.case.kind is CaseOrigin.NEIGHBOUR:
             words.append("--controls")
@@ -80,11 +69,9 @@ def anomalies(summary: GateSummary, change: Change) -> tuple[CaseResult, ...]:
 
 
 def neighbours(summary: GateSummary) -> str:
-    """Return the results of the healthy neighbours in one line."""
-    beside = [result for result in summary.results if result.case.kind is CaseOrigin.NEIGHBOUR]
-    healthy = sum(result.change is Change.HEALTHY for result in beside)
-    still = sum(result.change is Change.STILL for result in beside)
-    unable = sum(result.change is Change.UNSUPPORTED for result in beside)
+    """Return the results of healthy neighbours."""
+    beside = [result.change for result in summary.results if result.case.kind is CaseOrigin.NEIGHBOUR]
+    healthy, still, unable = map(beside.count, (Change.HEALTHY, Change.STILL, Change.UNSUPPORTED))
     both = f", {still} {'is' if still == 1 else 'are'} anomalous on the baseline, too" if still else ""
     cannot = f", {unable} cannot run here" if unable else ""
     untested = f", {summary.untested} more were not reached" if summary.untested else ""
@@ -92,7 +79,7 @@ def neighbours(summary: GateSummary) -> str:
 
 
 def searched(summary: GateSummary) -> str:
-    """Return the extent of the search for new anomalies in one line."""
+    """Return the result of the search."""
     if summary.search is None:
         return "nothing was searched: what was left of the budget could not have told whether a find is new"
     found = sum(anomaly.same_as is None for anomaly in summary.search.anomalies)
@@ -100,7 +87,7 @@ def searched(summary: GateSummary) -> str:
 
 
 def effort(summary: GateSummary) -> str:
-    """Return the cost and the confidence of the gate in one line."""
+    """Return the cost and the confidence."""
     candidate, baseline = summary.runs
     beside = (
         f" and {baseline} of the baseline beside it" if summary.paired else "; the baseline answered from its record"
@@ -112,7 +99,7 @@ def effort(summary: GateSummary) -> str:
 
 
 def describe_effect(effect: Effect | None) -> str:
-    """Return the size of a change in words, if it is known."""
+    """Return the size of a change, empty if unknown."""
     if effect is None:
         return ""
     parts = []
@@ -134,7 +121,7 @@ def _spread(found: Spread, form: str) -> str:
 def render_gate_text(summary: GateSummary, context: GateContext) -> str:
     """Return the final text of a gate."""
     lines = [headline(summary, context)]
-    for change in (Change.NEW, Change.WORSE, Change.INCONCLUSIVE, Change.FIXED):
+    for change in _DETAILED:
         for result in anomalies(summary, change):
             lines += ["", *_case_lines(result, context)]
     for change in (Change.STILL, Change.UNSUPPORTED):
@@ -148,20 +135,17 @@ def _case_lines(result: CaseResult, context: GateContext) -> Iterator[str]:
     yield f"{result.change.upper()}  {result.case.name}: {result.case.title}"
     yield f"    {comparison.reason}"
     if effect := describe_effect(comparison.effect):
+        pairs = format_count(len(comparison.pairs), "pair")
         sure = f", confidence {confidence(comparison)}" if comparison.confidence is not None else ""
-        yield f"    candidate against baseline: {effect} in {_pairs(result)}{sure}"
+        yield f"    candidate against baseline: {effect} in {pairs} of runs{sure}"
     yield f"    {context.reproduce(result)}"
 
 
 def confidence(comparison: Comparison) -> str:
-    """Return the confidence of a comparison in words, if it has one."""
+    """Return the confidence, empty without one."""
     if comparison.confidence is None:
         return ""
     return "over 99.9 %" if comparison.confidence > 0.999 else f"{100 * comparison.confidence:.3g} %"
-
-
-def _pairs(result: CaseResult) -> str:
-    return f"{format_count(len(result.comparison.pairs), 'pair')} of runs"
 
 
 def render_gate(summary: GateSummary, context: GateContext, wall_seconds: float) -> Json:
@@ -226,7 +210,7 @@ def _effect(effect: Effect | None) -> Json | None:
         return None
 
     def spread(found: Spread | None) -> Json | None:
-        return None if found is None else dict(zip(("median", "low", "high"), map(plain, found), strict=True))
+        return None if found is None else dict(zip(("median", "low", "high"), plain(found), strict=True))
 
     return {
         "severity_difference": spread(effect.severity),

@@ -1,4 +1,4 @@
-"""The progress of a campaign in words, for the live view and `collie status`."""
+"""The progress of a campaign in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PURPOSES = {
 
 
 def doing(standing: CampaignProgress) -> str:
-    """Return the purpose of the current run, the driven counter and the temperature."""
+    """Return the activity."""
     parts = [_PURPOSES.get(standing.purpose, standing.purpose)]
     if standing.driven:
         best = "" if standing.best is None else f" (best so far {format_number(standing.best, ',.4g')})"
@@ -30,7 +30,7 @@ def doing(standing: CampaignProgress) -> str:
 
 
 def pace(standing: CampaignProgress) -> str:
-    """Return runs per minute, and testbed time against wall time if they differ."""
+    """Return runs per minute, and testbed time against wall time."""
     if standing.runs_per_minute is None:
         return ""
     ratio = standing.testbed_seconds_per_second
@@ -40,12 +40,12 @@ def pace(standing: CampaignProgress) -> str:
 
 
 def time_left(standing: CampaignProgress) -> str:
-    """Return the remaining time at this pace."""
+    """Return the remaining time."""
     return "" if standing.left_seconds is None else f"about {format_seconds(standing.left_seconds)} left"
 
 
 def found(standing: CampaignProgress) -> str:
-    """Return the number of anomalies, of explained ones, and the worst."""
+    """Return the number of anomalies, and the worst."""
     if standing.worst is None:
         return "no anomaly yet"
     worst = standing.anomalies[standing.worst]

@@ -1,41 +1,40 @@
-"""The runs of a campaign as rows, for spreadsheets and for a table in the terminal."""
+"""The runs of a campaign as rows."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
 from collie.campaign.yardstick import delivered
 from collie.detect.bounds import UNBOUNDED, Bounds, Calibration
-from collie.detect.measurement import Measurement
-from collie.detect.symptom import Verdict
 from collie.ports import CampaignStore, HostLost, Measured, PairLost, RunRecord, RunResult, SetupFailed, Unsupported
+from collie.report.json.objects import OUTCOMES
 from collie.workloads.feature import feature_value
 from collie.workloads.space import Space
-from collie.workloads.workload import FIELD_NAMES, Workload, render
+from collie.workloads.workload import FIELD_NAMES, render
 
 Row = dict[str, Any]
 
-_DERIVED = ("min_message_bytes", "max_message_bytes")
-"""Filters for a spreadsheet, where a list of sizes is one cell."""
-
-RUN_COLUMNS = ("run", "purpose", "elapsed_seconds", "run_seconds", "outcome", "problem")
-VERDICT_COLUMNS = ("verdict", "symptom", "severity", "host", "reason")
-FIGURE_COLUMNS = ("delivered_bps", "delivered_pps", "bound_bps", "tx_pause_ratio", "loss_ratio", "driven")
-COLUMNS = (*RUN_COLUMNS, *VERDICT_COLUMNS, *FIGURE_COLUMNS, *FIELD_NAMES, *_DERIVED)
+_DERIVED = ("min_message_bytes", "max_message_bytes")  # a spreadsheet cannot filter by a list of sizes
+COLUMNS = (
+    *("run", "purpose", "elapsed_seconds", "run_seconds", "outcome", "problem"),
+    *("verdict", "symptom", "severity", "host", "reason"),
+    *("delivered_bps", "delivered_pps", "bound_bps", "tx_pause_ratio", "loss_ratio", "driven"),
+    *FIELD_NAMES,
+    *_DERIVED,
+)
 """Keys of a row, in order."""
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Characters that make a spreadsheet read text as a formula (OWASP, CSV injection)."""
+"""Characters with which a formula begins (OWASP, CSV injection)."""
 
 
 def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
-    """Yield a row per run, in order, with None for unknown values.
+    """Yield a row per run, in order. None is unknown.
 
-    `delivered_bps` and `delivered_pps` are those of the host that received least. `tx_pause_ratio` and `loss_ratio` are
-    the largest over the hosts. `bound_bps` is the median throughput of the plain sibling in this campaign. It is None
-    if the specification decided and the sibling never ran.
+    Rates are those of the host that received least. `tx_pause_ratio` and `loss_ratio` are the largest over the hosts.
+    `bound_bps` is the median throughput of the plain sibling, or None if it never ran in this campaign.
     """
     bounds = Bounds(lambda _workload: UNBOUNDED, Calibration(), space)
     for record in store.runs(with_series=False):
@@ -46,7 +45,7 @@ def run_rows(store: CampaignStore, space: Space) -> Iterator[Row]:
 
 
 def write_csv(rows: Iterator[Row], file: TextIO) -> None:
-    """Write rows as CSV (RFC 4180) with a header. No cell can be read as a formula."""
+    """Write CSV (RFC 4180) with a header. No cell can be read as a formula."""
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
     for row in rows:
@@ -54,43 +53,37 @@ def write_csv(rows: Iterator[Row], file: TextIO) -> None:
 
 
 def _row(record: RunRecord, bounds: Bounds) -> Row:
-    bound = bounds.tightest(record.workload).bps if bounds.known(record.workload) else None
-    return {
+    workload, verdict, result = record.workload, record.verdict, record.result
+    row: Row = dict.fromkeys(COLUMNS)
+    row |= render(workload)
+    row |= {name: feature_value(workload, name) for name in _DERIVED}
+    row |= {
         "run": record.run,
         "purpose": record.purpose,
         "elapsed_seconds": record.finished_at_seconds,
-        "run_seconds": record.result.elapsed_seconds,
-        "outcome": _OUTCOMES[type(record.result)],
-        "problem": _problem(record.result),
-        **_judged(record.verdict),
-        **_figures(record.workload, record.result),
-        "bound_bps": bound,
+        "run_seconds": result.elapsed_seconds,
+        "outcome": OUTCOMES[type(result)],
+        "problem": _problem(result),
+        "bound_bps": bounds.tightest(workload).bps if bounds.known(workload) else None,
         "driven": record.driven,
-        **render(record.workload),
-        **{name: feature_value(record.workload, name) for name in _DERIVED},
     }
-
-
-def _judged(verdict: Verdict | None) -> Row:
-    if verdict is None:
-        return dict.fromkeys(VERDICT_COLUMNS)
-    symptom = verdict.symptom.value if verdict.symptom else None
-    return dict(
-        zip(
-            VERDICT_COLUMNS,
-            (verdict.outcome.value, symptom, verdict.severity, verdict.host, verdict.reason),
-            strict=True,
-        )
-    )
-
-
-_OUTCOMES: dict[type[RunResult], str] = {
-    Measured: "measured",
-    SetupFailed: "setup_failed",
-    Unsupported: "unsupported",
-    HostLost: "host_lost",
-    PairLost: "pair_lost",
-}
+    if verdict is not None:
+        row |= {
+            "verdict": verdict.outcome.value,
+            "symptom": verdict.symptom.value if verdict.symptom else None,
+            "severity": verdict.severity,
+            "host": verdict.host,
+            "reason": verdict.reason,
+        }
+    if isinstance(result, Measured):
+        received = delivered(workload, result.measurement).values()
+        row |= {
+            "delivered_bps": min((bound.bps for bound in received), default=None),
+            "delivered_pps": min((bound.pps for bound in received), default=None),
+            "tx_pause_ratio": _largest(host.tx_pause_ratio for host in result.measurement.hosts),
+            "loss_ratio": _largest(host.loss_ratio for host in result.measurement.hosts),
+        }
+    return row
 
 
 def _problem(result: RunResult) -> str | None:
@@ -105,21 +98,7 @@ def _problem(result: RunResult) -> str | None:
             return measurement.stopped or "; ".join(measurement.problems) or None
 
 
-def _figures(workload: Workload, result: RunResult) -> Row:
-    names = ("delivered_bps", "delivered_pps", "tx_pause_ratio", "loss_ratio")
-    if not isinstance(result, Measured):
-        return dict.fromkeys(names)
-    received = delivered(workload, result.measurement).values()
-    return {
-        "delivered_bps": min((bound.bps for bound in received), default=None),
-        "delivered_pps": min((bound.pps for bound in received), default=None),
-        "tx_pause_ratio": _largest(result.measurement, "tx_pause_ratio"),
-        "loss_ratio": _largest(result.measurement, "loss_ratio"),
-    }
-
-
-def _largest(measurement: Measurement, name: str) -> float | None:
-    readings = (getattr(host, name) for host in measurement.hosts)
+def _largest(readings: Iterable[float | None]) -> float | None:
     return max((reading for reading in readings if reading is not None), default=None)
 
 

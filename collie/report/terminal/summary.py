@@ -1,4 +1,4 @@
-"""The final text of a search, in colour on a terminal that supports it."""
+"""Results as text, in colour where the terminal supports it."""
 
 from __future__ import annotations
 
@@ -29,18 +29,20 @@ Line = Text | str
 def render_summary(
     header: CampaignHeader, summary: Summary, wall_seconds: float, score: ScoreView | None = None
 ) -> str:
-    """Return the findings and the cost of a search. `score` adds the planted mechanisms of the simulated subsystem."""
+    """Return the findings and the cost of a search."""
     lines: list[Line] = [_headline(header, summary, wall_seconds)]
     for anomaly in summary.anomalies:
         lines += ["", *_anomaly(anomaly)]
     notes = [Text(note, "dim") for note in _notes(summary)]
     if score is not None:
-        notes.append(Text(_score(score)))
+        missed = f"; missed: {', '.join(score.missed)}" if score.missed else ""
+        found = f"{len(score.found)} of {len(score.planted)} planted mechanisms found, {score.false} false"
+        notes.append(Text(f"Score: {found}{missed}."))
     return _styled([*lines, *([""] if notes else []), *notes])
 
 
 def render_measurement(judged: JudgedRun) -> str:
-    """Return one run: its verdict, each host's measurement, and every counter."""
+    """Return one run with every counter."""
     result = judged.result
     lines: list[Line] = [Text(_traffic(judged), "bold")]
     if isinstance(result, SetupFailed):
@@ -58,11 +60,8 @@ def render_measurement(judged: JudgedRun) -> str:
 
 
 def render_trials(name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None) -> str:
-    """Return the text of `trial_lines`."""
+    """Return a reproduction."""
     return _styled(Text(line.text, line.style) for line in trial_lines(name, reproduction, changed))
-
-
-# --- Search ----------------------------------------------------------------------------------------------------------
 
 
 def _headline(header: CampaignHeader, summary: Summary, wall_seconds: float) -> Text:
@@ -135,14 +134,6 @@ def _capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def _score(score: ScoreView) -> str:
-    missed = f"; missed: {', '.join(score.missed)}" if score.missed else ""
-    return f"Score: {len(score.found)} of {len(score.planted)} planted mechanisms found, {score.false} false{missed}."
-
-
-# --- One run ---------------------------------------------------------------------------------------------------------
-
-
 def _traffic(judged: JudgedRun) -> str:
     workload, sibling = judged.workload, judged.sibling
     differences = [
@@ -209,8 +200,7 @@ def _counters(measurement: Measurement) -> Iterator[str]:
 
 
 def _styled(lines: Iterable[Line]) -> str:
-    # No markup or highlighting, so that a host's output is unchanged. The terminal wraps long lines, so that a sentence
-    # can be copied and grepped.
+    # Output of hosts stays unchanged. The terminal wraps, so that a sentence can be copied and grepped.
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=True)
     with console.capture() as capture:
         for line in lines:

@@ -1,4 +1,4 @@
-"""The result of a reproduction as lines, for the terminal and for a bundle without libraries."""
+"""The result of a reproduction as lines, also for a bundle without libraries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from statistics import median
 from typing import NamedTuple
 
 from collie.campaign.reproduce import Reproduced, Reproduction, Trial
-from collie.detect.interval import Interval
 from collie.detect.signature import Signature
 from collie.inventory.fingerprint import HostDifference
 from collie.report.quantities import percent, rate, runs
@@ -28,13 +27,7 @@ class TerminalLine(NamedTuple):
 def trial_lines(
     name: str, reproduction: Reproduction, changed: Sequence[HostDifference] | None = None
 ) -> Iterator[TerminalLine]:
-    """Yield the result of a reproduction and of its controls, and the changes of the testbed.
-
-    Args:
-        name: the user's name of the anomaly.
-        reproduction: its runs and its controls.
-        changed: differences from the original testbed, or None if it is not recorded.
-    """
+    """Yield the result of a reproduction. `changed` is None if the original testbed is not on record."""
     symptom = reproduction.symptom.words
     yield TerminalLine(f"reproduced: {reproduction.answer}", _STYLES[reproduction.answer])
     yield TerminalLine(f"{name}: {symptom} in {_trial(reproduction.trial, reproduction)}{_share(reproduction)}")
@@ -53,11 +46,10 @@ def trial_lines(
         yield TerminalLine(f"no value of the space breaks {condition} alone", "bold yellow")
     if reproduction.ended_by:
         yield TerminalLine(f"not all runs were made: {reproduction.ended_by}", "bold yellow")
-    yield from difference_lines(changed)
+    yield from _difference_lines(changed)
 
 
-def difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[TerminalLine]:
-    """Yield the differences from the original testbed."""
+def _difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[TerminalLine]:
     if changed is None:
         yield TerminalLine("what it was found on is not on record, so nothing can be said of what differs", "dim")
         return
@@ -71,20 +63,15 @@ def difference_lines(changed: Sequence[HostDifference] | None) -> Iterator[Termi
         yield TerminalLine("nothing is known to differ from when it was found", "dim")
 
 
-def percent_interval(interval: Interval) -> str:
-    """Format an interval: `57 % to 100 %`."""
-    return f"{100 * interval.low:.0f} % to {100 * interval.high:.0f} %"
-
-
 def _share(reproduction: Reproduction) -> str:
     interval = reproduction.trial.share(reproduction.symptom)
     if interval is None:
         return ""
-    return f" ({percent_interval(interval)} of its runs, {100 * interval.confidence:g} % confidence)"
+    low, high, sure = (100 * share for share in (interval.low, interval.high, interval.confidence))
+    return f" ({low:.0f} % to {high:.0f} % of its runs, {sure:g} % confidence)"
 
 
 def _how_bad(trial: Trial) -> Iterator[TerminalLine]:
-    """Yield throughput and severity, which the presence of a symptom does not show."""
     said = []
     if trial.rates_bps:
         said.append(f"delivered: {_middle(trial.rates_bps, rate)}")
@@ -95,7 +82,7 @@ def _how_bad(trial: Trial) -> Iterator[TerminalLine]:
 
 
 def _middle(values: Sequence[float], words: Callable[[float], str]) -> str:
-    """Return the median and the range around it: `12 Mbit/s (10 Mbit/s to 14 Mbit/s)`."""
+    """Return the median and the range: `12 Mbit/s (10 Mbit/s to 14 Mbit/s)`."""
     middle, least, most = words(median(values)), words(min(values)), words(max(values))
     return middle if least == most else f"{middle} ({least} to {most})"
 
