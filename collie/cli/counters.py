@@ -26,6 +26,7 @@ from collie.counters.catalog import Catalog, Counter, CounterKind
 from collie.counters.unusual import MAX_UNUSUAL
 from collie.errors import UsageError
 from collie.hosts.watch import CounterRates
+from collie.report.json.objects import plain
 from collie.streams import is_unread
 from collie.wiring import ADAPTERS
 from collie.workloads.units import format_count, format_number
@@ -176,21 +177,6 @@ def _table(catalog: Catalog) -> Table:
 
 
 def _as_json(counter: Counter) -> dict[str, Any]:
-    return {
-        "name": counter.name,
-        "spelled": counter.key[1],
-        "canonical": counter.canonical or None,
-        "kind": counter.kind.value,
-        "unit": counter.unit.value,
-        "scale": counter.scale,
-        "width_bits": counter.width,
-        "saturates": counter.saturates,
-        "gauge": counter.gauge,
-        "source": counter.source,
-        "component": counter.component,
-        "role": counter.role.value if counter.role else None,
-        "refresh_seconds": counter.refresh_seconds,
-        "availability": counter.availability or None,
-        "link_layer": counter.link_layer or None,
-        "meaning": counter.meaning,
-    }
+    document = plain(counter)
+    absent = {name: None for name in ("canonical", "availability", "link_layer") if not document[name]}
+    return {**document, "spelled": counter.key[1], **absent}

@@ -24,6 +24,7 @@ from collie.content.locate import ContentKind
 from collie.content.subsystems import load_subsystems
 from collie.errors import ContentError, Problem
 from collie.report.figures.severity_map import value_text
+from collie.report.figures.severity_map_figure import check_suffix, draw_map
 from collie.report.json.objects import plain
 from collie.report.quantities import percent
 from collie.simulator.description import Audit, CureCheck, DescribedPart, describe
@@ -158,8 +159,6 @@ def map_(subsystem: str, settings: tuple[str, ...], path: str | None, output: st
     \b
     collie subsystem map F --x qps --y message_bytes --workload context_cache
     """
-    from collie.report.figures.severity_map_figure import check_suffix, draw_map  # matplotlib takes a second to import
-
     if path is not None:
         check_suffix(Path(path))
     testbed = TestbedChoice(subsystem=subsystem, settings=parse_settings(settings))
@@ -227,10 +226,10 @@ def _print_witnesses(console: Console, subsystem: SubsystemFile) -> None:
     console.print(Text("witnesses", "bold"))
     default = Workload()
     for witness in subsystem.witnesses:
-        changed = [(name, witness.trigger.get(name)) for name in FIELD_NAMES]
-        changed = [(name, value) for name, value in changed if value != default.get(name)]
+        trigger = witness.trigger
+        changed = [name for name in FIELD_NAMES if trigger.get(name) != default.get(name)]
         console.print(_indented(2, f"{witness.mechanism}: {witness.title}"))
-        console.print(_indented(6, ", ".join(f"{name} {value_text(name, value)}" for name, value in changed)))
+        console.print(_indented(6, ", ".join(f"{name} {value_text(name, trigger.get(name))}" for name in changed)))
 
 
 def _indented(columns: int, text: str) -> Padding:

@@ -52,11 +52,6 @@ class Strips:
     height: float
     strips: tuple[Strip, ...]
 
-    @property
-    def words(self) -> str:
-        """Alternative text."""
-        return "; ".join(strip.words for strip in self.strips)
-
 
 def strips_of(mfs: Mfs, workload: Workload, space: Space) -> Strips:
     """Draw every feature of an MFS. `workload` is the simplest that shows the anomaly."""

@@ -30,21 +30,6 @@ class DimensionCoverage:
     name: str
     steps: tuple[StepCount, ...]
 
-    @property
-    def tried(self) -> int:
-        """Number of measured steps."""
-        return sum(step.runs > 0 for step in self.steps)
-
-    @property
-    def untried(self) -> list[str]:
-        """Steps without a measurement."""
-        return [step.value for step in self.steps if not step.runs]
-
-    @property
-    def most(self) -> int:
-        """Runs at the most measured step, at least 1."""
-        return max(1, *(step.runs for step in self.steps))
-
 
 def coverage_of(records: Iterable[RunRecord], space: Space) -> tuple[DimensionCoverage, ...]:
     """Count measured runs by step of every dimension.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from collie.campaign.reproduce import Reproduction, Trial
 from collie.campaign.safety import SafetyRecord
 from collie.campaign.single_run import JudgedRun
+from collie.counters.catalog import Counter
 from collie.detect.bounds import CalibrationPoint
 from collie.detect.confirm import Reliability
 from collie.detect.measurement import Measurement
@@ -41,6 +42,13 @@ OUTCOMES: Mapping[type[RunResult], str] = {
 _CODEC = Codec(
     {
         CalibrationPoint: Shape(keys={"bps": "delivered_bps"}),
+        Counter: Shape(
+            first=(
+                *("name", "spelled", "canonical", "kind", "unit", "scale", "width", "saturates", "gauge", "source"),
+                *("component", "role", "refresh_seconds", "availability", "link_layer"),
+            ),
+            keys={"width": "width_bits"},
+        ),
         DiscriminatingCounter: Shape(without=("meaning",)),
         Reliability: Shape(keys={"dropped": "dropped_suspicions", "healthy_false_positive_rate": "disturbed_ratio"}),
         SafetyLimits: Shape(
