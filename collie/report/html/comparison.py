@@ -76,7 +76,7 @@ class InBoth:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPage:
-    """The page. An anomaly that is two there appears twice in `both`."""
+    """The page. An anomaly that is split in two there appears twice in `both`."""
 
     here: ComparedCampaign
     there: ComparedCampaign
@@ -139,7 +139,7 @@ def _side(name: str, store: CampaignStore, context: ReportContext) -> ComparedCa
 
 
 def _only_one(anomaly: Anomaly, elsewhere: ComparedCampaign) -> OnlyOne:
-    known = {anomaly.workload, anomaly.found_as}  # its conditions while it has none
+    known = {anomaly.workload, anomaly.found_as}  # in place of conditions while it has none
     inside = [
         record.verdict
         for record in elsewhere.records

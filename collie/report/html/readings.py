@@ -26,7 +26,7 @@ class CounterComparison:
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A counter per second over all hosts that rose."""
+    """A counter that rose, per second over all hosts."""
 
     counter: str
     here: float
