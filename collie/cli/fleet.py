@@ -80,8 +80,14 @@ def command(page: str | None, output: str, **options: Any) -> int:
         safety=safety_limits(options),
         shared_port=options["shared_port"],
     )
-    limits = options["repeat"], options["pairs"], options["false_alarm"]
-    choice = fleets.FleetChoice(search, options["count"], _faults(options["faults"]), *limits)
+    choice = fleets.FleetChoice(
+        search,
+        options["count"],
+        _faults(options["faults"]),
+        options["repeat"],
+        options["pairs"],
+        options["false_alarm"],
+    )
     result = fleets.fleet(ADAPTERS, choice, lambda text: click.echo(text, err=True))
     if output == "json":
         print_json(with_safety(fleet_json(result), result.safety))
