@@ -1,4 +1,4 @@
-"""What the use cases need of the world besides `collie.ports`, as protocols. `collie/wiring.py` fills them in."""
+"""The contacts of the use cases with the world besides `collie.ports`."""
 
 from __future__ import annotations
 
@@ -42,18 +42,9 @@ class Content:
     """Readers of the files that operators and vendors edit. Each raises `ContentError` for a wrong or absent file.
 
     Attributes:
-        space, recipe, reference: load one by name or path.
-        references: loads a collection of published anomalies.
-        names_reference: whether a name is the id of a published anomaly.
-        application: loads one by name or path, in the terms of a space, else of its own, else of a default.
-        is_application: whether a file holds an application.
-        names_application: whether a name or path is an application and no space.
-        workload: reads a file in the terms of a space.
-        prototype: reads a point of the released prototype: workload, symptom if the file has readings, remarks.
-        catalog: loads the counters of a driver.
-        find_catalog: the same, None where the driver has no catalog.
-        inventory: reads a hosts file.
-        subsystem_name: returns the name of a subsystem, given by name or path.
+        application: takes a name or path, a space or None, and the space of an application that names none.
+        prototype: workload, symptom if the file has readings, remarks.
+        find_catalog: None where the driver has no catalog.
     """
 
     space: Callable[[str], Space]
@@ -99,7 +90,7 @@ class CampaignRecord(CampaignStore, Protocol):
         ...
 
     def replace_settings(self, settings: Mapping[str, Any]) -> None:
-        """Change the settings that the campaign goes on with."""
+        """Change the settings for the next resume."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -114,21 +105,11 @@ class Records:
     """Campaigns and calibrations on disk. Each raises `StoreError` for a file that it cannot read or write.
 
     Attributes:
-        create: begins a record in a new directory, with a calibration if one is known.
-        open: opens a record to go on with it.
-        read: opens a record to read it, also while another process writes it.
-        in_memory: begins a record that is not kept.
-        exists: whether a directory holds a record.
-        fingerprints: of a campaign's hosts, the latest of each, host A first, empty without any.
-        keep_fingerprints: keeps those of a campaign's hosts beside earlier ones.
-        accepted_changes: how the hosts changed while a campaign was resumed.
-        fingerprint_file: reads one file, by host.
-        heartbeat: the last sign of life of a campaign's process, None without one.
-        write_heartbeat: replaces it. Raises OSError.
-        calibration_name: names the calibration of hosts, by testbed name, fingerprints and plain workload.
-        calibration: the one of a name, None without one.
-        keep_calibration: keeps one under a name and returns its file.
-        require_writable_calibrations: refuses a folder of calibrations that cannot be written.
+        open, read: for a resume, and for reading while another process writes.
+        fingerprints: the latest of each host, host A first.
+        accepted_changes: of the hosts at resumes.
+        write_heartbeat: raises OSError.
+        calibration_name: from testbed name, fingerprints and plain workload.
     """
 
     create: Callable[[Path, CampaignHeader, Calibration | None], CampaignRecord]
@@ -150,12 +131,7 @@ class Records:
 
 @runtime_checkable
 class ParallelPairs(Protocol):
-    """The additional surface of a testbed of several pairs of hosts that are alike.
-
-    Attributes:
-        lanes: one for each pair.
-        absent: pairs that do not answer, with the reason.
-    """
+    """A testbed of several equal pairs. `absent` has the reasons of pairs without an answer."""
 
     lanes: tuple[Lane, ...]
     absent: dict[str, str]
@@ -166,14 +142,11 @@ class Testbeds:
     """Kinds of testbeds.
 
     Attributes:
-        simulated: returns the opener of a simulated testbed with a seed. Raises `ContentError`, `UsageError`.
-        on_hosts: returns the opener of a testbed of real hosts, with a policy of windows or the usual one.
-        several: joins the testbeds of pairs in this process. The flag goes on without those that do not answer.
+        simulated: takes the seed of the noise.
+        on_hosts: takes a policy of windows, or None for the default.
+        several: joins the testbeds of pairs in this process. The flag permits absent pairs.
         on_workers: the same, opened on the workers of the dask scheduler at an address.
-        require_scheduler: refuses an address that this machine cannot use.
-        simulated_fleet: returns the name of a fleet's subsystem, and the opener of each group of its hosts.
-        fingerprints: takes those of real hosts. Raises `TestbedError`.
-        lab_inventory: returns the hosts file of the lab, None while no lab is up.
+        simulated_fleet: the name of the subsystem, and the opener of each group of hosts.
     """
 
     __test__ = False
@@ -193,14 +166,10 @@ class Reports:
     """Writers of results.
 
     Attributes:
-        campaign_page: writes the HTML report of a campaign. The flag is for writing through a link.
-        comparison_page: writes the page of two campaigns. Returns whether both are known to be of one testbed.
-        metrics: writes a Prometheus textfile as of a time. The flag is set while the campaign runs. Raises OSError.
-        testbed_name: names the testbed of a campaign's header.
-        perftest_commands, perftest_script: an anomaly as command lines and as a shell script, for hosts by role.
-        perftest_json: the command lines as plain values.
-        bundle: an anomaly as a file that runs without Collie.
-        read_bundle: reads such a file as data. Raises `ContentError`.
+        campaign_page, comparison_page: the flag permits writing through a link.
+        comparison_page: returns whether both campaigns are known to be of one testbed.
+        metrics: a Prometheus textfile. The flag is set while the campaign runs. Raises OSError.
+        read_bundle: reads a bundle as data.
     """
 
     campaign_page: Callable[[CampaignStore, Path, ReportContext, bool], None]
@@ -215,7 +184,7 @@ class Reports:
 
 
 class Adapters(Protocol):
-    """The world as use cases see it. A group is loaded when a use case first asks for it."""
+    """The world of the use cases. A group is loaded at its first use."""
 
     @property
     def content(self) -> Content:

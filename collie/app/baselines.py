@@ -1,4 +1,4 @@
-"""Baselines of gates: read, measured again, and compared only with hosts that are alike."""
+"""Baselines of gates."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import difflib
 import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from collie.app.adapters import Adapters
 from collie.app.reports import read_campaign
 from collie.app.testbeds import open_testbed
 from collie.campaign.choice import SearchChoice, TestbedChoice
-from collie.campaign.gate.cases import CaseOrigin, GateCase
+from collie.campaign.gate.cases import CaseOrigin, GateCase, case_of
 from collie.campaign.gate.record import Record
 from collie.campaign.heartbeat import ProcessState
 from collie.detect.bounds import Calibration
@@ -32,16 +33,7 @@ _OF_A_SEARCH = re.compile(r"a\d+")
 
 @dataclass(frozen=True)
 class Baseline:
-    """A campaign that a gate compares with.
-
-    Attributes:
-        path: as `collie reproduce` takes it.
-        choice: at its begin.
-        anomalies: its finds.
-        record: its runs.
-        calibration: its ceilings.
-        fingerprints: of its hosts.
-    """
+    """A campaign that a gate compares with. `choice` is that at its begin."""
 
     path: Path
     choice: SearchChoice
@@ -51,21 +43,13 @@ class Baseline:
     fingerprints: Mapping[str, Fingerprint]
 
     def fingerprints_of(self, hosts: Collection[str]) -> Mapping[str, Fingerprint]:
-        """Return the fingerprints of some hosts. A search can have several pairs, and a gate has one."""
+        """Return the fingerprints of some hosts. A search can have several pairs, a gate has one."""
         known = all(host in self.fingerprints for host in hosts)
         return {host: self.fingerprints[host] for host in hosts} if known else self.fingerprints
 
 
 def read_baseline(adapters: Adapters, name: str) -> Baseline:
-    """Read a campaign as a baseline.
-
-    Args:
-        adapters: in use.
-        name: its directory, or the file `campaign.sqlite` in it.
-
-    Raises:
-        StoreError: there is no such campaign, or it kept no fingerprints.
-    """
+    """Read a campaign as a baseline, from its directory or its file `campaign.sqlite`."""
     path = Path(name)
     directory = path.parent if path.name == "campaign.sqlite" else path
     with read_campaign(adapters, directory) as store:
@@ -112,29 +96,11 @@ def _case_of(anomaly: Anomaly, baseline: Baseline, replayed: Collection[str]) ->
     # The baseline can be a gate whose baseline had the same name.
     while _OF_A_SEARCH.fullmatch(name) or (name != anomaly.id and name in replayed):
         name = f"{baseline.path.resolve().name}-{name}"
-    return GateCase(
-        name=name,
-        kind=CaseOrigin.BASELINE,
-        title=anomaly.sentence,
-        workload=anomaly.workload,
-        mfs=anomaly.mfs,
-        anomaly=f"{baseline.path}/{anomaly.id}",
-        symptom=anomaly.symptom,
-        complete=anomaly.complete,
-    )
+    return case_of(anomaly, CaseOrigin.BASELINE, name, f"{baseline.path}/{anomaly.id}")
 
 
 def testbed_of(baseline: Baseline, candidate: TestbedChoice, hosts: str | None) -> TestbedChoice | None:
-    """Return the testbed on which a baseline can be measured now, None without one. A simulated one always can.
-
-    Args:
-        baseline: to measure.
-        candidate: the other side.
-        hosts: inventory of the baseline.
-
-    Raises:
-        UsageError: one side is simulated and the other is not, or a simulated baseline is given hosts.
-    """
+    """Return the testbed for another measurement of a baseline: a simulator, or given hosts."""
     before = baseline.choice.testbed
     if before.is_simulated != candidate.is_simulated:
         kinds = ("a simulated subsystem", "real hosts")
@@ -161,19 +127,8 @@ def require_alike(
 ) -> None:
     """Refuse to compare hosts that differ in a field that is not under test.
 
-    The fingerprint of a simulated subsystem holds its settings and a digest of all quantities, which settings change.
-    A different digest is accepted if the candidate with the baseline's settings equals the baseline.
-
-    Args:
-        adapters: in use.
-        baseline: with the fingerprints of its campaign.
-        testbed: of the baseline now, None when its record answers.
-        chosen: choice of the candidate.
-        candidate: its open testbed.
-        under_test: fields in which the two may differ.
-
-    Raises:
-        UsageError: the hosts differ, the baseline has changed, or `under_test` has an unknown word.
+    The fingerprint of a simulated subsystem holds its settings and a digest of all quantities, which settings change. A
+    different digest is accepted if the candidate with the baseline's settings equals the baseline.
     """
     _refuse_unknown(under_test, (*baseline.fingerprints.values(), *candidate.info.fingerprints.values()))
     before = baseline.choice.testbed
@@ -207,20 +162,16 @@ def _refuse_unknown(under_test: Sequence[str], fingerprints: Iterable[Fingerprin
 
 
 def _refuse(what: str, found: Iterable[HostDifference], under_test: Sequence[str], follows: Sequence[str] = ()) -> None:
-    """Refuse differences outside the fields under test and outside fields that follow from them."""
     unlike = [(host, each) for host in found for each in beyond(host.differences, (*under_test, *follows))]
     if unlike:
         fields = ",".join(dict.fromkeys(each.field for _, each in unlike))
-        reported = "\n  ".join(f"{host.b}: {each}" for host, each in unlike)
+        differences = "\n  ".join(f"{host.b}: {each}" for host, each in unlike)
         raise UsageError(
-            f"{what} (then and now):\n  {reported}\nMake them alike, or say that this is under test as well: "
+            f"{what} (then and now):\n  {differences}\nMake them alike, or say that this is under test as well: "
             f"--under-test {','.join((*dict.fromkeys(under_test), fields))}"
         )
 
 
 def _fingerprints_of(adapters: Adapters, choice: TestbedChoice) -> Mapping[str, Fingerprint]:
-    testbed = open_testbed(adapters, choice, 0)
-    try:
+    with closing(open_testbed(adapters, choice, 0)) as testbed:
         return testbed.info.fingerprints
-    finally:
-        testbed.close()

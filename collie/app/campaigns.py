@@ -1,4 +1,4 @@
-"""Campaigns: begun, resumed, scored."""
+"""Campaigns: begun and resumed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collie.app.adapters import Adapters, CampaignRecord
+from collie.app.adapters import Adapters, CampaignRecord, ParallelPairs
 from collie.app.inputs import SearchInputs, search_inputs, with_defaults
 from collie.app.pulse import Pulse
 from collie.app.status import lost_runs, lost_words
-from collie.app.testbeds import absent_of, kept_calibration, lanes_of, open_testbed, require_idle_ports, unlike
+from collie.app.testbeds import kept_calibration, lanes_of, open_testbed, require_idle_ports, unlike
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, SearchChoice
 from collie.campaign.events import Both
@@ -35,38 +35,26 @@ logger = logging.getLogger(__name__)
 _SAME_MOMENT_SECONDS = 1e-6
 """Ends of runs are sums, and differ in their last digits."""
 NO_SCHEDULER = "none"
-"""Instead of an address: this process drives all pairs."""
+"""In place of an address: this process drives all pairs."""
 
 
 @dataclass(frozen=True)
 class OpenCampaign:
-    """A campaign that is ready to run. The caller closes it.
-
-    Attributes:
-        choice: of the operator, now or when the campaign began.
-        campaign: its parts.
-        testbed, store: closed with it.
-        lost_runs: completed runs that are missing from the record.
-    """
+    """A campaign that is ready to run. The caller closes it."""
 
     choice: SearchChoice
     campaign: Campaign
     testbed: Testbed
     store: CampaignRecord
     _adapters: Adapters
-    lost_runs: int = 0
+    lost_runs: int
 
     def release(self) -> SafetyRecord | None:
-        """Leave nothing behind on the testbed. Return the safety record, or None for a simulation without limits."""
+        """Return the safety record of the closed testbed, or None for a simulation without limits."""
         return record_of(self.campaign.guard, self.testbed.close())
 
     def run(self, sink: ProgressSink, metrics: Path | None = None) -> Summary:
-        """Search until the budget is spent, and keep `status.json` up to date.
-
-        Args:
-            sink: receives the events.
-            metrics: a textfile for Prometheus to keep up to date.
-        """
+        """Search until the budget is spent, and keep `status.json` and the Prometheus textfile `metrics` up to date."""
         if self.lost_runs:
             logger.warning("%s", lost_words(self.lost_runs))
         with Pulse(self._adapters, self.store.directory.path, self.store.header, metrics) as pulse:
@@ -75,7 +63,7 @@ class OpenCampaign:
             return summary
 
     def close(self) -> None:
-        """Leave nothing behind on the testbed, and release the record."""
+        """Close the testbed and the record."""
         try:
             self.testbed.close()
         finally:
@@ -83,11 +71,7 @@ class OpenCampaign:
 
 
 def begin(adapters: Adapters, choice: SearchChoice, directory: Path) -> OpenCampaign:
-    """Begin a campaign in a new directory.
-
-    Raises:
-        CollieError: the choice is wrong. Nothing has been written.
-    """
+    """Begin a campaign in a new directory. A wrong choice is refused before it is written."""
     choice = with_defaults(adapters, choice.with_absolute_paths())
     search_inputs(adapters, choice)  # a wrong choice is refused before any host is contacted
     with ExitStack() as on_failure:
@@ -102,7 +86,7 @@ def begin(adapters: Adapters, choice: SearchChoice, directory: Path) -> OpenCamp
         header = new_header(directory.name, testbed, inputs, choice.to_settings(), choice.seed)
         store = on_failure.enter_context(adapters.records.create(directory, header, kept))
         adapters.records.keep_fingerprints(directory, testbed.info.fingerprints)
-        opened = _open(adapters, choice, inputs, testbed, store)
+        opened = _open(adapters, choice, inputs, testbed, store, 0)
         on_failure.pop_all()
         return opened
 
@@ -123,11 +107,7 @@ def new_header(
 
 
 def chosen_scheduler(directory: Path, began_with: str | None, chosen: str | None) -> str | None:
-    """Return the scheduler of a campaign that goes on.
-
-    Raises:
-        UsageError: the campaign began with one, and the operator names neither it nor `none`.
-    """
+    """Return the scheduler of a resumed campaign. The one on record must be confirmed."""
     if chosen is None and began_with is not None:
         raise UsageError(
             f"{directory} began with --scheduler {began_with}, and whoever answers there can run code here: "
@@ -137,7 +117,6 @@ def chosen_scheduler(directory: Path, began_with: str | None, chosen: str | None
 
 
 def _warn_of_unlike_known(adapters: Adapters, known: str | None, testbed: Testbed) -> None:
-    """Warn if the known anomalies were found on hosts unlike these."""
     if known is None or not os.path.isdir(known):
         return
     then = adapters.records.fingerprints(Path(known))
@@ -159,20 +138,10 @@ def resume(
     shared_port: bool = False,
     accept_changes: bool = False,
 ) -> OpenCampaign:
-    """Go on with a campaign.
+    """Resume a campaign, with its recorded budget unless given another.
 
-    Args:
-        adapters: in use.
-        directory: of the campaign.
-        budget: a new one, or None for the one it began with.
-        scheduler: address of the one whose workers drive the pairs, `NO_SCHEDULER` for none. Required if the campaign
-            began with one: the address comes from a file that others can write.
-        safety: limits that replace earlier ones of the operator.
-        shared_port: go on although a port is in other use.
-        accept_changes: go on although the hosts have changed.
-
-    Raises:
-        CollieError: the campaign, or an input of it, is gone or has changed.
+    A campaign that began with a scheduler requires `scheduler`, an address or `NO_SCHEDULER`: the recorded address
+    comes from a file that others can write. `safety` replaces the operator's earlier limits.
     """
     with ExitStack() as on_failure:
         store = on_failure.enter_context(adapters.records.open(directory))
@@ -201,11 +170,11 @@ def resume(
             directory,
             testbed.info.fingerprints,
             accept_changes=accept_changes,
-            absent=bool(absent_of(testbed)),
+            absent=isinstance(testbed, ParallelPairs) and bool(testbed.absent),
         )
         require_idle_ports(testbed, shared_port=choice.shared_port)
         store.replace_settings(choice.to_settings())
-        opened = dataclasses.replace(_open(adapters, choice, inputs, testbed, store), lost_runs=lost)
+        opened = _open(adapters, choice, inputs, testbed, store, lost)
         on_failure.pop_all()
         return opened
 
@@ -221,17 +190,12 @@ def _is_of(header: CampaignHeader, testbed: Testbed) -> bool:
 def require_same_hardware(
     adapters: Adapters, directory: Path, now: Mapping[str, Fingerprint], *, accept_changes: bool, absent: bool = False
 ) -> None:
-    """Refuse hosts that have changed since a campaign began. Keep an accepted change beside the first fingerprints.
+    """Refuse hosts that have changed since a campaign began. Record an accepted change beside the first fingerprints.
 
-    Args:
-        adapters: in use.
-        directory: of the campaign.
-        now: fingerprints by host.
-        accept_changes: go on with changed ones.
-        absent: some hosts do not answer and are left out.
+    With `absent`, hosts without an answer are left out.
 
     Raises:
-        HardwareChanged: a field that changes results is not known to be equal, and the change is not accepted.
+        HardwareChanged: a field that changes results is not known to be equal.
     """
     then = adapters.records.fingerprints(directory)
     if not then:  # begun by a Collie that kept none
@@ -249,25 +213,22 @@ def require_same_hardware(
 
 def _refuse_less_than_used(budget: Budget, store: CampaignRecord) -> None:
     """Refuse a budget under which some recorded runs would not have begun."""
-    ends = {
-        record.run: (record.finished_at_seconds, record.result.elapsed_seconds)
-        for record in store.runs(with_series=False)
-    }
-    if not ends:
+    runs = sorted(store.runs(with_series=False), key=lambda record: record.run)
+    if not runs:
         return
-    last = max(ends)
-    finished, took = ends.pop(last)
+    last = runs.pop()
     # Other pairs may have gone on beyond it, so the clock at the last begin counts.
-    began = max((end for end, _ in ends.values() if end <= finished - took + _SAME_MOMENT_SECONDS), default=0.0)
-    if budget.spent(began, last - 1):
+    latest = last.finished_at_seconds - last.result.elapsed_seconds + _SAME_MOMENT_SECONDS
+    began = max((run.finished_at_seconds for run in runs if run.finished_at_seconds <= latest), default=0.0)
+    if budget.spent(began, last.run - 1):
         raise UsageError(
-            f"budget {budget} is less than the campaign has used: {format_count(last, 'run')}, "
+            f"budget {budget} is less than the campaign has used: {format_count(last.run, 'run')}, "
             f"{format_seconds(began)} before the last; give more, or leave --budget out"
         )
 
 
 def _open(
-    adapters: Adapters, choice: SearchChoice, inputs: SearchInputs, testbed: Testbed, store: CampaignRecord
+    adapters: Adapters, choice: SearchChoice, inputs: SearchInputs, testbed: Testbed, store: CampaignRecord, lost: int
 ) -> OpenCampaign:
     campaign = Campaign(
         testbed=testbed,
@@ -283,4 +244,4 @@ def _open(
         guard=Guard(inputs.limits),
         lanes=lanes_of(testbed),
     )
-    return OpenCampaign(choice, campaign, testbed, store, adapters)
+    return OpenCampaign(choice, campaign, testbed, store, adapters, lost)

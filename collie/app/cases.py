@@ -34,34 +34,20 @@ _YAML = frozenset({".yaml", ".yml"})
 def workload_named(adapters: Adapters, name: str) -> tuple[SearchChoice, Callable[[Space], Workload]]:
     """Find a workload file, a point of the released prototype, or the workload of an anomaly (`case_named`).
 
-    Returns:
-        The search that it comes from, or the default search, and the function that loads the workload for a space.
-
-    Raises:
-        CollieError: there is none, or it is wrong.
+    Return its search, by default an empty choice, and the function that loads the workload for a space.
     """
     if Path(name).suffix in _YAML:
-        return SearchChoice(TestbedChoice()), partial(adapters.content.workload, Path(name))
+        return SearchChoice(), partial(adapters.content.workload, Path(name))
     if _is_prototype(name):
         workload, _ = _prototype(adapters, name)
-        return SearchChoice(TestbedChoice()), lambda _space: workload
+        return SearchChoice(), lambda _space: workload
     named = case_named(adapters, name)
     return named.choice, lambda _space: named.case.workload
 
 
 @dataclass(frozen=True)
 class NamedCase:
-    """An anomaly that an operator named, with the search that it comes from.
-
-    Attributes:
-        case: to run.
-        choice: of its campaign. For one of the paper's, its subsystem and defaults.
-        calibration: of that campaign.
-        fingerprints: of its hosts, empty without a record of them.
-        found_on: its testbed, in words.
-        sentence: its description.
-        likely: the component that counters point at, empty if unknown.
-    """
+    """An anomaly with its search. `likely` is the component that counters point at, empty if unknown."""
 
     case: Case
     choice: SearchChoice
@@ -72,22 +58,16 @@ class NamedCase:
     likely: str = ""
 
     def ceilings(self, testbed: TestbedChoice) -> Calibration | None:
-        """Return the calibration of the campaign if it holds on a testbed: both have a victim, or neither has."""
+        """Return the calibration of the campaign if both or neither of the testbeds have a victim."""
         return self.calibration if self.choice.testbed.victim == testbed.victim else None
 
     def difference(self, now: Mapping[str, Fingerprint]) -> tuple[HostDifference, ...] | None:
-        """Return the differences from the testbed of the anomaly, None without a record of it."""
+        """Return the differences from the recorded testbed of the anomaly."""
         return compare(self.fingerprints, now) if self.fingerprints else None
 
 
 def case_named(adapters: Adapters, name: str) -> NamedCase:
-    """Find an anomaly: an id such as `nsdi22-01`, `CAMPAIGN/ID`, a bundle file, or a file of the released prototype.
-
-    Raises:
-        ContentError: there is no such anomaly, or the file is none of these.
-        StoreError: there is no such campaign, or it has no such anomaly.
-        UsageError: the file has no symptom to look for.
-    """
+    """Find an anomaly: an id such as `nsdi22-01`, `CAMPAIGN/ID`, a bundle file, or a file of the released prototype."""
     if name.endswith(BUNDLE_SUFFIX):
         return _bundled(adapters, Path(name))
     if _is_prototype(name):
@@ -136,7 +116,7 @@ def _found_by_prototype(adapters: Adapters, name: str) -> NamedCase:
             f"{name} has no readings that tell what to look for; `collie measure {name}` runs it and says what it shows"
         )
     case = Case(name, workload, symptom, Mfs(()))
-    return NamedCase(case, SearchChoice(TestbedChoice()), Calibration(), sentence="a point of the released prototype")
+    return NamedCase(case, SearchChoice(), Calibration(), sentence="a point of the released prototype")
 
 
 def _found(adapters: Adapters, name: str) -> NamedCase:
@@ -158,7 +138,6 @@ def _found(adapters: Adapters, name: str) -> NamedCase:
 
 
 def _catalog_of(adapters: Adapters, choice: TestbedChoice, hardware: Mapping[str, Fingerprint]) -> Catalog | None:
-    """Return the counters of a campaign's testbed, None if its driver has no catalog."""
     if choice.is_simulated:
         return adapters.content.catalog("simulated")
     drivers = {str(fingerprint.fields.get("nic.driver")) for fingerprint in hardware.values()}

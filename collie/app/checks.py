@@ -1,4 +1,4 @@
-"""Applications: named, checked against known anomalies, their examples measured."""
+"""Applications, checked against known anomalies."""
 
 from __future__ import annotations
 
@@ -27,20 +27,13 @@ from collie.workloads.reference import FixStatus, ReferenceAnomaly
 logger = logging.getLogger(__name__)
 
 _TERMS = "nsdi22"
-"""The space in whose terms single workloads are checked."""
+"""The space of single workloads."""
 
 
 def known_anomalies(adapters: Adapters, against: str, subsystem: str | None = None) -> tuple[Known, ...]:
-    """Load the anomalies that an application is compared with.
+    """Load the anomalies of a published collection or of a campaign directory.
 
-    Args:
-        adapters: in use.
-        against: a collection of published anomalies, or the directory of a campaign.
-        subsystem: name or file. Only anomalies published for it count, or all if there are none.
-
-    Raises:
-        ContentError: there is no such collection, or no such subsystem.
-        StoreError: there is no such campaign.
+    Of a collection, only the anomalies of `subsystem` (name or file) count, or all if it has none.
     """
     if os.path.isdir(against):
         with read_campaign(adapters, Path(against)) as store:
@@ -72,16 +65,7 @@ def _published(reference: ReferenceAnomaly) -> Known:
 
 
 def application_named(adapters: Adapters, name: str, space: str | None = None) -> Application:
-    """Load an application, or an application of one workload: a workload file, or the trigger of an anomaly.
-
-    Args:
-        adapters: in use.
-        name: a file, the id of an application, or the id of an anomaly.
-        space: in whose terms, or None for an application's space, and `nsdi22` for a workload.
-
-    Raises:
-        ContentError: there is none, or every problem of the file.
-    """
+    """Load an application, or an application of one workload: a workload file, or the trigger of an anomaly."""
     path = Path(name)
     if is_file_name(path) and not adapters.content.is_application(path):
         terms = adapters.content.space(space or _TERMS)
@@ -94,11 +78,7 @@ def application_named(adapters: Adapters, name: str, space: str | None = None) -
 def application_of_perftest(
     adapters: Adapters, lines: Sequence[str], space: str | None = None
 ) -> tuple[Application, tuple[str, ...]]:
-    """Read perftest command lines that run at the same time as one workload. Return the assumptions, too.
-
-    Raises:
-        UsageError: a line is wrong, or the space cannot hold the workload.
-    """
+    """Read perftest command lines that run at the same time as one workload, and the assumptions."""
     reading = read_perftest(*lines)
     terms = adapters.content.space(space or _TERMS)
     if wrong := terms.violations(reading.workload):
@@ -108,12 +88,7 @@ def application_of_perftest(
 
 @dataclass(frozen=True)
 class MeasuredHits:
-    """Runs of hits.
-
-    Attributes:
-        runs: by the position of the hit: its example, and the changed one or None.
-        safety: records of the runs, empty on simulations.
-    """
+    """Runs of hits by position: the example, and the changed one or None."""
 
     runs: Mapping[int, tuple[JudgedRun, JudgedRun | None]]
     safety: tuple[SafetyRecord, ...]
@@ -124,14 +99,7 @@ def measure_hits(
 ) -> MeasuredHits:
     """Run the example of each hit, and the same after the cheapest change.
 
-    Args:
-        adapters: in use.
-        hits: of one application.
-        choose: given the testbed that an anomaly was found on, the one to run on and the rest of a choice.
-        sink: receives the events.
-
-    Raises:
-        CollieError: a testbed cannot be opened or is lost.
+    `choose` turns the testbed of an anomaly's campaign into the choice for its runs.
     """
     choices = [choose(case_named(adapters, hit.known.id).choice.testbed) for hit in hits]
     places: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Anomalies as files for those who do not have Collie."""
+"""Anomalies as files for readers without Collie."""
 
 from __future__ import annotations
 
@@ -29,32 +29,20 @@ class Exported:
     """An anomaly in one form.
 
     Attributes:
-        data: of the file.
-        suffix: of its default name.
-        printable: whether it is text.
-        runs: whether it runs the anomaly. Otherwise it gives the reason why that form cannot.
-        reported: the same as plain values.
+        suffix: of the default file name.
+        printable: the data are text.
+        runs: the data run the anomaly. Otherwise they give the reason why this form cannot.
     """
 
     data: bytes
     suffix: str
     printable: bool = True
     runs: bool = True
-    reported: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 def export(adapters: Adapters, name: str, form: str, hosts: str | None = None) -> Exported:
-    """Return an anomaly in one of `EXPORTS`.
-
-    Args:
-        adapters: in use.
-        name: of the anomaly.
-        form: one of `EXPORTS`.
-        hosts: inventory of the hosts that it is for, where the form can name them.
-
-    Raises:
-        CollieError: there is no such anomaly, or that form cannot express it.
-    """
+    """Return an anomaly in one of `EXPORTS`, for the hosts of an inventory where the form can name them."""
     pair = first_pair(open_inventory(adapters, hosts)) if hosts else None
     return EXPORTS[form](
         adapters, case_named(adapters, name), dict(zip(ROLES, pair.hosts, strict=False)) if pair else {}
@@ -68,13 +56,7 @@ def _bundle(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> 
 
 
 def bundle_of(adapters: Adapters, named: NamedCase) -> Bundle:
-    """Return the content of an anomaly's bundle.
-
-    It runs on real hosts, so the defaults of real hosts apply wherever the campaign names nothing.
-
-    Raises:
-        ContentError: the campaign's space or recipe is gone.
-    """
+    """Return the content of an anomaly's bundle. It runs on real hosts, so their defaults apply."""
     chosen = named.choice
     space = _space(adapters, chosen)
     plan = planned(named.case.workload, named.case.mfs, space)
@@ -103,7 +85,6 @@ def _space(adapters: Adapters, chosen: SearchChoice) -> Space:
 
 
 def _recipe(adapters: Adapters, chosen: SearchChoice) -> Recipe:
-    """Return the recipe of a campaign. An anomaly of the simulator gets the recipe `hosts` by default."""
     if chosen.testbed.is_simulated:
         return adapters.content.recipe(chosen.recipe or "hosts")
     return recipe_of(adapters, chosen.testbed, chosen.recipe)
@@ -113,7 +94,7 @@ def _perftest(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -
     case = _in_perftest(adapters, named)
     text = adapters.reports.perftest_commands(case, hosts)
     return Exported(
-        text.encode(), ".sh", runs=case.anomaly.is_faithful, reported=adapters.reports.perftest_json(case, hosts)
+        text.encode(), ".sh", runs=case.anomaly.is_faithful, fields=adapters.reports.perftest_json(case, hosts)
     )
 
 

@@ -30,7 +30,7 @@ MAX_SIMULATED: Final = 10_000
 _WINDOW_SECONDS: Final = 5.0
 """Of runs on real hosts: longer than a deviation must last (`judge.LASTING`)."""
 MAX_PAIRS: Final = 64
-"""Groups of real hosts that measure at once: each has a thread and two SSH connections of this computer."""
+"""Limit on groups of real hosts at once. Each takes a thread and two SSH connections."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,9 @@ class FleetChoice:
 
     Attributes:
         search: the testbed, the seed of its noise, the safety limits.
-        simulated_hosts: their number, or None for `SIMULATED_HOSTS`.
-        faults: of simulated hosts, by name.
-        repeat: times that the battery runs, or None for the number that the size needs.
-        pairs: groups of real hosts that measure at once, or None for all that share no host.
-        false_alarm: upper bound of the chance that a healthy fleet is accused.
+        repeat: repetitions of the battery, or None for the number that the size needs.
+        pairs: groups of real hosts at once, or None for all that share no host.
+        false_alarm: upper bound of the chance of any false accusation in a healthy fleet.
     """
 
     search: SearchChoice = field(default_factory=SearchChoice)
@@ -56,16 +54,7 @@ class FleetChoice:
 
 @dataclass(frozen=True)
 class FleetResult:
-    """Result of a fleet.
-
-    Attributes:
-        name: of the fleet, in words.
-        hosts: in order of the ring.
-        battery: the probes.
-        survey: the readings.
-        verdict: None without any reading.
-        safety: record of the runs, None on a simulation without limits.
-    """
+    """Result of a fleet, with its hosts in the order of the ring. There is no verdict without any reading."""
 
     name: str
     hosts: tuple[str, ...]
@@ -76,17 +65,12 @@ class FleetResult:
 
 
 def simulated_names(count: int) -> tuple[str, ...]:
-    """Return the names of the hosts of a simulated fleet: `host-001`, ..."""
+    """Return `host-001`, ..."""
     return tuple(f"host-{number:03d}" for number in range(1, count + 1))
 
 
-def fleet(adapters: Adapters, choice: FleetChoice, tell: Notify) -> FleetResult:
-    """Run the battery on a fleet and judge every host.
-
-    Raises:
-        UsageError: options contradict each other, or there is no such host or fault.
-        ContentError: a subsystem or inventory file is wrong.
-    """
+def fleet(adapters: Adapters, choice: FleetChoice, notify: Notify) -> FleetResult:
+    """Run the battery on a fleet and judge every host."""
     if choice.search.testbed.is_simulated:
         name, hosts, battery, open_group, lanes = _simulated(adapters, choice)
     else:
@@ -96,7 +80,7 @@ def fleet(adapters: Adapters, choice: FleetChoice, tell: Notify) -> FleetResult:
         return FleetResult(name, hosts, battery, BatteryResults(), None, None)
     plan = rounds(hosts, battery) * (choice.repeat or repeats(hosts))
     approve = partial(require_idle_ports, shared_port=choice.search.shared_port)
-    survey = Battery(open_group, guard, lanes, tell, approve).run(plan)
+    survey = Battery(open_group, guard, lanes, notify, approve).run(plan)
     verdict = judge(survey.readings, hosts, battery, survey.catalog, choice.false_alarm) if survey.catalog else None
     return FleetResult(name, hosts, battery, survey, verdict, record_of(guard, survey.left_behind))
 

@@ -1,11 +1,11 @@
-"""Gates: a baseline, a candidate, and the loop that compares them."""
+"""The two sides of a gate, opened and compared."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -44,18 +44,14 @@ _BESIDE = "baseline"
 
 
 class _Unwatched:
-    """A `ProgressSink` for the baseline's runs. The terminal shows only the candidate's."""
+    """A `ProgressSink` for the baseline. The terminal shows only the candidate's runs."""
 
     def on_event(self, event: Event) -> None:
         """Show nothing."""
 
 
 def recorded_gate(adapters: Adapters, directory: Path) -> GateChoice:
-    """Return the choice of a gate on record.
-
-    Raises:
-        StoreError: there is no such campaign, or it is no gate.
-    """
+    """Return the choice of a gate on record."""
     with read_campaign(adapters, directory) as store:
         if GATE not in store.header.settings:
             raise StoreError(
@@ -66,7 +62,7 @@ def recorded_gate(adapters: Adapters, directory: Path) -> GateChoice:
 
 
 @dataclass(frozen=True)
-class _Lane:
+class _Side:
     """One side of a gate."""
 
     testbed: Testbed
@@ -76,18 +72,15 @@ class _Lane:
 
 @dataclass
 class OpenGate:
-    """A gate that is ready to run.
+    """A gate that is ready to run, with the budget of both sides together.
 
-    Attributes:
-        candidate: the testbed under test.
-        budget: of both sides together.
-        safety: record of each side, `candidate` and `baseline`, after `release`, empty on a simulation without limits.
+    After `release`, `safety` has the record of each side by name.
     """
 
     candidate: Testbed
     budget: Budget
     _gate: Gate
-    _lanes: Sequence[_Lane]
+    _sides: Sequence[_Side]
     _pulse: Pulse | None
     safety: Mapping[str, SafetyRecord] = field(default_factory=dict)
 
@@ -99,9 +92,9 @@ class OpenGate:
         return summary
 
     def release(self) -> None:
-        """Leave nothing behind on any host."""
+        """Close both testbeds."""
         found = {
-            side: record_of(lane.guard, lane.testbed.close()) for side, lane in zip(_SIDES, self._lanes, strict=False)
+            name: record_of(side.guard, side.testbed.close()) for name, side in zip(_SIDES, self._sides, strict=False)
         }
         self.safety = {side: record for side, record in found.items() if record is not None}
 
@@ -117,21 +110,7 @@ def gate(
     resumed: bool = False,
     accept_changes: bool = False,
 ) -> Iterator[OpenGate]:
-    """Open a gate, and close its testbeds and its record.
-
-    Args:
-        adapters: in use.
-        choice: of the operator.
-        baseline: to compare with.
-        directory: of the candidate's record, a separate campaign, None keeps none.
-        sink: receives the events of the candidate.
-        resumed: go on with the existing record.
-        accept_changes: go on although the hosts have changed.
-
-    Raises:
-        UsageError: the two sides differ in more than what is under test.
-        CollieError: the choice is wrong.
-    """
+    """Open a gate, and close its testbeds and its record. A `directory` keeps the candidate's record as a campaign."""
     choice = choice.with_absolute_paths()
     search = choice.search
     # A wrong choice is refused before any host is contacted.
@@ -139,33 +118,37 @@ def gate(
     there = testbed_of(baseline, search.testbed, choice.baseline_hosts)
     limits_there = limits_of(adapters, dataclasses.replace(search, testbed=there)) if there else None
     with ExitStack() as stack:
-        candidate = stack.enter_context(_opened(adapters, search.testbed, search.seed, shared_port=search.shared_port))
-        testbed = None
-        if there is not None:
-            seed = Random(f"{search.seed}/baseline").getrandbits(31)  # separate noise
-            testbed = stack.enter_context(_opened(adapters, there, seed, shared_port=search.shared_port))
+
+        def opened(chosen: TestbedChoice, seed: int) -> Testbed:
+            testbed = stack.enter_context(closing(open_testbed(adapters, chosen, seed)))
+            require_idle_ports(testbed, shared_port=search.shared_port)
+            return testbed
+
+        candidate = opened(search.testbed, search.seed)
+        noise = Random(f"{search.seed}/baseline").getrandbits(31)
+        testbed = opened(there, noise) if there else None
         require_alike(adapters, baseline, testbed, search.testbed, candidate, choice.under_test)
         if not resumed:
             search = dataclasses.replace(search, capabilities=candidate.capabilities)
         choice = dataclasses.replace(choice, search=search)
         inputs = search_inputs(adapters, search)
 
-        def lane(
+        def side(
             tested: Testbed, limits: SafetyLimits | None, settings: Mapping[str, Any], folder: Path | None
-        ) -> _Lane:
+        ) -> _Side:
             header = new_header(folder.name if folder else "gate", tested, inputs, settings, search.seed)
             store = stack.enter_context(_store(adapters, folder, header, tested, resumed, accept_changes))
-            return _Lane(tested, store, Guard(limits))
+            return _Side(tested, store, Guard(limits))
 
-        lanes = [lane(candidate, inputs.limits, choice.to_settings(), directory)]
+        sides = [side(candidate, inputs.limits, choice.to_settings(), directory)]
         if testbed is not None and there is not None:
             settings = dataclasses.replace(search, testbed=there).to_settings()
-            lanes.append(lane(testbed, limits_there, settings, directory / _BESIDE if directory else None))
+            sides.append(side(testbed, limits_there, settings, directory / _BESIDE if directory else None))
         pulse = None
         if directory is not None:
-            pulse = stack.enter_context(Pulse(adapters, directory, lanes[0].store.header))
+            pulse = stack.enter_context(Pulse(adapters, directory, sides[0].store.header))
             sink = Both(pulse.follower, sink)
-        yield _ready(adapters, choice, baseline, inputs, lanes, sink, directory, pulse)
+        yield _ready(adapters, choice, baseline, inputs, sides, sink, directory, pulse)
 
 
 def _ready(
@@ -173,30 +156,29 @@ def _ready(
     choice: GateChoice,
     baseline: Baseline,
     inputs: SearchInputs,
-    lanes: Sequence[_Lane],
+    sides: Sequence[_Side],
     sink: ProgressSink,
     directory: Path | None,
     pulse: Pulse | None,
 ) -> OpenGate:
     search = choice.search
-    candidate, *others = lanes
+    candidate, *others = sides
 
-    def measurer(lane: _Lane, watching: ProgressSink) -> Measurer:
-        begun = next(iter(lane.store.runs()), None) is not None  # its runs were judged by the ceilings on record
+    def measurer(side: _Side, watching: ProgressSink) -> Measurer:
+        begun = next(iter(side.store.runs()), None) is not None  # its runs were judged by the ceilings on record
         if not begun:
-            lane.store.set_calibration(
-                kept_calibration(adapters, search.testbed, lane.testbed, inputs.space) or baseline.calibration
+            side.store.set_calibration(
+                kept_calibration(adapters, search.testbed, side.testbed, inputs.space) or baseline.calibration
             )
-        bounds = Bounds(lane.testbed.specification, lane.store.calibration(), inputs.space)
-        return Measurer(lane.testbed, lane.store, bounds, inputs.recipe.thresholds, inputs.budget, watching, lane.guard)
+        bounds = Bounds(side.testbed.specification, side.store.calibration(), inputs.space)
+        return Measurer(side.testbed, side.store, bounds, inputs.recipe.thresholds, inputs.budget, watching, side.guard)
 
     measured = measurer(candidate, sink)
-    catalog = candidate.testbed.info.catalog
 
     def engine(known: Sequence[Mfs]) -> SearchLoop:
-        strategy = build(inputs.recipe, inputs.space, catalog, strategy_generator(search.seed))
+        strategy = build(inputs.recipe, inputs.space, measured.catalog, strategy_generator(search.seed))
         wide = KnownAnomalies([widen_to_untested(mfs, inputs.space) for mfs in known])
-        return SearchLoop(measured, candidate.store, strategy, inputs.space, inputs.recipe, sink, wide, catalog)
+        return SearchLoop(measured, candidate.store, strategy, inputs.space, inputs.recipe, sink, wide)
 
     where = f"{directory}/" if directory else ""
     gate_parts = GateParts(
@@ -212,17 +194,7 @@ def _ready(
         engine=engine,
         name_found=lambda identifier: f"{where}{identifier}",
     )
-    return OpenGate(candidate.testbed, inputs.budget, Gate(gate_parts), lanes, pulse)
-
-
-@contextmanager
-def _opened(adapters: Adapters, choice: TestbedChoice, seed: int, *, shared_port: bool) -> Iterator[Testbed]:
-    testbed = open_testbed(adapters, choice, seed)
-    try:
-        require_idle_ports(testbed, shared_port=shared_port)
-        yield testbed
-    finally:
-        testbed.close()
+    return OpenGate(candidate.testbed, inputs.budget, Gate(gate_parts), sides, pulse)
 
 
 @contextmanager

@@ -16,11 +16,7 @@ from collie.workloads.units import format_count
 
 
 def chosen_hosts(adapters: Adapters, hosts: str, names: Sequence[str] = ()) -> tuple[Host, ...]:
-    """Return the named hosts of an inventory, or all of them without a name.
-
-    Raises:
-        UsageError: the inventory has no host of that name.
-    """
+    """Return the named hosts of an inventory, or all of them without a name."""
     known = {host.name: host for host in open_inventory(adapters, hosts).hosts}
     if strangers := [name for name in names if name not in known]:
         raise UsageError(f"the inventory has no host {strangers[0]}; it has {', '.join(known)}")
@@ -28,23 +24,12 @@ def chosen_hosts(adapters: Adapters, hosts: str, names: Sequence[str] = ()) -> t
 
 
 def take_fingerprints(adapters: Adapters, hosts: str, names: Sequence[str] = ()) -> Mapping[str, Fingerprint]:
-    """Take the fingerprints of hosts of an inventory: of the named ones, or of all.
-
-    Raises:
-        UsageError: the inventory has no such host.
-        TestbedError: a host cannot be asked.
-    """
+    """Take the fingerprints of hosts (`chosen_hosts`)."""
     return adapters.testbeds.fingerprints(chosen_hosts(adapters, hosts, names))
 
 
 def fingerprints_named(adapters: Adapters, name: str, hosts: str | None) -> Mapping[str, Fingerprint]:
-    """Find fingerprints: of a file, of a campaign directory, or of a host of an inventory now.
-
-    Raises:
-        UsageError: it is none of these.
-        StoreError: a file is damaged.
-        TestbedError: the host cannot be asked.
-    """
+    """Find fingerprints: of a file, of a campaign directory, or of a host of an inventory now."""
     path = Path(name)
     if is_file_name(path):
         return adapters.records.fingerprint_file(path)
@@ -59,12 +44,7 @@ def fingerprints_named(adapters: Adapters, name: str, hosts: str | None) -> Mapp
 
 
 def diff(adapters: Adapters, a: str, b: str, hosts: str | None) -> tuple[HostDifference, ...]:
-    """Compare the fingerprints of two names (`fingerprints_named`).
-
-    Raises:
-        UsageError: the sides have different numbers of hosts.
-        CollieError: as `fingerprints_named`.
-    """
+    """Compare the fingerprints of two names (`fingerprints_named`)."""
     left, right = fingerprints_named(adapters, a, hosts), fingerprints_named(adapters, b, hosts)
     if len(left) == 1 and len(right) == 1:
         (first, one), (second, other) = *left.items(), *right.items()

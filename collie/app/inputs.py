@@ -1,4 +1,4 @@
-"""Inputs of a search, loaded as a choice names them: space, recipe, budget, known anomalies, limits."""
+"""Inputs of a search: space, recipe, budget, known anomalies, limits."""
 
 from __future__ import annotations
 
@@ -25,21 +25,17 @@ _SOFT_ROCE_DEVICE = "rxe"
 
 
 class Defaults(NamedTuple):
-    """Names of the space and the recipe that suit a testbed."""
+    """The names of a testbed's default space and recipe."""
 
     space: str
     recipe: str
 
 
 def defaults_for(adapters: Adapters, choice: TestbedChoice) -> Defaults:
-    """Return the space and the recipe of a testbed for which the operator names none.
+    """Return the defaults of a testbed.
 
     The device names of the first pair decide, because no host has been contacted yet. A name such as `rxe0` is
-    Soft-RoCE, which needs a small space and long windows. The pairs of a campaign are alike.
-
-    Raises:
-        InventoryError: the hosts file is wrong.
-        UsageError: it forms no pair.
+    Soft-RoCE, which needs a small space and long windows.
     """
     if choice.hosts is None:
         return Defaults("nsdi22", "guided")
@@ -49,40 +45,21 @@ def defaults_for(adapters: Adapters, choice: TestbedChoice) -> Defaults:
 
 
 def with_defaults(adapters: Adapters, choice: SearchChoice) -> SearchChoice:
-    """Return a choice for the record. It names the defaults of real hosts, which the hosts file can change later.
-
-    Raises:
-        InventoryError: the hosts file is wrong.
-        UsageError: it forms no pair.
-    """
+    """Return a choice for the record. It names the defaults of real hosts, because the hosts file can change."""
     return choice if choice.testbed.is_simulated else choice.naming(*defaults_for(adapters, choice.testbed))
 
 
 def space_of(adapters: Adapters, choice: TestbedChoice, name: str | None, terms: str | None = None) -> Space:
-    """Load a space, or the part that an application reaches. The default suits the testbed.
-
-    Args:
-        adapters: in use.
-        choice: the testbed.
-        name: name or file of either.
-        terms: space of an application that names none, or None for the one that suits the testbed.
-    """
+    """Load a space as `space_named` does. Its defaults suit the testbed."""
     if name is None or adapters.content.names_application(name):
         return space_named(adapters, name, terms or defaults_for(adapters, choice).space)
     return adapters.content.space(name)
 
 
 def space_named(adapters: Adapters, name: str | None, default: str = "nsdi22") -> Space:
-    """Load a space, or the part that an application reaches.
+    """Load a space by name or file, or the part of it that an application reaches.
 
-    Args:
-        adapters: in use.
-        name: name or file of either. A space comes first. None for the default.
-        default: of a name, and the space of an application that names none.
-
-    Raises:
-        ContentError: there is none, or it is wrong.
-        UsageError: the application reaches one workload only.
+    A space precedes an application of the same name. An application that names no space gets the default.
     """
     if name is None or not adapters.content.names_application(name):
         return adapters.content.space(name or default)
@@ -98,12 +75,7 @@ def recipe_of(adapters: Adapters, choice: TestbedChoice, name: str | None) -> Re
 
 
 def known_sets(adapters: Adapters, known: str | None) -> tuple[Mfs, ...]:
-    """Load minimal feature sets that need not be found again: the paper's, or those of a campaign.
-
-    Raises:
-        ContentError: there are no such anomalies.
-        StoreError: there is no such campaign.
-    """
+    """Load the minimal feature sets to skip: a published collection, or those of a campaign."""
     if known is None:
         return ()
     if os.path.isdir(known):
@@ -115,13 +87,7 @@ def known_sets(adapters: Adapters, known: str | None) -> tuple[Mfs, ...]:
 
 @dataclass(frozen=True)
 class SearchInputs:
-    """Inputs of a search, besides its testbed and its record.
-
-    Attributes:
-        dropped: parts of the space that the testbed cannot do.
-        known: minimal feature sets that need not be found again.
-        limits: safety limits in force.
-    """
+    """Inputs of a search. The testbed cannot run the dropped parts of the space. `known` are feature sets to skip."""
 
     space: Space
     dropped: tuple[Drop, ...]
@@ -132,33 +98,18 @@ class SearchInputs:
 
 
 def limits_of(adapters: Adapters, choice: SearchChoice) -> SafetyLimits:
-    """Return the limits in force: the site's, tightened by the operator. A simulation has only the operator's.
-
-    Raises:
-        UsageError: the operator wants more than the site allows.
-        InventoryError: the hosts file is wrong.
-    """
+    """Return the limits in force: the site's, tightened by the operator."""
     hosts = choice.testbed.hosts
     return tightened(SafetyLimits() if hosts is None else open_inventory(adapters, hosts).safety, choice.safety)
 
 
 def narrowed_space_of(adapters: Adapters, choice: SearchChoice) -> Space:
-    """Load the space of a search, narrowed by the operator and by the known capabilities of the testbed.
-
-    Raises:
-        ContentError: there is no such space, or it is wrong.
-        UsageError: no workload is left.
-    """
+    """Load the space of a search, narrowed by the operator and by the known capabilities of the testbed."""
     return pruned_space_of(adapters, choice)[0]
 
 
 def pruned_space_of(adapters: Adapters, choice: SearchChoice) -> tuple[Space, tuple[Drop, ...]]:
-    """Load and narrow the space of a search. Return it with the parts that the testbed cannot do.
-
-    Raises:
-        ContentError: there is no such space, or it is wrong.
-        UsageError: no workload is left.
-    """
+    """Load the same space, with the parts that the testbed cannot run."""
     space = space_of(adapters, choice.testbed, choice.space, choice.terms)
     fixes, limits = parse_fixes(choice.fix), parse_limits(choice.limit)
     try:
@@ -169,11 +120,7 @@ def pruned_space_of(adapters: Adapters, choice: SearchChoice) -> tuple[Space, tu
 
 
 def search_inputs(adapters: Adapters, choice: SearchChoice) -> SearchInputs:
-    """Load everything that a choice names.
-
-    Raises:
-        CollieError: some of it is wrong.
-    """
+    """Load all inputs of a choice."""
     space, dropped = pruned_space_of(adapters, choice)
     recipe = recipe_of(adapters, choice.testbed, choice.recipe)
     budget = parse_budget(choice.budget or recipe.budget)

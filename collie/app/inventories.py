@@ -1,4 +1,4 @@
-"""Hosts that a choice names, by an inventory file or as the lab, and the pairs of them that measure."""
+"""Inventories of hosts, and their pairs that measure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,12 @@ LAB = "lab"
 
 
 def first_pair(inventory: Inventory) -> Pair:
-    """Return the pair that measures.
-
-    Raises:
-        UsageError: the inventory forms none.
-    """
+    """Return the pair that measures."""
     return first_pairs(inventory, 1)[0]
 
 
 def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
-    """Return the pairs that measure side by side.
-
-    Raises:
-        UsageError: the inventory forms fewer, a host is in two of them, or only some are loopback across ports.
-    """
+    """Return the pairs that measure side by side. They share no host, and all or none are loopback across ports."""
     if not inventory.pairs:
         raise UsageError("the inventory names no pair of hosts; add one under `pairs:`")
     if len(inventory.pairs) < count:
@@ -51,17 +43,16 @@ def first_pairs(inventory: Inventory, count: int) -> tuple[Pair, ...]:
 
 
 def open_inventory(adapters: Adapters, hosts: str) -> Inventory:
-    """Load an inventory file. `lab` stands for the one that `collie lab up` wrote.
+    """Load an inventory file. `lab` stands for the file of `collie lab up`.
 
     Raises:
-        InventoryError: the file is wrong.
         LabError: no lab is up.
     """
     return adapters.content.inventory(_lab_inventory(adapters) if is_lab(hosts) else Path(hosts))
 
 
 def is_lab(hosts: str) -> bool:
-    """Whether the lab's own inventory is meant, and not a file of that name."""
+    """Whether the lab is meant, and not a file of that name."""
     return hosts.lower() == LAB and not os.path.exists(hosts)
 
 

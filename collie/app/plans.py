@@ -1,4 +1,4 @@
-"""The plan of a search, made without contact to any host."""
+"""The plan of a search. No host is contacted."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ _FIRST_PROPOSALS = 5
 
 
 def describe(adapters: Adapters, choice: SearchChoice) -> dict[str, Any]:
-    """Return the plan of a search as plain values. Capabilities of real hosts are not known yet.
-
-    Raises:
-        CollieError: the choice is wrong.
-    """
+    """Return the plan of a search as plain values. Capabilities of real hosts are not known yet."""
     if choice.scheduler is not None:
         adapters.testbeds.require_scheduler(choice.scheduler)
     contacted: dict[str, str] = {}
@@ -61,7 +57,6 @@ def describe(adapters: Adapters, choice: SearchChoice) -> dict[str, Any]:
 
 
 def _first_proposals(choice: SearchChoice, inputs: SearchInputs) -> Iterator[Workload]:
-    """Yield the first proposals, without any result. No counters are known yet."""
     strategy = build(inputs.recipe, inputs.space, Catalog("none yet", ()), strategy_generator(choice.seed))
     for _ in range(_FIRST_PROPOSALS):
         workload = strategy.ask()

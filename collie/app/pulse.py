@@ -1,4 +1,4 @@
-"""The sign of life of a running campaign, written every few seconds."""
+"""The sign of life of a running campaign."""
 
 from __future__ import annotations
 
@@ -22,16 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 class Pulse:
-    """Writes `status.json`, and a Prometheus textfile if asked for, as long as the context lasts.
+    """Writes `status.json`, and a Prometheus textfile on request, every few seconds of the context.
 
-    A separate thread writes, because a run on real hosts can take minutes. A file that cannot be written is logged
-    once: a full disk under a monitoring system ends no campaign.
-
-    Args:
-        adapters: in use.
-        directory: of the campaign.
-        header: of the campaign, for labels.
-        metrics: the textfile, or None for none.
+    A separate thread writes, because a run can take minutes. Only the first failed write of a file is logged: a full
+    disk ends no campaign.
     """
 
     def __init__(

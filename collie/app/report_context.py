@@ -1,4 +1,4 @@
-"""Facts of a campaign's report that its record does not hold."""
+"""The context of a campaign's report."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from collie.workloads.space import Space
 
 @dataclass(frozen=True, slots=True)
 class ReportContext:
-    """Facts of a campaign's report that its record does not hold.
+    """Facts for a campaign's report that the record lacks.
 
     Attributes:
-        place: the campaign directory, as the reader would write it on a command line.
-        space: of the search. It gives plain values and siblings. None compares with Collie's defaults.
-        wall_seconds: duration of the search on the reader's clock, if known.
-        dropped: parts of the space that the testbed cannot do.
-        fingerprints: of the testbed by host, host A first, at the end of the campaign, empty without a record of them.
-        changes: of the testbed while the campaign was resumed, as the operator accepted them.
-        search: words of the command that begins the same search or gate again, empty if unknown.
+        place: the campaign directory, as the reader would type it.
+        space: for plain values and siblings. None compares with Collie's defaults.
+        dropped: parts of the space that the testbed cannot run.
+        fingerprints: at the end of the campaign, host A first.
+        changes: of the testbed, as the operator accepted them.
+        search: the command that begins the same campaign.
     """
 
     place: str = "CAMPAIGN"

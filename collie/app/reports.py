@@ -1,4 +1,4 @@
-"""Reports of campaigns, written from their records. No host is contacted."""
+"""Reports of recorded campaigns. No host is contacted."""
 
 from __future__ import annotations
 
@@ -13,34 +13,20 @@ from collie.campaign.choice import GATE, GateChoice, SearchChoice
 
 
 def recorded_choice(adapters: Adapters, directory: Path) -> SearchChoice:
-    """Return the choice of a campaign on record.
-
-    Raises:
-        StoreError: there is no such campaign, or it is of a newer schema.
-    """
+    """Return the choice of a campaign on record."""
     with read_campaign(adapters, directory) as store:
         return SearchChoice.from_settings(store.header.settings)
 
 
 def read_campaign(adapters: Adapters, directory: Path) -> CampaignRecord:
-    """Open a campaign to read it, also while another process writes it.
-
-    Raises:
-        StoreError: there is no such campaign, or it is of a newer schema.
-    """
+    """Open a campaign, also while another process writes it."""
     return adapters.records.read(directory)
 
 
 def write_report(
     adapters: Adapters, store: CampaignRecord, path: Path | None = None, wall_seconds: float | None = None
 ) -> Path:
-    """Write the HTML report of a campaign.
-
-    Args:
-        adapters: in use.
-        store: the campaign.
-        path: of the page, or None for the campaign's folder.
-        wall_seconds: duration of the campaign, if known.
+    """Write the HTML report of a campaign, by default into its directory, and return the path.
 
     Raises:
         UsageError: the operator's file cannot be written.
@@ -55,17 +41,9 @@ def write_report(
 def write_comparison(
     adapters: Adapters, here: CampaignRecord, there: CampaignRecord, path: Path | None = None
 ) -> tuple[Path, bool]:
-    """Write the page of two campaigns. Return its path, and whether both are known to be of one testbed.
+    """Write the page of two campaigns, by default into the directory of the first. Errors as of `write_report`.
 
-    Args:
-        adapters: in use.
-        here: one campaign.
-        there: the other.
-        path: of the page, or None for the folder of the first.
-
-    Raises:
-        UsageError: the operator's file cannot be written.
-        StoreUnwritable: the campaign's file cannot be written.
+    Return the path, and whether both campaigns are known to be of one testbed.
     """
     target = path or here.directory.path / f"against-{there.directory.path.resolve().name}.html"
     contexts = _report_context(adapters, here), _report_context(adapters, there)

@@ -1,10 +1,10 @@
-"""Single workloads on a testbed: measured, and calibrated with."""
+"""Measurement and calibration with single workloads."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,21 +33,11 @@ def open_session(
     calibrated_on: Mapping[str, Fingerprint] | None = None,
     levels: Levels | None = None,
 ) -> Iterator[SingleRunSession]:
-    """Open a testbed for single workloads, and close it.
-
-    Args:
-        adapters: in use.
-        choice: testbed, space, recipe (for its thresholds) and seed, as of a search.
-        sink: receives the events.
-        calibration: known ceilings.
-        calibrated_on: fingerprints of the hosts of that calibration, if known. For other hosts it is not used.
-        levels: known readings of healthy runs.
-    """
+    """Open a testbed for single workloads, and close it. The calibration is ignored on hosts unlike `calibrated_on`."""
     narrowed_space_of(adapters, choice)  # a wrong choice is refused before any host is contacted
     recipe = recipe_of(adapters, choice.testbed, choice.recipe)
     guard = Guard(limits_of(adapters, choice))
-    testbed = open_testbed(adapters, choice.testbed, choice.seed)
-    try:
+    with closing(open_testbed(adapters, choice.testbed, choice.seed)) as testbed:
         require_idle_ports(testbed, shared_port=choice.shared_port)
         able = choice.capabilities or testbed.capabilities
         space = narrowed_space_of(adapters, dataclasses.replace(choice, capabilities=able))
@@ -60,20 +50,11 @@ def open_session(
         )
         yield opened
         opened.safety = record_of(guard, testbed.close())
-    finally:
-        testbed.close()
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Result of a calibration.
-
-    Attributes:
-        calibration: the ceilings.
-        path: of their file, None if it could not be written.
-        safety: record of the runs, None without limits.
-        failure: the reason why the file could not be written.
-    """
+    """Result of a calibration. `path` is None after a `failure` to write the file."""
 
     calibration: Calibration
     path: Path | None
@@ -91,19 +72,10 @@ def calibrate(
 ) -> Calibrated:
     """Measure plain traffic on real hosts, and keep its rates as ceilings of later searches.
 
-    If the file cannot be written in the end, the result is still returned.
-
-    Args:
-        adapters: in use.
-        choice: hosts, and the space that gives plain values.
-        repeats: of each workload.
-        sink: receives the events.
-        sizes: of messages, in bytes.
-        opcodes: only these, empty for all of the space.
+    If the file cannot be written in the end, the result is still returned. `sizes` are in bytes. No opcode means all.
 
     Raises:
         StoreUnwritable: the folder of calibrations cannot be written. No host has been contacted.
-        TestbedError: the hosts cannot be used.
     """
     adapters.records.require_writable_calibrations()
     with open_session(adapters, choice, sink) as opened:

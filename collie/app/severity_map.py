@@ -1,4 +1,4 @@
-"""A map of severity over two dimensions of a simulated subsystem: the model of the map, and the use case."""
+"""A map of severity over two dimensions of a simulated subsystem."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ UNEXPLAINED: Final = "unexplained"
 
 @dataclass(frozen=True, slots=True)
 class MapAxis:
-    """One axis.
+    """One axis. `message_bytes` is the dimension of the size of all messages.
 
     Attributes:
-        dimension: its name, `message_bytes` for the size of all messages.
-        values: ascending when ordered.
-        ordered: whether the values are numbers in order.
+        ordered: the values are ascending numbers.
         position: the base workload's value, None if it has none on the axis.
     """
 
@@ -40,15 +38,15 @@ class MapAxis:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether positions are logarithms. Otherwise each value has the same room."""
+        """Whether positions are logarithms. Otherwise the values are equidistant."""
         return self.ordered and self.values[0] > 0
 
     def place(self, value: Any) -> float:
-        """Return where a value lies along the axis."""
+        """Return the position of a value on the axis."""
         return math.log2(value) if self.logarithmic else float(self.values.index(value))
 
     def places(self) -> list[float]:
-        """Return where all values lie."""
+        """Return the positions of all values."""
         return [self.place(value) for value in self.values]
 
     def edges(self) -> list[float]:
@@ -65,12 +63,8 @@ class SeverityMap:
     """Severity over two dimensions around a base workload.
 
     Attributes:
-        subsystem, settings: the subsystem. `settings` are those that differ from the file.
-        space: gives the dimensions.
-        base, base_name: every point differs from it in the two dimensions only.
-        fixed: dimensions that the operator fixed.
-        base_severity: of the base workload, None if it cannot run.
-        plain: the space's plain workload.
+        settings: those that differ from the subsystem's file.
+        base_severity: None if the base workload cannot run.
         severity: by y, then x: 0 is normal, None cannot run.
         mechanisms: likewise, None where nothing is credited.
         followed: other dimensions that made room for the axes at some points.
@@ -97,7 +91,7 @@ class SeverityMap:
         return f"map-{'-'.join(re.sub(r'[^A-Za-z0-9_.-]+', '_', word) for word in words)}.svg"
 
     def kinds(self) -> list[list[str | None]]:
-        """Return the content of each cell: a mechanism's name, an empty text if normal, None if nothing can run."""
+        """Return the content of each cell: a mechanism, an empty text if normal, None if nothing can run."""
         return [
             [
                 None if value is None else (name or UNEXPLAINED) if value > 0 else ""
@@ -107,7 +101,7 @@ class SeverityMap:
         ]
 
     def counts(self) -> dict[str, int]:
-        """Return how many points each mechanism has, most first."""
+        """Return the number of points of each mechanism, most first."""
         names = [kind for row in self.kinds() for kind in row if kind]
         return dict(sorted(((name, names.count(name)) for name in set(names)), key=lambda item: (-item[1], item[0])))
 
@@ -133,11 +127,9 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class MapChoice:
-    """An operator's choice of a map of severity.
+    """An operator's choice of a map of severity over two dimensions.
 
     Attributes:
-        x, y: dimensions.
-        space: name or file, or None for the default.
         workload: the base: a file, an anomaly, a mechanism's witness, or None for the plain workload.
         fix: dimensions with another value, as written.
     """
@@ -151,13 +143,7 @@ class MapChoice:
 
 @dataclass(frozen=True, slots=True)
 class MapBase:
-    """The workload around which a map lies.
-
-    Attributes:
-        name: in words.
-        workload: with the fixed values.
-        fixed: dimensions that the operator fixed.
-    """
+    """The workload around which a map lies."""
 
     name: str
     workload: Workload
@@ -165,34 +151,25 @@ class MapBase:
 
 
 class MappedSubsystem(Protocol):
-    """A simulated subsystem whose ground truth is known."""
+    """A simulated subsystem with known ground truth."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name."""
         ...
 
     @property
     def witnesses(self) -> Mapping[str, Workload]:
-        """A workload that shows each planted mechanism, by the mechanism's name."""
+        """A workload for each planted mechanism, by the mechanism's name."""
         ...
 
     def severity_map(self, space: Space, base: MapBase, axes: tuple[str, str]) -> SeverityMap:
-        """Judge, without noise, every workload over two dimensions.
-
-        Raises:
-            UsageError: the dimensions and the base do not go together.
-        """
+        """Judge, without noise, every workload over two dimensions."""
         ...
 
 
 def severity_map(adapters: Adapters, subsystem: MappedSubsystem, choice: MapChoice) -> SeverityMap:
-    """Map a subsystem as an operator chose it.
-
-    Raises:
-        ContentError: a file is wrong or absent.
-        UsageError: the dimensions, the fixed values or the workload do not go together.
-    """
+    """Map a subsystem as chosen."""
     space = space_of(adapters, TestbedChoice(), choice.space)
     fixes = parse_fixes(choice.fix)
     try:

@@ -1,4 +1,4 @@
-"""The status of a campaign, from its record and the last sign of life of its process."""
+"""The status of a campaign."""
 
 from __future__ import annotations
 
@@ -17,35 +17,28 @@ from collie.search.anomaly import Anomaly
 from collie.workloads.units import format_count
 
 _SILENCE_SECONDS = 10 * PERIOD_SECONDS
-"""A process that is silent for that long counts as dead. A busy machine or file server can delay a few signs."""
+"""A process that is silent for longer counts as dead. Busy machines and file servers delay a few signs."""
 
 
 class Life(StrEnum):
-    """Whether a process works on a campaign."""
+    """Whether a process works on a campaign.
+
+    Attributes:
+        DIED: the process gives no sign of life and recorded no end.
+        UNKNOWN: the campaign is of an earlier Collie, or was never run.
+    """
 
     RUNNING = "running"
     ENDED = "ended"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     DIED = "died"
-    """The process gives no sign of life and recorded no end."""
     UNKNOWN = "unknown"
-    """No process left a sign: the campaign is of an earlier Collie, or was never run."""
 
 
 @dataclass(frozen=True)
 class CampaignStatus:
-    """The status of a campaign.
-
-    Attributes:
-        directory, header: of the campaign.
-        life: whether a process works on it.
-        heartbeat: the last sign of life, None without one.
-        silent_seconds: its age, None without one.
-        standing: figures of the record, completed by the last sign of life.
-        anomalies: on record.
-        lost_runs: completed runs that are missing from the record.
-    """
+    """The status of a campaign: figures of the record, completed by the last sign of life."""
 
     directory: Path
     header: CampaignHeader
@@ -58,40 +51,31 @@ class CampaignStatus:
 
 
 def status(adapters: Adapters, directory: Path, now: datetime | None = None) -> CampaignStatus:
-    """Return the status of a campaign, also while another process writes it.
-
-    Args:
-        adapters: in use.
-        directory: of the campaign.
-        now: the time of day, or None for this machine's.
-
-    Raises:
-        StoreError: the directory holds no campaign that can be read.
-    """
+    """Return the status of a campaign, also while another process writes it."""
     with adapters.records.read(directory) as store:
         heartbeat = adapters.records.heartbeat(store.directory.path)
         tally, anomalies, lost = store.tally(), store.anomalies(), lost_runs(adapters, store)
-    silent = _silence(heartbeat, now or datetime.now(UTC)) if heartbeat else None
     last = heartbeat.standing if heartbeat else CampaignProgress()
+    silent: float | None = None
+    if heartbeat:
+        # The clocks of two machines differ: a sign from the future counts as new.
+        silent = max(0.0, ((now or datetime.now(UTC)) - heartbeat.updated_at).total_seconds())
     return CampaignStatus(
-        directory,
-        store.header,
-        _life(heartbeat, silent),
-        heartbeat,
-        silent,
-        _standing(last, tally, anomalies),
-        anomalies,
-        lost,
+        directory=directory,
+        header=store.header,
+        life=_life(heartbeat, silent),
+        heartbeat=heartbeat,
+        silent_seconds=silent,
+        standing=_standing(last, tally, anomalies),
+        anomalies=anomalies,
+        lost_runs=lost,
     )
 
 
 def lost_runs(adapters: Adapters, store: CampaignRecord) -> int:
-    """Count the completed runs that the record lacks, because files of it were removed.
+    """Count the completed runs that are missing from the record, because files were removed.
 
     A run is recorded before it is reported, so a complete record is never behind the last sign of life.
-
-    Raises:
-        StoreError: the record cannot be read.
     """
     try:
         heartbeat = adapters.records.heartbeat(store.directory.path)
@@ -101,7 +85,7 @@ def lost_runs(adapters: Adapters, store: CampaignRecord) -> int:
 
 
 def lost_words(runs: int) -> str:
-    """Return the warning about runs that the record lacks, empty without any."""
+    """Return the warning about missing runs, empty without any."""
     if not runs:
         return ""
     return (
@@ -130,13 +114,7 @@ def _life(heartbeat: Heartbeat | None, silent_seconds: float | None) -> Life:
     return Life(heartbeat.state.value)
 
 
-def _silence(heartbeat: Heartbeat, now: datetime) -> float:
-    # The clocks of two machines differ: a sign from the future counts as new.
-    return max(0.0, (now - heartbeat.updated_at).total_seconds())
-
-
 def _standing(last: CampaignProgress, tally: Tally, anomalies: tuple[Anomaly, ...]) -> CampaignProgress:
-    """Return the process's figures, with those of the record, which is never behind."""
     return dataclasses.replace(
         last,
         runs=tally.runs,

@@ -1,9 +1,10 @@
-"""Testbeds that a choice names: opened, and asked before the first run."""
+"""Testbeds: opened, and checked before the first run."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import closing
 
 from collie.app.adapters import Adapters, OpenTestbed, ParallelPairs
 from collie.app.inventories import first_pairs, open_inventory
@@ -31,17 +32,8 @@ def open_testbed(
 ) -> Testbed:
     """Open the testbed of a choice. Several pairs of hosts become one testbed, a `ParallelPairs`.
 
-    Args:
-        adapters: in use.
-        choice: of the operator.
-        seed: of simulated noise.
-        pairs: of hosts.
-        scheduler: address of the dask scheduler whose workers drive them, or None for this process.
-        absent_ok: go on without pairs that do not answer, as long as one does.
-
-    Raises:
-        ContentError: a subsystem or inventory file is wrong.
-        TestbedError: the hosts cannot be used.
+    The workers of a dask scheduler drive the pairs, or this process without one. `absent_ok` permits pairs that do not
+    answer, as long as one does.
     """
     opens = openers(adapters, choice, seed, pairs)
     if scheduler is not None:
@@ -52,7 +44,7 @@ def open_testbed(
 
 
 def openers(adapters: Adapters, choice: TestbedChoice, seed: int, pairs: int) -> dict[str, OpenTestbed]:
-    """Return the opener of each pair's testbed, by name. A worker on another machine needs no file of this one."""
+    """Return the opener of each pair's testbed, by name. Openers need no file, so other machines can use them."""
     if choice.hosts is None:
         if choice.verify:
             raise UsageError("--verify compares payload, and the simulator carries none; add --hosts FILE")
@@ -67,13 +59,8 @@ def openers(adapters: Adapters, choice: TestbedChoice, seed: int, pairs: int) ->
 
 
 def lanes_of(testbed: Testbed) -> tuple[Lane, ...]:
-    """Return the lanes of a testbed of several pairs. A single one has none."""
+    """Return the lanes of several pairs. A single one has none."""
     return testbed.lanes if isinstance(testbed, ParallelPairs) else ()
-
-
-def absent_of(testbed: Testbed) -> Mapping[str, str]:
-    """Return the pairs of a testbed that do not answer, with the reason."""
-    return testbed.absent if isinstance(testbed, ParallelPairs) else {}
 
 
 def require_idle_ports(testbed: Testbed, *, shared_port: bool) -> None:
@@ -81,7 +68,6 @@ def require_idle_ports(testbed: Testbed, *, shared_port: bool) -> None:
 
     Raises:
         PortShared: a port is in other use.
-        TestbedError: a host cannot be asked.
     """
     for use in require_unshared(testbed.foreign_uses(), shared_port=shared_port):
         logger.warning("%s", use)
@@ -93,27 +79,20 @@ def unlike(then: Mapping[str, Fingerprint], testbed: Testbed) -> bool:
 
 
 def kept_calibration(adapters: Adapters, choice: TestbedChoice, testbed: Testbed, space: Space) -> Calibration | None:
-    """Return the calibration that `collie hosts calibrate` kept of these hosts. It does not hold beside a victim."""
+    """Return the recorded calibration of these hosts. It does not hold beside a victim."""
     if choice.is_simulated or choice.victim:
         return None
     return adapters.records.calibration(calibration_name(adapters, testbed, space))
 
 
 def calibration_name(adapters: Adapters, testbed: Testbed, space: Space) -> str:
-    """Return the name under which the calibration of these hosts, as they are now, is kept."""
+    """Return the name of the calibration of these hosts in their present state."""
     return adapters.records.calibration_name(testbed.info.name, testbed.info.fingerprints, space.whole.base)
 
 
 def catalog_of(adapters: Adapters, choice: TestbedChoice) -> Catalog:
-    """Return the counters of a testbed's NIC.
-
-    Raises:
-        TestbedError: the hosts cannot be asked.
-    """
+    """Return the counters of a testbed's NIC."""
     if choice.is_simulated:
         return adapters.content.catalog("simulated")
-    testbed = open_testbed(adapters, choice, 0)
-    try:
+    with closing(open_testbed(adapters, choice, 0)) as testbed:
         return testbed.info.catalog
-    finally:
-        testbed.close()

@@ -1,1 +1,1 @@
-"""The loop that searches, confirms and explains. It knows ports alone."""
+"""The loop on ports: search, confirm, explain."""

@@ -1,4 +1,4 @@
-"""The budget of a campaign: testbed time, or a number of runs."""
+"""The budget of a campaign."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from collie.workloads.units import format_count, format_seconds, parse_seconds
 
 
 class BudgetSpent(Exception):
-    """The next run would exceed a budget.
-
-    Attributes:
-        what: `budget`, or `pause budget`.
-    """
+    """The next run would exceed a budget: `budget`, or `pause budget`."""
 
     def __init__(self, what: str = "budget") -> None:
         self.what = what
@@ -24,11 +20,7 @@ class BudgetSpent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of a campaign. The first one reached ends it.
-
-    Attributes:
-        runs: measurements of every purpose.
-    """
+    """Limits of a campaign. The first one reached ends it. Runs of every purpose count."""
 
     seconds: float = math.inf
     runs: int | None = None

@@ -1,4 +1,4 @@
-"""An anomaly with all data for a run and a verdict elsewhere."""
+"""Anomalies that run elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from collie.workloads.feature import Mfs
 from collie.workloads.workload import Workload
 
 BUNDLE_SUFFIX = ".pyz"
-"""Suffix of a bundle's file, a program for Python."""
 
 
 @dataclass(frozen=True)
@@ -21,18 +20,10 @@ class Bundle:
     """An anomaly with all data for another run and its verdict.
 
     Attributes:
-        name: of the anomaly, at export.
-        collie_version: of the exporting Collie.
         exported: RFC 3339.
         found_on: the testbed, in words.
-        sentence: summary for an engineer.
         likely: hint for the cause, or empty.
-        mfs: the conditions.
-        plan: the workload and its controls.
-        siblings: the plain sibling of each of them, for the bound.
-        thresholds: readings beyond which a run is anomalous.
-        verify: compare payload.
-        at_discovery: the counters at discovery, if on record.
+        siblings: the plain sibling of each workload of the plan, for the bound.
         fingerprints: of the hosts at discovery, empty if not on record.
     """
 

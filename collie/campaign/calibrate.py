@@ -1,4 +1,4 @@
-"""Calibration of a testbed: the ceilings of plain traffic per opcode, transport and message size."""
+"""Calibration of a testbed: ceilings of plain traffic per opcode, transport and message size."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from collie.workloads.space import Space
 from collie.workloads.workload import ATOMIC_BYTES, OPCODES_BY_QP_TYPE, Opcode, QpType, Workload
 
 _MAX_SPOILED: Final = 2
-"""Limit on repeated runs of one workload, which otherwise might never settle."""
+"""Limit on repeated runs of a workload that never settles."""
 
 SIZES = (64, 1024, 4096, 16384, 65536)
-"""Five message sizes: header-bound, one small packet, one full packet, four packets, bandwidth-bound."""
+"""In bytes: header-bound, one small packet, one full packet, four packets, bandwidth-bound."""
 
 DENSE_SIZES = (64, 256, 1024, 2048, 4096, 16384, 65536, 262144, 1048576)
-"""Sizes of `collie hosts calibrate`, denser where the cost of a message hardly depends on its size."""
+"""Of `collie hosts calibrate`, denser where the cost of a message hardly depends on its size."""
 
 
 def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: int) -> Workload | None:
     """Return the plain workload with another transport, opcode and message size, or None if constraints forbid it.
 
     Long messages use shorter chains and queues, with at most the plain bytes. A window must hold many chains, because
-    delivered bytes are counted per chain. Bytes that queue beyond the ACK timeout are sent again. Answers to READs come
-    in one burst: on Soft-RoCE, bytes beyond the ring of the Ethernet device are lost.
+    delivered bytes are counted per chain. Bytes that queue beyond the ACK timeout are retransmitted. READ responses
+    come in one burst, and Soft-RoCE loses bytes beyond the ring of the Ethernet device.
     """
     base = space.base
 
@@ -54,13 +54,7 @@ def plain_traffic(space: Space, qp_type: QpType, opcode: Opcode, message_bytes: 
 
 
 def plan(space: Space, sizes: Sequence[int] = SIZES, opcodes: Sequence[Opcode] = ()) -> Iterator[Workload]:
-    """Yield the plain workloads that calibrate a space: each opcode and transport at each size that it can carry.
-
-    Args:
-        space: gives transports, opcodes and plain values.
-        sizes: of messages, in bytes.
-        opcodes: only these. All of the space if empty.
-    """
+    """Yield the plain workload of each opcode and transport at each size that it can carry."""
     for qp_type in _values(space, "qp_type"):
         for opcode in _values(space, "opcode"):
             if opcode not in OPCODES_BY_QP_TYPE[QpType(qp_type)] or (opcodes and opcode not in opcodes):
@@ -74,19 +68,15 @@ def plan(space: Space, sizes: Sequence[int] = SIZES, opcodes: Sequence[Opcode] =
 def calibrate(measurer: Measurer, workloads: Iterable[Workload], repeats: int) -> Calibration:
     """Run every calibration workload `repeats` times and take medians. Several pairs share the work.
 
-    The repeats go round all workloads, so a disturbance of a minute affects one repeat of each, not all of one.
-    Disturbed and unstable runs are repeated, because a ceiling that is too low hides anomalies. A workload that the
-    device cannot run, or that never settles, is left out. That costs plain siblings later, but no verdict.
-
-    Raises:
-        BudgetSpent: no further run can begin.
-        TestbedError: the testbed is gone.
+    The repeats go round all workloads, so a disturbance affects one repeat of each. Disturbed and unstable runs are
+    repeated, because a ceiling that is too low hides anomalies. A workload that cannot run or never settles is left
+    out: its verdicts need plain siblings.
     """
     rates: dict[Workload, list[float]] = {workload: [] for workload in workloads}
     left = deque([*rates] * repeats)
     spoiled: Tally[Workload] = Tally()
     while left:  # a lost pair returns its work when the others have finished
-        measurer.drive({lane: _calibrating(measurer, lane, left, rates, spoiled) for lane in measurer.lanes})
+        measurer.scheduler.drive({lane: _calibrating(measurer, lane, left, rates, spoiled) for lane in measurer.lanes})
     return Calibration(tuple(_point(workload, found) for workload, found in rates.items() if found))
 
 

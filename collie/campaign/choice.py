@@ -1,4 +1,4 @@
-"""The options of a search or a gate, recorded with the campaign for a resume."""
+"""The options of a search or a gate."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from collie.workloads.pruning import Capabilities
 DEFAULT_SUBSYSTEM = "F"
 
 MAX_PAIRS = 256
-"""Limit on pairs side by side. Each takes a thread here and, on real hosts, an SSH connection per host."""
+"""Limit on pairs side by side. Each takes a thread and, on real hosts, an SSH connection per host."""
 
-_USUAL_UNDER_TEST = ("firmware",)
-_USUAL_FALSE_ALARM = 0.01
+_DEFAULT_UNDER_TEST = ("firmware",)
+_DEFAULT_FALSE_ALARM = 0.01
 
-_ONCE_USUAL = "soft-roce"
+_EARLIER_DEFAULT = "soft-roce"
 
 GATE = "gate"
-"""Key of a gate's options in the settings of a campaign."""
+"""Key in the settings of a campaign."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TestbedChoice:
         return self.hosts is None
 
     def arguments(self) -> list[str]:
-        """Return the equivalent words of a command line, without defaults."""
+        """Return the equivalent options of a command line, without defaults."""
         options = [
             ("hosts", self.hosts),
             ("subsystem", self.subsystem if self.hosts is None else None),
@@ -72,19 +72,13 @@ class SearchChoice:
 
     Attributes:
         space, recipe: names or files, or None for the testbed's defaults.
-        fix: dimensions fixed to a value, as given.
-        limit: ordered dimensions limited from above, as given.
+        fix, limit: dimensions fixed to a value or limited from above, as given.
         known: `nsdi22` or a campaign with known anomalies.
         budget: as given, or None for the recipe's.
-        seed: of every random choice.
-        safety: limits tighter than the site's.
-        shared_port: continue on a port in other use.
-        capabilities: capabilities at the start of the campaign, which pruned its space. None before the testbed reports
-            them, and in old campaigns.
-        pairs: pairs of hosts that measure side by side.
-        scheduler: address of the dask scheduler whose workers drive the pairs, or None for the controller.
-        terms: space of an application without one, as the hosts suggested it at the start. None before.
-        calibrated: the campaign began with a stored calibration of `collie hosts calibrate`.
+        scheduler: address of the dask scheduler whose workers drive the pairs.
+        terms: space of an application without one, as the hosts suggested it at the start.
+        calibrated: the campaign began with a recorded calibration of `collie hosts calibrate`.
+        capabilities: those at the start, which pruned the space. None in old campaigns.
     """
 
     testbed: TestbedChoice = field(default_factory=TestbedChoice)
@@ -104,23 +98,17 @@ class SearchChoice:
     capabilities: Capabilities | None = None
 
     def with_absolute_paths(self) -> SearchChoice:
-        """Return the same choice for a reader in any working directory."""
-
-        def absolute(name: str | None) -> str | None:
-            named_file = name is not None and ("/" in name or name.endswith((".yaml", ".yml")) or os.path.isdir(name))
-            return str(Path(name).absolute()) if name is not None and named_file else name
-
+        """Return the same choice for any working directory."""
         testbed = dataclasses.replace(
             self.testbed,
-            hosts=absolute(self.testbed.hosts),
-            subsystem=absolute(self.testbed.subsystem) or DEFAULT_SUBSYSTEM,
+            hosts=_absolute(self.testbed.hosts),
+            subsystem=_absolute(self.testbed.subsystem) or DEFAULT_SUBSYSTEM,
         )
-        return dataclasses.replace(
-            self, testbed=testbed, space=absolute(self.space), recipe=absolute(self.recipe), known=absolute(self.known)
-        )
+        space, recipe, known = map(_absolute, (self.space, self.recipe, self.known))
+        return dataclasses.replace(self, testbed=testbed, space=space, recipe=recipe, known=known)
 
     def arguments(self) -> list[str]:
-        """Return the equivalent words behind `collie search`, without defaults."""
+        """Return the equivalent options of `collie search`, without defaults."""
         return [*self.testbed.arguments(), *_words(self._options()), *(["--shared-port"] if self.shared_port else [])]
 
     def _options(self) -> Iterator[tuple[str, object]]:
@@ -137,28 +125,28 @@ class SearchChoice:
             yield name, None if limit is None else f"{limit:f}{unit}"
 
     def to_settings(self) -> dict[str, Any]:
-        """Return plain values for `from_settings`."""
+        """Return plain values."""
         return cast("dict[str, Any]", CODEC.write(self))
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> SearchChoice:
         """Inverse of `to_settings`.
 
-        Recorded campaigns on hosts without a space or recipe are older than these options and used Soft-RoCE's.
+        Older campaigns on hosts record no space and no recipe. They used Soft-RoCE's.
 
         Raises:
             StoreError: another program wrote the settings.
         """
-        said = {name: value for name, value in settings.items() if name != GATE}
+        own = {name: value for name, value in settings.items() if name != GATE}
         try:
-            chosen: SearchChoice = typed(cls, said)
+            chosen: SearchChoice = typed(cls, own)
             if not 1 <= chosen.pairs <= MAX_PAIRS:
                 raise ValueError(f"pairs is {chosen.pairs}; expected 1 to {MAX_PAIRS}")
             if chosen.testbed.noise < 0:
                 raise ValueError(f"noise is {chosen.testbed.noise}; expected 0 or more")
         except ValueError as error:
             raise StoreError(f"the settings of the campaign are those of no search: {error!s:.300}") from None
-        return chosen if chosen.testbed.is_simulated else chosen.naming(_ONCE_USUAL, _ONCE_USUAL)
+        return chosen if chosen.testbed.is_simulated else chosen.naming(_EARLIER_DEFAULT, _EARLIER_DEFAULT)
 
     def naming(self, space: str, recipe: str) -> SearchChoice:
         """Return the same choice with a space and a recipe in place of missing ones."""
@@ -171,43 +159,38 @@ class SearchChoice:
 class GateChoice:
     """Options of a gate, recorded for a resume.
 
-    Attributes:
-        search: of the candidate: its testbed, and the baseline's space and recipe.
-        baseline: campaign to compare with.
-        baseline_hosts: inventory for measuring the baseline now, if any.
-        under_test: permitted differences between the two.
-        false_alarm: chance of any false alarm.
+    The search has the candidate's testbed and the baseline's space and recipe. `false_alarm` is the chance of any false
+    alarm. With `baseline_hosts` the baseline is measured again.
     """
 
     search: SearchChoice
     baseline: str
     baseline_hosts: str | None = None
-    under_test: tuple[str, ...] = _USUAL_UNDER_TEST
-    false_alarm: float = _USUAL_FALSE_ALARM
+    under_test: tuple[str, ...] = _DEFAULT_UNDER_TEST
+    false_alarm: float = _DEFAULT_FALSE_ALARM
 
     def with_absolute_paths(self) -> GateChoice:
-        """Return the same choice for a reader in any working directory."""
-        there = SearchChoice(TestbedChoice(hosts=self.baseline_hosts)).with_absolute_paths().testbed.hosts
+        """Return the same choice for any working directory."""
         return dataclasses.replace(
             self,
             search=self.search.with_absolute_paths(),
             baseline=str(Path(self.baseline).absolute()),
-            baseline_hosts=there,
+            baseline_hosts=_absolute(self.baseline_hosts),
         )
 
     def arguments(self) -> list[str]:
-        """Return the equivalent words behind `collie gate`, without defaults and the baseline's options."""
+        """Return the equivalent options of `collie gate`, without defaults and the baseline's options."""
         own = [
             ("baseline", self.baseline),
             ("baseline-hosts", self.baseline_hosts),
-            ("under-test", None if self.under_test == _USUAL_UNDER_TEST else ",".join(self.under_test)),
-            ("false-alarm", None if self.false_alarm == _USUAL_FALSE_ALARM else self.false_alarm),
+            ("under-test", None if self.under_test == _DEFAULT_UNDER_TEST else ",".join(self.under_test)),
+            ("false-alarm", None if self.false_alarm == _DEFAULT_FALSE_ALARM else self.false_alarm),
         ]
         search = dataclasses.replace(self.search, space=None, recipe=None, known=None, fix=(), limit=())
         return [*_words(own), *search.arguments()]
 
     def to_settings(self) -> dict[str, Any]:
-        """Return plain values for `from_settings`: those of a search, and one more."""
+        """Return the settings of the search with one more."""
         own = CODEC.write(dataclasses.replace(self, search=SearchChoice()))
         del own["search"]
         return {**self.search.to_settings(), GATE: own}
@@ -224,6 +207,11 @@ class GateChoice:
         except ValueError as error:
             raise StoreError(f"the settings of the campaign are those of no gate: {error!s:.300}") from None
         return dataclasses.replace(chosen, search=SearchChoice.from_settings(settings))
+
+
+def _absolute(name: str | None) -> str | None:
+    named_file = name is not None and ("/" in name or name.endswith((".yaml", ".yml")) or os.path.isdir(name))
+    return str(Path(name).absolute()) if name is not None and named_file else name
 
 
 def _words(options: Iterable[tuple[str, object]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The events of a campaign for its progress sinks."""
+"""The events of a campaign."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collie.workloads.pruning import Drop
 
 @dataclass(frozen=True, slots=True)
 class CampaignBegun:
-    """The campaign begins, on this testbed with this budget."""
+    """The campaign begins."""
 
     info: TestbedInfo
     budget: Budget
@@ -34,10 +34,8 @@ class RunFinished:
 
     Attributes:
         verdict: None without a measurement.
-        budget_share: used share of the budget, 0..1.
+        budget_share: 0..1.
         replayed: the run is from the record of an earlier process.
-        driven: the counter that the strategy drives, if any.
-        temperature: of the strategy, if it has one.
     """
 
     record: RunRecord
@@ -87,7 +85,7 @@ class PairSetAside:
 
 @dataclass(frozen=True, slots=True)
 class SpacePruned:
-    """Before the first run: the values that the testbed cannot run."""
+    """The testbed cannot run some values. This event precedes the first run."""
 
     drops: tuple[Drop, ...]
 

@@ -1,4 +1,4 @@
-"""The battery on a fleet: open each group's testbed, run its probes, collect the readings."""
+"""The battery on a fleet."""
 
 from __future__ import annotations
 
@@ -23,21 +23,18 @@ from collie.workloads.pruning import Capabilities
 from collie.workloads.workload import Workload
 
 ATTEMPTS: Final = 3
-"""Limit on runs of one probe in one group: set-ups can fail and windows can be unstable."""
-_OPENINGS: Final = 2
-"""Attempts to open a group, because a host can be late once."""
+"""Limit on runs of one probe in one group: set-ups fail and windows are unstable."""
 
 OpenGroup = Callable[[tuple[str, ...]], Testbed]
 """Makes the testbed of a group from host names in order of their roles.
 
-Raises a TestbedError on failure. It must not contact the hosts: later steps can be interrupted.
+It must not contact the hosts: later steps can be interrupted.
 """
 
 Approve = Callable[[Testbed], None]
-"""Approves a testbed before any run. Raises a TestbedError to refuse."""
+"""Refuses a testbed with a TestbedError."""
 
 Notify = Callable[[str], None]
-"""Receives progress messages."""
 
 
 @dataclass
@@ -45,11 +42,11 @@ class BatteryResults:
     """The results of the battery.
 
     Attributes:
-        catalog: counters of all groups, or None when none could be opened.
+        catalog: counters of all groups.
         failures: reasons, by the host or hosts concerned.
-        incomplete: lost hosts, and those without readings in a probe that others have. `failures` has the reasons.
+        incomplete: lost hosts, and those without readings in a probe that others have.
         left_out: probes without any reading, with the reason.
-        ended_by: reason for an early end, or None.
+        ended_by: reason for an early end.
         left_behind: queue pairs of Collie that a host still lists, or None where it did not answer.
     """
 
@@ -70,8 +67,7 @@ class _Outcome:
 
     Attributes:
         failure: the host concerned, or all of the group where unknown, and the reason.
-        gone: an unreachable host, or a device of it that did not begin. It is left out from then on.
-        virtual_time: the group's time is computed, not waited for.
+        gone: an unreachable host, or a device of it that did not begin.
         unread: probes without readings, with the reason.
     """
 
@@ -87,34 +83,27 @@ class _Outcome:
 
 
 class Battery:
-    """Runs the battery.
+    """Runs the battery, with at most `lanes` groups at once.
 
-    A host that cannot be reached or opened is left out from then on. The others continue. On an interrupt, every open
-    or opening testbed is closed under its runs.
-
-    Args:
-        open_group: makes the testbed of a group.
-        guard: the safety limits over all groups together.
-        lanes: limit on groups that measure at once.
-        tell: receives failures and progress.
-        approve: approves each testbed first.
+    A host that cannot be reached or opened is left out from then on. On an interrupt, every testbed is closed under its
+    runs.
     """
 
     def __init__(
-        self, open_group: OpenGroup, guard: Guard, lanes: int, tell: Notify, approve: Approve = lambda _testbed: None
+        self, open_group: OpenGroup, guard: Guard, lanes: int, notify: Notify, approve: Approve = lambda _testbed: None
     ) -> None:
         self._open_group = open_group
         self._guard = guard
         self._lanes = lanes
-        self._tell = tell
+        self._notify = notify
         self._approve = approve
         self._opening = threading.Lock()
         self._open: list[Testbed] = []
         self._interrupted = False
 
     def run(self, rounds: Iterable[Sequence[Group]]) -> BatteryResults:
-        """Run the rounds, with the groups of each side by side."""
-        survey = BatteryResults()
+        """Run the groups of each round side by side."""
+        results = BatteryResults()
         unread: dict[tuple[str, str], str] = {}
         gone: set[str] = set()
         number = 1
@@ -130,20 +119,21 @@ class Battery:
                         number += ATTEMPTS * len(group.probes)
                     outcomes = list(executor.map(self._measure, able, numbers))
                     for group, outcome in zip(able, outcomes, strict=True):
-                        _add(survey, outcome)
+                        _add(results, outcome)
                         unread |= _by_host(group, outcome)
                         if outcome.gone:
                             gone.add(outcome.gone)
                             about = {host for host in group.hosts if outcome.gone in (host, host_of(host))}
-                            survey.incomplete |= about
-                    survey.elapsed_seconds += _elapsed(outcomes, self._lanes)
+                            results.incomplete |= about
+                    results.elapsed_seconds += _elapsed(outcomes, self._lanes)
             except BaseException:
                 self._interrupt()
                 raise
         if self._guard.spent:
-            survey.ended_by = f"the pause that all hosts together may send is used up ({OPTIONS['pause_per_campaign']})"
-        _note_what_is_missing(survey, unread)
-        return survey
+            option = OPTIONS["pause_per_campaign"]
+            results.ended_by = f"the pause that all hosts together may send is used up ({option})"
+        _add_missing(results, unread)
+        return results
 
     def _interrupt(self) -> None:
         with self._opening:
@@ -159,7 +149,7 @@ class Battery:
             testbed = self._opened(group.hosts)
         except TestbedError as error:
             self._failed(group, group.probes, error, outcome)
-            outcome.gone = outcome.gone or _named(error, group)  # all attempts have failed
+            outcome.gone = outcome.gone or _host_of_error(error, group)  # all attempts have failed
             return outcome
         try:
             outcome.catalog, able = testbed.info.catalog, testbed.capabilities
@@ -178,14 +168,12 @@ class Battery:
         return outcome
 
     def _opened(self, hosts: tuple[str, ...]) -> Testbed:
-        """Open the testbed of a group, with a second attempt when a host is late or its agent ends."""
-        for attempt in range(1, _OPENINGS + 1):
-            try:
-                return self._answering(hosts)
-            except (AgentError, CommandTimeout):
-                if attempt == _OPENINGS or self._interrupted:
-                    raise
-        raise AssertionError("unreachable")
+        try:
+            return self._answering(hosts)
+        except (AgentError, CommandTimeout):  # a host can be late once
+            if self._interrupted:
+                raise
+            return self._answering(hosts)
 
     def _answering(self, hosts: tuple[str, ...]) -> Testbed:
         testbed = self._open_group(hosts)
@@ -211,13 +199,13 @@ class Battery:
             raise TestbedError("interrupted")
 
     def _failed(self, group: Group, probes: Iterable[Probe], error: TestbedError, outcome: _Outcome) -> None:
-        who = _named(error, group)
-        named = who or ",".join(group.hosts)
+        host = _host_of_error(error, group)
+        named = host or ",".join(group.hosts)
         outcome.failure = named, str(error)
-        outcome.gone = host_of(who) if who and isinstance(error, HostUnreachable | HostKeyMismatch) else None
+        outcome.gone = host_of(host) if host and isinstance(error, HostUnreachable | HostKeyMismatch) else None
         outcome.unread |= {probe.name: str(error) for probe in probes}
         if not self._interrupted:
-            self._tell(f"{named}: {error}")
+            self._notify(f"{named}: {error}")
 
     def _probe(
         self, testbed: Testbed, able: Capabilities, group: Group, probe: Probe, number: int, outcome: _Outcome
@@ -237,10 +225,10 @@ class Battery:
                 if read:
                     outcome.unread.pop(probe.name, None)
                     return
-            outcome.unread[probe.name] = _why_nothing(result)
+            outcome.unread[probe.name] = _reason_without_reading(result)
             if isinstance(result, Unsupported):
                 return
-            self._tell(f"{','.join(group.hosts)}, {probe.name}: {outcome.unread[probe.name]}")
+            self._notify(f"{','.join(group.hosts)}, {probe.name}: {outcome.unread[probe.name]}")
             if isinstance(result, HostLost):
                 outcome.failure = result.host, f"{probe.name}: {result.detail}"
             if not _is_worth_repeating(result):
@@ -257,9 +245,9 @@ class Battery:
         return result
 
 
-def _named(error: TestbedError, group: Group) -> str | None:
-    who = getattr(error, "host", None)
-    return who if who in group.hosts else None
+def _host_of_error(error: TestbedError, group: Group) -> str | None:
+    host = getattr(error, "host", None)
+    return host if host in group.hosts else None
 
 
 def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:
@@ -272,7 +260,7 @@ def _naming(watch: Watch, hosts: Sequence[str]) -> Watch:
 
 
 def _is_worth_repeating(result: RunResult) -> bool:
-    """Whether to run a probe again: not after a stop, which would recur, or a lost host."""
+    """Not after a stop, which would recur, or a lost host."""
     return isinstance(result, SetupFailed) or (isinstance(result, Measured) and not result.measurement.stopped)
 
 
@@ -288,24 +276,24 @@ def _elapsed(outcomes: Iterable[_Outcome], lanes: int) -> float:
     return max(together, *ends)
 
 
-def _add(survey: BatteryResults, outcome: _Outcome) -> None:
-    survey.catalog = _merged(survey.catalog, outcome.catalog)
-    survey.readings += outcome.readings
-    survey.runs += outcome.runs
+def _add(results: BatteryResults, outcome: _Outcome) -> None:
+    results.catalog = _merged(results.catalog, outcome.catalog)
+    results.readings += outcome.readings
+    results.runs += outcome.runs
     for host, left in outcome.left.items():
-        survey.left_behind[host] = _left_in_all(survey.left_behind.get(host, 0), left)
+        results.left_behind[host] = _left_in_all(results.left_behind.get(host, 0), left)
     if outcome.failure is not None:
-        survey.failures.setdefault(*outcome.failure)
+        results.failures.setdefault(*outcome.failure)
 
 
 def _left_in_all(before: int | None, now: int | None) -> int | None:
-    """Add the queue pairs left by consecutive agents, each of which knows only its queue pairs."""
+    """Each of several consecutive agents knows only its queue pairs."""
     known = (before or 0) + (now or 0)
     return known if known or None not in (before, now) else None
 
 
 def _merged(one: Catalog | None, other: Catalog | None) -> Catalog | None:
-    """Return a catalog of both: devices of one fleet can have different counters."""
+    """Devices of one fleet can have different counters."""
     if one is None or other is None or one == other:
         return one or other
     known = {counter.name for counter in one.counters}
@@ -323,19 +311,18 @@ def _by_host(group: Group, outcome: _Outcome) -> dict[tuple[str, str], str]:
     }
 
 
-def _note_what_is_missing(survey: BatteryResults, unread: Mapping[tuple[str, str], str]) -> None:
-    """Note probes without any reading, and hosts without readings that others have."""
-    read = {(reading.probe, reading.host) for reading in survey.readings}
-    telling = {probe for probe, _ in read}
-    for (probe, host), why in unread.items():
-        if probe not in telling:
-            survey.left_out[probe] = why
+def _add_missing(results: BatteryResults, unread: Mapping[tuple[str, str], str]) -> None:
+    read = {(reading.probe, reading.host) for reading in results.readings}
+    probes_read = {probe for probe, _ in read}
+    for (probe, host), reason in unread.items():
+        if probe not in probes_read:
+            results.left_out[probe] = reason
         elif (probe, host) not in read:
-            survey.incomplete.add(host)
-            survey.failures.setdefault(host, f"{probe}: {why}")
+            results.incomplete.add(host)
+            results.failures.setdefault(host, f"{probe}: {reason}")
 
 
-def _why_nothing(result: RunResult) -> str:
+def _reason_without_reading(result: RunResult) -> str:
     if isinstance(result, Unsupported):
         return result.reason
     if not isinstance(result, Measured):
@@ -344,10 +331,7 @@ def _why_nothing(result: RunResult) -> str:
 
 
 def fitted(workload: Workload, able: Capabilities) -> Workload:
-    """Return a workload reduced to a group's capabilities.
-
-    A connection also takes the path MTU of the port with the smaller one.
-    """
+    """Return a workload reduced to a group's capabilities. Its path MTU is the smaller port's."""
     changes: dict[str, Any] = {}
     for restriction in able.restrictions:
         value = changes.get(restriction.name, getattr(workload, restriction.name, None))

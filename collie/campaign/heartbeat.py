@@ -1,4 +1,4 @@
-"""The sign of life of a process that runs a campaign. The record does not need it."""
+"""The sign of life of a process that runs a campaign."""
 
 from __future__ import annotations
 
@@ -12,25 +12,19 @@ PERIOD_SECONDS = 3.0
 
 
 class ProcessState(StrEnum):
-    """State of a campaign in its process."""
+    """State of a campaign in its process. An interrupted or failed one can be resumed."""
 
     RUNNING = "running"
     ENDED = "ended"
     INTERRUPTED = "interrupted"
-    """By the operator. It can be resumed."""
     FAILED = "failed"
-    """An error ended it. It can be resumed."""
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """A sign of life of a process.
+    """A sign of life of a process. Times are RFC 3339, UTC: begin of the process, and this sign.
 
-    Attributes:
-        began, updated: RFC 3339, UTC: begin of the process, and time of this sign.
-        standing: progress of the campaign.
-        ended_by: `budget` or another reason of the end, None without one.
-        error: message of a failure, None without one.
+    `ended_by` is `budget` or another reason of the end, `error` the message of a failure.
     """
 
     state: ProcessState

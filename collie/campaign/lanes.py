@@ -8,24 +8,23 @@ Rules.
    no lock.
 2. Results are delivered in the order of their ends. With virtual time the scheduler waits for all runs under way and
    delivers the earliest end, so a seed gives one campaign. On real hosts the first run to end comes first.
-3. A run gets its number when it begins and is on record before its delivery. Recorded runs are delivered before others,
-   in the order of their ends, so a resume repeats the past in order.
-4. A lost lane ends with a recorded run (`ports.PairLost`). Its coroutine receives `LaneLost`, and the others continue.
-   The loss of the last lane ends the campaign.
+3. A run gets its number when it begins and is on record before its delivery. Recorded runs are delivered first, in the
+   order of their ends, so a resume repeats the past.
+4. A lost lane ends with a recorded run (`ports.PairLost`). Its coroutine receives `LaneLost`. The loss of the last lane
+   ends the campaign.
 5. A loss is recorded with the first successful run that begins after it, which proves that the other lanes work.
-   Successive losses down to the last lane, as in a network outage, are not recorded, so a resume tries these lanes
-   again. No run recorded without a loss depends on it.
+   Successive losses down to the last lane, as in a network outage, are not recorded: a resume tries these lanes again.
 6. After any other failure no lane begins a run, and runs under way are recorded first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from collie.campaign.events import RunBegun
 from collie.campaign.safety import Guard, LimitUsage
@@ -41,12 +40,7 @@ T = TypeVar("T")
 
 
 class LaneLost(Exception):
-    """The lane of this task was lost. The others continue.
-
-    Attributes:
-        record: of the run that reports it.
-        reason: time and cause, in words.
-    """
+    """The lane of this task was lost in the run of `record`."""
 
     def __init__(self, record: RunRecord, pair: str, detail: str) -> None:
         self.record = record
@@ -62,13 +56,11 @@ class RunRequest:
     purpose: str
 
     def __await__(self) -> Generator[RunRequest, RunRecord, RunRecord]:
-        """Let other lanes continue until the run is on record."""
         record = yield self
         return record
 
 
 LaneTask = Coroutine[RunRequest, RunRecord, T]
-"""The work of a lane, from its first run to its result."""
 
 
 @dataclass(eq=False)
@@ -76,11 +68,9 @@ class Lane:
     """One pair of hosts of a campaign.
 
     Attributes:
-        begin: begins a run there.
         runs: number of runs delivered.
         failed: workloads in a row that failed to set up.
-        driven: the counter that the strategy drives with the lane's runs, if any.
-        temperature: of the strategy, if it has one.
+        driven, temperature: of the strategy at its last proposal for the lane.
     """
 
     name: str
@@ -100,13 +90,7 @@ class _Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _UnderWay:
-    """A run that has begun.
-
-    Attributes:
-        began: on the clock of the campaign.
-        recorded: by an earlier process.
-        pending: the future result, or None where it is on record.
-    """
+    """A run that has begun, on the clock of the campaign. Either it is on record, or its result is pending."""
 
     lane: Lane
     request: RunRequest
@@ -117,7 +101,7 @@ class _UnderWay:
     watch: Watch | None = None
 
     def end(self, earliest: float) -> float:
-        """Return the end of the run, waiting for it if necessary, at least the earliest possible."""
+        """Return the end of the run, at least the earliest possible. Wait for it if necessary."""
         if self.recorded is not None:
             return self.recorded.record.finished_at_seconds
         assert self.pending is not None
@@ -125,19 +109,7 @@ class _UnderWay:
 
 
 class LaneScheduler:
-    """Numbers, makes and records the runs of all lanes.
-
-    Args:
-        lanes: at least one.
-        virtual_time: elapsed time is computed, not waited for.
-        store: the record, which provides the runs already on it.
-        sink: receives events.
-        guard: limits each run.
-
-    Attributes:
-        runs: number of runs begun.
-        elapsed_seconds: the clock of the campaign.
-    """
+    """Numbers, makes and records the runs of all lanes. `runs` counts those begun, `elapsed_seconds` is the clock."""
 
     def __init__(
         self, lanes: Sequence[Lane], virtual_time: bool, store: CampaignStore, sink: ProgressSink, guard: Guard
@@ -158,17 +130,17 @@ class LaneScheduler:
 
     @property
     def replaying(self) -> bool:
-        """Whether runs of an earlier process remain to be replayed."""
+        """Whether recorded runs remain to be replayed."""
         return self.runs < self._last_recorded
 
     @property
     def next_purpose(self) -> str | None:
-        """Purpose of the next run, if that is on record."""
+        """Purpose of the next run, if on record."""
         recorded = self._recorded.get(self.runs + 1)
         return recorded.record.purpose if recorded else None
 
     def was_recorded(self, run: int) -> bool:
-        """Whether a run was taken from the record of an earlier process."""
+        """Whether an earlier process recorded a run."""
         return run in self._runs_recorded
 
     def drive(self, tasks: Mapping[Lane, LaneTask[T]]) -> dict[Lane, T]:
@@ -177,17 +149,30 @@ class LaneScheduler:
         Raises:
             TestbedError: the testbed is gone, or the last of several.
             StoreError: the record belongs to another campaign.
-            Exception: an error of a task.
         """
         under_way: dict[Lane, _UnderWay] = {}
         results: dict[Lane, T] = {}
+
+        def advance(lane: Lane, record: RunRecord | None) -> None:
+            task = tasks[lane]
+            try:
+                if record is not None and isinstance(record.result, PairLost):
+                    request = task.throw(self._lose(lane, record, record.result))
+                else:
+                    request = task.send(record)  # type: ignore[arg-type]  # None starts it
+            except StopIteration as stop:
+                results[lane] = stop.value
+            except LaneLost:
+                return
+            else:
+                under_way[lane] = self._begin(lane, request)
+
         try:
-            for lane, task in tasks.items():
-                self._go_on(lane, task, None, under_way, results)
+            for lane in tasks:
+                advance(lane, None)
             while under_way:
                 lane = self._next_to_end(list(under_way.values())).lane
-                record = self._finish(under_way.pop(lane))
-                self._go_on(lane, tasks[lane], record, under_way, results)
+                advance(lane, self._finish(under_way.pop(lane)))
         except Exception:
             self._keep(list(under_way.values()))
             raise
@@ -196,43 +181,19 @@ class LaneScheduler:
                 task.close()
         return results
 
-    def _go_on(
-        self,
-        lane: Lane,
-        task: LaneTask[T],
-        record: RunRecord | None,
-        under_way: dict[Lane, _UnderWay],
-        results: dict[Lane, T],
-    ) -> None:
-        try:
-            if record is not None and isinstance(record.result, PairLost):
-                request = task.throw(self._lose(lane, record, record.result))
-            else:
-                request = task.send(record)  # type: ignore[arg-type]  # None starts it
-        except StopIteration as stop:
-            results[lane] = stop.value
-        except LaneLost:
-            return
-        else:
-            under_way[lane] = self._begin(lane, request)
-
     def _lose(self, lane: Lane, record: RunRecord, lost: PairLost) -> LaneLost:
-        """Remove a lane.
-
-        Raises:
-            TestbedError: it was the last.
-        """
         self.lanes = tuple(each for each in self.lanes if each is not lane)
         if not self.lanes:
             raise TestbedError(f"no pair is left; the last was {lost.pair}: {lost.detail}")
         return LaneLost(record, lost.pair, lost.detail)
 
     def _next_to_end(self, under_way: Sequence[_UnderWay]) -> _UnderWay:
-        if len(under_way) == 1:
-            return under_way[0]
-        known = list(under_way)
-        if not self._virtual_time:
-            known = [each for each in under_way if each.recorded] or list(_first_ended(under_way))
+        if self._virtual_time:
+            return self._in_order(under_way)[0]
+        known = [each for each in under_way if each.recorded]
+        if not known:
+            ended, _ = wait([each.pending for each in under_way if each.pending], return_when=FIRST_COMPLETED)
+            known = [each for each in under_way if each.pending in ended]
         return self._in_order(known)[0]
 
     def _in_order(self, under_way: Iterable[_UnderWay]) -> list[_UnderWay]:
@@ -242,7 +203,7 @@ class LaneScheduler:
     def _earliest_end(self) -> float:
         """The earliest end of the next delivered run.
 
-        In real time it is never equal to the one before: a resume derives the order of delivery from the times alone.
+        In real time it is later than the one before: a resume derives the order of delivery from the times alone.
         """
         return self.elapsed_seconds if self._virtual_time else math.nextafter(self.elapsed_seconds, math.inf)
 
@@ -291,7 +252,6 @@ class LaneScheduler:
             self._store.add_run(self._losses.pop(0)[1])
 
     def _keep(self, under_way: Sequence[_UnderWay]) -> None:
-        """Record the runs that succeed although the campaign breaks off."""
         sound = [each for each in under_way if each.pending is None or each.pending.exception() is None]
         for each in self._in_order(sound):
             self._finish(each)
@@ -312,9 +272,3 @@ def at_once(
     except Exception as error:
         done.set_exception(error)
     return done
-
-
-def _first_ended(under_way: Sequence[_UnderWay]) -> Iterator[_UnderWay]:
-    pending: list[Future[Any]] = [each.pending for each in under_way if each.pending is not None]
-    ended, _ = wait(pending, return_when=FIRST_COMPLETED)
-    return (each for each in under_way if each.pending in ended)

@@ -5,15 +5,14 @@ Rules.
 2. A workload that a known MFS covers is skipped, except the first few per explanation (*audits*). A healthy audit
    contradicts the explanation, which is then revised.
 3. A suspicion is confirmed on fresh queue pairs before it becomes an anomaly. Only anomalies are extracted.
-4. An explanation takes tens of runs, so a recipe can delay it until the search has enough *sightings* of the anomaly
-   (same transport and symptom, similar signature, not confirmed again) or all waiting explanations need the rest of the
-   budget. Anomalies similar to an explained one come last. Those that an earlier explanation covers are merged into it.
-5. Every run counts towards the budget. The budget ends the loop at any depth. An anomaly whose
-   extraction it cut short is kept as incomplete.
+4. An explanation takes tens of runs. A recipe can delay it until the anomaly has enough *sightings* (same transport and
+   symptom, similar signature, not confirmed again) or the waiting explanations need the rest of the budget. Anomalies
+   similar to an explained one come last. Those that an earlier explanation covers are merged into it.
+5. Every run counts towards the budget, which ends the loop at any depth. An anomaly with an unfinished extraction is
+   kept as incomplete.
 6. All pairs of hosts share one state and run the same loop (`lanes.py`). Another pair confirms a suspicion. If only the
-   original pair reproduces it, the cause is that pair: it is set aside and named, and no anomaly is recorded.
-7. The work of a lost pair starts again on another: a proposal, a confirmation, or an explanation, which reuses the runs
-   on record.
+   original pair reproduces it, that pair is the cause: it is set aside and named, and no anomaly is recorded.
+7. The work of a lost pair starts again on another. An explanation reuses the runs on record.
 
 Invariant. The next step is a function of seed and recorded results. A killed campaign therefore resumes by replay.
 
@@ -43,7 +42,6 @@ from collie.campaign.lanes import Lane, LaneLost
 from collie.campaign.measure import Measurer
 from collie.campaign.summary import Summary
 from collie.campaign.triage import ConfirmedAnomaly, Observation, Suspicion, Triage
-from collie.counters.catalog import Catalog
 from collie.detect.confirm import Confirmed, confirm, trust
 from collie.detect.symptom import Symptom, Verdict
 from collie.ports import CampaignStore, Measured, ProgressSink, RunRecord, SetupFailed, Unsupported
@@ -60,10 +58,10 @@ _MAX_SKIPPED = 2000
 """Consecutive covered proposals after which the space counts as covered."""
 
 _MAX_OUTAGES = 3
-"""Limit on runs of one proposal that end in a dead data path, which the proposal can cause."""
+"""Limit on runs of one proposal that end in a dead data path."""
 
 _EXPLANATION_RUNS = 35
-"""Expected runs of an explanation, for the reserve."""
+"""Expected runs of an explanation."""
 
 Result = TypeVar("Result")
 
@@ -73,18 +71,7 @@ class _SetAside(Exception):
 
 
 class SearchLoop:
-    """One campaign.
-
-    Args:
-        measurer: runs, records and judges.
-        store: keeps anomalies.
-        strategy: proposes.
-        space: of the explanations.
-        recipe: settings of confirmation and extraction.
-        sink: receives events.
-        known: minimal feature sets to skip.
-        catalog: of the testbed's counters.
-    """
+    """One campaign. `space` is that of the explanations."""
 
     def __init__(
         self,
@@ -95,7 +82,6 @@ class SearchLoop:
         recipe: Recipe,
         sink: ProgressSink,
         known: KnownAnomalies,
-        catalog: Catalog,
     ) -> None:
         self._measurer = measurer
         self._strategy = strategy
@@ -106,7 +92,6 @@ class SearchLoop:
         self._triage = Triage(measurer, store, space, known)
         self._skipped = 0
         self._refused: set[Workload] = set()
-        self._catalog = catalog
         self._skipped_in_a_row = 0
         self._pairs = len(measurer.lanes)
         self._searching = self._pairs
@@ -116,18 +101,14 @@ class SearchLoop:
         self._dropped: list[Verdict] = []
 
     def run(self) -> Summary:
-        """Search until the budget is spent.
-
-        Raises:
-            TestbedError: the testbed is gone. All results are on record.
-        """
+        """Search until the budget is spent. After a TestbedError all results are on record."""
         while True:
             self._searching = len(self._measurer.lanes)
-            ended = self._measurer.drive({lane: self._search(lane) for lane in self._measurer.lanes})
+            ended = self._measurer.scheduler.drive({lane: self._search(lane) for lane in self._measurer.lanes})
             spent = next((what for what in ended.values() if what), None)
             # A pair can be lost after the others have finished.
             if spent or not (self._again or self._triage.suspicions or self._triage.waiting):
-                self._measurer.settle()
+                self._measurer.scheduler.settle()
                 return self.summary(spent or "coverage")
 
     async def _search(self, lane: Lane) -> str | None:
@@ -137,9 +118,7 @@ class SearchLoop:
                 await self._measurer.require_working(lane)
                 if (suspicion := self._suspicion_for(lane)) is not None:
                     await self._investigate(lane, suspicion)
-                elif (
-                    waiting := self._triage.due(self._recipe.explain_after_sightings, self._rest_is_needed)
-                ) is not None:
+                elif (waiting := self._due()) is not None:
                     await self._explain(lane, waiting)
                 else:
                     measured = await self._step(lane)
@@ -155,27 +134,26 @@ class SearchLoop:
         return None
 
     def _drop_refuted(self, lane: Lane) -> None:
-        """Drop suspicions that other pairs refuted and whose pair no longer measures."""
         for suspicion in [each for each in self._triage.suspicions if each.refuted and each.lane is lane]:
             self._triage.suspicions.remove(suspicion)
             self._drop(suspicion)
 
     def summary(self, ended_by: str) -> Summary:
-        """Return the current result of the campaign."""
+        """Return the current result."""
         return Summary(
-            self._measurer.runs,
-            dict(self._measurer.failed),
-            self._measurer.unsupported,
-            self._skipped,
-            self._measurer.elapsed_seconds,
-            tuple(self._triage.found),
-            ended_by,
-            trust(self._recipe.confirmation, self._judged, self._dropped),
-            self._triage.discovery_estimate,
-            tuple(self._measurer.lost.values()),
-            self._pairs,
-            dict(self._measurer.set_aside),
-            tuple(confirmed[-1] for confirmed in self._outages.values() if len(confirmed) == _MAX_OUTAGES),
+            runs=self._measurer.runs,
+            failed_runs=dict(self._measurer.failed),
+            unsupported_runs=self._measurer.unsupported,
+            skipped=self._skipped,
+            elapsed_seconds=self._measurer.elapsed_seconds,
+            anomalies=tuple(self._triage.found.values()),
+            ended_by=ended_by,
+            trust=trust(self._recipe.confirmation, self._judged, self._dropped),
+            discovery_estimate=self._triage.discovery_estimate,
+            lost=tuple(self._measurer.lost.values()),
+            pairs=self._pairs,
+            set_aside=dict(self._measurer.set_aside),
+            path_killers=tuple(outages[-1] for outages in self._outages.values() if len(outages) == _MAX_OUTAGES),
         )
 
     async def _step(self, lane: Lane) -> bool:
@@ -193,7 +171,7 @@ class SearchLoop:
             self._strategy.tell(workload, Answer(ProposalOutcome.UNSUPPORTED))
             return False
         record, verdict = await self._propose(lane, workload, "search")
-        if isinstance(record.result, SetupFailed) and record.result.of_outage and self._is_proposed_again(record):
+        if isinstance(record.result, SetupFailed) and record.result.of_outage and self._propose_again(record):
             return True
         if not isinstance(record.result, Measured):
             outcome = ProposalOutcome.UNSUPPORTED if isinstance(record.result, Unsupported) else ProposalOutcome.FAILED
@@ -212,18 +190,17 @@ class SearchLoop:
             self._strategy.tell(workload, Answer(ProposalOutcome.MEASURED, measurement))
         return True
 
-    def _is_proposed_again(self, record: RunRecord) -> bool:
-        """Queue a proposal again after a dead data path, up to a limit."""
-        confirmed = self._outages.setdefault(record.workload, [])
-        confirmed.append(record)
-        if len(confirmed) < _MAX_OUTAGES:
+    def _propose_again(self, record: RunRecord) -> bool:
+        """Queue a proposal again after a dead data path, up to a limit, and return whether it was."""
+        outages = self._outages.setdefault(record.workload, [])
+        outages.append(record)
+        if len(outages) < _MAX_OUTAGES:
             self._again.append(record.workload)
             return True
         self._refused.add(record.workload)
         return False
 
     async def _propose(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
-        """Run a proposal, and label the run with the strategy's state."""
         lane.driven = self._strategy.driven
         lane.temperature = self._strategy.temperature
         try:
@@ -258,6 +235,9 @@ class SearchLoop:
 
     def _suspicion_for(self, lane: Lane) -> Suspicion | None:
         return self._triage.suspicion_for(lane, alone=self._searching == 1)
+
+    def _due(self) -> ConfirmedAnomaly | None:
+        return self._triage.due(self._recipe.explain_after_sightings, self._rest_is_needed)
 
     async def _investigate(self, lane: Lane, suspicion: Suspicion) -> None:
         suspicion.taken = True
@@ -303,9 +283,9 @@ class SearchLoop:
     def _rest_is_needed(self, explanations: int) -> bool:
         """Whether explanations need the rest of the budget.
 
-        A campaign resumed with a larger budget must repeat its steps, so the record decides as far as it goes.
+        The record decides as far as it goes, because a resume with a larger budget must repeat its steps.
         """
-        if (purpose := self._measurer.next_purpose) is not None:
+        if (purpose := self._measurer.scheduler.next_purpose) is not None:
             return purpose == "extract"
         spent, lanes = self._measurer.budget_share, max(1, self._searching)
         one_after_another = -(-explanations // lanes) * _EXPLANATION_RUNS * lanes
@@ -318,12 +298,12 @@ class SearchLoop:
             await self._measurer.measuring_sibling(lane, workload)
 
     def _anomaly(self, suspicion: Suspicion, symptom: Symptom, confirmation: Confirmed) -> Anomaly:
-        reproduced = sorted(confirmation.reproduced, key=lambda verdict: verdict.severity)
-        typical = reproduced[len(reproduced) // 2]
+        verdicts = sorted(confirmation.reproduced, key=lambda verdict: verdict.severity)
+        typical = verdicts[len(verdicts) // 2]
         return Anomaly(
             id=f"a{len(self._triage.found) + 1}",
             symptom=symptom,
-            severity=median(verdict.severity for verdict in reproduced),
+            severity=median(verdict.severity for verdict in verdicts),
             workload=suspicion.workload,
             found_as=suspicion.workload,
             mfs=Mfs(()),
@@ -353,8 +333,8 @@ class SearchLoop:
                 self._triage.abandon(confirmed)
                 raise
         # The simplest workload moves the fewest unrelated counters.
-        reproduced = self._measurer.measurement(extracted.workload) or confirmed.measurement
-        telling, hint = rank(reproduced, self._measurer.plain, anomaly.symptom, self._catalog)
+        typical = self._measurer.measurement(extracted.workload) or confirmed.measurement
+        telling, hint = rank(typical, self._measurer.plain, anomaly.symptom, self._measurer.catalog)
         confirmed.anomaly = dataclasses.replace(
             anomaly,
             workload=extracted.workload,

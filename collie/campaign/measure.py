@@ -1,10 +1,6 @@
 """Recorded, judged runs: the common part of search, reproduction and calibration.
 
-A run is on record before any use. A resume replays the record first: all else is a deterministic function of seed and
-results, so the same results lead to the same next step.
-
-`running`, `judging`, `probing` and `measuring_sibling` are coroutines for several pairs side by side (`lanes.py`).
-`run`, `judged`, `probe` and `measure_sibling` are their blocking forms for a single pair.
+The coroutines serve several pairs side by side (`lanes.py`). The blocking forms serve a single pair.
 """
 
 from __future__ import annotations
@@ -12,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 from typing import TypeVar
 
@@ -47,10 +43,10 @@ QUALIFY = "qualify"
 """Purpose of runs that compare pairs."""
 
 _SETUP_TRIES = 3
-"""Limit on runs of a workload of a confirmation or extraction that fails to set up."""
+"""Limit on runs of one probe that fails to set up."""
 
 _FAILURES_IN_A_ROW = 5
-"""Consecutive failed set-ups after which a pair must prove that it can still run anything."""
+"""Consecutive failed set-ups after which a pair must prove that it still works."""
 
 _SIBLING_TRIES = 3
 """Limit on runs for one sound reading of a plain sibling."""
@@ -58,12 +54,7 @@ _SIBLING_TRIES = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LostHost:
-    """A run that cost a host.
-
-    Attributes:
-        host: name of the host.
-        workload: the workload, which is not run again.
-    """
+    """A run that cost a host. Its workload is not run again."""
 
     run: int
     host: str
@@ -74,16 +65,7 @@ class LostHost:
 class Measurer:
     """Runs and judges workloads on one testbed or several alike.
 
-    Args:
-        testbed: the first testbed.
-        store: the record.
-        bounds: bounds of workloads. Learns from plain siblings.
-        thresholds: readings beyond which a run is anomalous.
-        budget: its limits.
-        sink: receives events.
-        guard: safety limits, none by default.
-        levels: levels of healthy runs, if known. Otherwise learnt from the search.
-        lanes: of the testbeds, by default of `testbed` alone.
+    Bounds learn from plain siblings, and levels of healthy runs from the search unless given.
 
     Attributes:
         set_aside: pairs that no longer measure, with the reason.
@@ -104,14 +86,15 @@ class Measurer:
     ) -> None:
         self._levels = levels
         self._guard = guard or Guard()
-        self._track = LaneScheduler(lanes or [alone(testbed)], testbed.info.virtual_time, store, sink, self._guard)
+        self.scheduler = LaneScheduler(lanes or [alone(testbed)], testbed.info.virtual_time, store, sink, self._guard)
+        self.catalog = testbed.info.catalog
         self._store = store
         self._bounds = bounds
         self._thresholds = thresholds
         self.budget = budget
         self._sink = sink
         self._evidence: dict[Workload, list[tuple[Verdict, Measurement]]] = {}
-        self._ordinary = Ordinary(testbed.info.catalog)
+        self._ordinary = Ordinary(self.catalog)
         self.failed: Tally[str] = Tally()
         self.unsupported = 0
         self.refused: dict[Workload, str] = {}
@@ -124,69 +107,49 @@ class Measurer:
     @property
     def lanes(self) -> tuple[Lane, ...]:
         """The active lanes."""
-        return self._track.lanes
+        return self.scheduler.lanes
 
     def retire(self, lane: Lane, reason: str) -> None:
         """Remove a lane and record the reason."""
-        self._track.lanes = tuple(each for each in self.lanes if each is not lane)
+        self.scheduler.lanes = tuple(each for each in self.lanes if each is not lane)
         self.set_aside[lane.name] = reason
         self._sink.on_event(PairSetAside(lane.name, reason))
 
     @property
     def runs(self) -> int:
-        """Number of runs begun, those on record included."""
-        return self._track.runs
+        """Number of runs begun, recorded ones included."""
+        return self.scheduler.runs
 
     @property
     def elapsed_seconds(self) -> float:
         """Testbed time at the end of the last delivered run."""
-        return self._track.elapsed_seconds
-
-    def drive(self, tasks: Mapping[Lane, LaneTask[T]]) -> dict[Lane, T]:
-        """Run lanes side by side. See `LaneScheduler.drive`."""
-        return self._track.drive(tasks)
-
-    def settle(self) -> None:
-        """Record the remaining losses. See `LaneScheduler.settle`."""
-        self._track.settle()
-
-    def run(self, workload: Workload, purpose: str) -> RunResult:
-        """Run a workload once and record the result without a verdict.
-
-        Raises:
-            BudgetSpent: no further run can begin.
-            TestbedError: the testbed is gone.
-            StoreError: the record belongs to another campaign.
-        """
-        return self._alone(self.running(self.lanes[0], workload, purpose))
+        return self.scheduler.elapsed_seconds
 
     def judged(self, workload: Workload, purpose: str) -> tuple[RunResult, Verdict | None]:
-        """Run a workload once and judge it, after its plain sibling when the verdict depends on that."""
+        """`judging` on the only lane."""
         record, verdict = self._alone(self.judging(self.lanes[0], workload, purpose))
         return record.result, verdict
 
     def probe(self, workload: Workload, purpose: str) -> RunReading | None:
-        """Run a workload and return its reading, with further attempts when its traffic fails to set up.
-
-        Returns:
-            None when the device cannot run it.
-        """
+        """`probing` on the only lane."""
         return self._alone(self.probing(self.lanes[0], workload, purpose))
 
     def measure_sibling(self, workload: Workload) -> None:
-        """Measure the plain sibling again, so that its bound is as recent as the comparison.
-
-        One run suffices with a known bound, the median of all. An unstable sibling would cost the most runs.
-        """
+        """Measure the plain sibling again, for a recent bound. One run suffices with a known bound."""
         tries = 1 if self.knows_bound(workload) else _SIBLING_TRIES
         self._alone(self.measuring_sibling(self.lanes[0], workload, tries))
 
     def _alone(self, task: LaneTask[T]) -> T:
         (lane,) = self.lanes
-        return self.drive({lane: task})[lane]
+        return self.scheduler.drive({lane: task})[lane]
 
     async def running(self, lane: Lane, workload: Workload, purpose: str) -> RunResult:
-        """Run a workload once, without a verdict."""
+        """Run a workload once and record the result without a verdict.
+
+        Raises:
+            BudgetSpent: no further run can begin.
+            TestbedError: the testbed is gone.
+        """
         return (await self._run(lane, workload, purpose)).result
 
     async def judging(self, lane: Lane, workload: Workload, purpose: str) -> tuple[RunRecord, Verdict | None]:
@@ -195,9 +158,12 @@ class Measurer:
         verdict = None
         try:
             if isinstance(record.result, Measured):
-                judged = await self._judge(lane, workload, record.result.measurement, purpose)
-                verdict = self._signed(judged, record)
-                self._evidence.setdefault(workload, []).append((verdict, record.result.measurement))
+                measurement = record.result.measurement
+                verdict = await self._judge(lane, workload, measurement, purpose)
+                if verdict.is_normal and purpose == "search":  # probes close to an anomaly have high counters
+                    self._ordinary.learn(measurement)
+                verdict = self._with_signature(verdict, measurement)
+                self._evidence.setdefault(workload, []).append((verdict, measurement))
                 if record.verdict is None:  # else it is on record, too
                     self._store.annotate(record.run, verdict, lane.driven)
         finally:  # the sibling can exceed the budget, but this run is on record
@@ -205,7 +171,7 @@ class Measurer:
         return record, verdict
 
     async def probing(self, lane: Lane, workload: Workload, purpose: str) -> RunReading | None:
-        """Run a workload and return its reading. See `probe`."""
+        """Run a workload, again when its set-up fails, and return its reading. None when the device cannot run it."""
         cause = ""
         for _ in range(_SETUP_TRIES):
             if workload in self.lost:
@@ -225,21 +191,21 @@ class Measurer:
         Failures are faster than measurements, so such a pair would take most proposals and confirm nothing.
 
         Raises:
-            LaneLost: it cannot. The others continue.
+            LaneLost: it cannot.
             TestbedError: it cannot, and is the last. A resume tries it again.
         """
         if len(lane.failed) < _FAILURES_IN_A_ROW:
             return
         ran = [workload for workload in self._ran if workload not in lane.failed]
-        then = "what could be run before" if ran else "plain traffic"
-        failed = f"{len(lane.failed)} set-ups in a row failed, and so did {then}"
+        control = "what could be run before" if ran else "plain traffic"
+        failed = len(lane.failed)  # the runs below add to it
         for workload in islice(cycle(ran or [self._bounds.sibling(lane.failed[-1])]), _SETUP_TRIES):
             last = await self._run(lane, workload, QUALIFY)
             if not isinstance(last.result, SetupFailed):
                 break
             cause = last.result.detail
         else:
-            self._give_up(lane, last, f"{failed}: {cause}")
+            self._give_up(lane, last, f"{failed} set-ups in a row failed, and so did {control}: {cause}")
         lane.failed.clear()
 
     def _give_up(self, lane: Lane, last: RunRecord, detail: str) -> None:
@@ -247,13 +213,8 @@ class Measurer:
             lost = LaneLost(last, lane.name, detail)
             self.retire(lane, lost.reason)
             raise lost
-        if not self._track.was_recorded(last.run):
+        if not self.scheduler.was_recorded(last.run):
             raise TestbedError(f"{lane.name} sets up nothing any more: {detail}")
-
-    @property
-    def replaying(self) -> bool:
-        """Whether runs of an earlier process remain to be replayed."""
-        return self._track.replaying
 
     def signature(self, measurement: Measurement) -> Signature:
         """Return the raised counters of a run, relative to the healthy runs so far."""
@@ -263,11 +224,6 @@ class Measurer:
     def budget_share(self) -> float:
         """Used share of the budget, 0..1."""
         return self.budget.share(self.elapsed_seconds, self.runs)
-
-    @property
-    def next_purpose(self) -> str | None:
-        """Purpose of the next run, if that is on record."""
-        return self._track.next_purpose
 
     def judgements(self) -> Iterator[tuple[Workload, Verdict]]:
         """Yield every judged workload with each of its verdicts.
@@ -303,14 +259,14 @@ class Measurer:
             self._bounds.distrust(sibling)
 
     def is_yardstick(self, plain: Workload, measurement: Measurement) -> bool:
-        """Whether a run of plain traffic is a reference: sound, with one level."""
+        """Whether a run of plain traffic is sound, with one level."""
         return self._unbounded(plain, measurement).is_normal and measurement.stable
 
     def _unbounded(self, workload: Workload, measurement: Measurement) -> Verdict:
         return judge(workload, measurement, NOTHING_EXPECTED, self._thresholds)
 
     def knows_bound(self, workload: Workload) -> bool:
-        """Whether the plain sibling of a workload has been measured."""
+        """Whether the plain sibling has been measured."""
         return self._bounds.known(workload)
 
     async def _judge(self, lane: Lane, workload: Workload, measurement: Measurement, purpose: str) -> Verdict:
@@ -330,11 +286,11 @@ class Measurer:
 
     def _boundless(self, workload: Workload) -> Verdict:
         sibling = self._bounds.sibling(workload)
-        whose = "this plain traffic, which is its own yardstick," if workload == sibling else "the plain sibling"
-        return inconclusive(f"no bound is known: {whose} {self._unfit[sibling]}")
+        subject = "this plain traffic, which is its own yardstick," if workload == sibling else "the plain sibling"
+        return inconclusive(f"no bound is known: {subject} {self._unfit[sibling]}")
 
     def _bracketed(self, workload: Workload, measurement: Measurement) -> Verdict | None:
-        """Judge a probe by siblings with fewer or more bytes in flight, if these decide: it saves a run."""
+        """Judge a probe by siblings with fewer or more bytes in flight, if these decide. This saves a run."""
         fewer, more = self._bounds.bracket(workload)
         if fewer is not None:
             verdict = judge(workload, measurement, fewer, self._thresholds)
@@ -346,18 +302,6 @@ class Measurer:
                 return verdict
         return None
 
-    def _signed(self, verdict: Verdict, record: RunRecord) -> Verdict:
-        """Add the raised counters to an anomalous verdict, and learn levels from healthy proposals.
-
-        Healthy probes of an extraction are left out: close to an anomaly, its counters are high.
-        """
-        assert isinstance(record.result, Measured)
-        if verdict.is_anomalous:
-            return self._with_signature(verdict, record.result.measurement)
-        if verdict.is_normal and record.purpose == "search":
-            self._ordinary.learn(record.result.measurement)
-        return verdict
-
     def _with_signature(self, verdict: Verdict, measurement: Measurement) -> Verdict:
         if not verdict.is_anomalous:
             return verdict
@@ -366,7 +310,7 @@ class Measurer:
     async def _run(self, lane: Lane, workload: Workload, purpose: str, *, announce: bool = True) -> RunRecord:
         if self.budget.spent(self.elapsed_seconds, self.runs):
             raise BudgetSpent
-        if self._guard.spent and not self.replaying:  # replayed runs were within their limits
+        if self._guard.spent and not self.scheduler.replaying:  # replayed runs were within their limits
             raise BudgetSpent("pause budget")
         try:
             record = await RunRequest(workload, purpose)
@@ -391,6 +335,5 @@ class Measurer:
         return record
 
     def _announce(self, lane: Lane, record: RunRecord, verdict: Verdict | None) -> None:
-        share = self.budget.share(self.elapsed_seconds, self.runs)
-        replayed = self._track.was_recorded(record.run)
-        self._sink.on_event(RunFinished(record, verdict, share, replayed, lane.driven, lane.temperature))
+        replayed = self.scheduler.was_recorded(record.run)
+        self._sink.on_event(RunFinished(record, verdict, self.budget_share, replayed, lane.driven, lane.temperature))

@@ -1,12 +1,12 @@
 """Comparison of the pairs of a campaign before a search, by the same plain workloads on each.
 
-A slow pair would lend its siblings bounds that are too low, and their bounds would make it anomalous, so it is set
-aside and named. With as many fast pairs as slow ones, the slower ones are set aside.
+A slow pair would give bounds that are too low, and the bounds of others would make it anomalous. It is set aside and
+named. With as many fast pairs as slow ones, the slower ones are set aside.
 
 Method. A reading is the logarithm of a pair's rate over the median of all pairs. A pair's deviation is the median of
 its readings. For two pairs, or where all deviate, the deviation of the middle pair (the faster of two) is subtracted.
-The scatter of a pair's readings is noise. Its standard deviation, estimated as 1.0483 times the median difference of
-two readings, gives the chance deviation of the median.
+Noise is the scatter of a pair's readings. Its standard deviation, 1.0483 times the median difference of two readings,
+gives the chance deviation of the median.
 """
 
 from __future__ import annotations
@@ -28,29 +28,24 @@ from collie.workloads.workload import Workload
 
 _SIZES = (1024, 65536)
 _WORKLOADS = 5
-"""Limit on workloads. A deviation is known after half of the ten runs within which an operator should see it."""
+"""Limit on workloads. An operator should see a deviation within ten runs."""
 _ALIKE = 0.05
 """Tolerated difference of pairs: a quarter of the throughput deficit of an anomaly."""
 _STANDARD_DEVIATIONS = 4.0
-"""Chance deviations that a deviation must exceed. Because they come from few readings, a healthy pair is set aside in 1
-of 400 campaigns where rates vary by 3 %, in 1 of 40 to 140 at 8 %, in none of 24,000 at 1 % (normal noise, 2 to 8
-pairs)."""
+"""Chance deviations that a deviation must exceed. They come from few readings: a healthy pair is set aside in 1 of 400
+campaigns where rates vary by 3 %, in 1 of 40 to 140 at 8 %, in none of 24,000 at 1 % (normal noise, 2 to 8 pairs).
+"""
 
 Rates = Mapping[Workload, float]
 
 
 def odd_pairs(measurer: Measurer, space: Space, thresholds: Thresholds) -> dict[Lane, str]:
-    """Run plain workloads on every pair and return the odd ones, with the reason.
-
-    Raises:
-        BudgetSpent: no further run can begin.
-        TestbedError: a testbed is gone.
-    """
+    """Run plain workloads on every pair and return the odd ones, with the reason."""
     workloads = _evenly(tuple(plan(space, _SIZES)), _WORKLOADS)
     tasks = {lane: _plain_rates(measurer, lane, workloads, thresholds) for lane in measurer.lanes}
-    found = measurer.drive(tasks)
-    sick = {lane: said for lane, said in found.items() if isinstance(said, str)}
-    rates = {lane: said for lane, said in found.items() if not isinstance(said, str)}
+    results = measurer.scheduler.drive(tasks)
+    sick = {lane: result for lane, result in results.items() if isinstance(result, str)}
+    rates = {lane: result for lane, result in results.items() if not isinstance(result, str)}
     if not rates:
         return {}  # a failure of all pairs is no pair's fault
     return sick | unlike(rates)

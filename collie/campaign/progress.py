@@ -1,7 +1,6 @@
-"""The progress of a campaign, folded from its events, for a terminal, a status file and a monitoring system.
+"""The progress of a campaign, folded from its events.
 
-A simulated campaign makes thousands of runs a second, so an event only sets a few fields. Displays read the progress at
-the rate that they need.
+A simulated campaign makes thousands of runs a second, so an event only sets a few fields.
 """
 
 from __future__ import annotations
@@ -28,18 +27,13 @@ from collie.ports import Clock, HostLost, Measured, PairLost, RunRecord, SetupFa
 from collie.search.anomaly import Anomaly
 
 _PACE_SECONDS = 60.0
-"""The pace is that of the last minute, because explanations and search differ in pace."""
+"""Explanations and search differ in pace, so only the last minute counts."""
 _MARK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class HostStanding:
-    """The state of a host under test.
-
-    Attributes:
-        lost: number of crashes and hangs. The host is back, or the campaign would have ended.
-        lost_in_run: the last of them.
-    """
+    """The state of a host under test. `lost` counts crashes and hangs."""
 
     lost: int = 0
     lost_in_run: int | None = None
@@ -76,25 +70,20 @@ class FoundAnomaly:
 
 @dataclass(frozen=True)
 class CampaignProgress:
-    """The progress of a campaign.
+    """The progress of a campaign. Rates and times are None when unknown.
 
     Attributes:
         replayed: runs from the record of an earlier process.
         failed_runs: runs that failed to set up, or that cost a host or a pair.
         wall_seconds: since the start of this process.
-        budget: in words, empty before the campaign begins.
+        budget: in words.
         budget_ratio: used share, 0..1.
         virtual_time: testbed time is computed, not waited for.
-        purpose: of the current run, or of the last one between runs.
-        driven: the counter that the strategy drives.
-        best: its extreme reading over all proposals: highest when driven up, lowest when driven down.
-        temperature: of the strategy, if it has one.
+        purpose: of the current run, or of the last one.
+        best: extreme reading of the driven counter over all proposals.
         anomalies: confirmed ones by id, without those merged into another.
-        runs_per_minute: of wall time, over the last minute, or None when unknown.
-        testbed_seconds_per_second: testbed time per wall time, or None when unknown.
-        left_seconds: wall time until the budget is spent at this pace, or None when unknown.
-        last_failure: the last failed run.
-        pairs_set_aside: pairs that no longer measure, with the reason.
+        runs_per_minute: of wall time, over the last minute.
+        left_seconds: wall time until the budget is spent at this pace.
     """
 
     runs: int = 0
@@ -238,18 +227,15 @@ class Follower:
 
 
 FAILED_OUTCOMES = ("setup_failed", "host_lost", "pair_lost")
-"""Outcomes of runs that gave no measurement because something went wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What is on record, counted.
+    """The runs on record, counted.
 
     Attributes:
-        outcomes: number of runs by what came of them: `measured`, `setup_failed`, `unsupported`, `host_lost`,
-            `pair_lost`.
-        elapsed_seconds: testbed time at the end of the last run.
-        last_run: number of the last one; of several pairs, earlier numbers may be missing while they are under way.
+        outcomes: `measured`, `setup_failed`, `unsupported`, `host_lost`, `pair_lost`.
+        last_run: number of the last run. Earlier numbers can be missing while other pairs run them.
         last_failure: the last run that failed to set up, or cost a host or a pair.
     """
 
@@ -260,10 +246,10 @@ class Tally:
 
     @property
     def runs(self) -> int:
-        """Runs of every outcome."""
+        """Number of runs of every outcome."""
         return sum(self.outcomes.values())
 
     @property
     def failed_runs(self) -> int:
-        """Runs that gave no measurement because something went wrong."""
+        """Number of runs without a measurement because of a fault."""
         return sum(self.outcomes.get(outcome, 0) for outcome in FAILED_OUTCOMES)

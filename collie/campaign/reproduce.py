@@ -40,11 +40,9 @@ _EXIT_CODES = {Reproduced.YES: 0, Reproduced.NO: 1, Reproduced.INCONCLUSIVE: 4}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The runs of a reproduction.
+    """The runs of a reproduction. Each control breaks one condition.
 
     Attributes:
-        anomaly: the workload that shows it.
-        controls: the same with one condition broken, each with that condition.
         uncontrolled: the conditions that no value of the space breaks alone.
     """
 
@@ -68,11 +66,7 @@ def planned(workload: Workload, mfs: Mfs, space: Space) -> Plan:
 
 @dataclass(frozen=True)
 class CountersAtDiscovery:
-    """The counters of an anomaly at discovery.
-
-    Attributes:
-        levels: the levels of healthy runs then, which also apply to later runs.
-    """
+    """The counters of an anomaly at discovery, and the levels of healthy runs, which also apply to later runs."""
 
     signature: Signature
     levels: Levels
@@ -89,26 +83,20 @@ class CountersAtDiscovery:
 
 
 def counters_at_discovery(runs: Iterable[RunRecord], anomaly: Anomaly, catalog: Catalog) -> CountersAtDiscovery | None:
-    """Return the counters of an anomaly at discovery, from the record of its campaign.
+    """Return the counters of an anomaly at discovery, from the judged runs of its campaign.
 
-    Args:
-        runs: of the campaign, judged.
-        anomaly: the anomaly.
-        catalog: of the device.
-
-    Returns:
-        None without a recorded run of it, or with too few healthy runs for levels.
+    None without a recorded run of it, or with too few healthy runs for levels.
     """
     ordinary = Ordinary(catalog)
-    reproduced: dict[Workload, list[Measurement]] = {anomaly.workload: [], anomaly.found_as: []}
+    measured: dict[Workload, list[Measurement]] = {anomaly.workload: [], anomaly.found_as: []}
     for record in runs:
         if not isinstance(record.result, Measured) or record.verdict is None:
             continue
         if record.verdict.is_normal and record.purpose == "search":
             ordinary.learn(record.result.measurement)
-        elif record.verdict.symptom is anomaly.symptom and record.workload in reproduced:
-            reproduced[record.workload].append(record.result.measurement)
-    measurements = reproduced[anomaly.workload] or reproduced[anomaly.found_as]
+        elif record.verdict.symptom is anomaly.symptom and record.workload in measured:
+            measured[record.workload].append(record.result.measurement)
+    measurements = measured[anomaly.workload] or measured[anomaly.found_as]
     if not measurements or not ordinary.levels.ordinary:
         return None
     return CountersAtDiscovery(
@@ -118,11 +106,7 @@ def counters_at_discovery(runs: Iterable[RunRecord], anomaly: Anomaly, catalog: 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One workload, run several times.
-
-    Attributes:
-        broken: the condition that it breaks, or None for the anomaly itself.
-    """
+    """One workload, run several times. `broken` is None for the anomaly itself."""
 
     workload: Workload
     broken: Condition | None
@@ -141,15 +125,15 @@ class Trial:
     @property
     def rates_bps(self) -> tuple[float, ...]:
         """Payload bits/s over all hosts of each conclusive run, where known."""
-        telling = [reading for reading in self.readings if not reading.verdict.is_inconclusive]
-        return tuple(reading.delivered_bps for reading in telling if reading.delivered_bps is not None)
+        conclusive = [reading for reading in self.readings if not reading.verdict.is_inconclusive]
+        return tuple(reading.delivered_bps for reading in conclusive if reading.delivered_bps is not None)
 
     def reproduced(self, symptom: Symptom) -> int:
         """Count the runs with a symptom."""
         return sum(verdict.symptom is symptom for verdict in self.verdicts)
 
     def share(self, symptom: Symptom) -> Interval | None:
-        """Return the interval for the share of conclusive runs with a symptom, or None without one."""
+        """Return the interval for the share of conclusive runs with a symptom."""
         return wilson(self.reproduced(symptom), len(self.verdicts) - self.inconclusive)
 
     @property
@@ -173,9 +157,8 @@ class Reproduction:
     """An anomaly and its controls, run again.
 
     Attributes:
-        controls: one per condition that can be broken alone, when requested.
-        uncontrolled: the conditions that no value of the space breaks alone, when controls were requested.
-        at_discovery: the counters at discovery, as far as this testbed has them, or None.
+        controls, uncontrolled: as in `Plan`, when requested.
+        at_discovery: the part that this testbed has counters for.
         ended_by: reason for an early end, or empty.
     """
 
@@ -188,7 +171,7 @@ class Reproduction:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of a command that reproduces. `3` when a budget was spent before the last run."""
+        """`3` when a budget was spent before the last run."""
         return 3 if self.ended_by else _EXIT_CODES[self.answer]
 
     @property
@@ -198,29 +181,21 @@ class Reproduction:
 
     @property
     def signature(self) -> Signature | None:
-        """The mean signature of the runs with the symptom, or None without such a run or levels.
-
-        Its levels are those at discovery.
-        """
-        reproduced = [verdict.signature for verdict in self.trial.verdicts if verdict.symptom is self.symptom]
-        known = [signature for signature in reproduced if signature is not None]
+        """The mean signature of the runs with the symptom, relative to the levels at discovery."""
+        signatures = [verdict.signature for verdict in self.trial.verdicts if verdict.symptom is self.symptom]
+        known = [signature for signature in signatures if signature is not None]
         return mean_signature(known) if self.at_discovery and known else None
 
     @property
     def same_counters(self) -> bool | None:
-        """Whether the counters moved as at discovery.
-
-        Returns:
-            None when one side is not on record, or no counter moved on either.
-        """
+        """Whether the counters moved as at discovery. None without a record, or if no counter moved."""
         now = self.signature
         return None if self.at_discovery is None or now is None else same_counters(self.at_discovery.signature, now)
 
     def explains(self, control: Trial) -> bool | None:
         """Whether the symptom depends on the condition that a control breaks.
 
-        Returns:
-            None when the anomaly was not reproduced, or too many runs of the control were inconclusive.
+        None when the anomaly was not reproduced, or too many runs of the control were inconclusive.
         """
         answer = self._answer(control)
         if answer is Reproduced.YES:
@@ -247,44 +222,33 @@ def reproduce(
 
     The runs of anomaly and controls alternate, so that drift affects all of them alike.
 
-    Args:
-        measurer: runs and judges.
-        plan: the workloads.
-        symptom: the expected symptom.
-        repeat: runs of each workload.
-        controls: include them.
-        at_discovery: the counters at discovery.
-
     Raises:
-        TestbedError: the testbed is gone.
         BudgetSpent: before the first run of the anomaly.
     """
-    cases: list[tuple[Workload, Condition | None]] = [(plan.anomaly, None), *(plan.controls if controls else ())]
-    readings: list[list[RunReading]] = [[] for _ in cases]
+    cases: list[tuple[Workload, Condition | None, list[RunReading]]] = [(plan.anomaly, None, [])]
+    if controls:
+        cases += [(control, condition, []) for control, condition in plan.controls]
     ended_by = ""
     try:
         for _ in range(repeat):
-            for (case, _condition), answers in zip(cases, readings, strict=True):
-                answers.append(_reading(measurer, case))
+            for workload, _condition, readings in cases:
+                readings.append(_reading(measurer, workload))
     except BudgetSpent as spent:
-        if not readings[0]:
+        if not cases[0][2]:
             raise
         ended_by = str(spent)
-    trials = [
-        Trial(case, condition, tuple(said)) for (case, condition), said in zip(cases, readings, strict=True) if said
-    ]
-    seen = measurer.measurement(plan.anomaly)
-    at_discovery = at_discovery.comparable_with(seen) if at_discovery and seen else at_discovery
+    trials = [Trial(workload, condition, tuple(readings)) for workload, condition, readings in cases if readings]
+    measurement = measurer.measurement(plan.anomaly)
+    at_discovery = at_discovery.comparable_with(measurement) if at_discovery and measurement else at_discovery
     return Reproduction(
         symptom, trials[0], tuple(trials[1:]), plan.uncontrolled if controls else (), at_discovery, ended_by
     )
 
 
-def _reading(measurer: Measurer, case: Workload) -> RunReading:
-    """Run a workload after its plain sibling, unless the hosts have refused it."""
-    if case not in measurer.refused:
-        measurer.measure_sibling(case)
-        reading = measurer.probe(case, "reproduce")
+def _reading(measurer: Measurer, workload: Workload) -> RunReading:
+    if workload not in measurer.refused:
+        measurer.measure_sibling(workload)
+        reading = measurer.probe(workload, "reproduce")
         if reading is not None:
             return reading
-    return RunReading(inconclusive(f"unsupported: {measurer.refused[case]}"))
+    return RunReading(inconclusive(f"unsupported: {measurer.refused[workload]}"))

@@ -1,4 +1,4 @@
-"""A whole campaign, from its parts to its summary."""
+"""A whole campaign."""
 
 from __future__ import annotations
 
@@ -34,17 +34,11 @@ def strategy_generator(seed: int) -> Random:
 
 @dataclass(frozen=True)
 class Campaign:
-    """The parts of a search.
+    """The parts of a search. `testbed` is the first of several pairs, which have lanes.
 
     Attributes:
-        lanes: the pairs of hosts, where there are several. `testbed` is the first, and the others are alike.
-        store: the record, from which a killed campaign resumes.
-        space: the dimensions to vary.
-        recipe: settings of the search.
-        seed: of every random choice.
         known: minimal feature sets to skip.
-        calibration: the ceilings, or None to measure them first as part of the campaign.
-        guard: the safety limits and their use.
+        calibration: None measures the ceilings first, as part of the campaign.
         dropped: values that the testbed cannot run, removed from the space.
     """
 
@@ -61,11 +55,7 @@ class Campaign:
     lanes: tuple[Lane, ...] = ()
 
     def run(self, sink: ProgressSink) -> Summary:
-        """Search until the budget is spent.
-
-        Raises:
-            TestbedError: the testbed is gone. All results are on record, and the campaign can be resumed.
-        """
+        """Search until the budget is spent. After a TestbedError the campaign can be resumed."""
         sink.on_event(CampaignBegun(self.testbed.info, self.budget))
         if self.dropped:
             sink.on_event(SpacePruned(self.dropped))
@@ -89,7 +79,6 @@ class Campaign:
             self.recipe,
             sink,
             KnownAnomalies(self.known),
-            self.testbed.info.catalog,
         )
         try:
             if len(self.lanes) > 1:

@@ -13,9 +13,10 @@ A `Guard` receives every sample of every run through the testbed's `watch`, so s
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace as dataclass_replace
+from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ _SAME_MOMENT = 1e-6
 
 
 class LimitUsage(NamedTuple):
-    """One run's use of the limits. Fields as in `Guard`."""
+    """One run's use of the limits."""
 
     pause_seconds: float = 0.0
     has_pause_reading: bool = False
@@ -47,13 +48,9 @@ class LimitUsage(NamedTuple):
 class Guard:
     """The safety limits of a campaign and their use. Several threads can watch runs.
 
-    Args:
-        limits: none by default.
-
     Attributes:
         pause_seconds: sent by all hosts together, by their counters.
-        has_pause_reading: whether any sample had a reading of pause. Without one there is no pause budget.
-        stopped_runs: number of runs stopped early.
+        has_pause_reading: of any sample. Without one there is no pause budget.
     """
 
     def __init__(self, limits: SafetyLimits | None = None) -> None:
@@ -71,11 +68,7 @@ class Guard:
         return budget is not None and self.pause_seconds >= budget
 
     def watch(self, *, virtual_time: bool = False) -> Watch | None:
-        """Return the watch of the next run, or None without limits.
-
-        Args:
-            virtual_time: the run's time is computed, not waited for.
-        """
+        """Return the watch of the next run, or None without limits."""
         if self.limits.unlimited:
             return None
         with self._accounting:
@@ -84,17 +77,16 @@ class Guard:
         return watch
 
     def usage(self, result: RunResult) -> LimitUsage:
-        """Return a run's use by its samples, zero without limits."""
+        """Return a run's use by its samples."""
         if self.limits.unlimited or not isinstance(result, Measured):
             return LimitUsage()
         meter = _RunWatch(SafetyLimits(), 0.0)
         for sample in result.measurement.series:
             meter(sample)
-        tells = any(sample.values.get("tx_pause_ratio") is not None for sample in result.measurement.series)
-        return LimitUsage(meter.pause_seconds, tells, result.measurement.stopped is not None)
+        return LimitUsage(meter.pause_seconds, meter.has_pause_reading, result.measurement.stopped is not None)
 
     def account(self, usage: LimitUsage, watch: Watch | None = None) -> None:
-        """Add the use of a run, either watched by `watch` or taken from the record.
+        """Add the use of a run, either watched or taken from the record.
 
         A watch also sees pause that no record has: a lost agent, a failed set-up.
         """
@@ -108,25 +100,19 @@ class Guard:
             self.stopped_runs += usage.stopped
 
     def used_beside(self, watch: Watch | None) -> float:
-        """Return the pause, in seconds, of all ended and current runs but one."""
+        """Return the pause of all runs but one, in seconds."""
         with self._accounting:
             return self.pause_seconds + sum(each.pause_seconds for each in self._under_way if each is not watch)
 
     def sent(self) -> float | None:
-        """Return the pause, in seconds, of all runs, broken-off ones included, or None without a reading."""
-        tells = self.has_pause_reading or any(each.has_pause_reading for each in self._under_way)
-        return self.used_beside(None) if tells else None
+        """Return the pause of all runs in seconds, broken-off ones included. None without a reading."""
+        has_reading = self.has_pause_reading or any(each.has_pause_reading for each in self._under_way)
+        return self.used_beside(None) if has_reading else None
 
 
 @dataclass(frozen=True, slots=True)
 class SafetyRecord:
-    """A campaign's effect on the network.
-
-    Attributes:
-        pause_seconds: sent by all hosts together, or None without a counter or without limits.
-        stopped_runs: number of runs stopped early.
-        queue_pairs_left: of Collie, by host, at the end, or None where the host did not answer.
-    """
+    """A campaign's effect on the network. None is an unknown quantity."""
 
     limits: SafetyLimits
     pause_seconds: float | None
@@ -140,9 +126,9 @@ class SafetyRecord:
 
     def __str__(self) -> str:
         left = [f"{'unknown' if n is None else n} on {host}" for host, n in self.queue_pairs_left.items()]
-        said = [f"queue pairs left: {', '.join(left)}"] if left else []
+        parts = [f"queue pairs left: {', '.join(left)}"] if left else []
         sent = "unknown" if self.pause_seconds is None else format_seconds(self.pause_seconds)
-        return "; ".join([*said, f"pause sent: {sent}", f"runs stopped early: {self.stopped_runs}"])
+        return "; ".join([*parts, f"pause sent: {sent}", f"runs stopped early: {self.stopped_runs}"])
 
 
 def record_of(guard: Guard, queue_pairs_left: Mapping[str, int | None]) -> SafetyRecord | None:
@@ -162,17 +148,7 @@ class _Paused(NamedTuple):
 
 
 class _RunWatch:
-    """Watches one run.
-
-    Args:
-        limits: of the campaign.
-        used_before: pause in seconds of earlier runs.
-        guard: gives the use of parallel runs, or None in another process.
-
-    Attributes:
-        pause_seconds: sent by hosts in this run.
-        has_pause_reading: whether any sample had a reading of pause.
-    """
+    """Watches one run. In another process it has no guard."""
 
     def __init__(self, limits: SafetyLimits, used_before: float, guard: Guard | None = None) -> None:
         self._limits = limits
@@ -220,13 +196,12 @@ class _RunWatch:
 
     def _spent(self) -> str | None:
         limit = self._limits.pause_per_campaign
-        if limit is None or self._used() <= limit:
+        if limit is None:
+            return None
+        before = self._used_before if self._guard is None else self._guard.used_beside(self)
+        if before + self.pause_seconds <= limit:
             return None
         return f"pause sent so far exceeds the {format_seconds(limit)} allowed ({OPTIONS['pause_per_campaign']})"
-
-    def _used(self) -> float:
-        before = self._used_before if self._guard is None else self._guard.used_beside(self)
-        return before + self.pause_seconds
 
     def _rate(self, sample: Sample) -> str | None:
         limit = self._limits.rate_bps
@@ -246,13 +221,9 @@ def described(limits: SafetyLimits) -> dict[str, str]:
 
 
 def tightened(site: SafetyLimits, wanted: SafetyLimits) -> SafetyLimits:
-    """Return the limits of a site, tightened as requested.
-
-    Raises:
-        UsageError: a request is looser than the site allows.
-    """
+    """Return the limits of a site, tightened as requested. A looser request is a UsageError."""
     chosen: dict[str, float | None] = {}
-    for name in (field.name for field in fields(SafetyLimits)):
+    for name in OPTIONS:
         own, other = getattr(site, name), getattr(wanted, name)
         if own is not None and other is not None and other > own:
             raise UsageError(
@@ -264,20 +235,13 @@ def tightened(site: SafetyLimits, wanted: SafetyLimits) -> SafetyLimits:
 
 
 def replaced(before: SafetyLimits, wanted: SafetyLimits) -> SafetyLimits:
-    """Return the requested limits, with the earlier ones where none is requested."""
+    """Return the earlier limits, replaced where another is requested."""
     changes = {name: value for name in OPTIONS if (value := getattr(wanted, name)) is not None}
-    return dataclass_replace(before, **changes)
+    return dataclasses.replace(before, **changes)
 
 
 def require_unshared(uses: Iterable[ForeignUse], *, shared_port: bool) -> tuple[ForeignUse, ...]:
-    """Refuse to begin on ports in other use.
-
-    Args:
-        uses: other uses in an idle window.
-        shared_port: continue all the same.
-
-    Returns:
-        The uses to warn of.
+    """Refuse to begin on ports in other use, unless `shared_port`. Return the uses to warn of.
 
     Raises:
         PortShared: a port is in other use.

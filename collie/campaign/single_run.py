@@ -1,4 +1,4 @@
-"""Single workloads outside a search: one measurement, or an anomaly with its controls."""
+"""Single workloads outside a search."""
 
 from __future__ import annotations
 
@@ -24,13 +24,7 @@ from collie.workloads.workload import Opcode, Workload
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An anomaly to run again.
-
-    Attributes:
-        name: as on the command line.
-        workload: satisfies `mfs`.
-        at_discovery: the counters at discovery, if on record.
-    """
+    """An anomaly to run again, named as on the command line. The workload satisfies `mfs`."""
 
     name: str
     workload: Workload
@@ -41,12 +35,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """One run with the basis of its verdict.
-
-    Attributes:
-        bound: healthy throughput of each receiving host.
-        verdict: None without a measurement.
-    """
+    """One run with its verdict, if measured, and the healthy throughput of each receiving host."""
 
     workload: Workload
     sibling: Workload
@@ -56,21 +45,7 @@ class JudgedRun:
 
 
 class SingleRunSession:
-    """A testbed for running and judging single workloads.
-
-    Args:
-        testbed: the testbed.
-        store: receives the runs.
-        space: gives plain values.
-        thresholds: readings beyond which a run is anomalous.
-        calibration: known ceilings.
-        sink: receives events.
-        guard: the safety limits, none by default.
-        levels: levels of healthy runs, if known.
-
-    Attributes:
-        safety: effect on the network once the testbed is closed, or None on a simulation without limits.
-    """
+    """A testbed for single workloads. `safety` is known once it is closed, and None on a simulation without limits."""
 
     def __init__(
         self,
@@ -90,21 +65,13 @@ class SingleRunSession:
         self._measurer = Measurer(testbed, store, self._bounds, thresholds, Budget(), sink, guard, levels)
 
     def measure(self, workload: Workload) -> JudgedRun:
-        """Run the plain sibling and then the workload.
-
-        Raises:
-            TestbedError: the testbed is gone.
-        """
+        """Run the plain sibling and then the workload."""
         with within_budget():
             self._measurer.measure_sibling(workload)
         return self.judge(workload)
 
     def judge(self, workload: Workload) -> JudgedRun:
-        """Run a workload, and its plain sibling only when the known ceiling leaves a doubt.
-
-        Raises:
-            TestbedError: the testbed is gone.
-        """
+        """Run a workload, and its plain sibling only when the known ceiling leaves a doubt."""
         with within_budget():
             result, verdict = self._measurer.judged(workload, "measure")
         sibling = self._bounds.sibling(workload)
@@ -113,20 +80,12 @@ class SingleRunSession:
     def calibrate(
         self, repeats: int, sizes: Sequence[int] = DENSE_SIZES, opcodes: Sequence[Opcode] = ()
     ) -> Calibration:
-        """Measure plain traffic of every transport, size and given opcode, or all opcodes.
-
-        Raises:
-            TestbedError: the testbed is gone.
-        """
+        """Measure plain traffic of every transport, size and given opcode. No opcode means all."""
         with within_budget():
             return calibrate(self._measurer, plan(self.space, sizes, opcodes), repeats)
 
     def reproduce(self, case: Case, *, repeat: int, controls: bool) -> Reproduction:
-        """Run an anomaly again, and with `controls` each of its conditions broken.
-
-        Raises:
-            TestbedError: the testbed is gone.
-        """
+        """Run an anomaly again, and with `controls` each of its conditions broken."""
         with within_budget():
             plan = planned(case.workload, case.mfs, self.space) if controls else Plan(case.workload)
             return reproduce(
@@ -136,7 +95,7 @@ class SingleRunSession:
 
 @contextmanager
 def within_budget() -> Iterator[None]:
-    """Turn a spent budget into a TestbedError: without the site's pause budget, single workloads have no result."""
+    """Turn a spent budget into a TestbedError: single workloads then have no result."""
     try:
         yield
     except BudgetSpent as spent:

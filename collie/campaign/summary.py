@@ -19,16 +19,11 @@ class Summary:
     Attributes:
         runs: measurements of every purpose.
         failed_runs: failed set-ups, by cause.
-        unsupported_runs: workloads that the device cannot run.
-        skipped: proposals that known anomalies cover.
-        anomalies: in the order found.
-        lost: runs that cost a host.
-        path_killers: the last run of each proposal that always ended in a dead data path.
+        skipped: number of proposals that known anomalies cover.
         ended_by: `budget`, `pause budget`, or `coverage` when known anomalies leave nothing to propose.
-        trust: reliability of the findings, or None with too few judged runs.
-        discovery_estimate: the chance of another find in the next hour, or None with too little data.
-        pairs: number of pairs that measured.
+        trust, discovery_estimate: None with too little data.
         set_aside: pairs that differ from the others or were lost, with the reason.
+        path_killers: the last run of each proposal that always ended in a dead data path.
     """
 
     runs: int

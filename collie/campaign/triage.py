@@ -1,4 +1,4 @@
-"""The observations of a campaign: suspicions, anomalies that await explanation, explanations. It measures nothing.
+"""The observations of a campaign: suspicions, anomalies that await explanation, explanations.
 
 A *suspicion* is an anomalous run. A *sighting* is one that most likely repeats an earlier observation. An anomaly is
 confirmed first and then waits until its explanation pays.
@@ -36,12 +36,11 @@ class Observation:
 
 @dataclass(eq=False)
 class Suspicion(Observation):
-    """An anomalous run that awaits confirmation.
+    """An anomalous run that awaits confirmation, with later observations of the same.
 
     Attributes:
         refuted: another lane did not reproduce it, so its lane decides whether the cause is that lane.
         taken: a lane is confirming it.
-        repetitions: later observations of the same.
     """
 
     run: int
@@ -62,8 +61,8 @@ class ConfirmedAnomaly(Observation):
 
     Attributes:
         sightings: of the search while it awaits explanation.
-        audits: runs that test its explanation.
-        covered_by: anomaly whose explanation covers it and was found during its extraction.
+        audits: number of runs that test its explanation.
+        covered_by: the anomaly whose explanation, found meanwhile, covers it.
         abandoned: the pair that explained it no longer measures.
     """
 
@@ -77,20 +76,14 @@ class ConfirmedAnomaly(Observation):
 class Triage:
     """The observations of all pairs of one campaign.
 
-    Args:
-        measurer: gives signatures and time.
-        store: records anomalies.
-        space: of the explanations.
-        known: minimal feature sets to skip. Receives the explanations.
-
     Attributes:
-        found: anomalies, in the order found.
-        suspicions: suspicions that await confirmation or are in it.
+        found: anomalies by id, in the order found.
+        suspicions: those that await confirmation or are in it.
         waiting: anomalies that await explanation.
     """
 
     def __init__(self, measurer: Measurer, store: CampaignStore, space: Space, known: KnownAnomalies) -> None:
-        self.found: list[Anomaly] = []
+        self.found: dict[str, Anomaly] = {}
         self.suspicions: list[Suspicion] = []
         self.waiting: list[ConfirmedAnomaly] = []
         self._being_explained: list[ConfirmedAnomaly] = []
@@ -103,32 +96,19 @@ class Triage:
         self._on_record = {anomaly.id for anomaly in store.anomalies()}
 
     def keep(self, anomaly: Anomaly) -> None:
-        """Record the current state of an anomaly."""
-        known = next((index for index, found in enumerate(self.found) if found.id == anomaly.id), None)
-        if known is None:
-            self.found.append(anomaly)
-        else:
-            self.found[known] = anomaly
+        """Record an anomaly."""
+        self.found[anomaly.id] = anomaly
         # During a replay the record can hold a later state.
-        if not (self._measurer.replaying and anomaly.id in self._on_record):
+        if not (self._measurer.scheduler.replaying and anomaly.id in self._on_record):
             self._store.add_anomaly(anomaly)
-
-    # --- Suspicions ---------------------------------------------------------------------------------------------------
 
     def observe(self, suspicion: Suspicion) -> bool:
         """Match an observation with confirmed anomalies and other suspicions, or add it as a new suspicion.
 
-        Returns:
-            Whether it repeats a confirmed anomaly. Otherwise it awaits confirmation.
+        Return whether it repeats a confirmed anomaly.
         """
-        confirmed = next(
-            (
-                confirmed
-                for confirmed in (*self.waiting, *self._being_explained)
-                if self._is_sighting(confirmed, suspicion)
-            ),
-            None,
-        )
+        unexplained = (*self.waiting, *self._being_explained)
+        confirmed = next((each for each in unexplained if self._is_sighting(each, suspicion)), None)
         if confirmed is not None:
             confirmed.sightings += 1
             self._sighted(confirmed.anomaly)
@@ -137,26 +117,16 @@ class Triage:
         if alike is not None:
             alike.repetitions.append(suspicion)
             return False
-        if any(a.complete and not a.mfs.conditions and a.symptom is suspicion.verdict.symptom for a in self.found):
-            return True  # any workload shows this symptom, so nothing is left to explain
+        for anomaly in self.found.values():
+            if anomaly.complete and not anomaly.mfs.conditions and anomaly.symptom is suspicion.verdict.symptom:
+                return True  # any workload shows this symptom, so nothing is left to explain
         self.suspicions.append(suspicion)
         return False
 
     def suspicion_for(self, lane: Lane, *, alone: bool) -> Suspicion | None:
-        """Return a suspicion for a lane: another lane's, or its refuted one.
-
-        Args:
-            lane: an idle lane.
-            alone: no other lane is active, so it confirms its suspicions itself.
-        """
-        return next(
-            (
-                suspicion
-                for suspicion in self.suspicions
-                if not suspicion.taken and (alone or (suspicion.lane is lane) == suspicion.refuted)
-            ),
-            None,
-        )
+        """Return a suspicion for an idle lane: another lane's, or its refuted one. If `alone`, any."""
+        free = (suspicion for suspicion in self.suspicions if not suspicion.taken)
+        return next((each for each in free if alone or (each.lane is lane) == each.refuted), None)
 
     def confirmed(self, suspicion: Suspicion, anomaly: Anomaly, *, explain: bool) -> None:
         """Turn a suspicion into an anomaly, which with `explain` awaits explanation."""
@@ -169,14 +139,10 @@ class Triage:
             )
             self.waiting.append(confirmed)
 
-    # --- Explanations -------------------------------------------------------------------------------------------------
-
     def due(self, explain_after_sightings: int, is_needed: Callable[[int], bool]) -> ConfirmedAnomaly | None:
-        """Return an anomaly whose explanation pays now.
+        """Return an anomaly whose explanation pays now, from a number of sightings on. 0 explains at once.
 
-        Args:
-            explain_after_sightings: sightings from which it does. 0 explains at once.
-            is_needed: whether this number of explanations needs the rest of the budget.
+        `is_needed` decides whether this number of explanations needs the rest of the budget.
         """
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
@@ -199,12 +165,12 @@ class Triage:
             self._being_explained.remove(confirmed)
 
     def abandon(self, confirmed: ConfirmedAnomaly) -> None:
-        """Return an anomaly to the front of the queue, because its pair no longer measures."""
+        """Return an anomaly to the front of the queue."""
         confirmed.abandoned = True
         self.waiting.insert(0, confirmed)
 
     def explained(self, confirmed: ConfirmedAnomaly) -> None:
-        """Record an explanation. An incomplete one would cover unrelated workloads, so it covers nothing."""
+        """Record an explanation. An incomplete one covers nothing."""
         if confirmed.anomaly.complete:
             self._known.add(self._widened(confirmed.anomaly))
             self._explained.append(confirmed)
@@ -242,20 +208,18 @@ class Triage:
         self._known.remove(self._widened(confirmed.anomaly))
         self._explained.remove(confirmed)
 
-    # --- Sightings ----------------------------------------------------------------------------------------------------
-
     def sight(self, workload: Workload) -> None:
         """Add a sighting for a skipped proposal."""
-        covering = next((a for a in self.found if a.complete and a.mfs.covers(workload)), None)
+        covering = next((a for a in self.found.values() if a.complete and a.mfs.covers(workload)), None)
         if covering is not None:
             self._sighted(covering)
 
     @property
     def discovery_estimate(self) -> DiscoveryEstimate | None:
-        """The chance of another find in the next hour, or None with too little data."""
-        kinds = {anomaly.id: anomaly.same_as or anomaly.id for anomaly in self.found}
+        """The chance of another find in the next hour."""
+        kinds = {anomaly.id: anomaly.same_as or anomaly.id for anomaly in self.found.values()}
         return estimate_discovery(
-            [anomaly.found_at_seconds for anomaly in self.found if anomaly.same_as is None],
+            [anomaly.found_at_seconds for anomaly in self.found.values() if anomaly.same_as is None],
             [Sighting(sighting.seconds, kinds[sighting.kind]) for sighting in self._sightings],
             self._measurer.elapsed_seconds,
         )
@@ -264,21 +228,20 @@ class Triage:
         self._sightings.append(Sighting(self._measurer.elapsed_seconds, anomaly.id))
 
     def _is_related(self, waiting: ConfirmedAnomaly) -> bool:
-        """Whether a similar anomaly is explained already, most likely with the same cause."""
         return any(self._is_sighting(other, waiting) for other in (*self._explained, *self._being_explained))
 
-    def _is_sighting(self, before: Observation, seen: Observation) -> bool:
+    def _is_sighting(self, earlier: Observation, later: Observation) -> bool:
         """Whether an observation most likely repeats an earlier one.
 
         Signatures are computed anew, because levels improve during a campaign.
         """
-        if seen.verdict.symptom is not before.verdict.symptom:
+        if later.verdict.symptom is not earlier.verdict.symptom:
             return False
-        if before.workload.qp_type is not seen.workload.qp_type:
+        if earlier.workload.qp_type is not later.workload.qp_type:
             return False  # one counter often serves several transports with separate limits
-        elsewhere = before.workload.opcode is not seen.workload.opcode
+        elsewhere = earlier.workload.opcode is not later.workload.opcode
         signature = self._measurer.signature
-        return same_cause(signature(before.measurement), signature(seen.measurement), elsewhere=elsewhere)
+        return same_cause(signature(earlier.measurement), signature(later.measurement), elsewhere=elsewhere)
 
     def _widened(self, anomaly: Anomaly) -> Mfs:
         return widen_to_untested(anomaly.mfs, self._space)

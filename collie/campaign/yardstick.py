@@ -1,4 +1,4 @@
-"""Runs of plain traffic as a reference for others: whether they can serve, and their throughput. Pure."""
+"""Runs of plain traffic as a reference for others."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from collie.workloads.workload import Workload
 
 
 def unfit(result: RunResult, unbounded: Verdict | None) -> str:
-    """Return why a run cannot, as a clause without a subject, or an empty string.
+    """Return why a run is no reference, as a clause without a subject, or an empty string.
 
-    Args:
-        result: of the run.
-        unbounded: its verdict without a bound, or None without a measurement.
+    `unbounded` is its verdict without a bound.
     """
     match result:
         case Measured(measurement) if unbounded is not None:

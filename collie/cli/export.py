@@ -47,7 +47,7 @@ def command(anomaly: str, form: str, hosts: str | None, file: str | None, output
         text = exported.data.decode() if exported.printable else None
         written = None if path is None else str(path)
         named = {"schema_version": 1, "anomaly": anomaly, "form": form, "file": written}
-        print_json({**named, **exported.reported, "text": text})
+        print_json({**named, **exported.fields, "text": text})
     elif path is None:
         click.echo(exported.data.decode(), nl=not exported.data.endswith(b"\n"))
     else:

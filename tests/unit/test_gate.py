@@ -86,9 +86,7 @@ def gate(
 
     def engine(known: Sequence[Mfs]) -> SearchLoop:
         strategy = build(recipe, SPACE, candidate.info.catalog, strategy_generator(1))
-        return SearchLoop(
-            measured, store, strategy, SPACE, recipe, ListSink(), KnownAnomalies(known), candidate.info.catalog
-        )
+        return SearchLoop(measured, store, strategy, SPACE, recipe, ListSink(), KnownAnomalies(known))
 
     parts = GateParts(
         candidate=measured,

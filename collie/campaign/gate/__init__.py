@@ -2,8 +2,7 @@
 
 1. The known anomalies, then the baseline's, are compared pair by pair (`detect.compare`).
 2. So are their healthy neighbours, which break one condition of an explanation. A healthy candidate needs no pair.
-3. The search looks for new anomalies with the rest of the budget, less a reserve to compare them. It skips anomalies
-   already present.
+3. The search uses the rest of the budget, less a reserve to compare its finds. It skips anomalies already present.
 
 The baseline answers from a testbed or from its record. A record has one reading per workload and cannot be measured
 again. A healthy reading therefore counts only as often as the baseline was measured healthy there (`Record.healthy`).

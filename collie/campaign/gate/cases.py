@@ -1,4 +1,4 @@
-"""The cases of a gate: known anomalies, the baseline's, their healthy neighbours, and finds."""
+"""The cases of a gate."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ class GateCase:
     """One workload to compare.
 
     Attributes:
-        name: unique within a gate.
-        title: one line for readers.
         mfs: the conditions of the anomaly. Of a neighbour, those that it keeps.
         complete: all conditions are known. Otherwise the known ones cover no other workload.
-        anomaly: argument of `collie reproduce` for the anomaly or the neighbour's anomaly.
-        symptom: of the anomaly, or None for a neighbour.
+        anomaly: argument of `collie reproduce`, also of a neighbour.
+        symptom: None for a neighbour.
         beside: of a neighbour, whether a workload breaks the same condition alone.
     """
 
@@ -63,10 +61,7 @@ class GateCase:
 def neighbours(case: GateCase, space: Space, record: Record | None) -> list[GateCase]:
     """Return the healthy neighbours of an anomaly: per condition, a workload that breaks it alone.
 
-    Args:
-        case: the anomaly. Satisfies its conditions.
-        space: gives values.
-        record: of a baseline without a testbed. Its healthy workloads are then the only neighbours.
+    A baseline's record restricts them to its healthy workloads.
     """
     found = []
     for condition in case.mfs.conditions:
@@ -92,16 +87,11 @@ def _breaks_alone(condition: Condition, others: Sequence[Condition], workload: W
     return not condition.holds(workload) and all(other.holds(workload) for other in others)
 
 
-def found(anomaly: Anomaly, reproduce: str) -> GateCase:
-    """Return a find of the search as a case.
-
-    Args:
-        anomaly: the find.
-        reproduce: its argument of `collie reproduce`.
-    """
+def case_of(anomaly: Anomaly, kind: CaseOrigin, name: str, reproduce: str) -> GateCase:
+    """Return an anomaly as a case, with its argument of `collie reproduce`."""
     return GateCase(
-        name=anomaly.id,
-        kind=CaseOrigin.FOUND,
+        name=name,
+        kind=kind,
         title=anomaly.sentence,
         workload=anomaly.workload,
         mfs=anomaly.mfs,

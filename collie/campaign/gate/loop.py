@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from collie.campaign.budget import Budget, BudgetSpent
-from collie.campaign.gate.cases import CaseOrigin, GateCase, found, neighbours
+from collie.campaign.gate.cases import CaseOrigin, GateCase, case_of, neighbours
 from collie.campaign.gate.record import Record
 from collie.campaign.gate.summary import CaseResult, GateSummary
 from collie.campaign.loop import SearchLoop
@@ -31,9 +31,9 @@ from collie.workloads.workload import Workload
 PURPOSE = "gate"
 _SETUP_TRIES = 3
 _NEIGHBOUR_SHARE = 0.4
-"""Share of the budget after the anomalies that their healthy neighbours can take."""
+"""Of the budget that the anomalies leave."""
 _RESERVE = 0.15
-"""Share of the search's budget that is reserved to compare its finds."""
+"""Share of the search's budget for the comparison of its finds."""
 _FRESH_SIBLINGS = 3
 """Limit on runs of the plain sibling for one side of a comparison. The bound is their median."""
 _RUNS_PER_PAIR = 4
@@ -45,13 +45,9 @@ class GateParts:
     """The parts of a gate.
 
     Attributes:
-        candidate: measures the candidate and keeps the record.
-        baseline: measures the baseline, or None when it answers from its record.
-        record: earlier measurements of the baseline.
+        baseline: None when the baseline answers from its record.
         cases: known anomalies, then the baseline's.
-        recipe: gives thresholds and declared chances.
         budget: of both sides together.
-        false_alarm: chance of any false alarm.
         engine: makes the search, given the sets to skip.
         name_found: gives a find's argument of `collie reproduce`.
     """
@@ -70,7 +66,7 @@ class GateParts:
 
 
 class Gate:
-    """One gate, from its parts to its summary."""
+    """One gate."""
 
     def __init__(self, parts: GateParts) -> None:
         self._parts = parts
@@ -80,14 +76,11 @@ class Gate:
             false_negative_rate=min(0.5, 2 * parts.recipe.extraction.false_negative_rate),
         )
         self._limits: Resolution = resolution(parts.recipe.thresholds)
+        self._measurers = [parts.candidate, *([parts.baseline] if parts.baseline else [])]
         self._results: list[CaseResult] = []
 
     def run(self) -> GateSummary:
-        """Replay, then search, then compare the finds.
-
-        Raises:
-            TestbedError: a testbed is gone. All measurements are on record.
-        """
+        """Replay, then search, then compare the finds."""
         parts = self._parts
         record = None if parts.baseline else parts.record
         beside = [neighbour for case in parts.cases for neighbour in neighbours(case, parts.space, record)]
@@ -98,26 +91,23 @@ class Gate:
         if search is None:
             untested = self._replay(untested, shares.of_replay, 1.0)
         return GateSummary(
-            tuple(self._results),
-            len(untested),
-            parts.false_alarm,
-            self._chances,
-            (parts.candidate.runs, parts.baseline.runs if parts.baseline else 0),
-            self._elapsed,
-            search,
-            parts.baseline is not None,
+            results=tuple(self._results),
+            untested=len(untested),
+            false_alarm=parts.false_alarm,
+            chances=self._chances,
+            runs=(parts.candidate.runs, parts.baseline.runs if parts.baseline else 0),
+            elapsed_seconds=self._elapsed,
+            search=search,
+            paired=parts.baseline is not None,
         )
 
     @property
     def _elapsed(self) -> float:
-        baseline = self._parts.baseline
-        return self._parts.candidate.elapsed_seconds + (baseline.elapsed_seconds if baseline else 0.0)
+        return sum(measurer.elapsed_seconds for measurer in self._measurers)
 
     @property
     def _runs(self) -> int:
-        return self._parts.candidate.runs + (self._parts.baseline.runs if self._parts.baseline else 0)
-
-    # --- Budget: one for both sides --------------------------------------------------------------------------------
+        return sum(measurer.runs for measurer in self._measurers)
 
     def _limit(self, share: float) -> Budget:
         """Return the budget at which a part with a share of the rest ends."""
@@ -126,12 +116,9 @@ class Gate:
         return Budget(seconds, None if total.runs is None else runs + math.ceil(share * (total.runs - runs)))
 
     def _grant(self, measurer: Measurer, limit: Budget) -> None:
-        """Let one side run until both together reach a limit."""
         others_seconds = self._elapsed - measurer.elapsed_seconds
         runs = None if limit.runs is None else limit.runs - (self._runs - measurer.runs)
         measurer.budget = Budget(limit.seconds - others_seconds, runs)
-
-    # --- Replay ----------------------------------------------------------------------------------------------------
 
     def _replay(self, cases: Sequence[GateCase], share: float, of_rest: float) -> list[GateCase]:
         """Compare cases within a share of the rest and return those beyond it."""
@@ -189,13 +176,9 @@ class Gate:
         return self._parts.recipe.confirmation.siblings(verdict) if verdict.is_anomalous else 0
 
     def _read(self, side: Side, workload: Workload, limit: Budget, *, fresh: bool) -> RunReading | None:
-        """Run a workload on one side, again when its traffic fails to set up, or None where it cannot run.
+        """Run a workload on one side, again when its set-up fails. None where it cannot run.
 
-        Args:
-            side: the side.
-            workload: the workload.
-            limit: of both sides together.
-            fresh: measure the plain sibling first, because testbeds drift.
+        `limit` is of both sides together. `fresh` measures the plain sibling first, because testbeds drift.
         """
         measurer = self._parts.candidate if side is Side.CANDIDATE else self._parts.baseline
         assert measurer is not None
@@ -219,8 +202,6 @@ class Gate:
                     return None
         return RunReading(inconclusive(f"the {side} could not set it up {_SETUP_TRIES} times: {cause}"))
 
-    # --- A baseline that only its record knows ---------------------------------------------------------------------
-
     def _alone(self, case: GateCase, limit: Budget) -> Comparison:
         """Judge the candidate alone, on a workload that the baseline's record lacks."""
         first = self._read(Side.CANDIDATE, case.workload, limit, fresh=False)
@@ -232,26 +213,26 @@ class Gate:
             confidence = 1.0 - self._chances.false_negative_rate if verdict.is_normal else None
             return Comparison(change, verdict.reason, (), (first,), confidence)
         assert verdict.symptom is not None
-        reproduced = [first]
+        readings = [first]
+
+        def judged(change: Change, reason: str, confidence: float | None = None) -> Comparison:
+            return Comparison(change, f"{reason}: {verdict.reason}", (), tuple(readings), confidence)
+
         probes = confirm(case.workload, verdict.symptom, self._parts.recipe.confirmation, verdict)
         try:
             next(probes)
             while True:
                 reading = self._read(Side.CANDIDATE, case.workload, limit, fresh=self._siblings(verdict) > 0)
-                reproduced += [reading] if reading else []
+                readings += [reading] if reading else []
                 probes.send(reading.verdict if reading else None)
         except StopIteration as stop:
             if stop.value.deferred:
-                text = f"what was to confirm it said nothing: {verdict.reason}"
-                return Comparison(Change.INCONCLUSIVE, text, (), tuple(reproduced))
+                return judged(Change.INCONCLUSIVE, "what was to confirm it said nothing")
             if not stop.value.confirmed:
-                text = f"it did not show again: {verdict.reason}"
-                return Comparison(Change.HEALTHY, text, (), tuple(reproduced), 1.0 - self._chances.false_negative_rate)
+                return judged(Change.HEALTHY, "it did not show again", 1.0 - self._chances.false_negative_rate)
         if any(known.explains(case.workload) for known in self._parts.cases if known.kind is CaseOrigin.BASELINE):
-            text = f"an anomaly of the baseline explains it: {verdict.reason}"
-            return Comparison(Change.STILL, text, (), tuple(reproduced))
-        text = f"it shows, and the baseline never measured this workload: {verdict.reason}"
-        return Comparison(Change.INCONCLUSIVE, text, (), tuple(reproduced))
+            return judged(Change.STILL, "an anomaly of the baseline explains it")
+        return judged(Change.INCONCLUSIVE, "it shows, and the baseline never measured this workload")
 
     def _trusted(self, case: GateCase, comparison: Comparison, share: float) -> Comparison:
         """Withdraw a new or worse decision that the record is too weak to support."""
@@ -261,23 +242,22 @@ class Gate:
         text = f"{doubt}; measure the baseline beside it (--baseline-hosts): {comparison.reason}"
         return replace(comparison, change=Change.INCONCLUSIVE, reason=text, confidence=None)
 
-    # --- Search ----------------------------------------------------------------------------------------------------
-
     def _search(self, shares: Shares) -> Summary | None:
         measurer = self._parts.candidate
         self._grant(measurer, self._limit_of_search(shares))
         if measurer.budget.spent(measurer.elapsed_seconds, measurer.runs):
             return None
-        reproduced = [result.case for result in self._results if result.change.shows]
-        known = [case.mfs for case in reproduced if case.symptom and case.complete]
+        present = [result.case for result in self._results if result.change.shows]
+        known = [case.mfs for case in present if case.symptom and case.complete]
         summary = self._parts.engine(known).run()
         rest = self._limit(1.0)
         for number, anomaly in enumerate((a for a in summary.anomalies if a.same_as is None), start=1):
-            self._decide(found(anomaly, self._parts.name_found(anomaly.id)), shares.of_find(number), rest)
+            found = case_of(anomaly, CaseOrigin.FOUND, anomaly.id, self._parts.name_found(anomaly.id))
+            self._decide(found, shares.of_find(number), rest)
         return summary
 
     def _limit_of_search(self, shares: Shares) -> Budget:
-        """Return the budget at which the search ends, with a reserve to decide on a find."""
+        """Return the budget of the search, less a reserve to decide on a find."""
         limit, total = self._limit(1.0 - _RESERVE), self._parts.budget
         if self._parts.baseline is None:
             return limit

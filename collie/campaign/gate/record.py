@@ -1,4 +1,4 @@
-"""A baseline without a testbed, which answers from its record."""
+"""A baseline without a testbed."""
 
 from __future__ import annotations
 
@@ -27,11 +27,7 @@ class Record:
         return typical(self._readings.get(workload, ()))
 
     def healthy(self, inside: Callable[[Workload], bool]) -> dict[Workload, int]:
-        """Return the workloads of a region that are healthy on record and never anomalous, with their counts.
-
-        Args:
-            inside: whether a workload belongs to the region.
-        """
+        """Return the number of healthy runs of each workload of a region that is never anomalous on record."""
         return {
             workload: sum(reading.verdict.is_normal for reading in readings)
             for workload, readings in self._readings.items()
@@ -43,18 +39,11 @@ class Record:
     def doubt(
         self, change: Change, workload: Workload, alike: Callable[[Workload], bool], share: float, recipe: Recipe
     ) -> str | None:
-        """Return why the record is too weak to call a change new or worse, or None.
+        """Return the reason why the record is too weak to call a change new or worse, or None.
 
-        A run misses an anomaly with a declared chance. The healthy runs must be so many that all of them miss it with
-        at most the decision's chance. The severity is that of the middle reading, so a disturbance must affect most of
-        the readings to falsify it.
-
-        Args:
-            change: the result of the pairs.
-            workload: the workload.
-            alike: whether the baseline is healthy on a workload for the same reason.
-            share: false-alarm chance of the decision.
-            recipe: gives the declared chances.
+        The chance that all healthy runs missed the anomaly must be at most `share`, the false-alarm chance of the
+        decision. `alike` selects the workloads on which the baseline is healthy for the same reason. The severity is
+        that of the middle reading, so a disturbance must affect most readings to falsify it.
         """
         if change is Change.NEW:
             agreed = sum(self.healthy(alike).values())
@@ -63,7 +52,7 @@ class Record:
                     f"the candidate shows it, but on record are only {agreed} healthy runs of the baseline to deny it"
                 )
         if change is Change.WORSE:
-            reproduced = sum(reading.verdict.is_anomalous for reading in self._readings.get(workload, ()))
-            if tail(reproduced, reproduced // 2 + 1, recipe.confirmation.healthy_false_positive_rate) > share:
-                return f"the candidate shows more of it, but the baseline's record has it only {reproduced} times"
+            anomalous = sum(reading.verdict.is_anomalous for reading in self._readings.get(workload, ()))
+            if tail(anomalous, anomalous // 2 + 1, recipe.confirmation.healthy_false_positive_rate) > share:
+                return f"the candidate shows more of it, but the baseline's record has it only {anomalous} times"
         return None

@@ -12,13 +12,7 @@ from collie.detect.pair_rule import Chances
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """The result of one case.
-
-    Attributes:
-        comparison: its pairs and decision.
-        share: false-alarm chance of the decision.
-        elapsed_seconds: testbed time on both sides.
-    """
+    """The result of one case, with the false-alarm chance of its decision and the testbed time of both sides."""
 
     case: GateCase
     comparison: Comparison
@@ -33,16 +27,13 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class GateSummary:
-    """The result of a gate.
+    """The result of a gate, with its cases in the order of their comparison.
 
     Attributes:
-        results: in the order of their comparison.
-        untested: neighbours beyond the budget.
-        false_alarm: declared chance of any false alarm.
-        chances: declared for single pairs.
+        untested: number of neighbours beyond the budget.
         runs: of the candidate, and of the baseline.
         elapsed_seconds: testbed time of both.
-        search: result of the search, or None without budget for it.
+        search: None without budget for it.
         paired: the baseline was measured, not read from its record.
     """
 
@@ -70,10 +61,7 @@ class GateSummary:
             return 5
         if self.alarms:
             return 1
-        return 4 if inconclusive_fails and (self.of(Change.INCONCLUSIVE) or not self.reported) else 0
-
-    @property
-    def reported(self) -> bool:
-        """Whether any measurement could have found a new or worse anomaly."""
         compared = len(self.results) > len(self.of(Change.UNSUPPORTED))
-        return compared or (self.search is not None and self.search.measured_runs > 0)
+        searched = self.search is not None and self.search.measured_runs > 0
+        doubtful = self.of(Change.INCONCLUSIVE) or not (compared or searched)
+        return 4 if inconclusive_fails and doubtful else 0
