@@ -73,7 +73,7 @@ def read_baseline(adapters: Adapters, name: str) -> Baseline:
 
 def cases_of(adapters: Adapters, baseline: Baseline, collection: str = "nsdi22") -> tuple[GateCase, ...]:
     """Return the cases of a gate: the known anomalies, then the baseline's."""
-    known = [
+    cases = [
         GateCase(
             name=reference.id,
             kind=CaseOrigin.KNOWN,
@@ -85,18 +85,21 @@ def cases_of(adapters: Adapters, baseline: Baseline, collection: str = "nsdi22")
         )
         for reference in adapters.content.references(collection)
     ]
-    published = {case.name for case in known}
+    published = {case.name for case in cases}
     own = [anomaly for anomaly in baseline.anomalies if anomaly.same_as is None and anomaly.id not in published]
     replayed = {anomaly.id for anomaly in own if not _OF_A_SEARCH.fullmatch(anomaly.id)}
-    return (*known, *(_case_of(anomaly, baseline, replayed) for anomaly in own))
+    for anomaly in own:
+        name = _name_of(anomaly, baseline, replayed)
+        cases.append(case_of(anomaly, CaseOrigin.BASELINE, name, f"{baseline.path}/{anomaly.id}"))
+    return tuple(cases)
 
 
-def _case_of(anomaly: Anomaly, baseline: Baseline, replayed: Collection[str]) -> GateCase:
+def _name_of(anomaly: Anomaly, baseline: Baseline, replayed: Collection[str]) -> str:
     name = anomaly.id
     # The baseline can be a gate whose baseline had the same name.
     while _OF_A_SEARCH.fullmatch(name) or (name != anomaly.id and name in replayed):
         name = f"{baseline.path.resolve().name}-{name}"
-    return case_of(anomaly, CaseOrigin.BASELINE, name, f"{baseline.path}/{anomaly.id}")
+    return name
 
 
 def testbed_of(baseline: Baseline, candidate: TestbedChoice, hosts: str | None) -> TestbedChoice | None:

@@ -44,9 +44,8 @@ class Exported:
 def export(adapters: Adapters, name: str, form: str, hosts: str | None = None) -> Exported:
     """Return an anomaly in one of `EXPORTS`, for the hosts of an inventory where the form can name them."""
     pair = first_pair(open_inventory(adapters, hosts)) if hosts else None
-    return EXPORTS[form](
-        adapters, case_named(adapters, name), dict(zip(ROLES, pair.hosts, strict=False)) if pair else {}
-    )
+    by_role = dict(zip(ROLES, pair.hosts, strict=False)) if pair else {}
+    return EXPORTS[form](adapters, case_named(adapters, name), by_role)
 
 
 def _bundle(adapters: Adapters, named: NamedCase, hosts: Mapping[str, Host]) -> Exported:

@@ -21,7 +21,7 @@ from collie.app.status import lost_runs, lost_words
 from collie.app.testbeds import kept_calibration, open_testbed, require_idle_ports
 from collie.campaign.budget import Budget
 from collie.campaign.choice import GATE, GateChoice, TestbedChoice
-from collie.campaign.events import Both, Event
+from collie.campaign.events import Both, Silence
 from collie.campaign.gate.loop import Gate, GateParts
 from collie.campaign.gate.summary import GateSummary
 from collie.campaign.loop import SearchLoop
@@ -41,13 +41,6 @@ logger = logging.getLogger(__name__)
 _SIDES = ("candidate", "baseline")
 _BESIDE = "baseline"
 """Directory in the gate's, with the baseline's runs as a separate campaign."""
-
-
-class _Unwatched:
-    """A `ProgressSink` for the baseline. The terminal shows only the candidate's runs."""
-
-    def on_event(self, event: Event) -> None:
-        """Show nothing."""
 
 
 def recorded_gate(adapters: Adapters, directory: Path) -> GateChoice:
@@ -183,7 +176,7 @@ def _ready(
     where = f"{directory}/" if directory else ""
     gate_parts = GateParts(
         candidate=measured,
-        baseline=measurer(others[0], _Unwatched()) if others else None,
+        baseline=measurer(others[0], Silence()) if others else None,
         record=baseline.record,
         store=candidate.store,
         cases=cases_of(adapters, baseline),

@@ -90,6 +90,13 @@ class SpacePruned:
     drops: tuple[Drop, ...]
 
 
+class Silence:
+    """A `ProgressSink` without output."""
+
+    def on_event(self, event: Any) -> None:
+        """Ignore an event."""
+
+
 @dataclass(frozen=True, slots=True)
 class Both:
     """A `ProgressSink` that forwards to two others."""

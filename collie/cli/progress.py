@@ -15,7 +15,6 @@ from collie.campaign.events import (
     AnomalyConfirmed,
     AnomalyExplained,
     AnomalyMerged,
-    Event,
     PairSetAside,
     RunFinished,
     SpacePruned,
@@ -129,10 +128,3 @@ def _runs(standing: CampaignProgress) -> str:
 def _failed(standing: CampaignProgress) -> str:
     last = standing.last_failure
     return f"{runs(standing.failed_runs)}, last run {last.run}: {last.message}" if last else ""
-
-
-class Silence:
-    """A `ProgressSink` without output."""
-
-    def on_event(self, event: Event) -> None:
-        """Ignore the event."""

@@ -23,8 +23,8 @@ from typing import Any
 from collie import wiring
 from collie.app import baselines, campaigns, gates, inputs, testbeds
 from collie.campaign.choice import GateChoice, SearchChoice, TestbedChoice
+from collie.campaign.events import Silence
 from collie.campaign.gate.cases import CaseOrigin
-from collie.cli.progress import Silence
 from collie.detect.compare import Change
 from collie.detect.judge import Thresholds
 from collie.detect.reading import RunReading, Sign, reading_of, resolution, sign_of

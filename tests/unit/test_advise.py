@@ -17,8 +17,8 @@ from collie.advise.overlap import Known
 from collie.advise.solver import find
 from collie.app import cases, checks, sessions
 from collie.campaign.choice import SearchChoice
+from collie.campaign.events import Silence
 from collie.cli.main import run
-from collie.cli.progress import Silence
 from collie.content.applications import load_application
 from collie.content.locate import ContentKind, available
 from collie.content.spaces import load_space
