@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from collie.campaign.budget import Budget
 from collie.campaign.events import (
     AnomalyConfirmed,
     AnomalyExplained,
@@ -129,7 +128,6 @@ class Follower:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began = clock.monotonic()
-        self._budget = Budget()
         self._known = CampaignProgress()
         self._last: RunFinished | None = None
         self._purpose = ""
@@ -156,8 +154,8 @@ class Follower:
     def standing(self) -> CampaignProgress:
         """Return the current progress."""
         now = self._clock.monotonic()
-        last, known = self._last, dataclasses.replace(self._known, wall_seconds=now - self._began)
-        known = dataclasses.replace(known, purpose=self._purpose)
+        last = self._last
+        known = dataclasses.replace(self._known, wall_seconds=now - self._began, purpose=self._purpose)
         if last is None:
             return known
         here = _Mark(now, last.record.run, last.record.finished_at_seconds, last.budget_share)
