@@ -71,7 +71,7 @@ def read_baseline(adapters: Adapters, name: str) -> Baseline:
         )
 
 
-def cases_of(adapters: Adapters, baseline: Baseline, collection: str = "nsdi22") -> tuple[GateCase, ...]:
+def cases_of(adapters: Adapters, baseline: Baseline) -> tuple[GateCase, ...]:
     """Return the cases of a gate: the known anomalies, then the baseline's."""
     cases = [
         GateCase(
@@ -83,7 +83,7 @@ def cases_of(adapters: Adapters, baseline: Baseline, collection: str = "nsdi22")
             anomaly=reference.id,
             symptom=Symptom(reference.symptom),
         )
-        for reference in adapters.content.references(collection)
+        for reference in adapters.content.references("nsdi22")
     ]
     published = {case.name for case in cases}
     own = [anomaly for anomaly in baseline.anomalies if anomaly.same_as is None and anomaly.id not in published]
