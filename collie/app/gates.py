@@ -108,8 +108,10 @@ def gate(
     search = choice.search
     # A wrong choice is refused before any host is contacted.
     search_inputs(adapters, search)
-    there = testbed_of(baseline, search.testbed, choice.baseline_hosts)
-    limits_there = limits_of(adapters, dataclasses.replace(search, testbed=there)) if there else None
+    baseline_choice = testbed_of(baseline, search.testbed, choice.baseline_hosts)
+    baseline_limits = (
+        limits_of(adapters, dataclasses.replace(search, testbed=baseline_choice)) if baseline_choice else None
+    )
     with ExitStack() as stack:
 
         def opened(chosen: TestbedChoice, seed: int) -> Testbed:
@@ -119,24 +121,24 @@ def gate(
 
         candidate = opened(search.testbed, search.seed)
         noise = Random(f"{search.seed}/baseline").getrandbits(31)
-        testbed = opened(there, noise) if there else None
-        require_alike(adapters, baseline, testbed, search.testbed, candidate, choice.under_test)
+        baseline_testbed = opened(baseline_choice, noise) if baseline_choice else None
+        require_alike(adapters, baseline, baseline_testbed, search.testbed, candidate, choice.under_test)
         if not resumed:
             search = dataclasses.replace(search, capabilities=candidate.capabilities)
         choice = dataclasses.replace(choice, search=search)
         inputs = search_inputs(adapters, search)
 
         def side(
-            tested: Testbed, limits: SafetyLimits | None, settings: Mapping[str, Any], folder: Path | None
+            testbed: Testbed, limits: SafetyLimits | None, settings: Mapping[str, Any], folder: Path | None
         ) -> _Side:
-            header = new_header(folder.name if folder else "gate", tested, inputs, settings, search.seed)
-            store = stack.enter_context(_store(adapters, folder, header, tested, resumed, accept_changes))
-            return _Side(tested, store, Guard(limits))
+            header = new_header(folder.name if folder else "gate", testbed, inputs, settings, search.seed)
+            store = stack.enter_context(_store(adapters, folder, header, testbed, resumed, accept_changes))
+            return _Side(testbed, store, Guard(limits))
 
         sides = [side(candidate, inputs.limits, choice.to_settings(), directory)]
-        if testbed is not None and there is not None:
-            settings = dataclasses.replace(search, testbed=there).to_settings()
-            sides.append(side(testbed, limits_there, settings, directory / _BESIDE if directory else None))
+        if baseline_testbed is not None and baseline_choice is not None:
+            settings = dataclasses.replace(search, testbed=baseline_choice).to_settings()
+            sides.append(side(baseline_testbed, baseline_limits, settings, directory / _BESIDE if directory else None))
         pulse = None
         if directory is not None:
             pulse = stack.enter_context(Pulse(adapters, directory, sides[0].store.header))

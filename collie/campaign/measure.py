@@ -242,7 +242,7 @@ class Measurer:
     async def measuring_sibling(self, lane: Lane, workload: Workload, tries: int = _SIBLING_TRIES) -> None:
         """Measure the plain sibling again, up to `tries` times until a run is sound."""
         sibling = self._bounds.sibling(workload)
-        sick = 0
+        anomalous = 0
         for _ in range(tries):
             result = (await self._run(lane, sibling, "sibling")).result
             verdict = self._unbounded(sibling, result.measurement) if isinstance(result, Measured) else None
@@ -253,9 +253,9 @@ class Measurer:
                 self._bounds.learn(sibling, delivered(sibling, result.measurement))
                 self.plain.append(result.measurement)
                 return
-            sick += verdict is not None and verdict.is_anomalous
+            anomalous += verdict is not None and verdict.is_anomalous
         # One disturbed run proves nothing about the sibling, but an anomalous one is no reference.
-        if sick == _SIBLING_TRIES and not self._bounds.known(sibling):
+        if anomalous == _SIBLING_TRIES and not self._bounds.known(sibling):
             self._bounds.distrust(sibling)
 
     def is_yardstick(self, plain: Workload, measurement: Measurement) -> bool:

@@ -44,17 +44,17 @@ def odd_pairs(measurer: Measurer, space: Space, thresholds: Thresholds) -> dict[
     workloads = _evenly(tuple(plan(space, _SIZES)), _WORKLOADS)
     tasks = {lane: _plain_rates(measurer, lane, workloads, thresholds) for lane in measurer.lanes}
     results = measurer.scheduler.drive(tasks)
-    sick = {lane: result for lane, result in results.items() if isinstance(result, str)}
+    failed = {lane: result for lane, result in results.items() if isinstance(result, str)}
     rates = {lane: result for lane, result in results.items() if not isinstance(result, str)}
     if not rates:
         return {}  # a failure of all pairs is no pair's fault
-    return sick | unlike(rates)
+    return failed | unlike(rates)
 
 
 async def _plain_rates(
     measurer: Measurer, lane: Lane, workloads: Sequence[Workload], thresholds: Thresholds
 ) -> Rates | str:
-    rates, sick = {}, []
+    rates, anomalous = {}, []
     for workload in workloads:
         result = await measurer.running(lane, workload, QUALIFY)
         if not isinstance(result, Measured):
@@ -63,9 +63,9 @@ async def _plain_rates(
             rates[workload] = best
         verdict = judge(workload, result.measurement, NOTHING_EXPECTED, thresholds)
         if verdict.is_anomalous:
-            sick.append(verdict.reason)
-    if len(sick) * 2 > len(workloads):
-        return f"plain traffic is sick there: {sick[0]}"
+            anomalous.append(verdict.reason)
+    if len(anomalous) * 2 > len(workloads):
+        return f"plain traffic is sick there: {anomalous[0]}"
     return rates or "none of the plain workloads could be measured there"
 
 

@@ -147,9 +147,9 @@ class Triage:
         if self.waiting and (self.waiting[0].abandoned or not explain_after_sightings):
             return self.waiting[0]
         fresh = [waiting for waiting in self.waiting if not self._is_related(waiting)]
-        oftenest = max(fresh, key=lambda waiting: waiting.sightings, default=None)
-        if oftenest and oftenest.sightings >= explain_after_sightings:
-            return oftenest
+        most_sighted = max(fresh, key=lambda waiting: waiting.sightings, default=None)
+        if most_sighted and most_sighted.sightings >= explain_after_sightings:
+            return most_sighted
         waiting = fresh or self.waiting
         return waiting[0] if waiting and is_needed(len(waiting)) else None
 
